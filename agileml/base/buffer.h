@@ -1,0 +1,26 @@
+/* A reference-counted run of bytes, shared between threads without a copy: payload frames of
+ * messages, from the worker that fills one to the socket that sends it and the table that adds it.
+ * Once shared (held twice), the bytes are read-only for everyone. */
+#ifndef AGILEML_BASE_BUFFER_H
+#define AGILEML_BASE_BUFFER_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+struct buffer {
+    atomic_uint references;
+    size_t size;         /* bytes in use, at most what was allocated */
+    unsigned char *data; /* 64-byte aligned when it comes from buffer_new */
+    void (*release)(struct buffer *buffer); /* called once, by whoever drops the last reference */
+};
+
+/* A buffer of `size` uninitialised bytes with one reference. Never NULL: see memory_exhausted. */
+struct buffer *buffer_new(size_t size);
+/* The same with the bytes copied from `data`. */
+struct buffer *buffer_copy(const void *data, size_t size);
+/* Takes one more reference and returns `buffer`. Any thread. */
+struct buffer *buffer_hold(struct buffer *buffer);
+/* Gives one reference back; the last one frees. NULL is allowed. Any thread. */
+void buffer_drop(struct buffer *buffer);
+
+#endif

@@ -1,0 +1,34 @@
+/* See error.h. */
+#include "agileml/base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int error_set(struct error *error, int code, const char *format, ...) {
+    if (error == NULL || error->code != 0) {
+        return code;
+    }
+    error->code = code;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    for (char *c = error->text; *c != '\0'; c++) {
+        if (*c == '\n' || *c == '\r') {
+            *c = ' ';
+        }
+    }
+    return code;
+}
+
+int error_exit_status(int code) {
+    switch (code) {
+    case AML_OK:
+        return 0;
+    case AML_EINPUT:
+    case AML_ELIMIT:
+        return 2;
+    default:
+        return 1;
+    }
+}

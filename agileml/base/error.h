@@ -1,0 +1,22 @@
+/* An error for people: built where the facts are known, printed once, as one line, by main.
+ * Codes are those of agileml/types.h. */
+#ifndef AGILEML_BASE_ERROR_H
+#define AGILEML_BASE_ERROR_H
+
+#include "agileml/types.h"
+
+enum { ERROR_TEXT_MAX = 480 };
+
+struct error {
+    int code;                  /* 0, or the AML_E... of the first failure */
+    char text[ERROR_TEXT_MAX]; /* one line, no newline: what, where, what was expected */
+};
+
+/* Sets *error (unless it already holds an earlier failure, which is the cause and stays) and
+ * returns `code`, so that a failing function can `return error_set(...)`. `error` may be NULL. */
+__attribute__((format(printf, 3, 4))) int error_set(struct error *error, int code, const char *format, ...);
+
+/* The exit status of DESIGN section 7 for an error code: 0, 1 or 2. */
+int error_exit_status(int code);
+
+#endif

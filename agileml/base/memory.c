@@ -1,0 +1,73 @@
+/* See memory.h. */
+#include "agileml/base/memory.h"
+
+#include "agileml/types.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+_Noreturn void memory_exhausted(size_t bytes) {
+    fprintf(stderr, "out of memory: %zu bytes wanted\n", bytes);
+    _exit(1); /* other threads are running: no clean-up that could touch them */
+}
+
+static void *memory_checked(void *block, size_t bytes) {
+    if (block == NULL) {
+        memory_exhausted(bytes);
+    }
+    return block;
+}
+
+void *memory_zeroed(size_t count, size_t size) {
+    return memory_checked(calloc(count > 0 ? count : 1, size > 0 ? size : 1), count * size);
+}
+
+void *memory_resized(void *old, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        memory_exhausted(SIZE_MAX);
+    }
+    return memory_checked(realloc(old, bytes > 0 ? bytes : 1), bytes);
+}
+
+char *memory_string(const char *text) {
+    return memory_checked(strdup(text), strlen(text) + 1);
+}
+
+enum { ARENA_MINIMUM = 1 << 16, ARENA_HUGE_PAGE = 2 << 20 };
+
+int arena_grow(struct arena *arena, size_t bytes) {
+    if (bytes <= arena->mapped) {
+        return 0;
+    }
+    size_t mapped = arena->mapped > 0 ? arena->mapped : ARENA_MINIMUM;
+    while (mapped < bytes) {
+        if (mapped > SIZE_MAX / 4) {
+            return AML_ENOMEM;
+        }
+        mapped *= 2; /* pages that nobody touches cost nothing */
+    }
+    void *base = arena->base == NULL ? mmap(NULL, mapped, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                                     : mremap(arena->base, arena->mapped, mapped, MREMAP_MAYMOVE);
+    if (base == MAP_FAILED) {
+        return AML_ENOMEM;
+    }
+    if (mapped >= 2 * (size_t)ARENA_HUGE_PAGE) {
+        madvise(base, mapped, MADV_HUGEPAGE); /* fewer TLB misses for rows visited at random; only advice */
+    }
+    arena->base = base;
+    arena->mapped = mapped;
+    return 0;
+}
+
+void arena_close(struct arena *arena) {
+    if (arena->base != NULL) {
+        munmap(arena->base, arena->mapped);
+    }
+    memset(arena, 0, sizeof *arena);
+}

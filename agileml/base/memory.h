@@ -1,0 +1,29 @@
+/* Memory helpers: allocation that checks products, and an arena that grows in place.
+ * An allocation of ordinary size that fails ends the process with one line: no state of a training
+ * job can be kept together without it, and the other nodes see the process leave. */
+#ifndef AGILEML_BASE_MEMORY_H
+#define AGILEML_BASE_MEMORY_H
+
+#include <stddef.h>
+
+/* Ends the process, exit status 1, with one line that says how much was wanted. */
+_Noreturn void memory_exhausted(size_t bytes);
+
+/* calloc/realloc of count x size bytes; never NULL for a non-zero size: ends the process instead. */
+void *memory_zeroed(size_t count, size_t size);
+void *memory_resized(void *old, size_t count, size_t size);
+char *memory_string(const char *text);
+
+/* A contiguous run of zeroed bytes that grows without copying: the kernel moves the pages, so addresses
+ * change when it grows, and only what was touched is resident. A zeroed struct is an empty arena.
+ * Not thread-safe while it grows. */
+struct arena {
+    unsigned char *base;
+    size_t mapped; /* bytes of address space, readable and writable */
+};
+
+/* Makes at least `bytes` bytes usable. 0 or AML_ENOMEM. */
+int arena_grow(struct arena *arena, size_t bytes);
+void arena_close(struct arena *arena);
+
+#endif

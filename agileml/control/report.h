@@ -1,0 +1,23 @@
+/* The lines of the report (DESIGN section 7): JSON objects as text, built from the controller's state. */
+#ifndef AGILEML_CONTROL_REPORT_H
+#define AGILEML_CONTROL_REPORT_H
+
+#include "agileml/control/controller.h"
+
+/* How a metric's value is made of its sum and weight; the wire's wire_metric.kind. */
+enum metric_kind {
+    METRIC_SUM = 0,      /* sum */
+    METRIC_MEAN = 1,     /* sum / weight */
+    METRIC_ROOT_MEAN = 2 /* sqrt(sum / weight): RMSE from squared errors */
+};
+
+/* NaN when there is no weight. */
+double report_metric(const struct wire_metric *metric, const struct wire_metric_sum *sum);
+
+/* Each returns one line without a newline, from malloc. `seconds` since training began. */
+char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds);
+char *report_iteration(struct controller *controller, uint64_t iteration, double seconds, double iteration_seconds);
+char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason);
+char *report_summary(const struct controller *controller, double seconds);
+
+#endif

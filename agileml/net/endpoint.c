@@ -1,0 +1,92 @@
+/* See endpoint.h. */
+#include "agileml/net/endpoint.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool endpoint_port_valid(const char *text, bool to_bind) {
+    if (to_bind && (strcmp(text, "*") == 0 || strcmp(text, "0") == 0)) {
+        return true;
+    }
+    size_t digits = strspn(text, "0123456789");
+    long port = strtol(text, NULL, 10);
+    return digits >= 1 && digits <= 5 && text[digits] == '\0' && port >= 1 && port <= UINT16_MAX;
+}
+
+/* Splits tcp://HOST:PORT: copies HOST, without its brackets, into `host`. */
+static bool endpoint_split(const char *text, bool to_bind, char host[WIRE_ENDPOINT_MAX]) {
+    const char *scheme = "tcp://";
+    if (strlen(text) >= WIRE_ENDPOINT_MAX || strncmp(text, scheme, strlen(scheme)) != 0) {
+        return false;
+    }
+    const char *start = text + strlen(scheme);
+    const char *colon = strrchr(start, ':');
+    if (colon == NULL || colon == start || !endpoint_port_valid(colon + 1, to_bind)) {
+        return false;
+    }
+    const char *end = colon;
+    if (*start == '[') {
+        start++;
+        end--;
+        if (end <= start || *end != ']') {
+            return false;
+        }
+    } else if (memchr(start, ':', (size_t)(end - start)) != NULL) {
+        return false; /* an IPv6 address without brackets */
+    }
+    memcpy(host, start, (size_t)(end - start));
+    host[end - start] = '\0';
+    return host[strcspn(host, ";/ []")] == '\0'; /* libzmq gives the semicolon a meaning of its own */
+}
+
+static bool endpoint_is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+int endpoint_parse(struct endpoint *endpoint, const char *text, bool to_bind, struct error *error) {
+    char host[WIRE_ENDPOINT_MAX];
+    if (!endpoint_split(text, to_bind, host)) {
+        return error_set(error, AML_EINPUT, "%.*s: expected tcp://HOST:PORT, at most %d characters", WIRE_ENDPOINT_MAX,
+                         text, WIRE_ENDPOINT_MAX - 1);
+    }
+    if (strcmp(host, "*") == 0) {
+        *endpoint = (struct endpoint){.loopback = false, .ipv6 = true}; /* a dual-stack socket */
+        strcpy(endpoint->numeric, text);
+        return to_bind ? 0 : error_set(error, AML_EINPUT, "%s: expected a host to connect to", text);
+    }
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *addresses;
+    int result = getaddrinfo(host, NULL, &hints, &addresses);
+    if (result != 0) {
+        return error_set(error, AML_EINPUT, "%s: %s: %s", text, host, gai_strerror(result));
+    }
+    /* libzmq takes a name's first address of the family it is told: where there are both, all sides use IPv4, so
+     * that 'localhost' meets 'localhost'. */
+    const struct addrinfo *first = addresses;
+    *endpoint = (struct endpoint){.loopback = true};
+    for (const struct addrinfo *one = addresses; one != NULL; one = one->ai_next) {
+        endpoint->loopback = endpoint->loopback && endpoint_is_loopback(one->ai_addr);
+        if (first->ai_family != AF_INET && one->ai_family == AF_INET) {
+            first = one;
+        }
+    }
+    endpoint->ipv6 = first->ai_family != AF_INET;
+    char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1]; /* link-local ones with their interface */
+    result = getnameinfo(first->ai_addr, first->ai_addrlen, address, sizeof address, NULL, 0, NI_NUMERICHOST);
+    freeaddrinfo(addresses);
+    if (result != 0) {
+        return error_set(error, AML_EINPUT, "%s: %s: %s", text, host, gai_strerror(result));
+    }
+    snprintf(endpoint->numeric, sizeof endpoint->numeric, endpoint->ipv6 ? "tcp://[%s]%s" : "tcp://%s%s", address,
+             strrchr(text, ':'));
+    return 0;
+}

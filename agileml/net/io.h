@@ -1,0 +1,35 @@
+/* The narrow door between protocol code and the world (DESIGN section 3): the partition server, the
+ * worker's client, the node agent and the controller are state machines that take a message or a timer and
+ * hand out messages through a struct io. Behind it stand ZeroMQ (zmq.h) and a simulated cluster (sim.h).
+ *
+ * Delivery promises little: a message arrives whole or not at all, perhaps twice, and may overtake another after a
+ * reconnect. The protocol retains and identifies what must not be lost. */
+#ifndef AGILEML_NET_IO_H
+#define AGILEML_NET_IO_H
+
+#include "agileml/wire/message.h"
+
+/* One actor's io. Used by the one thread that runs the actor. */
+struct io {
+    /* Microseconds on a clock that never goes back. */
+    uint64_t (*now_us)(struct io *io);
+    /* 64 random bits. */
+    uint64_t (*random)(struct io *io);
+    /* Sends to `to`, never blocks. Takes over the message's frames (message_close is not to be called).
+     * What can't be sent now (no such peer, its queue is full) is dropped. */
+    void (*send)(struct io *io, actor_id to, struct message *message);
+    /* Asks for one call of the actor's timer at or after `at_us`; replaces the request before it; 0 cancels. */
+    void (*set_timer)(struct io *io, uint64_t at_us);
+    /* Tells where an actor listens, so that send reaches it. Repeating it is harmless. */
+    void (*connect)(struct io *io, actor_id actor, const char *endpoint);
+};
+
+/* What an io calls. Both on the io's thread. */
+struct actor {
+    /* `message` stays the io's: it closes it afterwards; hold frames (buffer_hold) to keep them. */
+    void (*receive)(void *self, actor_id from, struct message *message);
+    void (*timer)(void *self);
+    void *self;
+};
+
+#endif

@@ -1,0 +1,81 @@
+/* The real io: actors exchange messages by TCP through ZeroMQ, and inside a process through mailboxes. With
+ * a key every TCP connection is encrypted and admits only holders of the same key (CURVE); without one only loopback
+ * addresses are allowed. Decides nothing about what messages mean. */
+#ifndef AGILEML_NET_ZMQ_H
+#define AGILEML_NET_ZMQ_H
+
+#include "agileml/net/io.h"
+#include "agileml/net/key.h"
+
+enum {
+    NET_ACTORS_MAX = 128,          /* open net_ios of one process */
+    NET_PEERS_MAX = 1 << 14,       /* peers that one net_io connects to */
+    NET_WATCHES_MAX = 16,          /* descriptors that one net_io watches */
+    NET_IO_THREADS_MAX = 16,
+    NET_HIGH_WATER_DEFAULT = 1024, /* messages queued in each direction of each connection. The protocol has a few
+                                      messages per partition on the way (a clock's flush, its push); what doesn't fit is
+                                      dropped and must be sent again, so this leaves room for hundreds of partitions */
+    NET_HIGH_WATER_MAX = 1 << 20
+};
+
+/* ---- What the actors of one process share ---- */
+
+struct net;
+
+struct net_options {
+    const struct net_key *key; /* NULL: none. Copied */
+    bool insecure;             /* allow addresses other than loopback without a key */
+    int io_threads;            /* ZeroMQ's threads; 0: one, which fills about 10 Gbit/s */
+};
+
+/* All signals are blocked in the threads it starts. 0, AML_EINPUT (a bad key) or AML_EFAIL. */
+int net_open(struct net **net, const struct net_options *options, struct error *error);
+/* After every net_io is closed. Waits up to about a second for what they sent last to leave. */
+void net_close(struct net *net);
+
+/* ---- One actor's io: a loop, used by the one thread that runs it ---- */
+
+struct net_io;
+
+struct net_io_options {
+    actor_id self;
+    const char *bind;       /* listen here, see endpoint.h; NULL: don't */
+    struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
+    int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
+    /* A peer that io.connect names is there but no connection comes about: told once per endpoint. NULL: a warning. */
+    void (*refused)(void *self, const char *endpoint, const char *why);
+    /* One line for the log; at most NET_WARNINGS_MAX in all. NULL: stderr. */
+    void (*warning)(void *self, const char *text);
+};
+
+enum { NET_WARNINGS_MAX = 16 };
+
+/* The actor is at once within reach of the process's other actors. 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL. */
+int net_io_open(struct net_io **io, struct net *net, const struct net_io_options *options, struct error *error);
+/* Messages it hasn't received are lost; those it has sent leave until net_close. */
+void net_io_close(struct net_io *io);
+
+/* Where it listens, the chosen port filled in; "" if it doesn't. */
+const char *net_io_endpoint(const struct net_io *io);
+struct io *net_io_of(struct net_io *io);
+
+/* io.connect with an answer: 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL. io.connect makes a warning of an error. An
+ * actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
+ *
+ * What is sent before the first connection comes about waits for it, up to the high water mark. While a peer that
+ * was connected, or didn't answer, is away, messages to it are dropped; libzmq tries again until it is forgotten. */
+int net_io_connect(struct net_io *io, actor_id actor, const char *endpoint, struct error *error);
+
+/* Calls `ready` whenever `fd` is readable; NULL ends that (before the fd is closed). 0, AML_ELIMIT or AML_EFAIL. */
+int net_io_watch(struct net_io *io, int fd, void (*ready)(void *context), void *context);
+
+/* Dispatches messages, the timer and watched descriptors until net_io_stop. 0 or AML_EFAIL. May be called again. */
+int net_io_run(struct net_io *io, struct error *error);
+/* From a callback of the same thread: no callback follows, net_io_run returns. */
+void net_io_stop(struct net_io *io);
+
+/* Any thread. Bytes over TCP in frames and their headers (not TCP's, nor encryption's); messages dropped instead of
+ * sent, because there was no such peer or its queue was full. Any pointer may be NULL. */
+void net_io_count(const struct net_io *io, uint64_t *bytes_sent, uint64_t *bytes_received, uint64_t *dropped);
+
+#endif

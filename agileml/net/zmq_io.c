@@ -1,0 +1,626 @@
+/* One actor's loop: waits on its sockets, its mailbox, its timer and watched descriptors, and calls the actor.
+ * See zmq.h. */
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "agileml/net/zmq_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+enum {
+    TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
+    TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
+    HANDSHAKES_FAILED_MAX = 3 /* connections in a row that the peer closes at once before we call it refusal: a peer that
+                                 just dies does so once */
+};
+
+struct watch {
+    struct source source;
+    int fd;
+    void (*ready)(void *context); /* NULL: free */
+    void *context;
+};
+
+struct net_io {
+    struct io io; /* first: its address is ours */
+    struct net *net;
+    struct net_io_options options;
+    int epoll;
+    bool stopping;
+    struct mailbox mailbox;
+    struct source mailbox_source;
+    bool mailbox_active;
+    struct link *router;         /* NULL: doesn't listen */
+    struct link **peers;         /* ordered by their actors */
+    size_t peer_count;
+    struct link **active;        /* links that may have messages */
+    size_t active_count;
+    size_t link_capacity;        /* of both arrays above, and of the one below */
+    struct link **retired;       /* to be closed at the turn's end */
+    size_t retired_count;
+    size_t stopped_count;        /* peers with stopped_us */
+    struct watch watches[NET_WATCHES_MAX];
+    uint64_t timer_us;           /* 0: none */
+    uint64_t random_state;
+    unsigned warnings;
+    _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by our thread, read by any */
+};
+
+static void net_io_warn(struct net_io *io, const char *text) {
+    if (io->warnings == NET_WARNINGS_MAX) {
+        return;
+    }
+    io->warnings++;
+    if (io->options.warning != NULL) {
+        io->options.warning(io->options.actor.self, text);
+    } else {
+        fprintf(stderr, "warning: %s\n", text);
+    }
+}
+
+static void net_io_add(_Atomic uint64_t *counter, uint64_t amount) {
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+/* ---- Descriptors ---- */
+
+static int net_io_wait_on(struct net_io *io, int fd, struct source *source, struct error *error) {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+    if (epoll_ctl(io->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        return error_set(error, AML_EFAIL, "can't wait on a descriptor: %s", strerror(errno));
+    }
+    return 0;
+}
+
+static void net_io_wait_no_more(struct net_io *io, int fd) {
+    epoll_ctl(io->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int net_io_watch(struct net_io *io, int fd, void (*ready)(void *context), void *context) {
+    struct watch *free_watch = NULL;
+    for (size_t i = 0; i < NET_WATCHES_MAX; i++) {
+        struct watch *watch = &io->watches[i];
+        if (watch->ready == NULL) {
+            free_watch = free_watch != NULL ? free_watch : watch;
+        } else if (watch->fd == fd) {
+            watch->ready = ready;
+            watch->context = context;
+            if (ready == NULL) {
+                net_io_wait_no_more(io, fd);
+            }
+            return 0;
+        }
+    }
+    if (ready == NULL) {
+        return 0;
+    }
+    if (free_watch == NULL) {
+        return AML_ELIMIT;
+    }
+    *free_watch = (struct watch){.source = {SOURCE_WATCH, free_watch}, .fd = fd};
+    int result = net_io_wait_on(io, fd, &free_watch->source, NULL);
+    if (result == 0) {
+        free_watch->ready = ready;
+        free_watch->context = context;
+    }
+    return result;
+}
+
+/* ---- Links ---- */
+
+static void net_io_activate(struct net_io *io, struct link *link) {
+    if (!link->active && !link->retired) {
+        link->active = true;
+        io->active[io->active_count++] = link;
+    }
+}
+
+/* Room for one more link in every list. */
+static void net_io_reserve(struct net_io *io) {
+    size_t links = io->peer_count + io->retired_count + 2; /* the router and the new one */
+    if (links > io->link_capacity) {
+        io->link_capacity = 2 * links;
+        io->peers = memory_resized(io->peers, io->link_capacity, sizeof *io->peers);
+        io->active = memory_resized(io->active, io->link_capacity, sizeof *io->active);
+        io->retired = memory_resized(io->retired, io->link_capacity, sizeof *io->retired);
+    }
+}
+
+static int net_io_attach(struct net_io *io, struct link *link, struct error *error) {
+    int result = net_io_wait_on(io, link_descriptor(link->socket), &link->source, error);
+    if (result == 0) {
+        result = net_io_wait_on(io, link_descriptor(link->monitor), &link->source, error);
+    }
+    net_io_activate(io, link); /* a ZeroMQ socket says nothing until it has been tried once */
+    return result;
+}
+
+static void net_io_detach(struct net_io *io, const struct link *link) {
+    net_io_wait_no_more(io, link_descriptor(link->socket));
+    net_io_wait_no_more(io, link_descriptor(link->monitor));
+}
+
+static void net_io_set_stopped(struct net_io *io, struct link *link, uint64_t stopped_us) {
+    io->stopped_count += (stopped_us != 0) - (size_t)(link->stopped_us != 0);
+    link->stopped_us = stopped_us;
+}
+
+/* The place of the first peer that is not below `actor`. */
+static size_t net_io_place(const struct net_io *io, actor_id actor) {
+    size_t low = 0;
+    size_t high = io->peer_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (io->peers[middle]->peer < actor) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct link *net_io_find(const struct net_io *io, actor_id actor) {
+    size_t place = net_io_place(io, actor);
+    return place < io->peer_count && io->peers[place]->peer == actor ? io->peers[place] : NULL;
+}
+
+/* We may be in a callback of that very link: it is closed at the turn's end. */
+static void net_io_retire(struct net_io *io, struct link *link) {
+    size_t place = net_io_place(io, link->peer);
+    io->peer_count--;
+    memmove(&io->peers[place], &io->peers[place + 1], (io->peer_count - place) * sizeof io->peers[0]);
+    net_io_set_stopped(io, link, 0);
+    net_io_detach(io, link);
+    link->retired = true;
+    io->retired[io->retired_count++] = link;
+}
+
+int net_io_connect(struct net_io *io, actor_id actor, const char *endpoint, struct error *error) {
+    struct link *link = net_io_find(io, actor);
+    if (actor == ACTOR_NONE || (link != NULL && endpoint != NULL && strcmp(link->endpoint, endpoint) == 0)) {
+        return 0;
+    }
+    struct link *fresh = NULL;
+    if (endpoint != NULL && !net_is_local(io->net, actor)) {
+        if (link == NULL && io->peer_count == NET_PEERS_MAX) {
+            return error_set(error, AML_ELIMIT, "more than %d peers", NET_PEERS_MAX);
+        }
+        int result = link_open(&fresh, io->net, &io->options, actor, endpoint, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    if (link != NULL) {
+        net_io_retire(io, link);
+    }
+    if (fresh == NULL) {
+        return 0;
+    }
+    net_io_reserve(io);
+    int result = net_io_attach(io, fresh, error);
+    size_t place = net_io_place(io, actor);
+    memmove(&io->peers[place + 1], &io->peers[place], (io->peer_count - place) * sizeof io->peers[0]);
+    io->peers[place] = fresh;
+    io->peer_count++;
+    if (result != 0) {
+        net_io_retire(io, fresh);
+    }
+    return result;
+}
+
+static void net_io_forget_active(struct net_io *io, size_t index) {
+    io->active[index]->active = false;
+    io->active[index] = io->active[--io->active_count];
+}
+
+static void net_io_close_retired(struct net_io *io) {
+    if (io->retired_count == 0) {
+        return;
+    }
+    for (size_t i = io->active_count; i-- > 0;) {
+        if (io->active[i]->retired) {
+            net_io_forget_active(io, i);
+        }
+    }
+    while (io->retired_count > 0) {
+        link_close(io->retired[--io->retired_count]);
+    }
+}
+
+/* libzmq gives a connection up for good after a refused handshake or a malformed frame; the peer may be replaced
+ * by one that fits, so such links start over. */
+static void net_io_revive_stopped(struct net_io *io, uint64_t now_us) {
+    for (size_t i = 0; io->stopped_count > 0 && i < io->peer_count; i++) {
+        struct link *link = io->peers[i];
+        struct error error = {0};
+        if (link->stopped_us == 0 || now_us < link->stopped_us + NET_RECONNECT_MAX_MS * UINT64_C(1000)) {
+            continue;
+        }
+        if (link->socket != NULL) {
+            net_io_detach(io, link);
+            link_close_socket(link);
+        }
+        if (link_open_socket(link, io->net, &io->options, &error) == 0 && net_io_attach(io, link, &error) == 0) {
+            net_io_set_stopped(io, link, 0);
+        } else {
+            net_io_set_stopped(io, link, now_us);
+            net_io_warn(io, error.text);
+        }
+    }
+}
+
+/* ---- What monitors tell ---- */
+
+static void net_io_refused(struct net_io *io, struct link *link, const char *why) {
+    if (link->refused) {
+        return;
+    }
+    link->refused = true;
+    if (io->options.refused != NULL) {
+        io->options.refused(io->options.actor.self, link->endpoint, why);
+    } else {
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%s: %s", link->endpoint, why);
+        net_io_warn(io, text);
+    }
+}
+
+/* What libzmq 4.3.4 tells, each side, when
+ *   our server key is not the peer's:  PROTOCOL (cryptographic) at the listener; NO_DETAIL, again and again, here
+ *   the peer doesn't admit our key:    AUTH on both sides
+ *   one side only has a key:           PROTOCOL (mechanism mismatch) on both sides */
+static void net_io_peer_event(struct net_io *io, struct link *link, int event, uint32_t value) {
+    switch (event) {
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        link->state = LINK_UP;
+        link->handshakes_failed = 0;
+        link->refused = false;
+        net_io_set_stopped(io, link, 0);
+        break;
+    case ZMQ_EVENT_DISCONNECTED:
+        link->state = LINK_DOWN;
+        net_io_set_stopped(io, link, io->io.now_us(&io->io));
+        break;
+    case ZMQ_EVENT_CONNECT_RETRIED:
+        link->state = LINK_DOWN;
+        net_io_set_stopped(io, link, 0);
+        break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        net_io_refused(io, link, "the peer refused the handshake: is it the same --key?");
+        break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        net_io_refused(io, link,
+                       value != ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
+                           ? "the peer doesn't speak this protocol: is it the right address?"
+                       : io->net->secure ? "the peer refused the handshake: it runs without a --key"
+                                         : "the peer refused the handshake: it runs with a --key, give the same");
+        break;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        if (++link->handshakes_failed == HANDSHAKES_FAILED_MAX) {
+            net_io_refused(io, link, "the peer refused the handshake: is it the same --key?");
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void net_io_router_event(struct net_io *io, const struct link *link, int event, uint32_t value) {
+    const char *why = NULL;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
+        (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)) {
+        why = "an unknown key";
+    } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) {
+        why = io->net->secure ? "no key" : "a key, which this process has not";
+    }
+    if (why != NULL) {
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%s: refused a connection with %s", link->endpoint, why);
+        net_io_warn(io, text);
+    }
+}
+
+/* False when nothing is left in the monitor. */
+static bool net_io_take_events(struct net_io *io, struct link *link) {
+    while (!io->stopping && !link->retired) {
+        uint32_t value;
+        int event = link_next_event(link, &value);
+        if (event == 0) {
+            return false;
+        }
+        if (link->peer == ACTOR_NONE) {
+            net_io_router_event(io, link, event, value);
+        } else {
+            net_io_peer_event(io, link, event, value);
+        }
+    }
+    return true;
+}
+
+/* ---- The io interface ---- */
+
+static uint64_t net_io_now_us(struct io *io) {
+    (void)io;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t net_io_random(struct io *base) {
+    struct net_io *io = (struct net_io *)base;
+    io->random_state += 0x9E3779B97F4A7C15U;
+    return hash_mix(io->random_state); /* splitmix64 */
+}
+
+static void net_io_set_timer(struct io *base, uint64_t at_us) {
+    ((struct net_io *)base)->timer_us = at_us;
+}
+
+/* The bytes sent over TCP, or -1. */
+static int64_t net_io_send_remote(struct net_io *io, actor_id to, const struct message *message) {
+    struct link *link = net_io_find(io, to);
+    if (link == NULL || link->state == LINK_DOWN) {
+        link = io->router; /* perhaps the peer has connected to us */
+    }
+    if (link == NULL || link->socket == NULL || to == ACTOR_NONE) {
+        return -1;
+    }
+    int64_t bytes = link_send(link, to, message);
+    net_io_activate(io, link); /* sending may have swallowed the descriptor's edge */
+    return bytes;
+}
+
+static void net_io_send(struct io *base, actor_id to, struct message *message) {
+    struct net_io *io = (struct net_io *)base;
+    enum net_delivery delivery = net_deliver(io->net, to, io->options.self, message);
+    if (delivery == NET_DELIVERED) {
+        message->frame_count = 0; /* the frames have gone with it */
+        return;
+    }
+    int64_t bytes = delivery == NET_NOT_HERE ? net_io_send_remote(io, to, message) : -1;
+    if (bytes < 0) {
+        net_io_add(&io->dropped, 1);
+    } else {
+        net_io_add(&io->bytes_sent, (uint64_t)bytes);
+    }
+    message_close(message);
+}
+
+static void net_io_connect_or_warn(struct io *base, actor_id actor, const char *endpoint) {
+    struct net_io *io = (struct net_io *)base;
+    struct error error = {0};
+    if (net_io_connect(io, actor, endpoint, &error) != 0) {
+        net_io_warn(io, error.text);
+    }
+}
+
+/* ---- The loop ---- */
+
+static void net_io_receive(struct net_io *io, actor_id from, struct message *message) {
+    io->options.actor.receive(io->options.actor.self, from, message);
+    message_close(message);
+}
+
+static void net_io_run_timer(struct net_io *io) {
+    if (io->timer_us != 0 && !io->stopping && net_io_now_us(&io->io) >= io->timer_us) {
+        io->timer_us = 0;
+        io->options.actor.timer(io->options.actor.self);
+    }
+}
+
+static void net_io_take_mail(struct net_io *io) {
+    struct message message;
+    actor_id from;
+    for (int i = 0; i < TURN_MESSAGES && io->mailbox_active && !io->stopping; i++) {
+        if (mailbox_take(&io->mailbox, &from, &message)) {
+            net_io_receive(io, from, &message);
+        } else {
+            io->mailbox_active = false;
+        }
+    }
+}
+
+/* False when nothing is left in the socket. */
+static bool net_io_take_messages(struct net_io *io, struct link *link) {
+    for (int i = 0; i < TURN_MESSAGES && !io->stopping && !link->retired; i++) {
+        struct message message;
+        struct error error = {0};
+        actor_id from;
+        uint64_t bytes;
+        enum link_result result = link_receive(link, &from, &message, &bytes, &error);
+        if (result == LINK_EMPTY) {
+            return false;
+        }
+        net_io_add(&io->bytes_received, bytes);
+        if (result == LINK_BAD) {
+            net_io_warn(io, error.text);
+            continue;
+        }
+        if (link->state != LINK_UP) {
+            link->state = LINK_UP; /* the monitor would tell us too, perhaps after we have answered */
+        }
+        net_io_receive(io, from, &message);
+    }
+    return true;
+}
+
+static void net_io_take_active(struct net_io *io) {
+    for (size_t i = io->active_count; i-- > 0 && !io->stopping;) { /* those added meanwhile wait for the next turn */
+        struct link *link = io->active[i];
+        link->active = false;
+        io->active[i] = io->active[--io->active_count];
+        if (link->socket != NULL && (net_io_take_events(io, link) | net_io_take_messages(io, link))) {
+            net_io_activate(io, link);
+        }
+        net_io_run_timer(io);
+    }
+}
+
+/* Rounded up: a timer is never early. */
+static int net_io_wait_ms(const struct net_io *io) {
+    if (io->mailbox_active || io->active_count > 0) {
+        return 0;
+    }
+    uint64_t wait_ms = io->stopped_count > 0 ? NET_RECONNECT_MAX_MS : INT_MAX;
+    if (io->timer_us != 0) {
+        uint64_t now_us = net_io_now_us(NULL);
+        uint64_t timer_ms = now_us >= io->timer_us ? 0 : (io->timer_us - now_us) / 1000 + 1;
+        wait_ms = timer_ms < wait_ms ? timer_ms : wait_ms;
+    }
+    return wait_ms < INT_MAX ? (int)wait_ms : io->timer_us != 0 ? INT_MAX : -1;
+}
+
+static void net_io_ready(struct net_io *io, const struct source *source) {
+    struct watch *watch = source->owner;
+    switch (source->kind) {
+    case SOURCE_MAILBOX:
+        io->mailbox_active = true;
+        break;
+    case SOURCE_LINK:
+        net_io_activate(io, source->owner);
+        break;
+    case SOURCE_WATCH:
+        if (watch->ready != NULL && !io->stopping) {
+            watch->ready(watch->context);
+        }
+        break;
+    }
+}
+
+int net_io_run(struct net_io *io, struct error *error) {
+    struct epoll_event events[TURN_EVENTS];
+    io->stopping = false;
+    while (!io->stopping) {
+        int count = epoll_wait(io->epoll, events, TURN_EVENTS, net_io_wait_ms(io));
+        if (count < 0 && errno != EINTR) {
+            return error_set(error, AML_EFAIL, "can't wait for messages: %s", strerror(errno));
+        }
+        for (int i = 0; i < count; i++) {
+            net_io_ready(io, events[i].data.ptr);
+        }
+        net_io_run_timer(io);
+        net_io_take_mail(io);
+        net_io_take_active(io);
+        net_io_close_retired(io);
+        if (io->stopped_count > 0) {
+            net_io_revive_stopped(io, net_io_now_us(&io->io));
+        }
+    }
+    return 0;
+}
+
+void net_io_stop(struct net_io *io) {
+    io->stopping = true;
+}
+
+/* ---- Life cycle ---- */
+
+static int net_io_open_parts(struct net_io *io, struct error *error) {
+    io->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (io->epoll < 0) {
+        return error_set(error, AML_EFAIL, "can't make an epoll: %s", strerror(errno));
+    }
+    int result = net_io_wait_on(io, io->mailbox.event_fd, &io->mailbox_source, error);
+    if (result == 0 && io->options.bind != NULL) {
+        result = link_open(&io->router, io->net, &io->options, ACTOR_NONE, io->options.bind, error);
+        if (result == 0) {
+            result = net_io_attach(io, io->router, error);
+        }
+    }
+    if (result == 0) {
+        result = net_register(io->net, io->options.self, &io->mailbox, error);
+    }
+    return result;
+}
+
+static void net_io_close_parts(struct net_io *io) {
+    while (io->peer_count > 0) {
+        net_io_retire(io, io->peers[io->peer_count - 1]);
+    }
+    net_io_close_retired(io);
+    if (io->router != NULL) {
+        link_close(io->router);
+    }
+    mailbox_close(&io->mailbox);
+    if (io->epoll >= 0) {
+        close(io->epoll);
+    }
+    free(io->peers);
+    free(io->active);
+    free(io->retired);
+    free(io);
+}
+
+int net_io_open(struct net_io **opened, struct net *net, const struct net_io_options *options, struct error *error) {
+    *opened = NULL;
+    assert(options->self != ACTOR_NONE && options->actor.receive != NULL);
+    if (options->message_high_water < 0 || options->message_high_water > NET_HIGH_WATER_MAX) {
+        return error_set(error, AML_EINPUT, "a queue of %d messages, expected 1 to %d", options->message_high_water,
+                         NET_HIGH_WATER_MAX);
+    }
+    struct net_io *io = memory_zeroed(1, sizeof *io);
+    io->io = (struct io){.now_us = net_io_now_us,
+                         .random = net_io_random,
+                         .send = net_io_send,
+                         .set_timer = net_io_set_timer,
+                         .connect = net_io_connect_or_warn};
+    io->net = net;
+    io->options = *options;
+    io->epoll = -1;
+    io->mailbox_source = (struct source){.kind = SOURCE_MAILBOX, .owner = io};
+    int result = mailbox_open(&io->mailbox, error);
+    if (result != 0) {
+        free(io);
+        return result;
+    }
+    if (getrandom(&io->random_state, sizeof io->random_state, 0) != sizeof io->random_state) {
+        io->random_state = net_io_now_us(&io->io) ^ options->self; /* never: 8 bytes come whole on Linux */
+    }
+    net_io_reserve(io);
+    result = net_io_open_parts(io, error);
+    io->options.bind = NULL; /* the caller's text */
+    if (result != 0) {
+        net_io_close_parts(io);
+        return result;
+    }
+    *opened = io;
+    return 0;
+}
+
+void net_io_close(struct net_io *io) {
+    if (io == NULL) {
+        return;
+    }
+    net_unregister(io->net, io->options.self);
+    net_io_close_parts(io);
+}
+
+const char *net_io_endpoint(const struct net_io *io) {
+    return io->router != NULL ? io->router->endpoint : "";
+}
+
+struct io *net_io_of(struct net_io *io) {
+    return &io->io;
+}
+
+void net_io_count(const struct net_io *io, uint64_t *bytes_sent, uint64_t *bytes_received, uint64_t *dropped) {
+    if (bytes_sent != NULL) {
+        *bytes_sent = atomic_load_explicit(&io->bytes_sent, memory_order_relaxed);
+    }
+    if (bytes_received != NULL) {
+        *bytes_received = atomic_load_explicit(&io->bytes_received, memory_order_relaxed);
+    }
+    if (dropped != NULL) {
+        *dropped = atomic_load_explicit(&io->dropped, memory_order_relaxed);
+    }
+}

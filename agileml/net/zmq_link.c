@@ -1,0 +1,364 @@
+/* One ZeroMQ socket: its options, and messages to and from its frames. Knows nothing of the loop that it is
+ * used in. See zmq_private.h. */
+#include "agileml/base/memory.h"
+#include "agileml/net/zmq_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+enum {
+    ROUTING_BYTES = 1 + sizeof(actor_id), /* 'A', then the actor; ids that libzmq makes up start with a 0 */
+    FRAME_COPY_MAX = 512,                 /* smaller frames are copied: cheaper than sharing them between threads */
+    FRAME_ALIGNMENT = sizeof(uint64_t),
+    LINK_LINGER_MS = 1000,       /* how long the last messages may take to leave */
+    LINK_HANDSHAKE_MS = 10000,
+    LINK_CONNECT_MS = 5000,
+    LINK_SILENCE_MS = 20000,     /* a peer that acknowledges nothing for so long is disconnected */
+    LINK_KEEPALIVE_IDLE_S = 10,
+    LINK_KEEPALIVE_STEP_S = 5,
+    LINK_KEEPALIVE_STEPS = 2,
+    LINK_BACKLOG = 1024,         /* the nodes of a whole job connect at once */
+    LINK_EVENT_BYTES = 6
+};
+
+/* ---- Life cycle ---- */
+
+static int link_set_options(struct link *link, const struct net *net, const struct net_io_options *options,
+                            bool ipv6) {
+    bool listens = link->peer == ACTOR_NONE;
+    int high_water = options->message_high_water > 0 ? options->message_high_water : NET_HIGH_WATER_DEFAULT;
+    const struct {
+        int name, value;
+    } numbers[] = {
+        {ZMQ_LINGER, LINK_LINGER_MS},
+        {ZMQ_SNDHWM, high_water},
+        {ZMQ_RCVHWM, high_water},
+        {ZMQ_IPV6, ipv6},
+        {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_TCP_KEEPALIVE_IDLE, LINK_KEEPALIVE_IDLE_S},
+        {ZMQ_TCP_KEEPALIVE_INTVL, LINK_KEEPALIVE_STEP_S},
+        {ZMQ_TCP_KEEPALIVE_CNT, LINK_KEEPALIVE_STEPS},
+        {ZMQ_TCP_MAXRT, LINK_SILENCE_MS},
+        {ZMQ_HANDSHAKE_IVL, LINK_HANDSHAKE_MS},
+        {ZMQ_CONNECT_TIMEOUT, LINK_CONNECT_MS},
+        {ZMQ_RECONNECT_IVL, NET_RECONNECT_MS},
+        {ZMQ_RECONNECT_IVL_MAX, NET_RECONNECT_MAX_MS},
+        {ZMQ_BACKLOG, LINK_BACKLOG},
+        /* Only for a ROUTER: sending to nobody is an error, and a peer that connects anew takes its name along. */
+        {ZMQ_ROUTER_MANDATORY, 1},
+        {ZMQ_ROUTER_HANDOVER, 1},
+    };
+    size_t count = sizeof numbers / sizeof numbers[0] - (listens ? 0 : 2);
+    for (size_t i = 0; i < count; i++) {
+        if (zmq_setsockopt(link->socket, numbers[i].name, &numbers[i].value, sizeof numbers[i].value) != 0) {
+            return -1;
+        }
+    }
+    int64_t frame_max = (int64_t)WIRE_FRAME_BYTES_MAX;
+    unsigned char routing[ROUTING_BYTES] = {'A'};
+    memcpy(routing + 1, &options->self, sizeof options->self);
+    int listening = listens;
+    const char *public_text = net->key.public_text;
+    return zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) != 0 ||
+                   (!listens && zmq_setsockopt(link->socket, ZMQ_ROUTING_ID, routing, sizeof routing) != 0) ||
+                   (net->secure &&
+                    (zmq_setsockopt(link->socket, ZMQ_CURVE_SERVER, &listening, sizeof listening) != 0 ||
+                     zmq_setsockopt(link->socket, ZMQ_CURVE_PUBLICKEY, public_text, NET_KEY_TEXT) != 0 ||
+                     zmq_setsockopt(link->socket, ZMQ_CURVE_SECRETKEY, net->key.secret_text, NET_KEY_TEXT) != 0 ||
+                     zmq_setsockopt(link->socket, listens ? ZMQ_ZAP_DOMAIN : ZMQ_CURVE_SERVERKEY,
+                                    listens ? "agileml" : public_text, listens ? strlen("agileml") : NET_KEY_TEXT) != 0))
+               ? -1
+               : 0;
+}
+
+/* The monitor tells of failed handshakes, which libzmq otherwise hides. */
+static int link_open_monitor(struct link *link, const struct net *net) {
+    int events = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    if (link->peer != ACTOR_NONE) {
+        events |= ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED;
+    }
+    char name[64];
+    int none = 0;
+    snprintf(name, sizeof name, "inproc://monitor-%" PRIxPTR, (uintptr_t)link->socket);
+    link->monitor = zmq_socket(net->context, ZMQ_PAIR);
+    /* Without a high water mark: else an actor that is busy for long would block libzmq's own thread. */
+    return link->monitor == NULL || zmq_setsockopt(link->monitor, ZMQ_LINGER, &none, sizeof none) != 0 ||
+                   zmq_setsockopt(link->monitor, ZMQ_RCVHWM, &none, sizeof none) != 0 ||
+                   zmq_socket_monitor(link->socket, name, events) != 0 || zmq_connect(link->monitor, name) != 0
+               ? -1
+               : 0;
+}
+
+/* libzmq doesn't resolve the name of an address to bind. */
+static int link_bind(struct link *link, const char *numeric, struct error *error) {
+    if (zmq_bind(link->socket, numeric) != 0) {
+        return error_set(error, AML_EINPUT, "%s: %s", link->endpoint,
+                         errno == EADDRINUSE      ? "address already in use"
+                         : errno == EADDRNOTAVAIL ? "not an address of this machine"
+                                                  : zmq_strerror(errno));
+    }
+    size_t size = sizeof link->endpoint;
+    if (zmq_getsockopt(link->socket, ZMQ_LAST_ENDPOINT, link->endpoint, &size) != 0) {
+        return error_set(error, AML_EFAIL, "%s: %s", link->endpoint, zmq_strerror(errno));
+    }
+    return 0;
+}
+
+int link_open_socket(struct link *link, struct net *net, const struct net_io_options *options, struct error *error) {
+    bool listens = link->peer == ACTOR_NONE;
+    struct endpoint checked;
+    int result = net_endpoint_check(net, &checked, link->endpoint, listens, error);
+    if (result != 0) {
+        return result;
+    }
+    link->socket = zmq_socket(net->context, listens ? ZMQ_ROUTER : ZMQ_DEALER);
+    if (link->socket == NULL || link_set_options(link, net, options, checked.ipv6) != 0 ||
+        link_open_monitor(link, net) != 0) {
+        result = error_set(error, AML_EFAIL, "%s: can't open a socket: %s", link->endpoint, zmq_strerror(errno));
+    } else if (listens) {
+        result = link_bind(link, checked.numeric, error);
+    } else if (zmq_connect(link->socket, link->endpoint) != 0) {
+        result = error_set(error, AML_EINPUT, "%s: %s", link->endpoint, zmq_strerror(errno));
+    }
+    if (result != 0) {
+        link_close_socket(link);
+    }
+    return result;
+}
+
+void link_close_socket(struct link *link) {
+    if (link->monitor != NULL) {
+        zmq_socket_monitor(link->socket, NULL, 0);
+        zmq_close(link->monitor);
+    }
+    if (link->socket != NULL) {
+        zmq_close(link->socket);
+    }
+    link->socket = NULL;
+    link->monitor = NULL;
+}
+
+int link_open(struct link **opened, struct net *net, const struct net_io_options *options, actor_id peer,
+              const char *endpoint, struct error *error) {
+    if (strnlen(endpoint, WIRE_ENDPOINT_MAX) == WIRE_ENDPOINT_MAX) {
+        return error_set(error, AML_EINPUT, "an endpoint of more than %d characters", WIRE_ENDPOINT_MAX - 1);
+    }
+    struct link *link = memory_zeroed(1, sizeof *link);
+    link->source = (struct source){.kind = SOURCE_LINK, .owner = link};
+    link->peer = peer;
+    strcpy(link->endpoint, endpoint);
+    int result = link_open_socket(link, net, options, error);
+    if (result != 0) {
+        free(link);
+        return result;
+    }
+    *opened = link;
+    return 0;
+}
+
+void link_close(struct link *link) {
+    link_close_socket(link);
+    free(link);
+}
+
+int link_descriptor(void *socket) {
+    int fd = -1;
+    size_t size = sizeof fd;
+    zmq_getsockopt(socket, ZMQ_FD, &fd, &size);
+    return fd;
+}
+
+int link_next_event(struct link *link, uint32_t *value) {
+    unsigned char bytes[LINK_EVENT_BYTES]; /* 16 bits of event, 32 of value; the second part is an address */
+    uint16_t event;
+    if (zmq_recv(link->monitor, bytes, sizeof bytes, ZMQ_DONTWAIT) != LINK_EVENT_BYTES) {
+        return 0;
+    }
+    zmq_recv(link->monitor, NULL, 0, ZMQ_DONTWAIT);
+    memcpy(&event, bytes, sizeof event);
+    memcpy(value, bytes + sizeof event, sizeof *value);
+    return event;
+}
+
+/* ---- Sending ---- */
+
+/* What a frame takes on the wire: ZMTP puts flags and a length of one or eight bytes before it. */
+static uint64_t link_wire_bytes(size_t size) {
+    return size + (size > 255 ? 9 : 2);
+}
+
+static void link_drop_frame(void *data, void *hint) {
+    (void)data;
+    buffer_drop(hint);
+}
+
+static int link_send_part(void *socket, zmq_msg_t *part, bool more) {
+    int sent = zmq_msg_send(part, socket, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0));
+    if (sent < 0) {
+        zmq_msg_close(part);
+    }
+    return sent;
+}
+
+static int link_send_bytes(void *socket, const void *bytes, size_t size, bool more) {
+    zmq_msg_t part;
+    if (zmq_msg_init_size(&part, size) != 0) {
+        return -1;
+    }
+    memcpy(zmq_msg_data(&part), bytes, size);
+    return link_send_part(socket, &part, more);
+}
+
+static int link_send_frame(void *socket, struct buffer *frame, bool more) {
+    if (frame->size <= FRAME_COPY_MAX) {
+        return link_send_bytes(socket, frame->data, frame->size, more);
+    }
+    zmq_msg_t part;
+    if (zmq_msg_init_data(&part, frame->data, frame->size, link_drop_frame, buffer_hold(frame)) != 0) {
+        buffer_drop(frame);
+        return -1;
+    }
+    return link_send_part(socket, &part, more);
+}
+
+int64_t link_send(struct link *link, actor_id to, const struct message *message) {
+    assert(message->frame_count <= MESSAGE_FRAMES_MAX);
+    if (link->peer == ACTOR_NONE) {
+        unsigned char routing[ROUTING_BYTES] = {'A'};
+        memcpy(routing + 1, &to, sizeof to);
+        if (link_send_bytes(link->socket, routing, sizeof routing, true) < 0) {
+            return -1;
+        }
+    }
+    unsigned char head[WIRE_HEAD_MAX];
+    size_t size = message_encode_head(message, head);
+    if (link_send_bytes(link->socket, head, size, message->frame_count > 0) < 0) {
+        return -1;
+    }
+    uint64_t bytes = link_wire_bytes(size);
+    bool lost = false;
+    for (unsigned i = 0; i < message->frame_count; i++) {
+        /* A connection that is lost on the way fails one part. libzmq then drops the parts that follow, but
+         * wants to see them up to the last. */
+        lost |= link_send_frame(link->socket, message->frames[i], i + 1 < message->frame_count) < 0;
+        bytes += link_wire_bytes(message->frames[i]->size);
+    }
+    return lost ? -1 : (int64_t)bytes;
+}
+
+/* ---- Receiving ---- */
+
+/* A part received, in use as a buffer without a copy. */
+struct received_frame {
+    struct buffer buffer;
+    zmq_msg_t part;
+};
+
+static void link_release_frame(struct buffer *buffer) {
+    struct received_frame *frame = (struct received_frame *)(void *)buffer; /* its first member */
+    zmq_msg_close(&frame->part);
+    free(frame);
+}
+
+/* A buffer with the part's bytes; the part is used up. libzmq packs small parts one behind the other, so they come
+ * at any address: those are copied, which also lets go of the block they came in. NULL: out of memory. */
+static struct buffer *link_wrap(zmq_msg_t *part) {
+    size_t size = zmq_msg_size(part);
+    if (size <= FRAME_COPY_MAX || (uintptr_t)zmq_msg_data(part) % FRAME_ALIGNMENT != 0) {
+        struct buffer *copy = buffer_copy(zmq_msg_data(part), size);
+        zmq_msg_close(part);
+        return copy;
+    }
+    struct received_frame *frame = memory_resized(NULL, 1, sizeof *frame);
+    zmq_msg_init(&frame->part);
+    zmq_msg_move(&frame->part, part);
+    zmq_msg_close(part);
+    atomic_init(&frame->buffer.references, 1);
+    frame->buffer.size = size;
+    frame->buffer.data = zmq_msg_data(&frame->part);
+    frame->buffer.release = link_release_frame;
+    return &frame->buffer;
+}
+
+/* Receives the payload parts. 0 or an error; either way nothing of the message is left in the socket. */
+static int link_receive_frames(void *socket, bool more, struct message *message, uint64_t *bytes,
+                               struct error *error) {
+    int result = 0;
+    while (more) {
+        zmq_msg_t part;
+        zmq_msg_init(&part);
+        if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) { /* a message comes whole or not at all */
+            zmq_msg_close(&part);
+            return error_set(error, AML_EPROTOCOL, "an incomplete message: %s", zmq_strerror(errno));
+        }
+        more = zmq_msg_more(&part) != 0;
+        *bytes += link_wire_bytes(zmq_msg_size(&part));
+        if (result == 0 && message->frame_count == MESSAGE_FRAMES_MAX) {
+            result = error_set(error, AML_EPROTOCOL, "more than %d payload frames", MESSAGE_FRAMES_MAX);
+        }
+        if (result != 0) {
+            zmq_msg_close(&part);
+            continue;
+        }
+        struct buffer *frame = link_wrap(&part);
+        if (frame == NULL) {
+            result = error_set(error, AML_ENOMEM, "no memory for a payload frame");
+        } else {
+            message->frames[message->frame_count++] = frame;
+        }
+    }
+    return result;
+}
+
+/* Reads the sender's name off the part that a ROUTER puts before a message. */
+static actor_id link_routing_actor(zmq_msg_t *part) {
+    const unsigned char *bytes = zmq_msg_data(part);
+    actor_id actor = ACTOR_NONE;
+    if (zmq_msg_size(part) == ROUTING_BYTES && bytes[0] == 'A') {
+        memcpy(&actor, bytes + 1, sizeof actor);
+    }
+    return actor;
+}
+
+enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
+                              struct error *error) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    *from = link->peer;
+    *bytes = 0;
+    message->frame_count = 0;
+    int received = zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT);
+    if (received >= 0 && link->peer == ACTOR_NONE) {
+        *from = link_routing_actor(&part);
+        received = zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT);
+    }
+    if (received < 0) {
+        zmq_msg_close(&part);
+        return LINK_EMPTY;
+    }
+    *bytes = link_wire_bytes(zmq_msg_size(&part));
+    int result = link_receive_frames(link->socket, zmq_msg_more(&part) != 0, message, bytes, error);
+    if (result == 0 && *from == ACTOR_NONE) {
+        result = error_set(error, AML_EPROTOCOL, "a peer without an actor's name");
+    }
+    if (result == 0) {
+        result = message_decode_head(message, zmq_msg_data(&part), zmq_msg_size(&part), error);
+    }
+    if (result != 0) {
+        const char *address = zmq_msg_gets(&part, "Peer-Address");
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%.300s", error->text);
+        error->code = 0;
+        error_set(error, result, "dropped a message from %s (actor %" PRIx64 "): %s",
+                  address != NULL ? address : link->endpoint, *from, text);
+        message_close(message);
+    }
+    zmq_msg_close(&part);
+    return result == 0 ? LINK_RECEIVED : LINK_BAD;
+}

@@ -1,0 +1,99 @@
+/* What the files of the ZeroMQ io share: the process's net, and a link, which is one ZeroMQ socket with its
+ * monitor. Included by agileml/net/zmq*.c only. */
+#ifndef AGILEML_NET_ZMQ_PRIVATE_H
+#define AGILEML_NET_ZMQ_PRIVATE_H
+
+#include "agileml/net/endpoint.h"
+#include "agileml/net/mailbox.h"
+#include "agileml/net/zmq.h"
+
+enum {
+    NET_RECONNECT_MS = 50,        /* first wait before connecting again; doubles ... */
+    NET_RECONNECT_MAX_MS = 1000,  /* ... up to this */
+    NET_PUBLIC_KEY_BYTES = 32
+};
+
+/* ---- zmq.c: what the actors of one process share ---- */
+
+struct net {
+    void *context;
+    bool secure;   /* has a key */
+    bool insecure; /* may leave the machine without one */
+    struct net_key key;
+    unsigned char public_key[NET_PUBLIC_KEY_BYTES];
+    void *zap; /* the socket that the ZAP thread answers on */
+    pthread_t zap_thread;
+    pthread_rwlock_t directory_lock; /* guards what follows; held while a mailbox is put to, so that none closes then */
+    size_t directory_count;
+    struct {
+        actor_id actor;
+        struct mailbox *mailbox;
+    } directory[NET_ACTORS_MAX];
+};
+
+/* Makes an actor's mailbox known to the process. 0; AML_ELIMIT; AML_EINPUT when the actor is there already. */
+int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struct error *error);
+void net_unregister(struct net *net, actor_id actor);
+bool net_is_local(struct net *net, actor_id actor);
+
+enum net_delivery { NET_DELIVERED, NET_FULL, NET_NOT_HERE };
+/* Takes over the message's frames if delivered. */
+enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message);
+
+/* Checks an endpoint and whether it may be used without a key. 0 or AML_EINPUT. */
+int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,
+                       struct error *error);
+
+/* ---- zmq_link.c ---- */
+
+/* What an epoll event points at. */
+struct source {
+    enum source_kind { SOURCE_MAILBOX, SOURCE_LINK, SOURCE_WATCH } kind;
+    void *owner; /* net_io, link, watch */
+};
+
+enum link_state {
+    LINK_CONNECTING, /* not connected yet: messages wait in the socket */
+    LINK_UP,
+    LINK_DOWN /* the peer went away or doesn't answer */
+};
+
+struct link {
+    struct source source;
+    void *socket, *monitor;
+    actor_id peer;                    /* whom a DEALER reaches; ACTOR_NONE: the ROUTER that listens */
+    char endpoint[WIRE_ENDPOINT_MAX]; /* the DEALER's peer's, or where the ROUTER is bound */
+    enum link_state state;            /* of a DEALER */
+    uint64_t stopped_us;              /* when libzmq disconnected; 0 once it says that it tries again */
+    unsigned handshakes_failed;       /* in a row */
+    bool refused;                     /* has been reported */
+    bool active;                      /* may have messages: is in the io's list */
+    bool retired;                     /* to be closed at the turn's end */
+};
+
+/* A link to `peer`, or with ACTOR_NONE one that listens; opens its socket too. */
+int link_open(struct link **link, struct net *net, const struct net_io_options *options, actor_id peer,
+              const char *endpoint, struct error *error);
+void link_close(struct link *link);
+/* The two halves, for a link whose socket is to be replaced. */
+int link_open_socket(struct link *link, struct net *net, const struct net_io_options *options, struct error *error);
+void link_close_socket(struct link *link);
+
+/* The descriptor to wait on for one of the link's sockets. It stays silent until the socket has been received from
+ * until nothing was there, since it was opened or sent to. */
+int link_descriptor(void *socket);
+
+/* Sends without waiting and returns the bytes, or -1 if nothing was sent. `to` is used by a ROUTER only. Frames stay
+ * the caller's: large ones are held until libzmq has sent them. */
+int64_t link_send(struct link *link, actor_id to, const struct message *message);
+
+enum link_result { LINK_RECEIVED, LINK_EMPTY, LINK_BAD };
+/* Receives a message. LINK_BAD: something was received that is none, `error` says what. `bytes` is set except at
+ * LINK_EMPTY. */
+enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
+                              struct error *error);
+
+/* The next event of the socket's monitor: one ZMQ_EVENT_..., or 0. */
+int link_next_event(struct link *link, uint32_t *value);
+
+#endif

@@ -1,0 +1,155 @@
+/* See table.h. */
+#include "agileml/ps/table.h"
+
+#include <string.h>
+
+/* Plain loops over restrict pointers: the compiler vectorises them, and memory is the limit. Whole numbers are
+ * added as unsigned, which wraps where signed addition would be undefined. */
+#define TABLE_ADD(name, type)                                                                                      \
+    static void name(void *restrict target, const void *restrict source, size_t count) {                           \
+        type *restrict to = target;                                                                                \
+        const type *restrict from = source;                                                                        \
+        for (size_t i = 0; i < count; i++) {                                                                       \
+            to[i] += from[i];                                                                                      \
+        }                                                                                                          \
+    }
+TABLE_ADD(table_add_float32, float)
+TABLE_ADD(table_add_float64, double)
+TABLE_ADD(table_add_int32, uint32_t)
+TABLE_ADD(table_add_int64, uint64_t)
+
+void table_add(enum aml_type type, void *target, const void *source, size_t count) {
+    switch (type) {
+    case AML_FLOAT32:
+        table_add_float32(target, source, count);
+        break;
+    case AML_FLOAT64:
+        table_add_float64(target, source, count);
+        break;
+    case AML_INT32:
+        table_add_int32(target, source, count);
+        break;
+    case AML_INT64:
+        table_add_int64(target, source, count);
+        break;
+    }
+}
+
+#define TABLE_TAKE_DELTA(name, type)                                                                               \
+    static void name(void *restrict delta, const void *restrict row, void *restrict base, size_t count) {         \
+        type *restrict difference = delta;                                                                         \
+        const type *restrict new = row;                                                                            \
+        type *restrict old = base;                                                                                 \
+        for (size_t i = 0; i < count; i++) {                                                                       \
+            difference[i] = new[i] - old[i];                                                                       \
+            old[i] = new[i];                                                                                       \
+        }                                                                                                          \
+    }
+TABLE_TAKE_DELTA(table_take_delta_float32, float)
+TABLE_TAKE_DELTA(table_take_delta_float64, double)
+TABLE_TAKE_DELTA(table_take_delta_int32, uint32_t)
+TABLE_TAKE_DELTA(table_take_delta_int64, uint64_t)
+
+void table_take_delta(enum aml_type type, void *delta, const void *row, void *base, size_t count) {
+    switch (type) {
+    case AML_FLOAT32:
+        table_take_delta_float32(delta, row, base, count);
+        break;
+    case AML_FLOAT64:
+        table_take_delta_float64(delta, row, base, count);
+        break;
+    case AML_INT32:
+        table_take_delta_int32(delta, row, base, count);
+        break;
+    case AML_INT64:
+        table_take_delta_int64(delta, row, base, count);
+        break;
+    }
+}
+
+/* Makes room for `count` slots; the new rows are zero, then get their start values. */
+static int table_grow(struct table *table, uint32_t count) {
+    const struct table_spec *spec = table->spec;
+    int result = arena_grow(&table->rows, (size_t)count * spec->row_bytes);
+    if (result == 0) {
+        result = arena_grow(&table->clocks, (size_t)count * sizeof(uint32_t));
+    }
+    if (result == 0 && spec->mode == AML_PUT) {
+        result = arena_grow(&table->writers, (size_t)count * sizeof(uint32_t));
+    }
+    if (result == 0 && spec->rows == 0) {
+        result = arena_grow(&table->keys, (size_t)count * sizeof(uint64_t));
+    }
+    return result;
+}
+
+int table_open(struct table *table, const struct table_spec *spec, uint32_t partition, uint32_t partitions,
+               struct error *error) {
+    memset(table, 0, sizeof *table);
+    table->spec = spec;
+    table->partition = partition;
+    table->partitions = partitions;
+    uint64_t slots = TABLE_SLOTS_MAX;
+    if (spec->rows > 0) {
+        slots = spec->rows / partitions + (partition < spec->rows % partitions ? 1 : 0);
+        if (slots > TABLE_SLOTS_MAX) {
+            return error_set(error, AML_ELIMIT, "table %s: %llu rows in %u partitions are more than %d each",
+                             spec->name, (unsigned long long)spec->rows, partitions, TABLE_SLOTS_MAX);
+        }
+    }
+    if (spec->rows > 0) {
+        int result = table_grow(table, (uint32_t)slots);
+        if (result != 0) {
+            table_close(table);
+            return error_set(error, result, "table %s: no memory for %llu rows", spec->name, (unsigned long long)slots);
+        }
+        table->count = (uint32_t)slots;
+        for (uint32_t slot = 0; spec->start != NULL && slot < table->count; slot++) {
+            spec->start(spec->context, table_key(table, slot), table_row(table, slot));
+        }
+    }
+    return 0;
+}
+
+void table_close(struct table *table) {
+    arena_close(&table->rows);
+    arena_close(&table->clocks);
+    arena_close(&table->writers);
+    arena_close(&table->keys);
+    index_map_close(&table->index);
+    table->count = 0;
+}
+
+int64_t table_slot(struct table *table, uint64_t key) {
+    const struct table_spec *spec = table->spec;
+    if (table_partition(spec, key, table->partitions) != table->partition) {
+        return AML_EPROTOCOL;
+    }
+    if (spec->rows > 0) {
+        return key < spec->rows ? (int64_t)(key / table->partitions) : AML_EPROTOCOL;
+    }
+    int64_t found = index_map_find(&table->index, key);
+    if (found != INDEX_NONE) {
+        return found;
+    }
+    if (table->count == TABLE_SLOTS_MAX) {
+        return AML_ELIMIT;
+    }
+    uint32_t slot = table->count;
+    int result = table_grow(table, slot + 1);
+    if (result != 0) {
+        return result;
+    }
+    table->count++;
+    ((uint64_t *)(void *)table->keys.base)[slot] = key;
+    index_map_add(&table->index, key, slot);
+    if (spec->start != NULL) {
+        spec->start(spec->context, key, table_row(table, slot));
+    }
+    return slot;
+}
+
+uint64_t table_key(const struct table *table, uint32_t slot) {
+    return table->spec->rows > 0 ? (uint64_t)slot * table->partitions + table->partition
+                                 : ((const uint64_t *)(const void *)table->keys.base)[slot];
+}

@@ -1,0 +1,78 @@
+/* Tables of parameters: what an app declares, how keys map to partitions, and the rows of one table
+ * that one partition holds. Knows nothing of clocks' order, origins or messages (partition.h does). */
+#ifndef AGILEML_PS_TABLE_H
+#define AGILEML_PS_TABLE_H
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "agileml/wire/message.h"
+
+/* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its
+ * arguments: any node, at any time, must find the same value. Called from any thread. */
+typedef void table_start(void *context, uint64_t key, void *row);
+
+struct table_spec {
+    char name[WIRE_NAME_MAX];
+    enum aml_type type;
+    enum aml_mode mode;
+    uint32_t width;     /* elements of a row */
+    uint32_t row_bytes; /* width x element size, at most WIRE_ROW_BYTES_MAX */
+    uint64_t rows;      /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
+    table_start *start; /* NULL: rows start as zeros */
+    void *context;
+};
+
+/* What servers and workers of one job agree on. Read-only once the job runs. */
+struct job {
+    unsigned table_count;
+    struct table_spec tables[WIRE_TABLES_MAX];
+    struct row_shape shapes[WIRE_TABLES_MAX]; /* the row_bytes again, for rows_check */
+    uint32_t staleness;
+};
+
+/* The partition of a key: dense keys are dealt in turn, sparse ones by hash. */
+static inline uint32_t table_partition(const struct table_spec *spec, uint64_t key, uint32_t partitions) {
+    return (uint32_t)((spec->rows > 0 ? key : hash_mix(key) >> 32) % partitions);
+}
+
+/* target[i] += source[i] for `count` elements of `type`. Whole numbers wrap around. The two do not overlap. */
+void table_add(enum aml_type type, void *target, const void *source, size_t count);
+
+/* delta[i] = row[i] - base[i], then base[i] = row[i]. None overlap. */
+void table_take_delta(enum aml_type type, void *delta, const void *row, void *base, size_t count);
+
+/* The rows of one table in one partition: slot i holds one row, packed. */
+struct table {
+    const struct table_spec *spec;
+    uint32_t partition, partitions;
+    uint32_t count;         /* slots in use */
+    struct arena rows;      /* count x row_bytes */
+    struct arena clocks;    /* uint32_t per slot: the last clock that changed the row */
+    struct arena writers;   /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
+    struct arena keys;      /* sparse tables: uint64_t per slot */
+    struct index_map index; /* sparse tables: key -> slot */
+};
+
+enum { TABLE_SLOTS_MAX = 1 << 30 };
+
+/* Opens the partition's part; dense rows get their start values now. */
+int table_open(struct table *table, const struct table_spec *spec, uint32_t partition, uint32_t partitions,
+               struct error *error);
+void table_close(struct table *table);
+
+/* The slot of `key`; a sparse row that is not there yet is made with its start value. AML_EPROTOCOL when
+ * the key is not of this partition or beyond a dense table's rows; AML_ELIMIT when the table is full. */
+int64_t table_slot(struct table *table, uint64_t key);
+uint64_t table_key(const struct table *table, uint32_t slot);
+
+static inline unsigned char *table_row(const struct table *table, uint32_t slot) {
+    return table->rows.base + (size_t)slot * table->spec->row_bytes;
+}
+static inline uint32_t *table_clocks(const struct table *table) {
+    return (uint32_t *)(void *)table->clocks.base;
+}
+static inline uint32_t *table_writers(const struct table *table) {
+    return (uint32_t *)(void *)table->writers.base;
+}
+
+#endif

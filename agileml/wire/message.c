@@ -1,0 +1,359 @@
+/* The table of all messages, and the one encoder and decoder that walk it. See message.h. */
+#include "agileml/wire/message.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The head frame starts with: magic (2 bytes), version, type, frame count (4), epoch (8). */
+enum { HEAD_BYTES = 16, HEAD_MAGIC = 0x4C41 /* "AL" */ };
+
+enum field_kind { FIELD_END = 0, FIELD_U8, FIELD_I32, FIELD_U32, FIELD_U64, FIELD_F64, FIELD_TEXT };
+
+struct field {
+    enum field_kind kind;
+    size_t offset;    /* in struct message */
+    uint64_t maximum; /* for whole numbers; for a text the bytes of its array */
+};
+
+enum { FIELDS_MAX = 16 };
+
+/* What a message's payload frames hold. */
+enum frame_kind {
+    FRAMES_NONE,
+    FRAMES_RECORDS, /* exactly frame_count frames, each whole records of record_bytes[i] */
+    FRAMES_KEYS,    /* a directory, then keys for each table in it */
+    FRAMES_ROWS     /* a directory, then keys and values for each table in it; or no frame at all */
+};
+
+struct layout {
+    const char *name;
+    enum frame_kind frames;
+    unsigned frame_count;
+    uint32_t record_bytes[4];
+    uint32_t record_max[4];
+    struct field fields[FIELDS_MAX];
+};
+
+#define U8(member, limit) {FIELD_U8, offsetof(struct message, member), limit}
+#define I32(member) {FIELD_I32, offsetof(struct message, member), 0}
+#define U32(member, limit) {FIELD_U32, offsetof(struct message, member), limit}
+#define U64(member, limit) {FIELD_U64, offsetof(struct message, member), limit}
+#define F64(member) {FIELD_F64, offsetof(struct message, member), 0}
+#define TEXT(member) {FIELD_TEXT, offsetof(struct message, member), sizeof(((struct message *)0)->member)}
+#define ANY UINT64_MAX
+#define CLOCK UINT64_C(0xFFFFFFF0)
+#define NO_FRAMES FRAMES_NONE, 0, {0}, {0}
+#define TEXT_MESSAGE(title) {title, NO_FRAMES, {I32(text.code), TEXT(text.text)}}
+#define EMPTY_MESSAGE(title) {title, NO_FRAMES, {U8(empty.unused, 0)}}
+
+static const struct layout LAYOUTS[] = {
+    [MESSAGE_REGISTER] = {"REGISTER",
+                          FRAMES_RECORDS,
+                          2,
+                          {sizeof(struct wire_endpoint), sizeof(struct wire_metric)},
+                          {WIRE_SERVERS_MAX, WIRE_METRICS_MAX},
+                          {TEXT(registration.name), TEXT(registration.host), U64(registration.process_id, ANY),
+                           U8(registration.tier, TIER_TRANSIENT), U32(registration.threads, 65535),
+                           TEXT(registration.job.app), U64(registration.job.digest, ANY),
+                           U32(registration.job.staleness, WIRE_STALENESS_MAX),
+                           U32(registration.job.clocks_per_iteration, 1U << 20),
+                           U64(registration.job.iterations, CLOCK), F64(registration.job.seconds),
+                           F64(registration.job.tolerance), U32(registration.job.tolerance_iterations, 1U << 20)}},
+    [MESSAGE_WELCOME] = {"WELCOME",
+                         NO_FRAMES,
+                         {TEXT(welcome.name), U32(welcome.heartbeat_ms, 1U << 30), U32(welcome.timeout_ms, 1U << 30)}},
+    [MESSAGE_PLAN] = {"PLAN",
+                      FRAMES_RECORDS,
+                      4,
+                      {sizeof(struct wire_node), sizeof(actor_id), sizeof(actor_id), sizeof(struct wire_endpoint)},
+                      {WIRE_NODES_MAX, WIRE_PARTITIONS_MAX, WIRE_SHARDS_MAX, WIRE_NODES_MAX *WIRE_SERVERS_MAX},
+                      {U64(plan.from_clock, CLOCK), U32(plan.partitions, WIRE_PARTITIONS_MAX),
+                       U32(plan.shards, WIRE_SHARDS_MAX)}},
+    [MESSAGE_LOADED] =
+        {"LOADED", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(loaded.items, ANY)}},
+    [MESSAGE_START] = {"START", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(start.items, ANY)}},
+    [MESSAGE_PROGRESS] = {"PROGRESS",
+                          FRAMES_RECORDS,
+                          1,
+                          {sizeof(struct wire_metric_sum)},
+                          {WIRE_METRICS_MAX},
+                          {U64(progress.clock, CLOCK), U64(progress.items, ANY), U64(progress.compute_us, ANY),
+                           U64(progress.clock_us, ANY), U64(progress.bytes_sent, ANY),
+                           U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
+    [MESSAGE_HEARTBEAT] =
+        {"HEARTBEAT",
+         NO_FRAMES,
+         {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK), U64(heartbeat.held, CLOCK)}},
+    [MESSAGE_HEARTBEAT_ACK] = {"HEARTBEAT_ACK",
+                               NO_FRAMES,
+                               {U64(heartbeat_ack.progress, CLOCK), U64(heartbeat_ack.hold, CLOCK),
+                                U64(heartbeat_ack.final, CLOCK)}},
+    [MESSAGE_SAVE] = EMPTY_MESSAGE("SAVE"),
+    [MESSAGE_SAVED] = TEXT_MESSAGE("SAVED"),
+    [MESSAGE_DONE] = EMPTY_MESSAGE("DONE"),
+    [MESSAGE_LEAVE] = EMPTY_MESSAGE("LEAVE"),
+    [MESSAGE_FAIL] = TEXT_MESSAGE("FAIL"),
+    [MESSAGE_ABORT] = TEXT_MESSAGE("ABORT"),
+    [MESSAGE_OBSERVE] = {"OBSERVE", NO_FRAMES, {U64(observe.from, ANY)}},
+    [MESSAGE_REPORT] = {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY)}},
+    [MESSAGE_STOP] = TEXT_MESSAGE("STOP"),
+    [MESSAGE_SUBSCRIBE] = {"SUBSCRIBE",
+                           FRAMES_KEYS,
+                           0,
+                           {0},
+                           {0},
+                           {U32(subscribe.partition, WIRE_PARTITIONS_MAX - 1), U64(subscribe.request, ANY)}},
+    [MESSAGE_PULL] = {"PULL", NO_FRAMES, {U32(pull.partition, WIRE_PARTITIONS_MAX - 1), U64(pull.clock, CLOCK)}},
+    [MESSAGE_PUSH] = {"PUSH",
+                      FRAMES_ROWS,
+                      0,
+                      {0},
+                      {0},
+                      {U32(push.partition, WIRE_PARTITIONS_MAX - 1), U64(push.from_clock, CLOCK),
+                       U64(push.clock, CLOCK), U64(push.committed, CLOCK), U64(push.received, CLOCK),
+                       U64(push.request, ANY)}},
+    [MESSAGE_FLUSH] = {"FLUSH",
+                       FRAMES_ROWS,
+                       0,
+                       {0},
+                       {0},
+                       {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), U64(flush.origin, ANY),
+                        U64(flush.clock, CLOCK)}},
+    [MESSAGE_SCAN] = {"SCAN",
+                      NO_FRAMES,
+                      {U32(scan.partition, WIRE_PARTITIONS_MAX - 1), U32(scan.table, WIRE_TABLES_MAX - 1),
+                       U64(scan.cursor, ANY), U64(scan.min_clock, CLOCK)}},
+    [MESSAGE_ROWS] = {"ROWS",
+                      FRAMES_ROWS,
+                      0,
+                      {0},
+                      {0},
+                      {U32(rows.partition, WIRE_PARTITIONS_MAX - 1), U32(rows.table, WIRE_TABLES_MAX - 1),
+                       U64(rows.cursor, ANY), U64(rows.next, ANY)}},
+};
+
+static const struct layout *layout_of(unsigned type) {
+    if (type >= sizeof LAYOUTS / sizeof LAYOUTS[0] || LAYOUTS[type].name == NULL) {
+        return NULL;
+    }
+    return &LAYOUTS[type];
+}
+
+const char *message_name(unsigned type) {
+    const struct layout *layout = layout_of(type);
+    return layout != NULL ? layout->name : "unknown";
+}
+
+static size_t field_bytes(const struct field *field) {
+    switch (field->kind) {
+    case FIELD_U8:
+        return 1;
+    case FIELD_I32:
+    case FIELD_U32:
+        return 4;
+    case FIELD_U64:
+    case FIELD_F64:
+        return 8;
+    case FIELD_TEXT:
+        return (size_t)field->maximum;
+    case FIELD_END:
+        break;
+    }
+    return 0;
+}
+
+size_t message_encode_head(const struct message *message, unsigned char *head) {
+    const struct layout *layout = layout_of(message->type);
+    uint16_t magic = HEAD_MAGIC;
+    uint32_t frames = message->frame_count;
+    memcpy(head, &magic, 2);
+    head[2] = WIRE_VERSION;
+    head[3] = (unsigned char)message->type;
+    memcpy(head + 4, &frames, 4);
+    memcpy(head + 8, &message->epoch, 8);
+    size_t at = HEAD_BYTES;
+    for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
+        size_t bytes = field_bytes(field);
+        memcpy(head + at, (const unsigned char *)message + field->offset, bytes);
+        at += bytes;
+    }
+    return at;
+}
+
+static int field_check(const struct field *field, const unsigned char *value) {
+    uint64_t number = 0;
+    double real;
+    switch (field->kind) {
+    case FIELD_U8:
+    case FIELD_U32:
+    case FIELD_U64:
+        memcpy(&number, value, field_bytes(field));
+        return number <= field->maximum;
+    case FIELD_F64:
+        memcpy(&real, value, sizeof real);
+        return isfinite(real);
+    case FIELD_TEXT:
+        return memchr(value, '\0', (size_t)field->maximum) != NULL;
+    case FIELD_I32:
+    case FIELD_END:
+        break;
+    }
+    return 1;
+}
+
+static int frames_check(const struct message *message, const struct layout *layout, struct error *error) {
+    for (unsigned i = 0; i < message->frame_count; i++) {
+        if (message->frames[i]->size > WIRE_FRAME_BYTES_MAX) {
+            return error_set(error, AML_EPROTOCOL, "%s: frame %u has %zu bytes, more than %llu", layout->name, i,
+                             message->frames[i]->size, (unsigned long long)WIRE_FRAME_BYTES_MAX);
+        }
+    }
+    if (layout->frames == FRAMES_NONE || layout->frames == FRAMES_RECORDS) {
+        if (message->frame_count != layout->frame_count) {
+            return error_set(error, AML_EPROTOCOL, "%s: %u payload frames, expected %u", layout->name,
+                             message->frame_count, layout->frame_count);
+        }
+        for (unsigned i = 0; i < layout->frame_count; i++) {
+            size_t size = message->frames[i]->size;
+            if (size % layout->record_bytes[i] != 0 || size / layout->record_bytes[i] > layout->record_max[i]) {
+                return error_set(error, AML_EPROTOCOL, "%s: frame %u has %zu bytes, expected up to %u records of %u",
+                                 layout->name, i, size, layout->record_max[i], layout->record_bytes[i]);
+            }
+        }
+        return 0;
+    }
+    if (message->frame_count == 0) {
+        return 0;
+    }
+    size_t tables = message->frames[0]->size / sizeof(struct wire_directory_entry);
+    size_t per_table = layout->frames == FRAMES_ROWS ? 2 : 1;
+    if (message->frames[0]->size % sizeof(struct wire_directory_entry) != 0 || tables == 0 ||
+        tables > WIRE_TABLES_MAX || message->frame_count != 1 + per_table * tables) {
+        return error_set(error, AML_EPROTOCOL, "%s: %u payload frames do not fit a directory of %zu bytes",
+                         layout->name, message->frame_count, message->frames[0]->size);
+    }
+    return 0;
+}
+
+/* Texts of records inside frames must end too: they are used in place. */
+static int records_check(const struct message *message, const struct layout *layout, struct error *error) {
+    struct {
+        unsigned type, frame;
+        size_t record, offset, bytes;
+    } const texts[] = {
+        {MESSAGE_REGISTER, 0, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint),
+         WIRE_ENDPOINT_MAX},
+        {MESSAGE_REGISTER, 1, sizeof(struct wire_metric), offsetof(struct wire_metric, name), WIRE_NAME_MAX},
+        {MESSAGE_PLAN, 0, sizeof(struct wire_node), offsetof(struct wire_node, name), WIRE_NAME_MAX},
+        {MESSAGE_PLAN, 3, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint), WIRE_ENDPOINT_MAX},
+    };
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+        if (texts[t].type != (unsigned)message->type) {
+            continue;
+        }
+        const struct buffer *frame = message->frames[texts[t].frame];
+        for (size_t at = 0; at < frame->size; at += texts[t].record) {
+            if (memchr(frame->data + at + texts[t].offset, '\0', texts[t].bytes) == NULL) {
+                return error_set(error, AML_EPROTOCOL, "%s: a text without an end in frame %u", layout->name,
+                                 texts[t].frame);
+            }
+        }
+    }
+    if ((message->type == MESSAGE_LOADED || message->type == MESSAGE_START) &&
+        message->frames[0]->size != WIRE_TOTALS * sizeof(double)) {
+        return error_set(error, AML_EPROTOCOL, "%s: %zu bytes of totals, expected %d totals", layout->name,
+                         message->frames[0]->size, WIRE_TOTALS);
+    }
+    if (message->type == MESSAGE_PLAN &&
+        (message->frames[1]->size != message->plan.partitions * sizeof(actor_id) ||
+         message->frames[2]->size != message->plan.shards * sizeof(actor_id))) {
+        return error_set(error, AML_EPROTOCOL, "PLAN: frames do not fit %u partitions and %u shards",
+                         message->plan.partitions, message->plan.shards);
+    }
+    return 0;
+}
+
+int message_decode_head(struct message *message, const void *head, size_t size, struct error *error) {
+    const unsigned char *bytes = head;
+    uint16_t magic;
+    uint32_t frames;
+    if (size < HEAD_BYTES || size > WIRE_HEAD_MAX) {
+        return error_set(error, AML_EPROTOCOL, "a head frame of %zu bytes, expected %d to %d", size, HEAD_BYTES,
+                         WIRE_HEAD_MAX);
+    }
+    memcpy(&magic, bytes, 2);
+    memcpy(&frames, bytes + 4, 4);
+    if (magic != HEAD_MAGIC) {
+        return error_set(error, AML_EPROTOCOL, "not an AgileML message");
+    }
+    if (bytes[2] != WIRE_VERSION) {
+        return error_set(error, AML_EPROTOCOL, "a message of wire version %u, this program speaks %u", bytes[2],
+                         WIRE_VERSION);
+    }
+    const struct layout *layout = layout_of(bytes[3]);
+    if (layout == NULL) {
+        return error_set(error, AML_EPROTOCOL, "a message of unknown type %u", bytes[3]);
+    }
+    if (frames != message->frame_count) {
+        return error_set(error, AML_EPROTOCOL, "%s: announces %u payload frames, came with %u", layout->name, frames,
+                         message->frame_count);
+    }
+    message->type = bytes[3];
+    memcpy(&message->epoch, bytes + 8, 8);
+    size_t at = HEAD_BYTES;
+    for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
+        size_t wanted = field_bytes(field);
+        if (size - at < wanted) {
+            return error_set(error, AML_EPROTOCOL, "%s: a head frame of %zu bytes is too short", layout->name, size);
+        }
+        if (!field_check(field, bytes + at)) {
+            return error_set(error, AML_EPROTOCOL, "%s: the field at byte %zu is out of its range", layout->name, at);
+        }
+        memcpy((unsigned char *)message + field->offset, bytes + at, wanted);
+        at += wanted;
+    }
+    if (at != size) {
+        return error_set(error, AML_EPROTOCOL, "%s: a head frame of %zu bytes, expected %zu", layout->name, size, at);
+    }
+    int result = frames_check(message, layout, error);
+    return result != 0 ? result : records_check(message, layout, error);
+}
+
+void message_close(struct message *message) {
+    for (unsigned i = 0; i < message->frame_count; i++) {
+        buffer_drop(message->frames[i]);
+    }
+    message->frame_count = 0;
+}
+
+int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,
+               struct rows_view *views, struct error *error) {
+    if (message->frame_count == 0) {
+        return 0;
+    }
+    const struct layout *layout = layout_of(message->type);
+    unsigned per_table = layout->frames == FRAMES_ROWS ? 2 : 1;
+    const struct wire_directory_entry *directory = (const void *)message->frames[0]->data;
+    unsigned tables = (message->frame_count - 1) / per_table;
+    uint32_t seen = 0;
+    for (unsigned t = 0; t < tables; t++) {
+        const struct buffer *keys = message->frames[1 + per_table * t];
+        const struct buffer *values = per_table == 2 ? message->frames[2 + per_table * t] : NULL;
+        uint32_t table = directory[t].table;
+        uint32_t count = directory[t].rows;
+        if (table >= table_count || (seen & (1U << table)) != 0 || count == 0) {
+            return error_set(error, AML_EPROTOCOL, "%s: table %u is unknown, repeated or empty", layout->name, table);
+        }
+        seen |= 1U << table;
+        if (keys->size != count * sizeof(uint64_t) ||
+            (values != NULL && values->size != (size_t)count * shapes[table].row_bytes)) {
+            return error_set(error, AML_EPROTOCOL, "%s: frames of table %u do not hold %u rows of %u bytes",
+                             layout->name, table, count, shapes[table].row_bytes);
+        }
+        views[t] = (struct rows_view){.table = table,
+                                      .count = count,
+                                      .keys = (const void *)keys->data,
+                                      .values = values != NULL ? values->data : NULL};
+    }
+    return (int)tables;
+}

@@ -1,0 +1,347 @@
+/* Every message of AgileML: its meaning, its fields, its frames, its limits.
+ *
+ * On the wire a message is one head frame (a fixed header and the fields, little-endian, packed) and
+ * up to MESSAGE_FRAMES_MAX payload frames that are neither copied nor decoded element by element.
+ * The head's layout stands once, in the table in message.c. Rows travel as a directory frame (which
+ * tables, how many rows each), then for each table a frame of 64-bit keys and a frame of values. */
+#ifndef AGILEML_WIRE_MESSAGE_H
+#define AGILEML_WIRE_MESSAGE_H
+
+#include "agileml/base/buffer.h"
+#include "agileml/base/error.h"
+#include "agileml/types.h"
+
+#include <stdbool.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "payload frames are little-endian and used in place: AgileML needs a little-endian machine"
+#endif
+
+/* ---- Who speaks ---- */
+
+/* An actor is one incarnation of one part of a process: 48 random bits chosen when the process starts,
+ * which name the node's incarnation (the design's *origin* is the incarnation's worker runtime), and
+ * 16 bits for the part: 0 the worker runtime and node agent, 1.. its server threads. */
+typedef uint64_t actor_id;
+enum { ACTOR_PART_BITS = 16, ACTOR_PART_MAX = 0xFFFF };
+static const actor_id ACTOR_NONE = 0;
+static const actor_id ACTOR_CONTROLLER = 1; /* node bits 0: no node has them */
+
+static inline actor_id actor_of_part(actor_id node, unsigned part) {
+    return (node & ~(actor_id)ACTOR_PART_MAX) | part;
+}
+static inline actor_id actor_node(actor_id actor) {
+    return actor & ~(actor_id)ACTOR_PART_MAX;
+}
+static inline unsigned actor_part(actor_id actor) {
+    return (unsigned)(actor & ACTOR_PART_MAX);
+}
+
+/* ---- Limits ---- */
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_HEAD_MAX = 1024,           /* bytes of a head frame */
+    WIRE_NAME_MAX = 32,             /* bytes of a node's, table's or metric's name, the final 0 included */
+    WIRE_HOST_MAX = 64,
+    WIRE_ENDPOINT_MAX = 128,
+    WIRE_TEXT_MAX = ERROR_TEXT_MAX, /* an error's text */
+    WIRE_TABLES_MAX = 16,
+    WIRE_METRICS_MAX = 16,
+    WIRE_TOTALS = 16,               /* the first half are sums over nodes, the second half maxima */
+    WIRE_NODES_MAX = 4096,
+    WIRE_SERVERS_MAX = 64,       /* server threads of one node */
+    WIRE_PARTITIONS_MAX = 4096,
+    WIRE_SHARDS_MAX = 65536,
+    WIRE_STALENESS_MAX = 64,
+    WIRE_ROW_BYTES_MAX = 1 << 26,
+    WIRE_JSON_MAX = 1 << 20,     /* one report line */
+    MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
+};
+static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
+static const uint64_t WIRE_CLOCK_MAX = UINT64_C(0xFFFFFFF0); /* servers keep a row's clock in 32 bits */
+
+/* ---- The messages ---- */
+
+enum message_type {
+    /* node <-> controller */
+    MESSAGE_REGISTER = 1,
+    MESSAGE_WELCOME = 2,
+    MESSAGE_PLAN = 3,
+    MESSAGE_LOADED = 4,
+    MESSAGE_START = 5,
+    MESSAGE_PROGRESS = 6,
+    MESSAGE_HEARTBEAT = 7,
+    MESSAGE_HEARTBEAT_ACK = 8,
+    MESSAGE_SAVE = 9,
+    MESSAGE_SAVED = 10,
+    MESSAGE_DONE = 11,
+    MESSAGE_LEAVE = 12,
+    MESSAGE_FAIL = 13,
+    MESSAGE_ABORT = 14,
+    /* observer <-> controller */
+    MESSAGE_OBSERVE = 16,
+    MESSAGE_REPORT = 17,
+    MESSAGE_STOP = 18,
+    /* worker <-> partition server */
+    MESSAGE_SUBSCRIBE = 32,
+    MESSAGE_PULL = 33,
+    MESSAGE_PUSH = 34,
+    MESSAGE_FLUSH = 35,
+    MESSAGE_SCAN = 36,
+    MESSAGE_ROWS = 37
+};
+
+/* The part of a job's description that all nodes must agree on and the controller acts on. */
+struct job_terms {
+    char app[WIRE_NAME_MAX];       /* the app's name */
+    uint64_t digest;               /* hash of tables, metrics and the options that change results */
+    uint32_t staleness;            /* s of SSP, at most WIRE_STALENESS_MAX */
+    uint32_t clocks_per_iteration; /* >= 1 */
+    uint64_t iterations;           /* stop after so many; 0: no such limit */
+    double seconds;                /* stop after so many seconds of training; 0: no such limit */
+    double tolerance;              /* stop when the objective's relative change stays below; 0: never */
+    uint32_t tolerance_iterations; /* ... for so many iterations in a row */
+};
+
+/* A node asks to take part. Frames: endpoints of its server threads (struct wire_endpoint each),
+ * metrics (struct wire_metric each). Repeated until WELCOME. */
+struct message_register {
+    char name[WIRE_NAME_MAX]; /* the name it asks for; empty: the controller chooses */
+    char host[WIRE_HOST_MAX]; /* for people */
+    uint64_t process_id;      /* for people */
+    uint8_t tier;             /* enum node_tier */
+    uint32_t threads;         /* worker threads */
+    struct job_terms job;
+};
+
+/* The controller takes the node in. */
+struct message_welcome {
+    char name[WIRE_NAME_MAX];
+    uint32_t heartbeat_ms; /* send a HEARTBEAT at least this often */
+    uint32_t timeout_ms;   /* silence longer than this counts as a failure, on both sides */
+};
+
+/* Who serves which partition and works on which data shard, from a clock on. The header's epoch is
+ * the plan's. Frames: nodes (struct wire_node), placement (actor_id of the serving server thread, one
+ * per partition), shards (actor_id of the owning origin, one per shard), endpoints (struct
+ * wire_endpoint of every server thread). */
+struct message_plan {
+    uint64_t from_clock; /* the first clock it holds for */
+    uint32_t partitions;
+    uint32_t shards;
+};
+
+/* A node has loaded the shards of the plan. Frame: WIRE_TOTALS doubles over its items. */
+struct message_loaded {
+    uint64_t items; /* training items of its shards */
+};
+
+/* Every node has loaded: begin. Frame: WIRE_TOTALS doubles over all nodes' items. */
+struct message_start {
+    uint64_t items;
+};
+
+/* An origin is through with a clock and has evaluated it. Repeated until a HEARTBEAT_ACK covers it.
+ * Frame: metrics, a struct wire_metric_sum each. */
+struct message_progress {
+    uint64_t clock;
+    uint64_t items;          /* training items processed in this clock */
+    uint64_t compute_us;     /* wall time in the app's function */
+    uint64_t clock_us;       /* wall time of the whole clock, waiting included */
+    uint64_t bytes_sent;     /* over the network by this node since it started */
+    uint64_t bytes_received;
+    uint64_t memory_bytes;   /* resident set size; 0 when unknown */
+};
+
+/* A node is alive, and how far it is. The header's epoch is the plan it goes by: the controller sends
+ * again whatever the node is found to lack. */
+struct message_heartbeat {
+    uint8_t state;  /* enum node_state */
+    uint64_t clock; /* the highest clock begun */
+    uint64_t held;  /* the highest `hold` that this node goes by */
+};
+
+/* The controller is alive, and what it asks for; sent in answer and when something changes. All of it is
+ * state, not events, so that a lost or repeated one does no harm. */
+struct message_heartbeat_ack {
+    uint64_t progress; /* every PROGRESS of this node up to this clock has arrived */
+    uint64_t hold;     /* do not begin a clock above this until `final` is known; 0: no hold. Once every origin holds
+                          at or before it, the controller can name a clock that nobody has passed. */
+    uint64_t final;    /* the last clock of the job; 0: not known yet */
+};
+
+/* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers
+ * SAVED. DONE: the job is over, leave. LEAVE: the node leaves. */
+struct message_empty {
+    uint8_t unused; /* 0 */
+};
+
+/* An error for people that ends the job: from a node (FAIL), to every node (ABORT). SAVED and STOP use
+ * it too: code 0 when saving went well; STOP's text is the reason. */
+struct message_text {
+    int32_t code; /* enum aml_error_code */
+    char text[WIRE_TEXT_MAX];
+};
+
+/* An observer wants the report's lines from number `from` on. */
+struct message_observe {
+    uint64_t from;
+};
+
+/* One line of the report. Frame: JSON text. */
+struct message_report {
+    uint64_t number; /* lines count from 0 */
+};
+
+/* A worker names rows that it wants pushed from now on. Frames: rows without values. The server
+ * answers with a PUSH of their state that carries `request`. */
+struct message_subscribe {
+    uint32_t partition;
+    uint64_t request;
+};
+
+/* A worker has heard nothing: it asks for what changed since the clock it knows. Always answered. */
+struct message_pull {
+    uint32_t partition;
+    uint64_t clock;
+};
+
+/* State of a partition. Frames: rows that changed in clocks (from_clock, clock], of those the receiver
+ * subscribed to; none when nothing changed. */
+struct message_push {
+    uint32_t partition;
+    uint64_t from_clock;
+    uint64_t clock;
+    uint64_t committed; /* flushes up to this clock need not be retained */
+    uint64_t received;  /* the receiver's flushes have arrived up to this clock, without a gap */
+    uint64_t request;   /* the SUBSCRIBE it answers, or 0; then the frames are those rows, all of them */
+};
+
+/* An origin's summed deltas of one clock for one partition. Frames: rows; none when it touched none. */
+struct message_flush {
+    uint32_t partition;
+    uint64_t origin;
+    uint64_t clock;
+};
+
+/* Read a whole table, in pieces, at the partition's present clock. */
+struct message_scan {
+    uint32_t partition;
+    uint32_t table;
+    uint64_t cursor;    /* 0 at first, then what ROWS said */
+    uint64_t min_clock; /* answered when the partition has reached it */
+};
+
+/* Frames: rows. */
+struct message_rows {
+    uint32_t partition;
+    uint32_t table;
+    uint64_t cursor; /* the SCAN it answers */
+    uint64_t next;   /* the cursor of the next piece; 0: that was the last */
+};
+
+struct message {
+    enum message_type type;
+    uint64_t epoch; /* of the plan the sender goes by; 0 before there is one */
+    union {
+        struct message_register registration;
+        struct message_welcome welcome;
+        struct message_plan plan;
+        struct message_loaded loaded;
+        struct message_start start;
+        struct message_progress progress;
+        struct message_heartbeat heartbeat;
+        struct message_heartbeat_ack heartbeat_ack;
+        struct message_empty empty; /* SAVE, DONE, LEAVE */
+        struct message_text text;   /* SAVED, FAIL, ABORT, STOP */
+        struct message_observe observe;
+        struct message_report report;
+        struct message_subscribe subscribe;
+        struct message_pull pull;
+        struct message_push push;
+        struct message_flush flush;
+        struct message_scan scan;
+        struct message_rows rows;
+    };
+    unsigned frame_count;
+    struct buffer *frames[MESSAGE_FRAMES_MAX]; /* one reference each, owned by the message */
+};
+
+/* ---- Records in payload frames: packed by construction, little-endian ---- */
+
+enum node_tier { TIER_RELIABLE = 0, TIER_TRANSIENT = 1 };
+
+/* How far a node is. */
+enum node_state {
+    NODE_REGISTERING = 0, /* no plan yet */
+    NODE_LOADING = 1,     /* reading its data shards */
+    NODE_LOADED = 2,      /* and its rows' first state: ready for clock 1 */
+    NODE_STARTED = 3,     /* START has come */
+    NODE_FINISHED = 4     /* through with the last clock */
+};
+
+struct wire_endpoint {
+    actor_id actor;
+    char endpoint[WIRE_ENDPOINT_MAX]; /* tcp://HOST:PORT, 0-terminated */
+};
+
+struct wire_metric {
+    char name[WIRE_NAME_MAX];
+    uint32_t kind;      /* enum aml_metric_kind */
+    uint32_t evaluated; /* 1: a snapshot, the latest clock counts; 0: sums over an iteration's clocks */
+};
+
+struct wire_metric_sum {
+    double sum;
+    double weight;
+};
+
+struct wire_node {
+    actor_id actor; /* part 0 */
+    char name[WIRE_NAME_MAX];
+    uint32_t tier;
+    uint32_t threads;
+};
+
+struct wire_directory_entry {
+    uint32_t table;
+    uint32_t rows; /* >= 1 */
+};
+
+/* ---- Encoding ---- */
+
+/* The message's name, for people. "unknown" for a number that is none. */
+const char *message_name(unsigned type);
+
+/* Writes the head frame into `head` (WIRE_HEAD_MAX bytes) and returns its size. */
+size_t message_encode_head(const struct message *message, unsigned char *head);
+
+/* Reads and checks a head frame: version, type, size, every text's end, every number's limit, the
+ * number of frames, and the frames' record sizes. `message->frames` are set before the call and are
+ * checked against the table; values in frames of rows are for rows_check. 0 or AML_EPROTOCOL. */
+int message_decode_head(struct message *message, const void *head, size_t size, struct error *error);
+
+/* Gives every frame back. The message may be used anew. */
+void message_close(struct message *message);
+
+/* ---- Rows in frames ---- */
+
+struct rows_view {
+    uint32_t table;
+    uint32_t count;
+    const uint64_t *keys;        /* count */
+    const unsigned char *values; /* count x row bytes; NULL in SUBSCRIBE */
+};
+
+/* What rows_check must know of each table. */
+struct row_shape {
+    uint32_t row_bytes;
+};
+
+/* Checks the row frames of a SUBSCRIBE, PUSH, FLUSH or ROWS against the job's tables and gives a view of each
+ * table's rows. `views` has room for WIRE_TABLES_MAX. The number of views, or AML_EPROTOCOL. */
+int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,
+               struct rows_view *views, struct error *error);
+
+#endif

@@ -1,0 +1,84 @@
+/* The inner loop of matrix factorization: stochastic gradient descent with L2 regularization over
+ * ratings whose rows are already in memory. It knows slots and arrays only: no keys, tables, files
+ * or threads. Calls on disjoint rows may run at once; calls that share rows race, as in Hogwild. */
+#ifndef APPS_MF_KERNEL_H
+#define APPS_MF_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MF_RANK_MAX = 4096, /* the largest rank: a user's and an item's row stay in the first-level cache */
+    MF_KERNELS_MAX = 4  /* reference, portable and two for wider vectors */
+};
+
+/* One rating. `user` and `item` are slots: indexes of rows in the two arrays of struct mf_sgd. */
+struct mf_item {
+    uint32_t user;
+    uint32_t item;
+    float rating;
+};
+
+/* The rows and the step. A row is `rank` factors, then its bias if `biases`: (rank + biases) floats
+ * at users + slot * user_stride bytes. Strides are multiples of 16 and at least the row's size;
+ * what lies between a row's end and the stride is neither read nor written. The two arrays do not
+ * overlap. The caller owns everything here. */
+struct mf_sgd {
+    unsigned char *users;
+    size_t user_stride; /* bytes */
+    unsigned char *users_touched; /* [user slots] set to 1 for each row that a pass changed; NULL: not wanted */
+    unsigned char *items;
+    size_t item_stride; /* bytes */
+    unsigned char *items_touched; /* [item slots] likewise */
+    uint32_t rank; /* 1..MF_RANK_MAX */
+    bool biases;
+    float mean;        /* what a prediction starts from */
+    float rate;        /* the step */
+    const float *item_rates; /* [item slots] the step of each item's row, see mf_item_rate; NULL: `rate` for all */
+    float lambda;      /* regularization of the factors */
+    float lambda_bias; /* regularization of the biases */
+};
+
+/* One implementation of the loop.
+ *
+ * sgd_pass takes one step per rating, in order. With p, b_u the user's row and q, b_i the item's:
+ *     error = rating - (mean + b_u + b_i + p . q)
+ *     p += rate * (error * q - lambda * p)            q += item_rate * (error * p - lambda * q)   (old p, old q)
+ *     b_u += rate * (error - lambda_bias * b_u)       b_i += item_rate * (error - lambda_bias * b_i)
+ * and returns the sum of error^2, each taken before its own step. Not finite: the steps diverged.
+ * It is fastest when equal users follow one another, and right in any order.
+ *
+ * squared_error returns the sum of error^2 and changes nothing.
+ *
+ * The same arguments give the same bits on every run of the same implementation; implementations
+ * differ from one another by rounding. */
+struct mf_kernel {
+    const char *name; /* "reference", "portable", "avx2", "avx512" */
+    double (*sgd_pass)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count);
+    double (*squared_error)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count);
+};
+
+/* Fills `kernels` with the implementations that this processor can run, the simplest first and the
+ * fastest last; returns their number. */
+size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]);
+
+/* The fastest of them. Cheap: asks the processor, keeps nothing. */
+struct mf_kernel mf_kernel_choose(void);
+
+/* The step for an item that has `ratings` of them in one clock on all nodes together: `rate`, but so little for a
+ * popular item that ratings * step is at most `limit`. Why: nodes that share a clock do not see each other's steps, and
+ * the server adds them up. Steps that on one node would lead to the optimum lead past it by as much as there are
+ * nodes, and the error grows from clock to clock. With the limit the sum is about as long as the way to the optimum,
+ * whatever the number of nodes. MF_ITEM_LIMIT holds for staleness 0; divide it by 1 + staleness. */
+#define MF_ITEM_LIMIT 1.0F
+float mf_item_rate(float rate, float limit, float ratings);
+
+/* Fills row[0 .. rank + biases) with the start value of the row `key` of table number `table`: factors
+ * uniform in [0, MF_INITIAL_SCALE / sqrt(rank)), bias 0. A pure function of its arguments, so that any
+ * node that meets the row makes the same one. Small because the mean and the biases already predict the most,
+ * and of one sign because that reached a lower test error than +- did. */
+#define MF_INITIAL_SCALE 0.1F
+void mf_initial_row(uint64_t seed, unsigned table, uint64_t key, uint32_t rank, bool biases, float *row);
+
+#endif

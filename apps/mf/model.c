@@ -1,0 +1,481 @@
+/* See model.h. The header, with its counts, is written last, over zeros: a file that was cut short has no
+ * magic, and the caller need not know the counts when it starts. */
+#include "apps/mf/model.h"
+
+#include "apps/mf/kernel.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum {
+    HEADER_SIZE = 48,
+    CHECKSUM_SIZE = 4,
+    KEY_SIZE = 8,
+    WRITE_BUFFER_SIZE = 1 << 20,
+    READ_SIZE_MAX = 1 << 30, /* of one system call */
+    FLAG_BIASES = 1
+};
+
+static const unsigned char model_magic[8] = {'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L'};
+
+static void model_put32(unsigned char *to, uint32_t value) {
+    for (unsigned i = 0; i < 4; i++) {
+        to[i] = (unsigned char)(value >> (8 * i));
+    }
+}
+
+static void model_put64(unsigned char *to, uint64_t value) {
+    model_put32(to, (uint32_t)value);
+    model_put32(to + 4, (uint32_t)(value >> 32));
+}
+
+static void model_put_float(unsigned char *to, float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    model_put32(to, bits);
+}
+
+static uint32_t model_get32(const unsigned char *from) {
+    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
+static uint64_t model_get64(const unsigned char *from) {
+    return (uint64_t)model_get32(from) | (uint64_t)model_get32(from + 4) << 32;
+}
+
+static float model_get_float(const unsigned char *from) {
+    uint32_t bits = model_get32(from);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t model_width(const struct mf_model_header *header) {
+    return header->rank + (header->biases ? 1U : 0U);
+}
+
+/* Bytes of one row in the file. */
+static size_t model_row_size(const struct mf_model_header *header) {
+    return KEY_SIZE + (size_t)model_width(header) * sizeof(float);
+}
+
+static bool model_header_is_finite(const struct mf_model_header *header) {
+    return isfinite(header->mean) && isfinite(header->rating_min) && isfinite(header->rating_max);
+}
+
+/* zlib takes lengths of 32 bits. */
+static uint32_t model_checksum(uint32_t checksum, const unsigned char *bytes, size_t size) {
+    while (size > 0) {
+        uInt part = size < READ_SIZE_MAX ? (uInt)size : (uInt)READ_SIZE_MAX;
+        checksum = (uint32_t)crc32(checksum, bytes, part);
+        bytes += part;
+        size -= part;
+    }
+    return checksum;
+}
+
+struct mf_model_writer {
+    struct mf_model_header header;
+    char *path;
+    char *temporary; /* NULL: `path` itself is being written */
+    int file;
+    int code;          /* 0, or that of the first failure */
+    uint64_t count[2]; /* by mf_model_table */
+    uint64_t size;     /* bytes after the header, those in the buffer included */
+    uint32_t checksum; /* of these bytes, except those in the buffer */
+    size_t buffered;
+    unsigned char buffer[WRITE_BUFFER_SIZE];
+};
+
+static int writer_fail(struct mf_model_writer *writer, int code, const char *what, struct error *error) {
+    writer->code = code;
+    return error_set(error, code, "%s: cannot write the model: %s", writer->path, what);
+}
+
+/* Writes all of `bytes` at `offset`. */
+static int writer_write(struct mf_model_writer *writer, const unsigned char *bytes, size_t size, uint64_t offset,
+                        struct error *error) {
+    while (size > 0) {
+        ssize_t written = pwrite(writer->file, bytes, size, (off_t)offset);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            return writer_fail(writer, AML_EFAIL, strerror(written < 0 ? errno : EIO), error);
+        }
+        bytes += written;
+        size -= (size_t)written;
+        offset += (uint64_t)written;
+    }
+    return 0;
+}
+
+static int writer_flush(struct mf_model_writer *writer, struct error *error) {
+    writer->checksum = model_checksum(writer->checksum, writer->buffer, writer->buffered);
+    uint64_t offset = HEADER_SIZE + writer->size - writer->buffered;
+    size_t size = writer->buffered;
+    writer->buffered = 0;
+    return writer_write(writer, writer->buffer, size, offset, error);
+}
+
+/* Is it the user's choice of path that failed, rather than the machine? */
+static int writer_open_code(int open_errno) {
+    switch (open_errno) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ELOOP:
+    case ENAMETOOLONG:
+        return AML_EINPUT;
+    default:
+        return AML_EFAIL;
+    }
+}
+
+static void writer_free(struct mf_model_writer *writer) {
+    free(writer->path);
+    free(writer->temporary);
+    free(writer);
+}
+
+int mf_model_writer_open(struct mf_model_writer **result, const char *path, const struct mf_model_header *header,
+                         struct error *error) {
+    assert(header->rank >= 1 && header->rank <= MF_RANK_MAX);
+    *result = NULL;
+    if (!model_header_is_finite(header) || header->rating_min > header->rating_max) {
+        return error_set(error, AML_EFAIL, "%s: cannot write the model: its mean %g or its range of ratings %g..%g is wrong",
+                         path, (double)header->mean, (double)header->rating_min, (double)header->rating_max);
+    }
+    struct mf_model_writer *writer = malloc(sizeof *writer);
+    if (writer == NULL) {
+        return error_set(error, AML_ENOMEM, "%s: cannot write the model: out of memory", path);
+    }
+    memset(writer, 0, offsetof(struct mf_model_writer, buffer));
+    writer->header = *header;
+    writer->path = strdup(path);
+    struct stat status;
+    bool in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+    int printed = in_place ? 0 : asprintf(&writer->temporary, "%s.tmp.%ld", path, (long)getpid());
+    if (writer->path == NULL || printed < 0) {
+        writer->temporary = printed < 0 ? NULL : writer->temporary;
+        writer_free(writer);
+        return error_set(error, AML_ENOMEM, "%s: cannot write the model: out of memory", path);
+    }
+    int failed = 0;
+    if (!in_place && (*path == '\0' || (stat(path, &status) == 0 && S_ISDIR(status.st_mode)))) {
+        failed = *path == '\0' ? ENOENT : EISDIR; /* refused now, as the rename would only at the end */
+    } else {
+        int flags = in_place ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+        writer->file = open(in_place ? path : writer->temporary, flags, 0666);
+        failed = writer->file < 0 ? errno : 0;
+    }
+    if (failed != 0) {
+        int code = writer_fail(writer, writer_open_code(failed), strerror(failed), error);
+        writer_free(writer);
+        return code;
+    }
+    writer->checksum = (uint32_t)crc32(0, NULL, 0);
+    *result = writer;
+    return 0;
+}
+
+int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table table, const uint64_t *keys,
+                         const void *rows, size_t stride, size_t count, struct error *error) {
+    uint32_t width = model_width(&writer->header);
+    size_t row_size = model_row_size(&writer->header);
+    assert(row_size <= sizeof writer->buffer && (count < 2 || stride >= width * sizeof(float)));
+    if (writer->code != 0) {
+        return writer->code;
+    }
+    assert(table == MF_MODEL_ITEMS || writer->count[MF_MODEL_ITEMS] == 0);
+    if (count > MF_MODEL_ROWS_MAX - writer->count[table]) {
+        return writer_fail(writer, AML_ELIMIT, "more rows than a model file may hold", error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (sizeof writer->buffer - writer->buffered < row_size) {
+            int code = writer_flush(writer, error);
+            if (code != 0) {
+                return code;
+            }
+        }
+        const unsigned char *from = (const unsigned char *)rows + i * stride;
+        unsigned char *to = writer->buffer + writer->buffered;
+        model_put64(to, keys[i]);
+        for (uint32_t k = 0; k < width; k++) {
+            float value;
+            memcpy(&value, from + k * sizeof value, sizeof value);
+            if (!isfinite(value)) {
+                return writer_fail(writer, AML_EFAIL, "a factor is not finite: the training diverged", error);
+            }
+            model_put_float(to + KEY_SIZE + k * sizeof value, value);
+        }
+        writer->buffered += row_size;
+        writer->size += row_size;
+    }
+    writer->count[table] += count;
+    return 0;
+}
+
+static void model_encode_header(const struct mf_model_writer *writer, unsigned char bytes[HEADER_SIZE]) {
+    const struct mf_model_header *header = &writer->header;
+    memcpy(bytes, model_magic, sizeof model_magic);
+    model_put32(bytes + 8, MF_MODEL_VERSION);
+    model_put32(bytes + 12, header->biases ? FLAG_BIASES : 0);
+    model_put32(bytes + 16, header->rank);
+    model_put_float(bytes + 20, header->mean);
+    model_put_float(bytes + 24, header->rating_min);
+    model_put_float(bytes + 28, header->rating_max);
+    model_put64(bytes + 32, writer->count[MF_MODEL_USERS]);
+    model_put64(bytes + 40, writer->count[MF_MODEL_ITEMS]);
+}
+
+/* The rest of the rows, the checksum, and only then the header. */
+static int writer_complete(struct mf_model_writer *writer, struct error *error) {
+    int code = writer_flush(writer, error);
+    if (code != 0) {
+        return code;
+    }
+    unsigned char header[HEADER_SIZE];
+    model_encode_header(writer, header);
+    uLong checksum = crc32_combine(model_checksum((uint32_t)crc32(0, NULL, 0), header, sizeof header),
+                                   writer->checksum, (z_off_t)writer->size);
+    unsigned char end[CHECKSUM_SIZE];
+    model_put32(end, (uint32_t)checksum);
+    code = writer_write(writer, end, sizeof end, HEADER_SIZE + writer->size, error);
+    if (code == 0) {
+        code = writer_write(writer, header, sizeof header, 0, error);
+    }
+    return code;
+}
+
+int mf_model_writer_close(struct mf_model_writer *writer, struct error *error) {
+    if (writer->code == 0) {
+        (void)writer_complete(writer, error);
+    }
+    /* A device need not know fsync. */
+    if (writer->code == 0 && fsync(writer->file) != 0 && writer->temporary != NULL) {
+        (void)writer_fail(writer, AML_EFAIL, strerror(errno), error);
+    }
+    if (close(writer->file) != 0 && writer->code == 0) {
+        (void)writer_fail(writer, AML_EFAIL, strerror(errno), error);
+    }
+    if (writer->temporary != NULL && writer->code == 0 && rename(writer->temporary, writer->path) != 0) {
+        (void)writer_fail(writer, AML_EFAIL, strerror(errno), error);
+    }
+    if (writer->temporary != NULL && writer->code != 0) {
+        (void)unlink(writer->temporary);
+    }
+    int code = writer->code;
+    writer_free(writer);
+    return code;
+}
+
+void mf_model_writer_abandon(struct mf_model_writer *writer) {
+    if (writer == NULL) {
+        return;
+    }
+    (void)close(writer->file);
+    if (writer->temporary != NULL) {
+        (void)unlink(writer->temporary);
+    }
+    writer_free(writer);
+}
+
+/* Reads exactly `size` bytes from the file's current position. */
+static int model_read(int file, const char *path, unsigned char *to, size_t size, struct error *error) {
+    while (size > 0) {
+        ssize_t got = read(file, to, size < READ_SIZE_MAX ? size : (size_t)READ_SIZE_MAX);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return error_set(error, AML_EFAIL, "%s: cannot read the model: %s", path, strerror(errno));
+        }
+        if (got == 0) {
+            return error_set(error, AML_EINPUT, "%s: the model file became shorter while it was read", path);
+        }
+        to += got;
+        size -= (size_t)got;
+    }
+    return 0;
+}
+
+/* Checks the header and that the file's size is what it says. */
+static int model_decode_header(const unsigned char *bytes, uint64_t file_size, const char *path, uint64_t count[2],
+                               struct mf_model_header *header, struct error *error) {
+    if (memcmp(bytes, model_magic, sizeof model_magic) != 0) {
+        return error_set(error, AML_EINPUT, "%s: not a model file of matrix factorization (it starts otherwise)", path);
+    }
+    uint32_t version = model_get32(bytes + 8);
+    if (version != MF_MODEL_VERSION) {
+        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %u", path, version,
+                         (unsigned)MF_MODEL_VERSION);
+    }
+    uint32_t flags = model_get32(bytes + 12);
+    if ((flags & ~(uint32_t)FLAG_BIASES) != 0) {
+        return error_set(error, AML_EINPUT, "%s: the model file has unknown flags 0x%x", path, flags);
+    }
+    header->biases = (flags & FLAG_BIASES) != 0;
+    header->rank = model_get32(bytes + 16);
+    if (header->rank < 1 || header->rank > MF_RANK_MAX) {
+        return error_set(error, AML_EINPUT, "%s: the model file has rank %u, expected 1..%d", path, header->rank,
+                         MF_RANK_MAX);
+    }
+    header->mean = model_get_float(bytes + 20);
+    header->rating_min = model_get_float(bytes + 24);
+    header->rating_max = model_get_float(bytes + 28);
+    if (!model_header_is_finite(header) || header->rating_min > header->rating_max) {
+        return error_set(error, AML_EINPUT, "%s: the model file's mean %g or range of ratings %g..%g is wrong", path,
+                         (double)header->mean, (double)header->rating_min, (double)header->rating_max);
+    }
+    count[MF_MODEL_USERS] = model_get64(bytes + 32);
+    count[MF_MODEL_ITEMS] = model_get64(bytes + 40);
+    if (count[MF_MODEL_USERS] > MF_MODEL_ROWS_MAX || count[MF_MODEL_ITEMS] > MF_MODEL_ROWS_MAX) {
+        return error_set(error, AML_EINPUT, "%s: the model file says %llu users and %llu items, at most %u can be", path,
+                         (unsigned long long)count[MF_MODEL_USERS], (unsigned long long)count[MF_MODEL_ITEMS],
+                         (unsigned)MF_MODEL_ROWS_MAX);
+    }
+    uint64_t expected = HEADER_SIZE + CHECKSUM_SIZE +
+                        (count[MF_MODEL_USERS] + count[MF_MODEL_ITEMS]) * (uint64_t)model_row_size(header);
+    if (file_size != expected) {
+        return error_set(error, AML_EINPUT, "%s: the model file is %s: %llu bytes, expected %llu", path,
+                         file_size < expected ? "truncated" : "too long", (unsigned long long)file_size,
+                         (unsigned long long)expected);
+    }
+    return 0;
+}
+
+/* Checks the rows of one table, which start at `rows`, and fills the table's map. */
+static int model_index(struct mf_model *model, enum mf_model_table table, const unsigned char *rows, uint64_t count,
+                       const char *path, struct error *error) {
+    static const char *const names[2] = {"user", "item"};
+    size_t row_size = model_row_size(&model->header);
+    for (uint64_t row = 0; row < count; row++, rows += row_size) {
+        uint64_t key = model_get64(rows);
+        if (index_map_find(&model->maps[table], key) != INDEX_NONE) {
+            return error_set(error, AML_EINPUT, "%s: the model file holds %s %llu twice", path, names[table],
+                             (unsigned long long)key);
+        }
+        for (size_t byte = KEY_SIZE; byte < row_size; byte += sizeof(float)) {
+            if (!isfinite(model_get_float(rows + byte))) {
+                return error_set(error, AML_EINPUT, "%s: the model file's row of %s %llu is not finite", path,
+                                 names[table], (unsigned long long)key);
+            }
+        }
+        index_map_add(&model->maps[table], key, (uint32_t)row);
+    }
+    return 0;
+}
+
+static int model_load_file(int file, const char *path, struct mf_model *model, struct error *error) {
+    struct stat status;
+    if (fstat(file, &status) != 0) {
+        return error_set(error, AML_EFAIL, "%s: cannot read the model: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return error_set(error, AML_EINPUT, "%s: not a regular file, expected a model file", path);
+    }
+    uint64_t size = (uint64_t)status.st_size;
+    if (size < HEADER_SIZE + CHECKSUM_SIZE) {
+        return error_set(error, AML_EINPUT, "%s: the model file is truncated: %llu bytes, expected at least %d", path,
+                         (unsigned long long)size, HEADER_SIZE + CHECKSUM_SIZE);
+    }
+    unsigned char header[HEADER_SIZE];
+    uint64_t count[2] = {0, 0};
+    int code = model_read(file, path, header, sizeof header, error);
+    if (code == 0) {
+        code = model_decode_header(header, size, path, count, &model->header, error);
+    }
+    if (code != 0) {
+        return code;
+    }
+    model->bytes = malloc(size);
+    if (model->bytes == NULL) {
+        return error_set(error, AML_ENOMEM, "%s: no memory for the model's %llu bytes", path, (unsigned long long)size);
+    }
+    memcpy(model->bytes, header, sizeof header);
+    code = model_read(file, path, model->bytes + HEADER_SIZE, size - HEADER_SIZE, error);
+    if (code != 0) {
+        return code;
+    }
+    uint32_t checksum = model_checksum((uint32_t)crc32(0, NULL, 0), model->bytes, size - CHECKSUM_SIZE);
+    if (checksum != model_get32(model->bytes + size - CHECKSUM_SIZE)) {
+        return error_set(error, AML_EINPUT, "%s: the model file is damaged: its checksum does not match", path);
+    }
+    const unsigned char *rows = model->bytes + HEADER_SIZE;
+    code = model_index(model, MF_MODEL_USERS, rows, count[MF_MODEL_USERS], path, error);
+    if (code == 0) {
+        rows += count[MF_MODEL_USERS] * model_row_size(&model->header);
+        code = model_index(model, MF_MODEL_ITEMS, rows, count[MF_MODEL_ITEMS], path, error);
+    }
+    return code;
+}
+
+int mf_model_load(const char *path, struct mf_model *model, struct error *error) {
+    memset(model, 0, sizeof *model);
+    /* O_NONBLOCK: a FIFO is refused, not waited for. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        return error_set(error, AML_EINPUT, "%s: cannot open the model: %s", path, strerror(errno));
+    }
+    int code = model_load_file(file, path, model, error);
+    (void)close(file);
+    if (code != 0) {
+        mf_model_close(model);
+    }
+    return code;
+}
+
+void mf_model_close(struct mf_model *model) {
+    free(model->bytes);
+    index_map_close(&model->maps[MF_MODEL_USERS]);
+    index_map_close(&model->maps[MF_MODEL_ITEMS]);
+    memset(model, 0, sizeof *model);
+}
+
+size_t mf_model_count(const struct mf_model *model, enum mf_model_table table) {
+    return model->maps[table].count;
+}
+
+/* The floats of a row, or NULL for a key that the model does not know. */
+static const unsigned char *model_find(const struct mf_model *model, enum mf_model_table table, uint64_t key) {
+    int64_t row = index_map_find(&model->maps[table], key);
+    if (row == INDEX_NONE) {
+        return NULL;
+    }
+    size_t before = table == MF_MODEL_ITEMS ? model->maps[MF_MODEL_USERS].count : 0;
+    return model->bytes + HEADER_SIZE + (before + (size_t)row) * model_row_size(&model->header) + KEY_SIZE;
+}
+
+float mf_model_predict(const struct mf_model *model, uint64_t user, uint64_t item) {
+    const struct mf_model_header *header = &model->header;
+    const unsigned char *p = model_find(model, MF_MODEL_USERS, user);
+    const unsigned char *q = model_find(model, MF_MODEL_ITEMS, item);
+    size_t bias = header->rank * sizeof(float);
+    double prediction = (double)header->mean;
+    if (header->biases) {
+        prediction += p != NULL ? (double)model_get_float(p + bias) : 0;
+        prediction += q != NULL ? (double)model_get_float(q + bias) : 0;
+    }
+    if (p != NULL && q != NULL) {
+        for (size_t byte = 0; byte < bias; byte += sizeof(float)) {
+            prediction += (double)model_get_float(p + byte) * (double)model_get_float(q + byte);
+        }
+    }
+    if (prediction < (double)header->rating_min) {
+        return header->rating_min;
+    }
+    return prediction > (double)header->rating_max ? header->rating_max : (float)prediction;
+}

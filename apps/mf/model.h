@@ -1,0 +1,88 @@
+/* The file that holds a trained factorization, and predictions from it. The writer takes rows as they
+ * come and leaves either the whole file or none; the reader believes nothing that it has not checked.
+ *
+ * The format, version 1. All numbers are little-endian; "float" is an IEEE 754 binary32.
+ *
+ *     bytes  what
+ *     8      magic: "AMLMFMDL"
+ *     4      version: 1
+ *     4      flags: bit 0: rows end with a bias; the others are 0
+ *     4      rank, 1..MF_RANK_MAX
+ *     4      float: the mean, which predictions start from
+ *     4      float: the lowest rating of the training data
+ *     4      float: the highest
+ *     8      number of user rows
+ *     8      number of item rows
+ *     then the user rows, then the item rows, each table in no particular order and each key once:
+ *     8      key
+ *     4 * w  floats: `rank` factors, then the bias if there are biases (w = rank + biases)
+ *     at the end of the file:
+ *     4      CRC-32 (zlib's) of all bytes before
+ *
+ * Every float is finite. The file's size follows from the header and must match. */
+#ifndef APPS_MF_MODEL_H
+#define APPS_MF_MODEL_H
+
+#include "agileml/base/error.h"
+#include "agileml/base/hash.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MF_MODEL_VERSION = 1,
+    MF_MODEL_ROWS_MAX = 1U << 30 /* of one table */
+};
+
+enum mf_model_table { MF_MODEL_USERS = 0, MF_MODEL_ITEMS = 1 };
+
+/* What all predictions share. Finite; rating_min <= rating_max. */
+struct mf_model_header {
+    uint32_t rank; /* 1..MF_RANK_MAX */
+    bool biases;
+    float mean;
+    float rating_min, rating_max; /* predictions are clipped to these */
+};
+
+/* Writing. Rows go to PATH.tmp.PID, which becomes PATH in mf_model_writer_close, after its bytes are on the
+ * disk: until then an older PATH stays as it was, and after a failure no part of a file is left. A PATH that
+ * is no regular file (a device) is written to directly. One thread at a time. */
+struct mf_model_writer;
+
+/* Starts a file. 0 and a writer, which mf_model_writer_close or _abandon frees; or AML_EINPUT (no file can be made
+ * there), AML_EFAIL, AML_ENOMEM, and *writer is NULL. */
+int mf_model_writer_open(struct mf_model_writer **writer, const char *path, const struct mf_model_header *header,
+                         struct error *error);
+
+/* Adds `count` rows: keys[i] with the floats at rows + i * stride bytes (rank + biases of them). Any number of
+ * calls; all users come before the first item, each key of a table once. 0, or AML_EFAIL (the disk is full, or a
+ * value is not finite), or AML_ELIMIT (MF_MODEL_ROWS_MAX); after a failure further calls fail with its code. */
+int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table table, const uint64_t *keys,
+                         const void *rows, size_t stride, size_t count, struct error *error);
+
+/* Completes the file and frees the writer, also when it fails or when adding rows had failed. 0 or that code. */
+int mf_model_writer_close(struct mf_model_writer *writer, struct error *error);
+
+/* Removes what was written and frees the writer. NULL is allowed. */
+void mf_model_writer_abandon(struct mf_model_writer *writer);
+
+/* A loaded model. Read-only; any number of threads may predict. */
+struct mf_model {
+    struct mf_model_header header;
+    unsigned char *bytes;     /* the file */
+    struct index_map maps[2]; /* by mf_model_table: key to the row's number in its table */
+};
+
+/* Reads and checks a whole file. 0 and a model that mf_model_close frees; or AML_EINPUT (one line: path, what is
+ * wrong), AML_EFAIL (reading failed), AML_ENOMEM, and nothing to free. */
+int mf_model_load(const char *path, struct mf_model *model, struct error *error);
+void mf_model_close(struct mf_model *model);
+
+size_t mf_model_count(const struct mf_model *model, enum mf_model_table table);
+
+/* mean + biases + product of the factors, clipped to the range of ratings. A user or item that the model
+ * does not know adds neither bias nor product. */
+float mf_model_predict(const struct mf_model *model, uint64_t user, uint64_t item);
+
+#endif

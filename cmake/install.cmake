@@ -1,0 +1,17 @@
+# What `cmake --install` puts where: libraries, the two public headers, agileml.pc, documents.
+# Programs are installed by proteus_program.
+install(TARGETS agileml agileml_shared
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/agileml.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/agileml/types.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/agileml)
+
+# The prefix is found from where agileml.pc lies: the tree may be installed under any --prefix and moved.
+file(RELATIVE_PATH agileml_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" agileml_pc_to_prefix "${agileml_pc_to_prefix}")
+configure_file(cmake/agileml.pc.in agileml.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/agileml.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)

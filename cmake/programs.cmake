@@ -1,0 +1,19 @@
+# proteus_program(NAME SOURCE...)
+# A program that users run, in build/bin, installed. Without sources there is no program yet.
+function(proteus_program name)
+    if(NOT ARGN)
+        return()
+    endif()
+    add_executable(${name} ${ARGN})
+    target_link_libraries(${name} PRIVATE proteus_compile agileml)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+    install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# proteus_bench(NAME SOURCE...)
+# A benchmark in build/bench. Never run by ctest: times are for people to read.
+function(proteus_bench name)
+    add_executable(${name} ${ARGN})
+    target_link_libraries(${name} PRIVATE proteus_compile agileml)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+endfunction()

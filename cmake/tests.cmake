@@ -1,0 +1,83 @@
+# Tests: one program each, in build/tests, registered with ctest under its own name.
+#
+# proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])      one module, no network
+# proteus_sim_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])       whole clusters in one thread
+# proteus_cluster_test(NAME SOURCE... [TIMEOUT SECONDS])             real processes on this machine
+# proteus_fuzz_target(NAME SOURCE...)                                LLVMFuzzerTestOneInput
+#
+# Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test), which is what the
+# tsan preset runs. A SOURCE may be C++. Cluster tests find the programs in $PROTEUS_BIN.
+set(proteus_test_environment
+    "PROTEUS_BIN=${PROJECT_BINARY_DIR}/bin"
+    "PROTEUS_SOURCE=${PROJECT_SOURCE_DIR}"
+    "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
+    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+    "TSAN_OPTIONS=suppressions='${PROJECT_SOURCE_DIR}/tests/tsan.supp':halt_on_error=1:second_deadlock_stack=1")
+
+# Sanitized programs are several times slower.
+if(PROTEUS_SANITIZE)
+    set(proteus_timeout_factor 5)
+else()
+    set(proteus_timeout_factor 1)
+endif()
+
+function(proteus_test label default_timeout name)
+    cmake_parse_arguments(PARSE_ARGV 3 test "THREADS" "TIMEOUT" "")
+    if(PROTEUS_FUZZ)
+        return()
+    endif()
+    if(NOT test_TIMEOUT)
+        set(test_TIMEOUT ${default_timeout})
+    endif()
+    math(EXPR timeout "${test_TIMEOUT} * ${proteus_timeout_factor}")
+    set(labels ${label})
+    if(test_THREADS)
+        list(APPEND labels threads)
+    endif()
+    add_executable(${name} ${test_UNPARSED_ARGUMENTS})
+    target_link_libraries(${name} PRIVATE proteus_compile agileml PkgConfig::CMOCKA)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES
+        TIMEOUT ${timeout} LABELS "${labels}" ENVIRONMENT "${proteus_test_environment}")
+endfunction()
+
+function(proteus_unit_test name)
+    proteus_test(unit 30 ${name} ${ARGN})
+endfunction()
+
+function(proteus_sim_test name)
+    proteus_test(sim 120 ${name} ${ARGN})
+endfunction()
+
+function(proteus_cluster_test name)
+    proteus_test(cluster 120 ${name} THREADS ${ARGN})
+    if(TEST ${name})
+        # A cluster uses every core there is: nothing runs beside it.
+        set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    endif()
+endfunction()
+
+# Runs PROTEUS_FUZZ_SECONDS on a copy of tests/fuzz/corpus/NAME, if there is one; findings stay in
+# build-fuzz/fuzz/NAME. Built by the fuzz preset only.
+function(proteus_fuzz_target name)
+    if(NOT PROTEUS_FUZZ)
+        return()
+    endif()
+    add_executable(${name} ${ARGN})
+    target_link_libraries(${name} PRIVATE proteus_compile agileml)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    set(work ${PROJECT_BINARY_DIR}/fuzz/${name})
+    set(seeds ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+    file(MAKE_DIRECTORY ${work}/corpus)
+    if(NOT EXISTS ${seeds})
+        set(seeds "")
+    endif()
+    math(EXPR timeout "${PROTEUS_FUZZ_SECONDS} + 60")
+    add_test(NAME ${name} WORKING_DIRECTORY ${work}
+        COMMAND ${name} -max_total_time=${PROTEUS_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+            -artifact_prefix=${work}/ ${work}/corpus ${seeds})
+    set_tests_properties(${name} PROPERTIES
+        TIMEOUT ${timeout} LABELS fuzz ENVIRONMENT "${proteus_test_environment}")
+endfunction()

@@ -1,0 +1,193 @@
+/* AgileML: write a machine-learning app against a parameter server, and run it on a mix of reliable and
+ * revocable machines. This is all that an app includes; docs/api.md walks through a complete app.
+ *
+ * An app is one struct aml_app: its tables of parameters, how its data is read, and one function that is
+ * called with the data items of each clock. main is `return aml_main(&app, argc, argv);`. The program is then started by
+ * `proteus run -- ./app ...`, once per node; in each process one worker thread per --threads runs the functions below.
+ *
+ * Words. An *iteration* is one pass over the data, a *clock* a part of one (--clocks-per-iteration). What a worker adds
+ * during a clock is summed over its process and sent at the clock's end; every read sees all updates of all workers up
+ * to some clock c - 1 - staleness or later, nothing newer from others, and all of its own process's. (Stale
+ * synchronous parallel; paper section 2.1.)
+ *
+ * Errors: functions return 0 or a negative aml_error_code. Functions of the app return the same; a negative one ends the
+ * job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's. */
+#ifndef AGILEML_H
+#define AGILEML_H
+
+#include "agileml/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A worker thread's handle (also the reader's): valid during the call it was passed to, in the thread of that call. */
+typedef struct aml_worker aml_worker;
+struct aml_app;
+
+enum { AML_ITEM_ROWS_MAX = 2 };
+
+/* A table of parameters: rows of `width` elements, named by 64-bit keys. */
+struct aml_table {
+    const char *name; /* at most 31 bytes */
+    enum aml_type type;
+    enum aml_mode mode; /* AML_ADD: updates of a clock are summed. AML_PUT: the row has one writer at a time */
+    uint32_t width;
+    uint64_t rows; /* keys are 0..rows-1 and all exist; 0: sparse, any key, rows appear when first used */
+    /* Fills `row` (zeros before) with its start value: a pure function of its arguments, called in any thread of any
+     * node, perhaps often. NULL: zeros. `context` is aml_app.context. */
+    void (*start)(void *context, uint64_t key, void *row);
+};
+
+/* How a metric's value is made of what aml_metric_add summed over all workers. */
+enum aml_metric_kind {
+    AML_SUM = 0,      /* sum */
+    AML_MEAN = 1,     /* sum / weight */
+    AML_ROOT_MEAN = 2 /* sqrt(sum / weight), such as RMSE of squared errors */
+};
+
+/* A number in the report's lines. The first metric is the objective: --tolerance looks at it. */
+struct aml_metric {
+    const char *name; /* its key in the report, at most 31 bytes */
+    enum aml_metric_kind kind;
+    int evaluated; /* 1: added to by `evaluate`, the latest clock counts; 0: by `clock`, summed over the iteration */
+};
+
+/* Everything about an app. A zero field is a sensible default: "none". */
+struct aml_app {
+    const char *name;    /* at most 31 bytes */
+    const char *summary; /* one line for --help */
+    const struct aml_option *options; /* the app's own, ended by a NULL name; the library adds its own */
+    struct aml_table *tables;
+    unsigned table_count; /* at most 16 */
+    const struct aml_metric *metrics;
+    unsigned metric_count; /* at most 16 */
+
+    /* Data items. Each names `item_rows` rows, one of each of the tables item_tables[0..item_rows-1], and carries
+     * `item_bytes` bytes. In memory an item is uint32_t slots[item_rows] (see aml_rows), then the bytes, padded
+     * to 4. Items with the same first row (say, one user's ratings) always go to the same thread, and no two threads of
+     * a process work at once on items that share their first or their second row: both may be changed in place. */
+    unsigned item_rows; /* 0, 1 or 2 */
+    unsigned item_tables[AML_ITEM_ROWS_MAX];
+    size_t item_bytes;
+
+    int64_t iterations;           /* default of --iterations; 0: 20 */
+    int64_t clocks_per_iteration; /* default of --clocks-per-iteration; 0: 1 */
+
+    /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL.
+     *
+     * configure: in every process, once, when the options have their values: checks them (that an input file can be
+     * read, say) and may complete the tables (their width). Keep it quick: it also runs for --check. */
+    int (*configure)(aml_worker *worker, struct aml_app *app);
+    /* read: reads the whole input and calls aml_emit for each item; the library keeps those of its node. In every process,
+     * once, in one thread; aml_read_ratings calls back in several. */
+    int (*read)(aml_worker *worker, void *context);
+    /* begin: before clock 1, once per process, when totals over all nodes are known. */
+    int (*begin)(aml_worker *worker, void *context);
+    /* clock: the worker's part of one clock, in one or more calls with different items; every thread. */
+    int (*clock)(aml_worker *worker, const void *items, size_t count, void *context);
+    /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. */
+    int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
+    /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). */
+    int (*finish)(aml_worker *worker, void *context);
+
+    void *context; /* passed to all of them */
+};
+
+/* Runs the program: parses the command line (--help lists it), takes part in the job, and returns the exit status for
+ * main: 0 done, 1 the job failed, 2 bad usage or bad input, with one line on standard error. `app` may change meanwhile. */
+int aml_main(struct aml_app *app, int argc, char **argv);
+
+/* Sets the line for people that ends the job and returns `code`, for `return aml_error(worker, AML_EINPUT, ...)`. The
+ * first error of a process counts. Any function of the app. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+int aml_error(aml_worker *worker, int code, const char *format, ...);
+
+/* ---- In `read` ---- */
+
+enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
+
+/* Gives one item: keys[item_rows] name its rows, `bytes` (item_bytes) is copied. Items whose shard belongs to
+ * another node are dropped; shards are cut by the first key. */
+int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
+
+/* Adds to sum `index` (0..7) over all items, or raises maximum `index` (0..7): call it for emitted training items
+ * only, through the result of aml_emit: 1 when this node keeps the item, 0 when not. */
+void aml_total_add(aml_worker *worker, unsigned index, double value);
+void aml_total_raise(aml_worker *worker, unsigned index, double value);
+
+struct aml_rating {
+    uint64_t user;
+    uint64_t item;
+    float value;
+};
+
+/* Reads a file of lines `user item rating [time]`, separated by tabs, commas, spaces or `::`, with or without a
+ * header, plain or gzip, in parallel. `each` is called in several threads, with a worker of its own, for runs of
+ * ratings whose numbers in the file count from `first`. A line that does not fit is refused: AML_EINPUT, with file, line
+ * and what was expected. */
+int aml_read_ratings(aml_worker *worker, const char *path,
+                     int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
+                     void *context);
+
+/* A number that is the same for an item in every process of the job, whatever its threads: the position of the
+ * rating being read, from 0 in aml_read_ratings' chunks. For choosing test items at random by hash. */
+uint64_t aml_mix(uint64_t seed, uint64_t value); /* 64 well-mixed bits of both */
+
+/* ---- From `begin` on ---- */
+
+double aml_total(const aml_worker *worker, unsigned index);         /* the sum over all nodes */
+double aml_total_maximum(const aml_worker *worker, unsigned index); /* -infinity when never raised */
+uint64_t aml_total_items(const aml_worker *worker);                 /* training items of all nodes */
+uint64_t aml_node_items(const aml_worker *worker);                  /* training items of this node */
+/* This node's training items, all of them, in memory until the job ends; for preparing in `begin`. */
+const void *aml_items(const aml_worker *worker, size_t *count);
+
+/* ---- In `clock`, `evaluate` and `finish` ---- */
+
+uint64_t aml_clock(const aml_worker *worker);     /* the clock being worked on or evaluated, from 1 */
+uint64_t aml_iteration(const aml_worker *worker); /* the iteration it belongs to, from 1 */
+unsigned aml_clocks_per_iteration(const aml_worker *worker);
+unsigned aml_staleness(const aml_worker *worker);
+
+/* Adds to metric `index` (in aml_app.metrics) for this clock. */
+void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
+
+/* Copies row `key` into values[width]. The row becomes part of this process's cache; the first time a row that no
+ * item names is read takes a trip to its server. Any thread; consistent against aml_update_param. */
+int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values);
+/* Adds delta[width] to row `key` (AML_PUT: replaces it). Any thread. In `clock` only. */
+int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);
+
+/* The rows of a table in this process's cache, for use in place: as fast as a plain array. Row `slot` of an item is
+ * at base + slot * stride. Rows that more than one thread may change at once need aml_update_param. */
+struct aml_rows {
+    unsigned char *base;
+    size_t stride;          /* bytes; a multiple of 16, base too */
+    unsigned char *touched; /* a byte per slot: set it to 1 when the row was changed, or use aml_row */
+    uint32_t count;
+};
+struct aml_rows aml_rows(aml_worker *worker, unsigned table);
+
+/* A row for reading and changing in place. */
+static inline void *aml_row(const struct aml_rows *rows, uint32_t slot) {
+    rows->touched[slot] = 1;
+    return rows->base + slot * rows->stride;
+}
+/* A row for reading in place. */
+static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slot) {
+    return rows->base + slot * rows->stride;
+}
+
+/* In `finish`: calls `each` with all rows of a table, from all servers, some thousands at a time: keys[count], packed
+ * rows[count][width]. A non-zero result of `each` ends the scan and is returned. */
+int aml_scan(aml_worker *worker, unsigned table,
+             int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* The vocabulary that apps and every layer of AgileML share: error codes, element types, how
+ * updates are aggregated. Apps get it through agileml.h. Plain C99 and C++; no functions that fail. */
+#ifndef AGILEML_TYPES_H
+#define AGILEML_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Functions that can fail return 0 or one of these. */
+enum aml_error_code {
+    AML_OK = 0,
+    AML_EINPUT = -1,    /* bad usage or bad input: a file, an option, a peer's message; exit status 2 */
+    AML_EFAIL = -2,     /* the job failed: a node is missing, a disk is full; exit status 1 */
+    AML_ENOMEM = -3,    /* out of memory; exit status 1 */
+    AML_ELIMIT = -4,    /* a named limit was exceeded; exit status 2 */
+    AML_EPROTOCOL = -5, /* a peer sent what the protocol does not allow; exit status 1 */
+    AML_ESTOP = -6      /* asked to stop (a signal, or the job ended); exit status 1 */
+};
+
+/* The element type of a table's rows. A row is a vector of `width` elements. */
+enum aml_type { AML_FLOAT32 = 0, AML_FLOAT64 = 1, AML_INT32 = 2, AML_INT64 = 3 };
+
+/* How updates of one clock are aggregated into a row (DESIGN: "add by default; put for rows that
+ * only one worker at a time writes"). */
+enum aml_mode {
+    AML_ADD = 0, /* row += sum of all workers' deltas */
+    AML_PUT = 1  /* row = the value its only writer of that clock put */
+};
+
+/* Bytes of one element of `type`; 0 for a value that is no aml_type. */
+static inline size_t aml_type_size(unsigned type) {
+    static const unsigned char size[4] = {4, 8, 4, 8};
+    return type < 4U ? size[type] : 0U;
+}
+
+/* One command-line option `--name VALUE` (or `--name=VALUE`; a flag takes no value). A table of
+ * these ends with an entry whose name is NULL. `target` already holds the default, which --help
+ * shows; numbers outside minimum..maximum are refused. */
+enum aml_option_type {
+    AML_OPTION_FLAG = 0,   /* target: bool */
+    AML_OPTION_INTEGER = 1, /* target: int64_t */
+    AML_OPTION_REAL = 2,   /* target: double */
+    AML_OPTION_STRING = 3  /* target: const char *, pointing into argv; NULL when not given */
+};
+
+struct aml_option {
+    const char *name;  /* without the dashes */
+    const char *value; /* what --help calls the value, such as "N" or "FILE"; NULL for a flag */
+    enum aml_option_type type;
+    void *target;
+    double minimum, maximum; /* for numbers */
+    const char *help;        /* one line */
+};
+
+#endif

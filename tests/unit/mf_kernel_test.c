@@ -1,0 +1,329 @@
+/* Every implementation of the matrix factorization loop against the reference, on many shapes; the reference
+ * against the formulas by hand; the start values. Speed is measured elsewhere. */
+#include "apps/mf/kernel.h"
+
+#include "agileml/base/hash.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { USERS = 23, ITEMS = 17, RATINGS = 400 };
+
+#define PADDING_BYTE 0xA5
+
+/* Rows of a made-up problem, and ratings for them. */
+struct problem {
+    struct mf_sgd sgd;
+    unsigned char users_touched[USERS];
+    unsigned char items_touched[ITEMS];
+    float item_rates[ITEMS];
+    struct mf_item ratings[RATINGS];
+    size_t users_size, items_size;
+};
+
+static float *row_of(unsigned char *rows, size_t stride, size_t slot) {
+    return (float *)(void *)(rows + slot * stride);
+}
+
+static uint64_t random_next(uint64_t *state) {
+    *state += 1;
+    return hash_mix(*state);
+}
+
+/* `extra` is how many units of 16 bytes the strides are longer than they must be. Rows start at an address that is a
+ * multiple of 16, not of 32. Without `grouped`, users come in any order. Users 0..19 and items 0..14 have ratings. */
+static struct problem *problem_new(uint32_t rank, bool biases, size_t extra, bool grouped) {
+    struct problem *problem = calloc(1, sizeof *problem);
+    size_t stride = ((rank + biases) * sizeof(float) + 15) / 16 * 16 + extra * 16;
+    problem->users_size = USERS * stride;
+    problem->items_size = ITEMS * stride;
+    unsigned char *users = aligned_alloc(64, (problem->users_size + 16 + 63) / 64 * 64);
+    unsigned char *items = aligned_alloc(64, (problem->items_size + 16 + 63) / 64 * 64);
+    assert_non_null(users);
+    assert_non_null(items);
+    memset(users, PADDING_BYTE, problem->users_size + 16);
+    memset(items, PADDING_BYTE, problem->items_size + 16);
+    problem->sgd = (struct mf_sgd){.users = users + 16,
+                                   .user_stride = stride,
+                                   .users_touched = problem->users_touched,
+                                   .items = items + 16,
+                                   .item_stride = stride,
+                                   .items_touched = problem->items_touched,
+                                   .rank = rank,
+                                   .biases = biases,
+                                   .mean = 3.5F,
+                                   .rate = 0.02F,
+                                   .lambda = 0.05F,
+                                   .lambda_bias = 0.01F};
+    for (size_t slot = 0; slot < USERS; slot++) {
+        mf_initial_row(1, 0, slot, rank, biases, row_of(problem->sgd.users, stride, slot));
+    }
+    for (size_t slot = 0; slot < ITEMS; slot++) {
+        mf_initial_row(1, 1, slot, rank, biases, row_of(problem->sgd.items, stride, slot));
+    }
+    for (size_t slot = 0; slot < ITEMS; slot++) {
+        problem->item_rates[slot] = 0.001F * (float)(slot + 1);
+    }
+    uint64_t state = rank;
+    for (size_t i = 0; i < RATINGS; i++) {
+        uint32_t user = (uint32_t)(grouped ? i / (RATINGS / 20) : random_next(&state) % 20);
+        problem->ratings[i].user = user;
+        problem->ratings[i].item = (uint32_t)(random_next(&state) % 15);
+        problem->ratings[i].rating = (float)(1 + random_next(&state) % 5);
+    }
+    return problem;
+}
+
+static void problem_free(struct problem *problem) {
+    free(problem->sgd.users - 16);
+    free(problem->sgd.items - 16);
+    free(problem);
+}
+
+static void assert_near(double got, double expected, double tolerance) {
+    if (!(fabs(got - expected) <= tolerance * (1 + fabs(expected)))) {
+        fail_msg("%.9g, expected %.9g", got, expected);
+    }
+}
+
+static void assert_rows_near(const unsigned char *got, const unsigned char *expected, size_t size, size_t stride,
+                             size_t width) {
+    for (size_t at = 0; at < size; at += stride) {
+        for (size_t k = 0; k < width; k++) {
+            float x;
+            float y;
+            memcpy(&x, got + at + k * sizeof x, sizeof x);
+            memcpy(&y, expected + at + k * sizeof y, sizeof y);
+            assert_near((double)x, (double)y, 1e-4);
+        }
+        for (size_t byte = width * sizeof(float); byte < stride; byte++) {
+            assert_int_equal(got[at + byte], PADDING_BYTE);
+        }
+    }
+}
+
+static void compare_with_reference(const struct mf_kernel *kernel, const struct mf_kernel *reference, uint32_t rank,
+                                   bool biases, size_t extra, bool grouped) {
+    struct problem *a = problem_new(rank, biases, extra, grouped);
+    struct problem *b = problem_new(rank, biases, extra, grouped);
+    if (extra != 0) {
+        a->sgd.item_rates = a->item_rates;
+        b->sgd.item_rates = b->item_rates;
+    }
+    for (int pass = 0; pass < 3; pass++) {
+        assert_near(kernel->sgd_pass(&a->sgd, a->ratings, RATINGS), reference->sgd_pass(&b->sgd, b->ratings, RATINGS),
+                    1e-4);
+    }
+    size_t width = rank + (biases ? 1U : 0U);
+    assert_rows_near(a->sgd.users, b->sgd.users, a->users_size, a->sgd.user_stride, width);
+    assert_rows_near(a->sgd.items, b->sgd.items, a->items_size, a->sgd.item_stride, width);
+    assert_memory_equal(a->users_touched, b->users_touched, USERS);
+    assert_memory_equal(a->items_touched, b->items_touched, ITEMS);
+    assert_near(kernel->squared_error(&a->sgd, a->ratings, RATINGS),
+                reference->squared_error(&b->sgd, b->ratings, RATINGS), 1e-4);
+    problem_free(a);
+    problem_free(b);
+}
+
+static void test_all_agree_with_the_reference(void **state) {
+    (void)state;
+    struct mf_kernel kernels[MF_KERNELS_MAX];
+    size_t count = mf_kernel_list(kernels);
+    assert_true(count >= 2);
+    assert_string_equal(kernels[0].name, "reference");
+    assert_string_equal(mf_kernel_choose().name, kernels[count - 1].name);
+    static const uint32_t larger[] = {47, 48, 63, 64, 65, 100, 127, 128, 129, 200, 1000, MF_RANK_MAX};
+    for (size_t v = 1; v < count; v++) {
+        for (uint32_t i = 1; i <= 40 + sizeof larger / sizeof larger[0]; i++) {
+            uint32_t rank = i <= 40 ? i : larger[i - 41];
+            for (unsigned shape = 0; shape < 8; shape++) {
+                compare_with_reference(&kernels[v], &kernels[0], rank, (shape & 1) != 0, shape & 2, (shape & 4) != 0);
+            }
+        }
+    }
+}
+
+/* One rating at rank 2, worked out by hand; then with a step of the item's own. */
+static void test_reference_follows_the_formulas(void **state) {
+    (void)state;
+    struct mf_kernel kernels[MF_KERNELS_MAX];
+    size_t count = mf_kernel_list(kernels);
+    for (size_t v = 0; v < count; v++) {
+        float user[4] = {0.5F, -1.0F, 0.25F, 0};
+        float item[4] = {2.0F, 1.0F, -0.5F, 0};
+        struct mf_sgd sgd = {.users = (unsigned char *)user,
+                             .user_stride = sizeof user,
+                             .items = (unsigned char *)item,
+                             .item_stride = sizeof item,
+                             .rank = 2,
+                             .biases = true,
+                             .mean = 3.0F,
+                             .rate = 0.1F,
+                             .lambda = 0.5F,
+                             .lambda_bias = 0.2F};
+        struct mf_item rating = {0, 0, 4.75F};
+        /* 4.75 - (3 + 0.25 - 0.5 + (1 - 1)) = 2 */
+        assert_near(kernels[v].squared_error(&sgd, &rating, 1), 4.0, 1e-6);
+        assert_near(kernels[v].sgd_pass(&sgd, &rating, 1), 4.0, 1e-6);
+        assert_near((double)user[0], 0.5 + 0.1 * (2 * 2.0 - 0.5 * 0.5), 1e-6);
+        assert_near((double)user[1], -1.0 + 0.1 * (2 * 1.0 + 0.5 * 1.0), 1e-6);
+        assert_near((double)user[2], 0.25 + 0.1 * (2 - 0.2 * 0.25), 1e-6);
+        assert_near((double)item[0], 2.0 + 0.1 * (2 * 0.5 - 0.5 * 2.0), 1e-6);
+        assert_near((double)item[1], 1.0 + 0.1 * (2 * -1.0 - 0.5 * 1.0), 1e-6);
+        assert_near((double)item[2], -0.5 + 0.1 * (2 + 0.2 * 0.5), 1e-6);
+
+        float same_user[4] = {0.5F, -1.0F, 0.25F, 0};
+        float same_item[4] = {2.0F, 1.0F, -0.5F, 0};
+        const float item_rates[1] = {0.025F};
+        sgd.users = (unsigned char *)same_user;
+        sgd.items = (unsigned char *)same_item;
+        sgd.item_rates = item_rates;
+        assert_near(kernels[v].sgd_pass(&sgd, &rating, 1), 4.0, 1e-6);
+        assert_memory_equal(same_user, user, sizeof user);
+        assert_near((double)same_item[0], 2.0 + 0.025 * (2 * 0.5 - 0.5 * 2.0), 1e-6);
+        assert_near((double)same_item[1], 1.0 + 0.025 * (2 * -1.0 - 0.5 * 1.0), 1e-6);
+        assert_near((double)same_item[2], -0.5 + 0.025 * (2 + 0.2 * 0.5), 1e-6);
+    }
+}
+
+static void test_only_rated_rows_are_touched(void **state) {
+    (void)state;
+    struct problem *problem = problem_new(16, true, 0, true);
+    struct problem *before = problem_new(16, true, 0, true);
+    struct mf_kernel kernel = mf_kernel_choose();
+    (void)kernel.sgd_pass(&problem->sgd, problem->ratings, RATINGS);
+    size_t stride = problem->sgd.user_stride;
+    for (size_t slot = 0; slot < USERS; slot++) {
+        assert_int_equal(problem->users_touched[slot], slot < 20);
+        bool same = memcmp(problem->sgd.users + slot * stride, before->sgd.users + slot * stride, stride) == 0;
+        assert_int_equal(same, slot >= 20);
+    }
+    for (size_t slot = 0; slot < ITEMS; slot++) {
+        assert_int_equal(problem->items_touched[slot], slot < 15);
+        bool same = memcmp(problem->sgd.items + slot * stride, before->sgd.items + slot * stride, stride) == 0;
+        assert_int_equal(same, slot >= 15);
+    }
+    problem_free(problem);
+    problem_free(before);
+}
+
+static void test_no_ratings_change_nothing(void **state) {
+    (void)state;
+    struct problem *problem = problem_new(64, false, 0, true);
+    struct mf_kernel kernels[MF_KERNELS_MAX];
+    size_t count = mf_kernel_list(kernels);
+    for (size_t v = 0; v < count; v++) {
+        assert_true(kernels[v].sgd_pass(&problem->sgd, problem->ratings, 0) == 0);
+        assert_true(kernels[v].squared_error(&problem->sgd, problem->ratings, 0) == 0);
+    }
+    for (size_t slot = 0; slot < USERS; slot++) {
+        assert_int_equal(problem->users_touched[slot], 0);
+    }
+    problem_free(problem);
+}
+
+static void test_same_arguments_give_the_same_bits(void **state) {
+    (void)state;
+    struct mf_kernel kernels[MF_KERNELS_MAX];
+    size_t count = mf_kernel_list(kernels);
+    static const uint32_t ranks[] = {16, 21, 128};
+    for (size_t v = 0; v < count; v++) {
+        for (size_t r = 0; r < sizeof ranks / sizeof ranks[0]; r++) {
+            struct problem *a = problem_new(ranks[r], true, 0, true);
+            struct problem *b = problem_new(ranks[r], true, 0, true);
+            assert_true(kernels[v].sgd_pass(&a->sgd, a->ratings, RATINGS) ==
+                        kernels[v].sgd_pass(&b->sgd, b->ratings, RATINGS));
+            assert_memory_equal(a->sgd.users, b->sgd.users, a->users_size);
+            assert_memory_equal(a->sgd.items, b->sgd.items, a->items_size);
+            problem_free(a);
+            problem_free(b);
+        }
+    }
+}
+
+/* The ratings come from rows that rank 4 can hold: the loop must find rows as good. */
+static void test_learns_what_can_be_learned(void **state) {
+    (void)state;
+    enum { RANK = 4 };
+    struct problem *truth = problem_new(RANK, true, 0, false);
+    struct problem *problem = problem_new(RANK, true, 0, false);
+    for (size_t i = 0; i < RATINGS; i++) {
+        float p[RANK + 1];
+        float q[RANK + 1];
+        mf_initial_row(9, 0, problem->ratings[i].user, RANK, true, p);
+        mf_initial_row(9, 1, problem->ratings[i].item, RANK, true, q);
+        problem->ratings[i].rating = 3.5F;
+        for (uint32_t k = 0; k < RANK; k++) {
+            problem->ratings[i].rating += 1000 * p[k] * q[k];
+        }
+    }
+    problem->sgd.lambda = 0;
+    problem->sgd.lambda_bias = 0;
+    problem->sgd.rate = 0.05F;
+    struct mf_kernel kernel = mf_kernel_choose();
+    double first = kernel.squared_error(&problem->sgd, problem->ratings, RATINGS);
+    for (int pass = 0; pass < 500; pass++) {
+        (void)kernel.sgd_pass(&problem->sgd, problem->ratings, RATINGS);
+    }
+    double last = kernel.squared_error(&problem->sgd, problem->ratings, RATINGS);
+    assert_true(last < first / 1000);
+    problem_free(problem);
+    problem_free(truth);
+}
+
+static void test_item_rate_bounds_the_sum_of_steps(void **state) {
+    (void)state;
+    assert_near((double)mf_item_rate(0.025F, 1.0F, 0), 0.025, 1e-7);
+    assert_near((double)mf_item_rate(0.025F, 1.0F, 40), 0.025, 1e-7);
+    assert_near((double)mf_item_rate(0.025F, 1.0F, 400), 1.0 / 400, 1e-7);
+    assert_near((double)mf_item_rate(0.025F, 0.25F, 400), 0.25 / 400, 1e-7);
+    for (float ratings = 1; ratings < 1e7F; ratings *= 3) {
+        assert_true(mf_item_rate(0.025F, 1.0F, ratings) * ratings < 1.00001F);
+    }
+}
+
+static void test_initial_rows_are_a_pure_function(void **state) {
+    (void)state;
+    enum { RANK = 64 };
+    float row[RANK + 2];
+    float again[RANK + 1];
+    row[RANK + 1] = 7;
+    mf_initial_row(5, 1, 1234567890123, RANK, true, row);
+    mf_initial_row(5, 1, 1234567890123, RANK, true, again);
+    assert_memory_equal(row, again, sizeof again);
+    double sum = 0;
+    for (size_t k = 0; k < RANK; k++) {
+        assert_true(row[k] >= 0 && row[k] < MF_INITIAL_SCALE / sqrtf(RANK));
+        sum += (double)row[k];
+    }
+    assert_near(sum / RANK, 0.5 * (double)MF_INITIAL_SCALE / sqrt(RANK), 0.002); /* they are spread */
+    assert_true(row[RANK] == 0);
+    assert_true(row[RANK + 1] == 7); /* nothing beyond the row */
+    float other[RANK + 1];
+    mf_initial_row(6, 1, 1234567890123, RANK, true, other);
+    assert_memory_not_equal(row, other, RANK * sizeof(float));
+    mf_initial_row(5, 0, 1234567890123, RANK, true, other);
+    assert_memory_not_equal(row, other, RANK * sizeof(float));
+    mf_initial_row(5, 1, 1234567890124, RANK, true, other);
+    assert_memory_not_equal(row, other, RANK * sizeof(float));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference_follows_the_formulas),
+        cmocka_unit_test(test_all_agree_with_the_reference),
+        cmocka_unit_test(test_only_rated_rows_are_touched),
+        cmocka_unit_test(test_no_ratings_change_nothing),
+        cmocka_unit_test(test_same_arguments_give_the_same_bits),
+        cmocka_unit_test(test_learns_what_can_be_learned),
+        cmocka_unit_test(test_item_rate_bounds_the_sum_of_steps),
+        cmocka_unit_test(test_initial_rows_are_a_pure_function),
+    };
+    return cmocka_run_group_tests_name("mf_kernel", tests, NULL, NULL);
+}

@@ -1,0 +1,470 @@
+/* The model file: what is written is read back, damage of any kind is refused, a failed write leaves nothing;
+ * and what a model predicts. */
+#include "apps/mf/model.h"
+
+#include "apps/mf/kernel.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+enum { PATH_SIZE = 256, FILE_SIZE_MAX = 4096 };
+
+/* A folder of its own for each test. */
+struct fixture {
+    char folder[PATH_SIZE];
+    char path[PATH_SIZE + 16];
+    struct error error;
+};
+
+static int fixture_open(void **state) {
+    struct fixture *f = calloc(1, sizeof *f);
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(f->folder, sizeof f->folder, "%s/mf_model_test.XXXXXX", base != NULL ? base : "/tmp");
+    if (mkdtemp(f->folder) == NULL) {
+        return -1;
+    }
+    (void)snprintf(f->path, sizeof f->path, "%s/model", f->folder);
+    *state = f;
+    return 0;
+}
+
+static int fixture_close(void **state) {
+    struct fixture *f = *state;
+    (void)unlink(f->path);
+    int failed = rmdir(f->folder); /* also fails when something was left behind */
+    free(f);
+    return failed;
+}
+
+static size_t files_in(const char *folder) {
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    size_t count = 0;
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        count += entry->d_name[0] != '.';
+    }
+    (void)closedir(directory);
+    return count;
+}
+
+/* A model of rank 2 with biases: users 7 and 1 << 40, items 7, 8 and UINT64_MAX. Rows have a stride beyond their size. */
+static const struct mf_model_header small_header = {
+    .rank = 2, .biases = true, .mean = 3.0F, .rating_min = 1.0F, .rating_max = 5.0F};
+static const uint64_t small_users[2] = {7, UINT64_C(1) << 40};
+static const float small_user_rows[2][4] = {{1.0F, 2.0F, 0.25F, NAN}, {-1.0F, 0.5F, -0.5F, NAN}};
+static const uint64_t small_items[3] = {7, 8, UINT64_MAX};
+static const float small_item_rows[3][4] = {{0.5F, -0.25F, 0.125F, NAN}, {3.0F, 3.0F, 1.0F, NAN}, {-3, -3, -1, NAN}};
+
+static void write_small(struct fixture *f) {
+    struct mf_model_writer *writer;
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), 0);
+    /* In parts, as a server's partitions come. */
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, small_users, small_user_rows,
+                                          sizeof small_user_rows[0], 2, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items, small_item_rows,
+                                          sizeof small_item_rows[0], 1, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items + 1, small_item_rows + 1,
+                                          sizeof small_item_rows[0], 2, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    assert_int_equal(files_in(f->folder), 1);
+}
+
+static size_t read_bytes(const char *path, unsigned char bytes[FILE_SIZE_MAX]) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, FILE_SIZE_MAX, file);
+    assert_int_equal(fclose(file), 0);
+    return size;
+}
+
+static void write_bytes(const char *path, const unsigned char *bytes, size_t size) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Loading fails with `code`, names the file and says `text`. */
+static void assert_refused(struct fixture *f, int code, const char *text) {
+    struct mf_model model;
+    struct error error = {0};
+    int got = mf_model_load(f->path, &model, &error);
+    if (got == 0) {
+        mf_model_close(&model);
+    }
+    assert_int_equal(got, code);
+    assert_int_equal(error.code, code);
+    assert_non_null(strstr(error.text, f->path));
+    if (strstr(error.text, text) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", error.text, text);
+    }
+}
+
+static void assert_predicts(const struct mf_model *model, uint64_t user, uint64_t item, double expected) {
+    double got = (double)mf_model_predict(model, user, item);
+    if (!(fabs(got - expected) < 1e-6)) {
+        fail_msg("user %llu, item %llu: %g, expected %g", (unsigned long long)user, (unsigned long long)item, got,
+                 expected);
+    }
+}
+
+static void test_predictions(void **state) {
+    struct fixture *f = *state;
+    write_small(f);
+    struct mf_model model;
+    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(model.header.rank, 2);
+    assert_true(model.header.biases);
+    assert_int_equal(mf_model_count(&model, MF_MODEL_USERS), 2);
+    assert_int_equal(mf_model_count(&model, MF_MODEL_ITEMS), 3);
+    assert_predicts(&model, 7, 7, 3.0 + 0.25 + 0.125 + (0.5 - 0.5));
+    assert_predicts(&model, UINT64_C(1) << 40, 7, 3.0 - 0.5 + 0.125 + (-0.5 - 0.125));
+    assert_predicts(&model, 7, 8, 5.0);          /* clipped */
+    assert_predicts(&model, 7, UINT64_MAX, 1.0); /* clipped */
+    assert_predicts(&model, 7, 9, 3.25);         /* item unknown */
+    assert_predicts(&model, 9, 8, 4.0);          /* user unknown */
+    assert_predicts(&model, 9, 9, 3.0);          /* both */
+    mf_model_close(&model);
+}
+
+static void test_without_biases_and_without_rows(void **state) {
+    struct fixture *f = *state;
+    struct mf_model_header header = {.rank = 1, .mean = 0.0F, .rating_min = -2.0F, .rating_max = 2.0F};
+    struct mf_model_writer *writer;
+    struct mf_model model;
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_predicts(&model, 1, 1, 0.0);
+    mf_model_close(&model);
+
+    float p = 0.5F;
+    float q = -3.0F;
+    uint64_t key = 1;
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, &key, &p, sizeof p, 1, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, &key, &q, sizeof q, 1, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_false(model.header.biases);
+    assert_predicts(&model, 1, 1, -1.5);
+    assert_predicts(&model, 1, 2, 0.0);
+    mf_model_close(&model);
+}
+
+/* Larger than the writer's buffer, at the largest rank too. */
+static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, size_t items) {
+    struct mf_model_header header = {
+        .rank = rank, .biases = true, .mean = 3.0F, .rating_min = -1000.0F, .rating_max = 1000.0F};
+    struct mf_model_writer *writer;
+    float *row = calloc(rank + 1, sizeof *row);
+    float *other = calloc(rank + 1, sizeof *other);
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    for (uint64_t key = 0; key < users + items; key++) {
+        unsigned table = key < users ? MF_MODEL_USERS : MF_MODEL_ITEMS;
+        mf_initial_row(1, table, key * 3, rank, true, row);
+        row[rank] = (float)key;
+        uint64_t stored = key * 3;
+        assert_int_equal(mf_model_writer_rows(writer, table, &stored, row, 0, 1, &f->error), 0);
+    }
+    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    struct mf_model model;
+    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_int_equal(mf_model_count(&model, MF_MODEL_USERS), users);
+    assert_int_equal(mf_model_count(&model, MF_MODEL_ITEMS), items);
+    for (uint64_t user = 0; user < users; user += 1 + users / 10) {
+        for (uint64_t item = users; item < users + items; item += 1 + items / 10) {
+            mf_initial_row(1, MF_MODEL_USERS, user * 3, rank, true, row);
+            mf_initial_row(1, MF_MODEL_ITEMS, item * 3, rank, true, other);
+            double expected = 3.0 + (double)user + (double)item;
+            for (uint32_t k = 0; k < rank; k++) {
+                expected += (double)row[k] * (double)other[k];
+            }
+            expected = expected > 1000 ? 1000 : expected;
+            assert_true(fabs((double)mf_model_predict(&model, user * 3, item * 3) - expected) < 1e-3);
+        }
+    }
+    mf_model_close(&model);
+    free(row);
+    free(other);
+}
+
+static void test_many_rows(void **state) {
+    write_and_compare(*state, 16, 20000, 10000);
+    write_and_compare(*state, MF_RANK_MAX, 70, 70);
+}
+
+/* The documented bytes, so that a reader of another language or a later version finds them. */
+static void test_the_format_is_the_documented_one(void **state) {
+    struct fixture *f = *state;
+    write_small(f);
+    unsigned char bytes[FILE_SIZE_MAX];
+    size_t size = read_bytes(f->path, bytes);
+    assert_int_equal(size, 48 + 5 * (8 + 3 * 4) + 4);
+    static const unsigned char start[48 + 20] = {
+        'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L', 1, 0, 0, 0,       /* magic, version */
+        1,   0,   0,   0,   2,   0,   0,   0,                     /* flags, rank */
+        0,   0,   0x40, 0x40, 0, 0, 0x80, 0x3F, 0, 0, 0xA0, 0x40, /* 3.0, 1.0, 5.0 */
+        2,   0,   0,   0,   0,   0,   0,   0,                     /* users */
+        3,   0,   0,   0,   0,   0,   0,   0,                     /* items */
+        7,   0,   0,   0,   0,   0,   0,   0,                     /* the first user */
+        0,   0,   0x80, 0x3F, 0, 0, 0, 0x40, 0, 0, 0x80, 0x3E     /* 1.0, 2.0, 0.25 */
+    };
+    assert_memory_equal(bytes, start, sizeof start);
+    unsigned long checksum = crc32(0, bytes, (unsigned)size - 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(bytes[size - 4 + i], checksum >> (8 * i) & 0xFF);
+    }
+}
+
+static void test_a_changed_byte_anywhere_is_refused(void **state) {
+    struct fixture *f = *state;
+    write_small(f);
+    unsigned char bytes[FILE_SIZE_MAX];
+    size_t size = read_bytes(f->path, bytes);
+    static const unsigned char changes[] = {0x01, 0x80, 0xFF};
+    for (size_t at = 0; at < size; at++) {
+        for (size_t c = 0; c < sizeof changes; c++) {
+            bytes[at] ^= changes[c];
+            write_bytes(f->path, bytes, size);
+            assert_refused(f, AML_EINPUT, "");
+            bytes[at] ^= changes[c];
+        }
+    }
+    bytes[60] ^= 1;
+    write_bytes(f->path, bytes, size);
+    assert_refused(f, AML_EINPUT, "checksum");
+}
+
+static void test_every_other_length_is_refused(void **state) {
+    struct fixture *f = *state;
+    write_small(f);
+    unsigned char bytes[FILE_SIZE_MAX] = {0};
+    size_t size = read_bytes(f->path, bytes);
+    for (size_t length = 0; length < size; length++) {
+        write_bytes(f->path, bytes, length);
+        assert_refused(f, AML_EINPUT, "truncated");
+    }
+    write_bytes(f->path, bytes, size + 1);
+    assert_refused(f, AML_EINPUT, "too long");
+}
+
+/* Writes `bytes` with a checksum that fits them. */
+static void write_sealed(struct fixture *f, unsigned char *bytes, size_t size) {
+    unsigned long checksum = crc32(0, bytes, (unsigned)size - 4);
+    for (size_t i = 0; i < 4; i++) {
+        bytes[size - 4 + i] = (unsigned char)(checksum >> (8 * i));
+    }
+    write_bytes(f->path, bytes, size);
+}
+
+/* Files that are whole but wrong: a writer's mistake, or a file made to harm. */
+static void test_wrong_contents_are_refused(void **state) {
+    struct fixture *f = *state;
+    static const unsigned char nan_bytes[4] = {0, 0, 0xC0, 0x7F};
+    static const unsigned char infinity_bytes[4] = {0, 0, 0x80, 0x7F};
+    static const struct {
+        size_t at, length;
+        unsigned char bytes[8];
+        const char *text;
+    } cases[] = {
+        {0, 1, {'a'}, "not a model file"},
+        {8, 1, {2}, "version 2, expected 1"},
+        {12, 1, {3}, "unknown flags 0x3"},
+        {12, 1, {0}, "too long"},
+        {16, 1, {0}, "rank 0, expected 1..4096"},
+        {16, 2, {1, 0x10}, "rank 4097"},
+        {16, 4, {0xFF, 0xFF, 0xFF, 0xFF}, "rank 4294967295"},
+        {16, 1, {3}, "truncated"},
+        {24, 4, {0, 0, 0xC0, 0x40}, "range of ratings 6..5"},
+        {32, 1, {3}, "truncated"},
+        {32, 1, {1}, "too long"},
+        {32, 8, {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, "at most"},
+        {40, 8, {0, 0, 0, 0, 0, 0, 0, 0x80}, "at most"},
+        {40, 4, {0, 0, 0, 0x40}, "truncated"},
+        {48 + 20, 8, {7, 0, 0, 0, 0, 0, 0, 0}, "user 7 twice"},
+        {48 + 60, 1, {7}, "item 7 twice"},
+    };
+    write_small(f);
+    unsigned char whole[FILE_SIZE_MAX];
+    unsigned char bytes[FILE_SIZE_MAX];
+    size_t size = read_bytes(f->path, whole);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        memcpy(bytes, whole, size);
+        memcpy(bytes + cases[i].at, cases[i].bytes, cases[i].length);
+        write_sealed(f, bytes, size);
+        assert_refused(f, AML_EINPUT, cases[i].text);
+    }
+    for (size_t at = 20; at < size - 4; at += 4) {
+        bool header_float = at < 32;
+        bool row_float = at >= 48 && (at - 48) % 20 >= 8;
+        if (header_float || row_float) {
+            memcpy(bytes, whole, size);
+            memcpy(bytes + at, nan_bytes, 4);
+            write_sealed(f, bytes, size);
+            assert_refused(f, AML_EINPUT, header_float ? "nan" : "not finite");
+            memcpy(bytes + at, infinity_bytes, 4);
+            write_sealed(f, bytes, size);
+            assert_refused(f, AML_EINPUT, header_float ? "inf" : "not finite");
+        }
+    }
+    write_sealed(f, whole, size); /* and unchanged it is right */
+    struct mf_model model;
+    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    mf_model_close(&model);
+}
+
+static void test_no_file_and_no_regular_file(void **state) {
+    struct fixture *f = *state;
+    assert_refused(f, AML_EINPUT, strerror(ENOENT));
+    assert_int_equal(mkdir(f->path, 0777), 0);
+    assert_refused(f, AML_EINPUT, "not a regular file");
+    struct mf_model_writer *writer;
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), AML_EINPUT);
+    assert_null(writer);
+    assert_non_null(strstr(f->error.text, strerror(EISDIR)));
+    assert_int_equal(rmdir(f->path), 0);
+    assert_int_equal(mkfifo(f->path, 0666), 0);
+    assert_refused(f, AML_EINPUT, "not a regular file");
+    assert_int_equal(unlink(f->path), 0);
+    struct error error = {0};
+    char path[sizeof f->path + 16];
+    (void)snprintf(path, sizeof path, "%s/none/model", f->folder);
+    assert_int_equal(mf_model_writer_open(&writer, path, &small_header, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, path));
+    assert_non_null(strstr(error.text, strerror(ENOENT)));
+}
+
+/* Until it is closed, and when it is abandoned, a writer changes nothing that a reader sees. */
+static void test_an_older_file_stands_until_the_end(void **state) {
+    struct fixture *f = *state;
+    write_small(f);
+    unsigned char before[FILE_SIZE_MAX];
+    unsigned char after[FILE_SIZE_MAX];
+    size_t size = read_bytes(f->path, before);
+    struct mf_model_writer *writer;
+    struct mf_model_header header = small_header;
+    header.mean = 4.0F;
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(read_bytes(f->path, after), size);
+    assert_memory_equal(before, after, size);
+    mf_model_writer_abandon(writer);
+    mf_model_writer_abandon(NULL);
+    assert_int_equal(files_in(f->folder), 1);
+    assert_int_equal(read_bytes(f->path, after), size);
+    assert_memory_equal(before, after, size);
+}
+
+static void test_a_diverged_model_is_not_written(void **state) {
+    struct fixture *f = *state;
+    write_small(f);
+    struct mf_model_writer *writer;
+    static const float row[3] = {1, INFINITY, 0};
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, small_users, row, sizeof row, 1, &f->error),
+                     AML_EFAIL);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items, small_item_rows,
+                                          sizeof small_item_rows[0], 1, &f->error), AML_EFAIL);
+    assert_int_equal(mf_model_writer_close(writer, &f->error), AML_EFAIL);
+    assert_non_null(strstr(f->error.text, "not finite"));
+    assert_int_equal(files_in(f->folder), 1);
+    struct mf_model model;
+    struct error error = {0};
+    assert_int_equal(mf_model_load(f->path, &model, &error), 0); /* the older one */
+    mf_model_close(&model);
+}
+
+/* Writes `rows` user rows to `path`; the code of closing. */
+static int write_rows(const char *path, size_t rows, struct error *error) {
+    struct mf_model_writer *writer;
+    int code = mf_model_writer_open(&writer, path, &small_header, error);
+    if (code != 0) {
+        return code;
+    }
+    for (uint64_t key = 0; key < rows; key++) {
+        (void)mf_model_writer_rows(writer, MF_MODEL_USERS, &key, small_user_rows, 0, 1, error);
+    }
+    return mf_model_writer_close(writer, error);
+}
+
+static void test_a_full_device_is_one_error(void **state) {
+    struct fixture *f = *state;
+    if (access("/dev/full", W_OK) != 0) {
+        skip();
+    }
+    static const size_t rows[] = {0, 10, 200000}; /* within the buffer and beyond it */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = {0};
+        assert_int_equal(write_rows("/dev/full", rows[i], &error), AML_EFAIL);
+        assert_non_null(strstr(error.text, "/dev/full: "));
+        assert_non_null(strstr(error.text, strerror(ENOSPC)));
+        struct stat status;
+        assert_int_equal(stat("/dev/full", &status), 0);
+        assert_true(S_ISCHR(status.st_mode)); /* it was not replaced by a file */
+    }
+    assert_int_equal(files_in(f->folder), 0);
+}
+
+/* A disk that fills up at any point, acted by the limit on a file's size, in a process of its own. */
+static void test_a_full_disk_leaves_nothing(void **state) {
+    struct fixture *f = *state;
+    write_small(f);
+    unsigned char before[FILE_SIZE_MAX];
+    unsigned char after[FILE_SIZE_MAX];
+    size_t size = read_bytes(f->path, before);
+    static const rlim_t limits[] = {0, 10, 60, 250, 1500000};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct rlimit limit = {limits[i], limits[i]};
+            struct error error = {0};
+            (void)signal(SIGXFSZ, SIG_IGN);
+            bool right = setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+                         write_rows(f->path, limits[i] > 1000 ? 100000 : 10, &error) == AML_EFAIL &&
+                         strstr(error.text, f->path) != NULL && strstr(error.text, strerror(EFBIG)) != NULL;
+            _exit(right ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+        assert_int_equal(files_in(f->folder), 1);
+        assert_int_equal(read_bytes(f->path, after), size);
+        assert_memory_equal(before, after, size);
+    }
+}
+
+#define MODEL_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_open, fixture_close)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        MODEL_TEST(test_predictions),
+        MODEL_TEST(test_without_biases_and_without_rows),
+        MODEL_TEST(test_many_rows),
+        MODEL_TEST(test_the_format_is_the_documented_one),
+        MODEL_TEST(test_a_changed_byte_anywhere_is_refused),
+        MODEL_TEST(test_every_other_length_is_refused),
+        MODEL_TEST(test_wrong_contents_are_refused),
+        MODEL_TEST(test_no_file_and_no_regular_file),
+        MODEL_TEST(test_an_older_file_stands_until_the_end),
+        MODEL_TEST(test_a_diverged_model_is_not_written),
+        MODEL_TEST(test_a_full_device_is_one_error),
+        MODEL_TEST(test_a_full_disk_leaves_nothing),
+    };
+    return cmocka_run_group_tests_name("mf_model", tests, NULL, NULL);
+}

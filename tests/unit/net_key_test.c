@@ -1,0 +1,188 @@
+/* Tests of agileml/net/key.h: key files. */
+#include "agileml/net/key.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[] = "/tmp/net_key_test.XXXXXX";
+static char path[64];
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(strrchr(directory, '.'), ".XXXXXX");
+    if (mkdtemp(directory) == NULL) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "%s/key", directory);
+    return 0;
+}
+
+/* rmdir fails, and with it the test, if anything but the key is left. */
+static int tear_down(void **state) {
+    (void)state;
+    unlink(path);
+    return rmdir(directory);
+}
+
+static void write_file(const char *text, size_t size, mode_t mode) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static size_t read_file(char text[512]) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t size = fread(text, 1, 511, file);
+    text[size] = '\0';
+    fclose(file);
+    return size;
+}
+
+static void assert_refused(const char *expected) {
+    struct net_key key;
+    struct error error = {0};
+    assert_int_equal(net_key_load(path, &key, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, path));
+    if (strstr(error.text, expected) == NULL) {
+        fail_msg("'%s' does not say '%s'", error.text, expected);
+    }
+}
+
+static void loads_what_it_wrote(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct net_key one, again;
+    struct stat file;
+    mode_t mask = umask(0);
+    assert_int_equal(net_key_generate(path, &error), 0);
+    umask(mask);
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(file.st_mode & 07777, 0600);
+    assert_int_equal(net_key_load(path, &one, &error), 0);
+    assert_int_equal(net_key_load(path, &again, &error), 0);
+    assert_int_equal(strlen(one.public_text), 40);
+    assert_int_equal(strlen(one.secret_text), 40);
+    assert_memory_equal(&one, &again, sizeof one);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(net_key_generate(path, &error), 0);
+    assert_int_equal(net_key_load(path, &again, &error), 0);
+    assert_string_not_equal(one.secret_text, again.secret_text);
+}
+
+static void never_overwrites(void **state) {
+    (void)state;
+    struct error error = {0};
+    char text[512];
+    write_file("precious", 8, 0600);
+    assert_int_equal(net_key_generate(path, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "exists"));
+    read_file(text);
+    assert_string_equal(text, "precious");
+}
+
+static void a_missing_directory_is_bad_input(void **state) {
+    (void)state;
+    struct error error = {0};
+    assert_int_equal(net_key_generate("/nonexistent/directory/key", &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "/nonexistent/directory/key"));
+}
+
+static void a_full_disk_leaves_nothing(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = before;
+    none.rlim_cur = 10;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    int result = net_key_generate(path, &error);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(result, AML_EFAIL);
+    assert_int_equal(access(path, F_OK), -1); /* and tear_down sees that no draft is left */
+}
+
+static void refuses_files_that_others_may_use(void **state) {
+    (void)state;
+    struct error error = {0};
+    assert_int_equal(net_key_generate(path, &error), 0);
+    const mode_t modes[] = {0640, 0604, 0620, 0602, 0610, 0666};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_refused("expected mode 0600");
+    }
+    struct net_key key;
+    assert_int_equal(chmod(path, 0400), 0);
+    assert_int_equal(net_key_load(path, &key, &error), 0);
+}
+
+static void refuses_what_is_no_key_file(void **state) {
+    (void)state;
+    struct error error = {0};
+    char good[512], text[512];
+    assert_refused("No such file");
+    assert_int_equal(net_key_generate(path, &error), 0);
+    size_t size = read_file(good);
+    /* Neither a part of it nor, as the two halves must belong together, one with a changed character. */
+    for (size_t cut = 0; cut < size; cut++) {
+        write_file(good, cut, 0600);
+        assert_refused("not a key file");
+    }
+    for (size_t at = 0; at < size; at++) {
+        memcpy(text, good, size);
+        text[at] = text[at] == '0' ? '1' : '0';
+        struct net_key key, whole;
+        write_file(good, size, 0600);
+        assert_int_equal(net_key_load(path, &whole, &error), 0);
+        write_file(text, size, 0600);
+        struct error refusal = {0};
+        if (net_key_load(path, &key, &refusal) == 0) {
+            /* X25519 ignores 5 bits of a secret: then it is the same key. */
+            assert_string_equal(key.public_text, whole.public_text);
+        } else {
+            assert_non_null(strstr(refusal.text, "not a key file"));
+        }
+    }
+    memcpy(text, good, size);
+    text[size] = '\n';
+    write_file(text, size + 1, 0600);
+    assert_refused("not a key file");
+    text[20] = '\0';
+    write_file(text, size, 0600);
+    assert_refused("not a key file");
+    memset(text, 'x', sizeof text);
+    write_file(text, sizeof text, 0600);
+    assert_refused("not a key file");
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_refused("not a file");
+    unlink(path);
+    strcpy(path, directory);
+    assert_refused("not a file");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(loads_what_it_wrote, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(never_overwrites, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_directory_is_bad_input, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_disk_leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refuses_files_that_others_may_use, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refuses_what_is_no_key_file, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("net_key", tests, NULL, NULL);
+}

@@ -1,0 +1,1214 @@
+/* Tests of agileml/net/zmq.h: two nets in this process stand for two machines. An echo actor runs in a thread and sends
+ * back what it gets; a probe runs in the test's thread and records. A wait that never ends is ended by alarm(). */
+#include "agileml/net/zmq.h"
+
+#include "agileml/net/mailbox.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <cmocka.h>
+
+enum { WATCHDOG_S = 60, RECORDED_MAX = 64 };
+
+static const actor_id ECHO = 0xEC000000;
+static const actor_id PROBE = 0xAB000000;
+
+/* ---- Keys ---- */
+
+static struct net_key key_new(void) {
+    struct net_key key;
+    assert_int_equal(zmq_curve_keypair(key.public_text, key.secret_text), 0);
+    return key;
+}
+
+static struct net *net_new(const struct net_key *key) {
+    struct net *net;
+    struct error error = {0};
+    if (net_open(&net, &(struct net_options){.key = key}, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    return net;
+}
+
+/* ---- The echo ---- */
+
+struct echo {
+    struct net *net;
+    struct net_io *io;
+    pthread_t thread;
+    int stop_fd;
+    int warnings;
+    int received;
+    char warning[ERROR_TEXT_MAX]; /* the first; to be read after echo_stop */
+    char endpoint[WIRE_ENDPOINT_MAX];
+};
+
+static void echo_receive(void *self, actor_id from, struct message *message) {
+    struct echo *echo = self;
+    struct message answer = *message;
+    echo->received++;
+    for (unsigned i = 0; i < answer.frame_count; i++) {
+        buffer_hold(answer.frames[i]);
+    }
+    struct io *io = net_io_of(echo->io);
+    io->send(io, from, &answer);
+}
+
+static void echo_warning(void *self, const char *text) {
+    struct echo *echo = self;
+    if (echo->warnings++ == 0) {
+        snprintf(echo->warning, sizeof echo->warning, "%s", text);
+    }
+}
+
+static void echo_stopped(void *context) {
+    struct echo *echo = context;
+    net_io_stop(echo->io);
+}
+
+static void *echo_run(void *context) {
+    struct echo *echo = context;
+    net_io_run(echo->io, NULL);
+    return NULL;
+}
+
+static void echo_start(struct echo *echo, struct net *net, const char *bind) {
+    struct error error = {0};
+    memset(echo, 0, sizeof *echo);
+    echo->net = net;
+    struct net_io_options options = {.self = ECHO,
+                                     .bind = bind,
+                                     .actor = {.receive = echo_receive, .self = echo},
+                                     .warning = echo_warning};
+    if (net_io_open(&echo->io, net, &options, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    snprintf(echo->endpoint, sizeof echo->endpoint, "%s", net_io_endpoint(echo->io));
+    echo->stop_fd = eventfd(0, 0);
+    assert_int_equal(net_io_watch(echo->io, echo->stop_fd, echo_stopped, echo), 0);
+    assert_int_equal(pthread_create(&echo->thread, NULL, echo_run, echo), 0);
+}
+
+/* Closes its net too. */
+static void echo_stop(struct echo *echo) {
+    eventfd_write(echo->stop_fd, 1);
+    pthread_join(echo->thread, NULL);
+    net_io_close(echo->io);
+    close(echo->stop_fd);
+    net_close(echo->net);
+}
+
+/* ---- The probe ---- */
+
+struct probe {
+    struct net_io *io;
+    struct io *door;
+    int wanted; /* stops when as many have been received */
+    int received;
+    actor_id from[RECORDED_MAX];
+    struct message messages[RECORDED_MAX];
+    int timers;
+    uint64_t timer_us; /* when it was called last */
+    int timers_wanted;
+    uint64_t repeat_us; /* the timer sends a HEARTBEAT to ECHO again and again */
+    int refused;
+    char why[ERROR_TEXT_MAX], endpoint[WIRE_ENDPOINT_MAX];
+    int warnings;
+};
+
+static void probe_receive(void *self, actor_id from, struct message *message) {
+    struct probe *probe = self;
+    assert_true(probe->received < RECORDED_MAX);
+    struct message *kept = &probe->messages[probe->received];
+    *kept = *message;
+    message->frame_count = 0; /* takes the frames instead of holding them */
+    probe->from[probe->received++] = from;
+    if (probe->received == probe->wanted) {
+        net_io_stop(probe->io);
+    }
+}
+
+static void heartbeat(struct probe *probe, actor_id to, uint64_t clock) {
+    struct message message = {.type = MESSAGE_HEARTBEAT, .epoch = 7, .heartbeat = {.clock = clock}};
+    probe->door->send(probe->door, to, &message);
+    assert_int_equal(message.frame_count, 0);
+}
+
+static void probe_timer(void *self) {
+    struct probe *probe = self;
+    probe->timer_us = probe->door->now_us(probe->door);
+    if (++probe->timers == probe->timers_wanted) {
+        net_io_stop(probe->io);
+    }
+    if (probe->repeat_us != 0) {
+        heartbeat(probe, ECHO, 1);
+        probe->door->set_timer(probe->door, probe->timer_us + probe->repeat_us);
+    }
+}
+
+static void probe_refused(void *self, const char *endpoint, const char *why) {
+    struct probe *probe = self;
+    probe->refused++;
+    snprintf(probe->why, sizeof probe->why, "%s", why);
+    snprintf(probe->endpoint, sizeof probe->endpoint, "%s", endpoint);
+    net_io_stop(probe->io);
+}
+
+static void probe_warning(void *self, const char *text) {
+    (void)text;
+    ((struct probe *)self)->warnings++;
+}
+
+static void probe_open_with(struct probe *probe, struct net *net, actor_id self, const char *bind, int high_water) {
+    struct error error = {0};
+    memset(probe, 0, sizeof *probe);
+    struct net_io_options options = {.self = self,
+                                     .bind = bind,
+                                     .actor = {.receive = probe_receive, .timer = probe_timer, .self = probe},
+                                     .message_high_water = high_water,
+                                     .refused = probe_refused,
+                                     .warning = probe_warning};
+    if (net_io_open(&probe->io, net, &options, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    probe->door = net_io_of(probe->io);
+}
+
+static void probe_open(struct probe *probe, struct net *net, actor_id self) {
+    probe_open_with(probe, net, self, NULL, 0);
+}
+
+static void probe_run(struct probe *probe, int wanted) {
+    probe->wanted = wanted;
+    assert_int_equal(net_io_run(probe->io, NULL), 0);
+}
+
+static void probe_forget(struct probe *probe) {
+    for (int i = 0; i < probe->received; i++) {
+        message_close(&probe->messages[i]);
+    }
+    probe->received = 0;
+}
+
+static void probe_close(struct probe *probe) {
+    probe_forget(probe);
+    net_io_close(probe->io);
+}
+
+static uint64_t probe_dropped(const struct probe *probe) {
+    uint64_t dropped;
+    net_io_count(probe->io, NULL, NULL, &dropped);
+    return dropped;
+}
+
+/* Goes to the echo and back. */
+static void assert_echoes(struct probe *probe) {
+    heartbeat(probe, ECHO, 42);
+    probe_run(probe, 1);
+    assert_int_equal(probe->from[0], ECHO);
+    assert_int_equal(probe->messages[0].type, MESSAGE_HEARTBEAT);
+    assert_int_equal(probe->messages[0].epoch, 7);
+    assert_int_equal(probe->messages[0].heartbeat.clock, 42);
+    probe_forget(probe);
+}
+
+/* ---- Set-up: nothing may be left of a test ---- */
+
+static int entries(const char *path) {
+    DIR *directory = opendir(path);
+    int count = 0;
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+struct left {
+    int descriptors, threads;
+};
+
+static int set_up(void **state) {
+    struct left *left = malloc(sizeof *left);
+    left->descriptors = entries("/proc/self/fd");
+    left->threads = entries("/proc/self/task");
+    *state = left;
+    alarm(WATCHDOG_S);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct left *left = *state;
+    /* a thread that has been joined may still be listed for a moment */
+    for (int i = 0; i < 1000 && entries("/proc/self/task") > left->threads; i++) {
+        usleep(1000);
+    }
+    bool clean = entries("/proc/self/task") == left->threads && entries("/proc/self/fd") == left->descriptors;
+    int result = clean ? 0 : -1;
+    alarm(0);
+    free(left);
+    return result;
+}
+
+/* ---- Messages ---- */
+
+static struct buffer *pattern(size_t size, uint64_t seed) {
+    struct buffer *buffer = buffer_new(size);
+    for (size_t i = 0; i < size; i++) {
+        seed = seed * 6364136223846793005U + 1442695040888963407U;
+        buffer->data[i] = (unsigned char)(seed >> 56);
+    }
+    return buffer;
+}
+
+/* A FLUSH with all the frames a message may have, of sizes around every threshold on their way. */
+static struct message flush_of_all_sizes(void) {
+    static const size_t sizes[2 * WIRE_TABLES_MAX] = {
+        0,    1,    2,    7,    8,    9,     33,    34,    255,   256,   257,   511,    512,    513,     520,     1000,
+        4096, 8183, 8191, 8192, 8193, 16384, 65535, 65536, 65537, 99999, 100000, 131072, 262145, 1000003, 5000000, 3};
+    struct message message = {
+        .type = MESSAGE_FLUSH, .epoch = 3, .flush = {.partition = 5, .origin = PROBE, .clock = 99}};
+    message.frames[message.frame_count++] = pattern(WIRE_TABLES_MAX * sizeof(struct wire_directory_entry), 1);
+    for (size_t i = 0; i < 2 * WIRE_TABLES_MAX; i++) {
+        message.frames[message.frame_count++] = pattern(sizes[i], i);
+    }
+    assert_int_equal(message.frame_count, MESSAGE_FRAMES_MAX);
+    return message;
+}
+
+static void assert_frames_survive(const struct net_key *key) {
+    struct echo echo;
+    struct probe probe;
+    struct net *net = net_new(key);
+    echo_start(&echo, net_new(key), "tcp://127.0.0.1:0");
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, echo.endpoint);
+    struct message expected = flush_of_all_sizes();
+    uint64_t payload = 0;
+    for (unsigned i = 0; i < expected.frame_count; i++) {
+        payload += expected.frames[i]->size;
+    }
+    enum { ROUNDS = 3 };
+    for (int round = 0; round < ROUNDS; round++) {
+        struct message message = expected;
+        for (unsigned i = 0; i < message.frame_count; i++) {
+            buffer_hold(message.frames[i]);
+        }
+        probe.door->send(probe.door, ECHO, &message);
+    }
+    probe_run(&probe, ROUNDS);
+    for (int round = 0; round < ROUNDS; round++) {
+        const struct message *got = &probe.messages[round];
+        assert_int_equal(probe.from[round], ECHO);
+        assert_int_equal(got->type, MESSAGE_FLUSH);
+        assert_int_equal(got->flush.clock, 99);
+        assert_int_equal(got->frame_count, expected.frame_count);
+        for (unsigned i = 0; i < expected.frame_count; i++) {
+            assert_int_equal(got->frames[i]->size, expected.frames[i]->size);
+            assert_int_equal((uintptr_t)got->frames[i]->data % 8, 0);
+            assert_memory_equal(got->frames[i]->data, expected.frames[i]->data, expected.frames[i]->size);
+        }
+    }
+    uint64_t sent, received;
+    net_io_count(probe.io, &sent, &received, NULL);
+    assert_int_equal(sent, received);
+    assert_in_range(sent, ROUNDS * payload, ROUNDS * (payload + WIRE_HEAD_MAX + 10 * MESSAGE_FRAMES_MAX));
+    message_close(&expected);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+static void frames_survive_a_round_trip(void **state) {
+    (void)state;
+    assert_frames_survive(NULL);
+}
+
+static void frames_survive_a_round_trip_with_a_key(void **state) {
+    (void)state;
+    struct net_key key = key_new();
+    assert_frames_survive(&key);
+}
+
+static void many_peers_share_one_listener(void **state) {
+    (void)state;
+    enum { PEERS = 40 };
+    struct echo echo;
+    struct net_key key = key_new();
+    struct net *net = net_new(&key);
+    struct probe *probes = calloc(PEERS, sizeof *probes);
+    echo_start(&echo, net_new(&key), "tcp://127.0.0.1:0");
+    for (unsigned i = 0; i < PEERS; i++) {
+        probe_open(&probes[i], net, actor_of_part(PROBE + ((actor_id)i << ACTOR_PART_BITS), i));
+        probes[i].door->connect(probes[i].door, ECHO, echo.endpoint);
+        heartbeat(&probes[i], ECHO, i);
+        heartbeat(&probes[i], ECHO, 1000 + i);
+    }
+    for (unsigned i = 0; i < PEERS; i++) {
+        probe_run(&probes[i], 2);
+        assert_int_equal(probes[i].messages[0].heartbeat.clock, i);
+        assert_int_equal(probes[i].messages[1].heartbeat.clock, 1000 + i);
+    }
+    for (unsigned i = 0; i < PEERS; i++) {
+        probe_close(&probes[i]);
+    }
+    free(probes);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+/* A listener reaches peers through their own connections, and prefers one that it made itself. */
+static void one_actor_reaches_many(void **state) {
+    (void)state;
+    enum { PEERS = 12 };
+    struct echo echoes[PEERS];
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    probe_open_with(&probe, net, PROBE, "tcp://127.0.0.1:0", 0);
+    /* All echoes are called ECHO: here they are told apart by what the probe calls them. */
+    for (unsigned i = 0; i < PEERS; i++) {
+        unsigned name = (i * 7) % PEERS;
+        echo_start(&echoes[i], net_new(NULL), "tcp://127.0.0.1:0");
+        probe.door->connect(probe.door, ECHO + name, echoes[i].endpoint);
+    }
+    for (unsigned i = 0; i < PEERS; i++) {
+        heartbeat(&probe, ECHO + i, i);
+        heartbeat(&probe, ECHO + PEERS + i, i); /* there is none */
+    }
+    probe_run(&probe, PEERS);
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(probe.from[i], ECHO + probe.messages[i].heartbeat.clock);
+    }
+    assert_int_equal(probe_dropped(&probe), PEERS);
+    probe_close(&probe);
+    net_close(net);
+    for (unsigned i = 0; i < PEERS; i++) {
+        echo_stop(&echoes[i]);
+    }
+}
+
+/* ---- Inside a process ---- */
+
+static void local_actors_share_frames(void **state) {
+    (void)state;
+    struct probe one, other;
+    struct net *net = net_new(NULL);
+    probe_open(&one, net, PROBE);
+    probe_open(&other, net, PROBE + 1);
+    struct message message = flush_of_all_sizes();
+    struct message sent = message;
+    one.door->connect(one.door, PROBE + 1, "tcp://127.0.0.1:1"); /* isn't needed, does no harm */
+    one.door->send(one.door, PROBE + 1, &message);
+    assert_int_equal(message.frame_count, 0);
+    probe_run(&other, 1);
+    assert_int_equal(other.from[0], PROBE);
+    assert_int_equal(other.messages[0].flush.clock, 99);
+    assert_int_equal(other.messages[0].frame_count, sent.frame_count);
+    for (unsigned i = 0; i < sent.frame_count; i++) {
+        assert_ptr_equal(other.messages[0].frames[i], sent.frames[i]);
+        assert_int_equal(atomic_load(&sent.frames[i]->references), 1);
+    }
+    heartbeat(&one, PROBE, 5); /* to itself */
+    probe_run(&one, 1);
+    assert_int_equal(one.from[0], PROBE);
+    uint64_t bytes_sent, bytes_received, dropped;
+    net_io_count(one.io, &bytes_sent, &bytes_received, &dropped);
+    assert_int_equal(bytes_sent + bytes_received + dropped, 0);
+    probe_close(&other);
+    heartbeat(&one, PROBE + 1, 5);
+    assert_int_equal(probe_dropped(&one), 1);
+    probe_close(&one);
+    net_close(net);
+}
+
+static void a_full_mailbox_drops(void **state) {
+    (void)state;
+    struct probe one, other;
+    struct net *net = net_new(NULL);
+    probe_open(&one, net, PROBE);
+    probe_open(&other, net, PROBE + 1);
+    for (uint64_t i = 0; i < MAILBOX_MESSAGES_MAX + 3; i++) {
+        struct message message = {.type = MESSAGE_REPORT, .report = {.number = i}, .frame_count = 1};
+        message.frames[0] = buffer_new(10);
+        one.door->send(one.door, PROBE + 1, &message);
+    }
+    assert_int_equal(probe_dropped(&one), 3);
+    probe_run(&other, 2);
+    assert_int_equal(other.messages[1].report.number, 1);
+    probe_close(&other); /* with messages in it */
+    probe_close(&one);
+    net_close(net);
+}
+
+static void local_threads_exchange_messages(void **state) {
+    (void)state;
+    struct echo echo;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    echo_start(&echo, net, NULL);
+    probe_open(&probe, net, PROBE);
+    for (uint64_t i = 0; i < 50; i++) {
+        struct message message = {.type = MESSAGE_REPORT, .report = {.number = i}, .frame_count = 1};
+        message.frames[0] = pattern(1000, i);
+        probe.door->send(probe.door, ECHO, &message);
+    }
+    probe_run(&probe, 50);
+    for (uint64_t i = 0; i < 50; i++) {
+        struct buffer *expected = pattern(1000, i);
+        assert_int_equal(probe.messages[i].report.number, i);
+        assert_memory_equal(probe.messages[i].frames[0]->data, expected->data, 1000);
+        buffer_drop(expected);
+    }
+    probe_close(&probe);
+    echo_stop(&echo);
+}
+
+/* ---- Who may connect ---- */
+
+static void assert_mismatch(const struct net_key *listener, const struct net_key *connecter, const char *why,
+                            const char *warning) {
+    struct echo echo;
+    struct probe probe;
+    struct net *net = net_new(connecter);
+    echo_start(&echo, net_new(listener), "tcp://127.0.0.1:0");
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, echo.endpoint);
+    heartbeat(&probe, ECHO, 1);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.refused, 1);
+    assert_string_equal(probe.endpoint, echo.endpoint);
+    assert_non_null(strstr(probe.why, why));
+    probe.timers_wanted = probe.timers + 1; /* tries again meanwhile, and doesn't report again */
+    probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + 1200000);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.refused, 1);
+    assert_int_equal(probe.received, 0);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+    assert_int_equal(echo.received, 0);
+    if (warning == NULL) {
+        return; /* who notices first hangs up, and the other may see no more than that */
+    }
+    assert_true(echo.warnings >= 1);
+    assert_non_null(strstr(echo.warning, warning));
+}
+
+static void another_key_is_refused(void **state) {
+    (void)state;
+    struct net_key one = key_new(), other = key_new();
+    assert_mismatch(&one, &other, "same --key", "unknown key");
+}
+
+static void no_key_is_refused(void **state) {
+    (void)state;
+    struct net_key key = key_new();
+    assert_mismatch(&key, NULL, "--key", NULL);
+}
+
+static void a_key_is_refused_by_who_has_none(void **state) {
+    (void)state;
+    struct net_key key = key_new();
+    assert_mismatch(NULL, &key, "--key", NULL);
+}
+
+/* Knows the job's public key, which is no secret, but comes with a key pair of its own. */
+static void a_stranger_with_the_public_key_is_refused(void **state) {
+    (void)state;
+    struct echo echo;
+    struct net_key job = key_new(), own = key_new();
+    echo_start(&echo, net_new(&job), "tcp://127.0.0.1:0");
+    void *context = zmq_ctx_new();
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    void *monitor = zmq_socket(context, ZMQ_PAIR);
+    int none = 0;
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, job.public_text, 41), 0);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, own.public_text, 41), 0);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, own.secret_text, 41), 0);
+    assert_int_equal(zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none), 0);
+    assert_int_equal(zmq_setsockopt(monitor, ZMQ_LINGER, &none, sizeof none), 0);
+    assert_int_equal(zmq_socket_monitor(socket, "inproc://stranger",
+                                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_SUCCEEDED),
+                     0);
+    assert_int_equal(zmq_connect(monitor, "inproc://stranger"), 0);
+    assert_int_equal(zmq_connect(socket, echo.endpoint), 0);
+    uint16_t event[3];
+    assert_int_equal(zmq_recv(monitor, event, sizeof event, 0), sizeof event);
+    assert_int_equal(event[0], ZMQ_EVENT_HANDSHAKE_FAILED_AUTH);
+    zmq_socket_monitor(socket, NULL, 0);
+    zmq_close(monitor);
+    zmq_close(socket);
+    zmq_ctx_term(context);
+    echo_stop(&echo);
+    assert_non_null(strstr(echo.warning, "unknown key"));
+}
+
+static void a_refused_peer_connects_once_the_other_has_the_key(void **state) {
+    (void)state;
+    struct echo echo;
+    struct probe probe;
+    struct net_key key = key_new();
+    struct net *net = net_new(&key);
+    char endpoint[WIRE_ENDPOINT_MAX];
+    echo_start(&echo, net_new(NULL), "tcp://127.0.0.1:0");
+    strcpy(endpoint, echo.endpoint);
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, endpoint);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.refused, 1);
+    echo_stop(&echo);
+    echo_start(&echo, net_new(&key), endpoint);
+    probe.repeat_us = 20000;
+    probe.door->set_timer(probe.door, 1);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.received, 1);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+/* ---- Addresses ---- */
+
+static void refuse_bind(struct net *net, const char *endpoint, const char *expected) {
+    struct net_io *io;
+    struct error error = {0};
+    struct net_io_options options = {.self = PROBE, .bind = endpoint, .actor = {.receive = probe_receive}};
+    assert_int_equal(net_io_open(&io, net, &options, &error), AML_EINPUT);
+    assert_null(io);
+    assert_non_null(strstr(error.text, endpoint));
+    if (strstr(error.text, expected) == NULL) {
+        fail_msg("'%s' does not say '%s'", error.text, expected);
+    }
+}
+
+static void refuse_connect(struct probe *probe, const char *endpoint, const char *expected) {
+    struct error error = {0};
+    assert_int_equal(net_io_connect(probe->io, ECHO, endpoint, &error), AML_EINPUT);
+    if (strstr(error.text, expected) == NULL) {
+        fail_msg("'%s' does not say '%s'", error.text, expected);
+    }
+}
+
+static void without_a_key_only_loopback_is_allowed(void **state) {
+    (void)state;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    const char *outside[] = {"tcp://192.0.2.1:7000", "tcp://[2001:db8::1]:7000", "tcp://0.0.0.0:7000",
+                             "tcp://[::ffff:10.0.0.1]:7000"};
+    probe_open(&probe, net, PROBE + 1);
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        refuse_bind(net, outside[i], "is not a loopback address: give --key FILE (see 'proteus keygen') or --insecure");
+        refuse_connect(&probe, outside[i], "is not a loopback address: give --key FILE");
+    }
+    refuse_bind(net, "tcp://*:0", "is not a loopback address");
+    const char *inside[] = {"tcp://127.0.0.1:7000", "tcp://127.9.9.9:7000", "tcp://[::1]:7000", "tcp://localhost:7000"};
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+        assert_int_equal(net_io_connect(probe.io, ECHO, inside[i], NULL), 0);
+    }
+    probe.door->connect(probe.door, ECHO, outside[0]);
+    assert_int_equal(probe.warnings, 1);
+    probe_close(&probe);
+    net_close(net);
+    struct net_key key = key_new();
+    struct net_options allowed[] = {{.insecure = true}, {.key = &key}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(net_open(&net, &allowed[i], NULL), 0);
+        probe_open_with(&probe, net, PROBE, "tcp://*:0", 0);
+        assert_int_equal(net_io_connect(probe.io, ECHO, outside[0], NULL), 0);
+        probe_close(&probe);
+        net_close(net);
+    }
+}
+
+static void malformed_endpoints_are_refused(void **state) {
+    (void)state;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    char endless[1000];
+    snprintf(endless, sizeof endless, "tcp://%0900d:7000", 1);
+    probe_open(&probe, net, PROBE);
+    const char *malformed[] = {"",
+                               "127.0.0.1:7000",
+                               "udp://127.0.0.1:7000",
+                               "tcp://127.0.0.1",
+                               "tcp://:7000",
+                               "tcp://127.0.0.1:",
+                               "tcp://127.0.0.1:0",
+                               "tcp://127.0.0.1:70000",
+                               "tcp://127.0.0.1:7000x",
+                               "tcp://127.0.0.1:-1",
+                               "tcp://::1:7000",
+                               "tcp://[::1:7000",
+                               "tcp://[]:7000",
+                               "tcp://127.0.0.1:1;127.0.0.1:7000",
+                               "inproc://zeromq.zap.01",
+                               "ipc:///tmp/x"};
+    for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
+        refuse_connect(&probe, malformed[i], "expected tcp://HOST:PORT");
+    }
+    struct error error = {0};
+    assert_int_equal(net_io_connect(probe.io, ECHO, endless, &error), AML_EINPUT);
+    refuse_connect(&probe, "tcp://*:7000", "expected a host");
+    refuse_connect(&probe, "tcp://no-such-host.invalid:7000", "no-such-host.invalid");
+    probe_close(&probe);
+    net_close(net);
+}
+
+static void a_port_in_use_is_told(void **state) {
+    (void)state;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    char expected[ERROR_TEXT_MAX];
+    probe_open_with(&probe, net, PROBE + 1, "tcp://127.0.0.1:*", 0);
+    snprintf(expected, sizeof expected, "%s: address already in use", net_io_endpoint(probe.io));
+    refuse_bind(net, net_io_endpoint(probe.io), expected);
+    probe_close(&probe);
+    net_close(net);
+}
+
+static void the_same_actor_twice_is_refused(void **state) {
+    (void)state;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    struct net_io *io;
+    struct net_io_options options = {.self = PROBE, .actor = {.receive = probe_receive}};
+    probe_open(&probe, net, PROBE);
+    assert_int_equal(net_io_open(&io, net, &options, NULL), AML_EINPUT);
+    probe_close(&probe);
+    net_close(net);
+}
+
+static void names_and_ipv6_work(void **state) {
+    (void)state;
+    const char *binds[] = {"tcp://localhost:0", "tcp://[::1]:0"};
+    for (size_t i = 0; i < 2; i++) {
+        int probe_socket = socket(AF_INET6, SOCK_STREAM, 0);
+        struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+        bool has_ipv6 = probe_socket >= 0 && bind(probe_socket, (void *)&loopback, sizeof loopback) == 0;
+        if (probe_socket >= 0) {
+            close(probe_socket);
+        }
+        if (i == 1 && !has_ipv6) {
+            print_message("IPv6 isn't there: not tested\n");
+            continue;
+        }
+        struct echo echo;
+        struct probe probe;
+        struct net *net = net_new(NULL);
+        echo_start(&echo, net_new(NULL), binds[i]);
+        probe_open(&probe, net, PROBE);
+        char endpoint[WIRE_ENDPOINT_MAX];
+        snprintf(endpoint, sizeof endpoint, "tcp://%s%s", i == 0 ? "localhost" : "[::1]",
+                 strrchr(echo.endpoint, ':'));
+        probe.door->connect(probe.door, ECHO, endpoint);
+        assert_echoes(&probe);
+        probe_close(&probe);
+        net_close(net);
+        echo_stop(&echo);
+    }
+}
+
+/* ---- Bad peers ---- */
+
+static void send_garbage(const char *endpoint, const void *garbage, size_t size) {
+    int port = atoi(strrchr(endpoint, ':') + 1);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (void *)&address, sizeof address), 0);
+    assert_int_equal(send(fd, garbage, size, MSG_NOSIGNAL), size);
+    shutdown(fd, SHUT_WR);
+    char answer[512];
+    while (recv(fd, answer, sizeof answer, 0) > 0) { /* until it hangs up on us */
+    }
+    close(fd);
+}
+
+static void assert_survives_garbage(const struct net_key *key) {
+    struct echo echo;
+    struct probe probe;
+    struct net *net = net_new(key);
+    echo_start(&echo, net_new(key), "tcp://127.0.0.1:0");
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, echo.endpoint);
+    assert_echoes(&probe);
+    struct buffer *noise = pattern(100000, 1);
+    const char *request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    /* A ZMTP 3.0 greeting without security, a READY, then a frame that says it has 2^63 bytes. */
+    unsigned char zmtp[64 + 27 + 9] = {0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 3, 0, 'N', 'U', 'L', 'L'};
+    memcpy(zmtp + 64, "\4\31\5READY\13Socket-Type\0\0\0\6DEALER", 27);
+    zmtp[64 + 27] = 2;
+    zmtp[64 + 27 + 1] = 0x80;
+    send_garbage(echo.endpoint, noise->data, 100);
+    send_garbage(echo.endpoint, request, strlen(request));
+    send_garbage(echo.endpoint, zmtp, sizeof zmtp);
+    send_garbage(echo.endpoint, zmtp, 70);
+    send_garbage(echo.endpoint, "\0", 1);
+    buffer_drop(noise);
+    assert_echoes(&probe);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+static void garbage_over_tcp_is_survived(void **state) {
+    (void)state;
+    assert_survives_garbage(NULL);
+}
+
+static void garbage_over_tcp_is_survived_with_a_key(void **state) {
+    (void)state;
+    struct net_key key = key_new();
+    assert_survives_garbage(&key);
+}
+
+static void send_parts(void *socket, unsigned parts, const void *head, size_t size) {
+    for (unsigned i = 0; i < parts; i++) {
+        assert_int_equal(zmq_send(socket, head, size, i + 1 < parts ? ZMQ_SNDMORE : 0), size);
+    }
+}
+
+static void *raw_dealer(void *context, const char *endpoint, const void *name, size_t size) {
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    if (size > 0) {
+        assert_int_equal(zmq_setsockopt(socket, ZMQ_ROUTING_ID, name, size), 0);
+    }
+    assert_int_equal(zmq_connect(socket, endpoint), 0);
+    return socket;
+}
+
+static void malformed_messages_are_dropped(void **state) {
+    (void)state;
+    struct echo echo;
+    unsigned char head[WIRE_HEAD_MAX], back[WIRE_HEAD_MAX];
+    struct message flush = {.type = MESSAGE_FLUSH};
+    struct message beat = {.type = MESSAGE_HEARTBEAT, .heartbeat = {.clock = 8}};
+    echo_start(&echo, net_new(NULL), "tcp://127.0.0.1:0");
+    void *context = zmq_ctx_new();
+    void *anonymous = raw_dealer(context, echo.endpoint, NULL, 0);
+    void *nobody = raw_dealer(context, echo.endpoint, "A\0\0\0\0\0\0\0\0", 9);
+    void *named = raw_dealer(context, echo.endpoint, "A\1\0\0\0\0\0\1\0", 9);
+    size_t size = message_encode_head(&beat, head);
+    send_parts(anonymous, 1, head, size);
+    send_parts(nobody, 1, head, size);
+    for (size_t cut = 0; cut < size; cut++) {
+        send_parts(named, 1, head, cut);
+    }
+    send_parts(named, 1, head, sizeof head);
+    send_parts(named, 2, head, size);
+    send_parts(named, 3, "", 0);
+    size = message_encode_head(&flush, head);
+    send_parts(named, 1 + MESSAGE_FRAMES_MAX + 1, head, size);
+    send_parts(named, 2000, head, size);
+    struct buffer *noise = pattern(20000, 9);
+    for (size_t i = 0; i < 500; i++) {
+        send_parts(named, (unsigned)(1 + i % 5), noise->data + 20 * i, i);
+    }
+    buffer_drop(noise);
+    size = message_encode_head(&beat, head);
+    send_parts(named, 1, head, size);
+    assert_int_equal(zmq_recv(named, back, sizeof back, 0), size); /* the first to be answered */
+    assert_memory_equal(back, head, size);
+    int none = 0;
+    zmq_setsockopt(anonymous, ZMQ_LINGER, &none, sizeof none);
+    zmq_close(anonymous);
+    zmq_close(nobody);
+    zmq_close(named);
+    zmq_ctx_term(context);
+    echo_stop(&echo);
+    assert_int_equal(echo.received, 1);
+    assert_int_equal(echo.warnings, NET_WARNINGS_MAX);
+    assert_non_null(strstr(echo.warning, "dropped a message from 127.0.0.1"));
+}
+
+/* ---- Coming and going ---- */
+
+static void a_peer_that_comes_back_is_reached_again(void **state) {
+    (void)state;
+    struct echo echo;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    char endpoint[WIRE_ENDPOINT_MAX];
+    echo_start(&echo, net_new(NULL), "tcp://127.0.0.1:0");
+    strcpy(endpoint, echo.endpoint);
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, endpoint);
+    assert_echoes(&probe);
+    for (int round = 0; round < 2; round++) {
+        echo_stop(&echo);
+        /* Long enough to notice; then what is sent is dropped, not queued for a peer that may never return. */
+        probe.repeat_us = 1000;
+        probe.door->set_timer(probe.door, 1);
+        uint64_t dropped = probe_dropped(&probe);
+        while (probe_dropped(&probe) == dropped) {
+            probe.timers_wanted = probe.timers + 10;
+            probe_run(&probe, RECORDED_MAX);
+        }
+        probe_forget(&probe);
+        echo_start(&echo, net_new(NULL), endpoint);
+        probe_run(&probe, 1);
+        assert_int_equal(probe.received, 1);
+        probe.repeat_us = 0;
+        probe.door->set_timer(probe.door, 0);
+        probe_forget(&probe);
+    }
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+static void a_peer_may_start_later(void **state) {
+    (void)state;
+    struct echo echo;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    char endpoint[WIRE_ENDPOINT_MAX];
+    echo_start(&echo, net_new(NULL), "tcp://127.0.0.1:0");
+    strcpy(endpoint, echo.endpoint);
+    echo_stop(&echo);
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, endpoint);
+    heartbeat(&probe, ECHO, 11); /* once */
+    echo_start(&echo, net_new(NULL), endpoint);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.messages[0].heartbeat.clock, 11);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+static void a_peer_that_connects_anew_takes_its_name_along(void **state) {
+    (void)state;
+    struct echo echo;
+    struct probe probe;
+    echo_start(&echo, net_new(NULL), "tcp://127.0.0.1:0");
+    struct net *nets[3];
+    struct probe before[3];
+    for (int i = 0; i < 3; i++) { /* the older ones are still connected */
+        nets[i] = net_new(NULL);
+        probe_open(&before[i], nets[i], PROBE);
+        before[i].door->connect(before[i].door, ECHO, echo.endpoint);
+        assert_echoes(&before[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        probe_close(&before[i]);
+        net_close(nets[i]);
+    }
+    struct net *net = net_new(NULL);
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, echo.endpoint);
+    assert_echoes(&probe);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+static void peers_are_replaced_and_forgotten(void **state) {
+    (void)state;
+    struct echo first, second;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    echo_start(&first, net_new(NULL), "tcp://127.0.0.1:0");
+    echo_start(&second, net_new(NULL), "tcp://127.0.0.1:0");
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, first.endpoint);
+    probe.door->connect(probe.door, ECHO, first.endpoint);
+    assert_echoes(&probe);
+    probe.door->connect(probe.door, ECHO, second.endpoint);
+    assert_echoes(&probe);
+    probe.door->connect(probe.door, ECHO, NULL);
+    heartbeat(&probe, ECHO, 1);
+    assert_int_equal(probe_dropped(&probe), 1);
+    probe.door->connect(probe.door, ECHO, second.endpoint);
+    assert_echoes(&probe);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&first);
+    echo_stop(&second);
+    assert_int_equal(first.received, 1);
+    assert_int_equal(second.received, 2);
+}
+
+struct turncoat {
+    struct probe *probe;
+    const char *endpoint;
+};
+
+static void turncoat_receive(void *self, actor_id from, struct message *message) {
+    struct turncoat *turncoat = self;
+    struct probe *probe = turncoat->probe;
+    (void)message;
+    probe->received++;
+    probe->door->connect(probe->door, from, turncoat->endpoint); /* closes the socket that we are called from */
+    heartbeat(probe, from, 2);
+    if (probe->received == 2) {
+        probe->received = 0;
+        net_io_stop(probe->io);
+    }
+}
+
+static void a_peer_may_be_replaced_while_it_is_heard(void **state) {
+    (void)state;
+    struct echo first, second;
+    struct probe probe = {0};
+    struct net *net = net_new(NULL);
+    echo_start(&first, net_new(NULL), "tcp://127.0.0.1:0");
+    echo_start(&second, net_new(NULL), "tcp://127.0.0.1:0");
+    struct turncoat turncoat = {&probe, second.endpoint};
+    struct net_io_options options = {.self = PROBE, .actor = {.receive = turncoat_receive, .self = &turncoat}};
+    assert_int_equal(net_io_open(&probe.io, net, &options, NULL), 0);
+    probe.door = net_io_of(probe.io);
+    probe.door->connect(probe.door, ECHO, first.endpoint);
+    heartbeat(&probe, ECHO, 1);
+    probe_run(&probe, 0);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&first);
+    echo_stop(&second);
+}
+
+static void a_full_queue_drops_and_never_blocks(void **state) {
+    (void)state;
+    struct probe deaf, probe;
+    struct net *far = net_new(NULL), *net = net_new(NULL);
+    probe_open_with(&deaf, far, ECHO, "tcp://127.0.0.1:0", 4);
+    probe_open_with(&probe, net, PROBE, NULL, 4);
+    probe.door->connect(probe.door, ECHO, net_io_endpoint(deaf.io));
+    enum { SENT = 2000 };
+    struct buffer *shared = pattern(100000, 3);
+    for (uint64_t i = 0; i < SENT; i++) {
+        struct message message = {.type = MESSAGE_REPORT, .report = {.number = i}, .frame_count = 1};
+        message.frames[0] = buffer_hold(shared);
+        probe.door->send(probe.door, ECHO, &message);
+    }
+    uint64_t dropped = probe_dropped(&probe);
+    assert_in_range(dropped, 1, SENT - 4);
+    probe_run(&deaf, 4); /* the first ones arrive */
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(deaf.messages[i].report.number, i);
+        assert_memory_equal(deaf.messages[i].frames[0]->data, shared->data, shared->size);
+    }
+    probe_close(&probe);
+    probe_close(&deaf);
+    net_close(net);
+    net_close(far);
+    assert_int_equal(atomic_load(&shared->references), 1); /* what was never sent is given back */
+    buffer_drop(shared);
+}
+
+static void last_messages_leave_before_the_close(void **state) {
+    (void)state;
+    struct net_key key = key_new();
+    struct probe server, client;
+    struct net *far = net_new(&key);
+    probe_open_with(&server, far, ECHO, "tcp://127.0.0.1:0", 0);
+    struct net *net = net_new(&key);
+    probe_open(&client, net, PROBE);
+    client.door->connect(client.door, ECHO, net_io_endpoint(server.io));
+    struct message done = {.type = MESSAGE_DONE};
+    client.door->send(client.door, ECHO, &done);
+    probe_close(&client);
+    net_close(net);
+    probe_run(&server, 1);
+    assert_int_equal(server.messages[0].type, MESSAGE_DONE);
+    assert_int_equal(server.from[0], PROBE);
+    probe_close(&server);
+    net_close(far);
+}
+
+/* ---- The loop ---- */
+
+static void the_timer_is_never_early(void **state) {
+    (void)state;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    probe_open(&probe, net, PROBE);
+    const uint64_t waits_us[] = {1, 300, 999, 1000, 1001, 2500, 20000};
+    for (size_t i = 0; i < sizeof waits_us / sizeof waits_us[0]; i++) {
+        uint64_t at_us = probe.door->now_us(probe.door) + waits_us[i];
+        probe.door->set_timer(probe.door, at_us);
+        probe.timers_wanted = probe.timers + 1;
+        probe_run(&probe, 1);
+        assert_true(probe.timer_us >= at_us);
+    }
+    probe_close(&probe);
+    net_close(net);
+}
+
+static void the_timer_is_replaced_and_cancelled(void **state) {
+    (void)state;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    probe_open(&probe, net, PROBE);
+    uint64_t now_us = probe.door->now_us(probe.door);
+    probe.door->set_timer(probe.door, now_us + 1000);
+    probe.door->set_timer(probe.door, now_us + 30000);
+    probe.timers_wanted = 1;
+    probe_run(&probe, 1);
+    assert_true(probe.timer_us >= now_us + 30000);
+    probe.door->set_timer(probe.door, now_us); /* past: at once */
+    probe.timers_wanted = 2;
+    probe_run(&probe, 1);
+    assert_int_equal(probe.timers, 2);
+    /* A cancelled timer doesn't call, though a later event shows that its time has come and gone. */
+    probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + 1000);
+    probe.door->set_timer(probe.door, 0);
+    usleep(2000);
+    heartbeat(&probe, PROBE, 1);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.timers, 2);
+    probe_close(&probe);
+    net_close(net);
+}
+
+struct watched {
+    struct probe *probe;
+    int fd, calls;
+};
+
+static void watched_ready(void *context) {
+    struct watched *watched = context;
+    eventfd_t value;
+    watched->calls++;
+    assert_int_equal(eventfd_read(watched->fd, &value), 0);
+    net_io_watch(watched->probe->io, watched->fd, NULL, NULL);
+    net_io_stop(watched->probe->io);
+}
+
+static void descriptors_are_watched(void **state) {
+    (void)state;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    probe_open(&probe, net, PROBE);
+    struct watched watched = {&probe, eventfd(0, EFD_NONBLOCK), 0};
+    for (int i = 1; i <= 2; i++) {
+        assert_int_equal(net_io_watch(probe.io, watched.fd, watched_ready, &watched), 0);
+        eventfd_write(watched.fd, 1);
+        probe_run(&probe, 1);
+        assert_int_equal(watched.calls, i);
+    }
+    eventfd_write(watched.fd, 1); /* nobody watches */
+    heartbeat(&probe, PROBE, 1);
+    probe_run(&probe, 1);
+    assert_int_equal(watched.calls, 2);
+    int many[NET_WATCHES_MAX + 1];
+    for (int i = 0; i <= NET_WATCHES_MAX; i++) {
+        many[i] = eventfd(0, 0);
+        assert_int_equal(net_io_watch(probe.io, many[i], watched_ready, &watched),
+                         i < NET_WATCHES_MAX ? 0 : AML_ELIMIT);
+    }
+    for (int i = 0; i <= NET_WATCHES_MAX; i++) {
+        close(many[i]);
+    }
+    close(watched.fd);
+    probe_close(&probe);
+    net_close(net);
+}
+
+static void random_numbers_differ(void **state) {
+    (void)state;
+    struct probe one, other;
+    struct net *net = net_new(NULL);
+    probe_open(&one, net, PROBE);
+    probe_open(&other, net, PROBE + 1);
+    uint64_t first = one.door->random(one.door);
+    assert_true(first != one.door->random(one.door));
+    assert_true(first != other.door->random(other.door));
+    probe_close(&other);
+    probe_close(&one);
+    net_close(net);
+}
+
+static void its_threads_take_no_signals(void **state) {
+    struct left *before = *state;
+    struct net_key key = key_new();
+    struct net *net = net_new(&key);
+    struct probe probe;
+    probe_open_with(&probe, net, PROBE, "tcp://127.0.0.1:0", 0);
+    DIR *tasks = opendir("/proc/self/task");
+    int blocked = 0, open = 0;
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        char path[300], line[256];
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = task->d_name[0] != '.' ? fopen(path, "r") : NULL;
+        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+            unsigned long long mask;
+            if (sscanf(line, "SigBlk: %llx", &mask) == 1) {
+                unsigned long long wanted = 1ULL << (SIGTERM - 1) | 1ULL << (SIGINT - 1) | 1ULL << (SIGPIPE - 1);
+                *((mask & wanted) == wanted ? &blocked : &open) += 1;
+            }
+        }
+        if (status != NULL) {
+            fclose(status);
+        }
+    }
+    closedir(tasks);
+    assert_int_equal(open, before->threads - 2); /* as before; `.` and `..` are no threads */
+    assert_true(blocked >= 3);                   /* libzmq's reaper and its io thread, and ours for keys */
+    probe_close(&probe);
+    net_close(net);
+}
+
+static void bad_options_are_refused(void **state) {
+    (void)state;
+    struct net *net;
+    struct net_key key = key_new();
+    memset(key.public_text, 'x', 20);
+    key.public_text[20] = '\0';
+    assert_int_equal(net_open(&net, &(struct net_options){.key = &key}, NULL), AML_EINPUT);
+    assert_int_equal(net_open(&net, &(struct net_options){.io_threads = 1000}, NULL), AML_EINPUT);
+    assert_null(net);
+}
+
+#define NET_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        NET_TEST(frames_survive_a_round_trip),
+        NET_TEST(frames_survive_a_round_trip_with_a_key),
+        NET_TEST(many_peers_share_one_listener),
+        NET_TEST(one_actor_reaches_many),
+        NET_TEST(local_actors_share_frames),
+        NET_TEST(a_full_mailbox_drops),
+        NET_TEST(local_threads_exchange_messages),
+        NET_TEST(another_key_is_refused),
+        NET_TEST(no_key_is_refused),
+        NET_TEST(a_key_is_refused_by_who_has_none),
+        NET_TEST(a_stranger_with_the_public_key_is_refused),
+        NET_TEST(a_refused_peer_connects_once_the_other_has_the_key),
+        NET_TEST(without_a_key_only_loopback_is_allowed),
+        NET_TEST(malformed_endpoints_are_refused),
+        NET_TEST(a_port_in_use_is_told),
+        NET_TEST(the_same_actor_twice_is_refused),
+        NET_TEST(names_and_ipv6_work),
+        NET_TEST(garbage_over_tcp_is_survived),
+        NET_TEST(garbage_over_tcp_is_survived_with_a_key),
+        NET_TEST(malformed_messages_are_dropped),
+        NET_TEST(a_peer_that_comes_back_is_reached_again),
+        NET_TEST(a_peer_may_start_later),
+        NET_TEST(a_peer_that_connects_anew_takes_its_name_along),
+        NET_TEST(peers_are_replaced_and_forgotten),
+        NET_TEST(a_peer_may_be_replaced_while_it_is_heard),
+        NET_TEST(a_full_queue_drops_and_never_blocks),
+        NET_TEST(last_messages_leave_before_the_close),
+        NET_TEST(the_timer_is_never_early),
+        NET_TEST(the_timer_is_replaced_and_cancelled),
+        NET_TEST(descriptors_are_watched),
+        NET_TEST(random_numbers_differ),
+        NET_TEST(its_threads_take_no_signals),
+        NET_TEST(bad_options_are_refused),
+    };
+    return cmocka_run_group_tests_name("net_zmq", tests, NULL, NULL);
+}

@@ -1,0 +1,671 @@
+/* Tests of workers/ratings: what a reader of ratings files sees (ratings, their order, the message for a bad line), on
+ * real files in a temporary folder, with one and with several parser threads. Speed is bench's subject, not this. */
+#include "workers/ratings.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+enum {
+    TEST_CHUNKS_MAX = 64,
+    TEST_PATH_MAX = 128,
+    TEST_MANY_LINES = 200000, /* about ten chunks */
+    TEST_MANY_LINE_MAX = 40   /* bytes of one of them */
+};
+
+static char folder[] = "/tmp/ratings_test.XXXXXX";
+
+static int open_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int close_folder(void **state) {
+    (void)state;
+    DIR *entries = opendir(folder);
+    if (entries == NULL) {
+        return -1;
+    }
+    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        if (entry->d_name[0] != '.') {
+            unlinkat(dirfd(entries), entry->d_name, 0);
+        }
+    }
+    closedir(entries);
+    return rmdir(folder);
+}
+
+/* ---- Files ---- */
+
+static const char *path_of(const char *name) {
+    static char path[TEST_PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static const char *write_bytes(const char *name, const void *bytes, size_t size) {
+    FILE *file = fopen(path_of(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    return path_of(name);
+}
+
+static const char *write_text(const char *name, const char *text) {
+    return write_bytes(name, text, strlen(text));
+}
+
+/* Appends one gzip member to gz[*size], which has room. */
+static void gzip_member(unsigned char *gz, size_t capacity, size_t *size, const char *text, size_t text_size) {
+    z_stream stream = {0};
+    assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    stream.next_in = (Bytef *)(uintptr_t)text;
+    stream.avail_in = (uInt)text_size;
+    stream.next_out = gz + *size;
+    stream.avail_out = (uInt)(capacity - *size);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    *size = capacity - stream.avail_out;
+    deflateEnd(&stream);
+}
+
+/* ---- Reading ---- */
+
+/* Keeps every chunk's ratings; shared by the parser threads, under the mutex. */
+struct collection {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned threads;
+    struct rating *ratings[TEST_CHUNKS_MAX];
+    size_t count[TEST_CHUNKS_MAX];
+    bool seen[TEST_CHUNKS_MAX];
+    size_t chunk_count;
+    bool bad_call;
+
+    bool hold_first;     /* chunk 0 waits in the sink until a later chunk was there */
+    uint64_t stop_at[2]; /* chunks at which the sink stops, with */
+    int stop_code[2];    /* these codes when they aren't 0 */
+};
+
+/* Asserts don't work outside cmocka's own thread: what is wrong is only noted here. */
+static int collect(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
+    struct collection *all = context;
+    int code = 0;
+    pthread_mutex_lock(&all->mutex);
+    if (chunk >= TEST_CHUNKS_MAX || thread >= all->threads || all->seen[chunk]) {
+        all->bad_call = true;
+    } else {
+        all->seen[chunk] = true;
+        all->chunk_count++;
+        all->count[chunk] = count;
+        all->ratings[chunk] = malloc(count * sizeof *ratings + 1);
+        memcpy(all->ratings[chunk], ratings, count * sizeof *ratings);
+        pthread_cond_broadcast(&all->changed);
+        while (all->hold_first && chunk == 0 && all->chunk_count < 2) {
+            pthread_cond_wait(&all->changed, &all->mutex);
+        }
+        for (int i = 0; i < 2; i++) {
+            code = all->stop_code[i] != 0 && all->stop_at[i] == chunk ? all->stop_code[i] : code;
+        }
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return code;
+}
+
+static int read_with(struct collection *all, const char *path, unsigned threads, struct error *error) {
+    *error = (struct error){0};
+    all->threads = threads;
+    pthread_mutex_init(&all->mutex, NULL);
+    pthread_cond_init(&all->changed, NULL);
+    int code = ratings_read(path, threads, collect, all, error);
+    pthread_mutex_destroy(&all->mutex);
+    pthread_cond_destroy(&all->changed);
+    assert_false(all->bad_call);
+    return code;
+}
+
+/* The chunks one after another; the caller frees it. */
+static struct rating *join_chunks(struct collection *all, size_t *count) {
+    *count = 0;
+    for (size_t i = 0; i < all->chunk_count; i++) {
+        assert_true(all->seen[i]);
+        *count += all->count[i];
+    }
+    struct rating *ratings = malloc(*count * sizeof *ratings + 1);
+    assert_non_null(ratings);
+    size_t at = 0;
+    for (size_t i = 0; i < all->chunk_count; i++) {
+        memcpy(ratings + at, all->ratings[i], all->count[i] * sizeof *ratings);
+        at += all->count[i];
+    }
+    return ratings;
+}
+
+static void free_chunks(struct collection *all) {
+    for (size_t i = 0; i < TEST_CHUNKS_MAX; i++) {
+        free(all->ratings[i]);
+    }
+}
+
+static void assert_reads(const char *path, const struct rating *expected, size_t expected_count) {
+    for (unsigned threads = 1; threads <= 4; threads += 3) {
+        struct collection all = {0};
+        struct error error;
+        int code = read_with(&all, path, threads, &error);
+        assert_string_equal(error.text, "");
+        assert_int_equal(code, 0);
+        size_t count;
+        struct rating *ratings = join_chunks(&all, &count);
+        assert_int_equal(count, expected_count);
+        for (size_t i = 0; i < count; i++) {
+            assert_true(ratings[i].user == expected[i].user);
+            assert_true(ratings[i].item == expected[i].item);
+            assert_memory_equal(&ratings[i].value, &expected[i].value, sizeof expected[i].value);
+        }
+        free(ratings);
+        free_chunks(&all);
+    }
+}
+
+/* `expected` follows the path in the message. */
+static void assert_refused(const char *path, const char *expected) {
+    for (unsigned threads = 1; threads <= 4; threads += 3) {
+        struct collection all = {0};
+        struct error error;
+        assert_int_equal(read_with(&all, path, threads, &error), AML_EINPUT);
+        assert_int_equal(error.code, AML_EINPUT);
+        char message[ERROR_TEXT_MAX];
+        snprintf(message, sizeof message, "%s:%s", path, expected);
+        assert_string_equal(error.text, message);
+        free_chunks(&all);
+    }
+}
+
+static const struct rating three[] = {{1, 10, 3.0F}, {2, 20, 4.5F}, {3, 30, -0.01F}};
+
+/* ---- What is accepted ---- */
+
+static void test_each_separator_with_and_without_time(void **state) {
+    (void)state;
+    assert_reads(write_text("tab", "1\t10\t3\n2\t20\t4.5\t978300760\n3\t30\t-1e-2\n"), three, 3);
+    assert_reads(write_text("comma", "1,10,3,12.5\n2,20,4.5\n3,30,-1e-2,-7\n"), three, 3);
+    assert_reads(write_text("space", "1 10 3 5\n2 20 4.5\n3 30 -1e-2\n"), three, 3);
+    assert_reads(write_text("spaces", "  1   10 3   5  \n 2 20     4.5 \n3 30 -1e-2\n"), three, 3);
+    assert_reads(write_text("colons", "1::10::3::978300760\n2::20::4.5\n3::30::-1e-2::1e3\n"), three, 3);
+}
+
+static void test_header_mark_line_ends_and_empty_lines(void **state) {
+    (void)state;
+    assert_reads(write_text("header", "userId,movieId,rating,timestamp\n1,10,3\n2,20,4.5\n3,30,-1e-2\n"), three, 3);
+    assert_reads(write_text("other_header", "User_ID\tAnime_ID\n1\t10\t3\n2\t20\t4.5\n3\t30\t-1e-2\n"), three, 3);
+    assert_reads(write_text("crlf", "user,item,rating\r\n1,10,3\r\n2,20,4.5,9\r\n\r\n3,30,-1e-2\r\n"), three, 3);
+    assert_reads(write_text("no_last_newline", "1,10,3\n2,20,4.5\n3,30,-1e-2"), three, 3);
+    assert_reads(write_text("last_cr", "1,10,3\r\n2,20,4.5\r\n3,30,-1e-2\r"), three, 3);
+    assert_reads(write_text("mark", "\xEF\xBB\xBF"
+                                    "1,10,3\n2,20,4.5\n3,30,-1e-2\n"),
+                 three, 3);
+    assert_reads(write_text("mark_header", "\xEF\xBB\xBFuser,item,rating\r\n1,10,3\r\n2,20,4.5\r\n3,30,-1e-2"), three,
+                 3);
+    assert_reads(write_text("empty_lines", "\n\n1,10,3\n   \n\r\n2,20,4.5\n\n3,30,-1e-2\n\n\n"), three, 3);
+    assert_reads(write_text("header_then_empty", "u i r\n\n\n1 10 3\n2 20 4.5\n3 30 -1e-2\n"), three, 3);
+}
+
+static void test_whole_range_of_ids(void **state) {
+    (void)state;
+    const struct rating expected[] = {{UINT64_MAX, 0, 1.0F}, {0, UINT64_MAX, 2.0F}, {7, UINT64_MAX - 5, 3.0F}};
+    assert_reads(write_text("huge", "18446744073709551615 0 1\n0 18446744073709551615 2\n007 18446744073709551610 3\n"),
+                 expected, 3);
+}
+
+static void test_ways_to_write_a_rating(void **state) {
+    (void)state;
+    const struct rating expected[] = {
+        {1, 1, 5.0F},    {1, 1, 0.5F},  {1, 1, 5.0F},         {1, 1, -0.0F},         {1, 1, 3.0F},
+        {1, 1, 250.0F},  {1, 1, 0.0F},  {1, 1, 16777216.0F},  {1, 1, 4294967296.0F}, {1, 1, 429496736.0F},
+        {1, 1, 3.4e38F}, {1, 1, 4.25F}, {1, 1, 0.333333343F},
+    };
+    assert_reads(write_text("numbers", "1,1,5\n1,1,.5\n1,1,5.\n1,1,-0\n1,1,+3\n"
+                                       "1,1,2.5E+2\n1,1,1e-99\n1,1,16777217\n1,1,4294967297\n1,1,429496729.7\n"
+                                       "1,1,3.4e38\n1,1,000000000000004.25\n1,1,0.33333333333333333333\n"),
+                 expected, sizeof expected / sizeof expected[0]);
+}
+
+/* Deterministic digits: the fast way and the exact one must agree with strtof on all of them. */
+static void test_ratings_round_as_strtof_does(void **state) {
+    (void)state;
+    uint64_t random = 42;
+    for (int i = 0; i < 200000; i++) {
+        random = random * 6364136223846793005U + 1442695040888963407U;
+        unsigned whole_digits = (unsigned)(random >> 60) % 9;
+        unsigned decimals = (unsigned)(random >> 56) % 12;
+        char line[TEST_MANY_LINE_MAX];
+        int at = snprintf(line, sizeof line, "1 1 %s%0*" PRIu64, random & 1 ? "-" : "", (int)whole_digits + 1,
+                          (uint64_t)(pow(10, whole_digits) * (double)(random >> 40 & 0xFFFF) / 65536.0));
+        if (decimals > 0) {
+            at += snprintf(line + at, sizeof line - (size_t)at, ".%0*" PRIu64, (int)decimals,
+                           (random >> 8) % (uint64_t)pow(10, decimals));
+        }
+        line[at] = '\n';
+        struct rating rating[TEST_MANY_LINE_MAX / RATINGS_LINE_MIN];
+        struct ratings_parsed parsed;
+        assert_int_equal(ratings_parse(line, (size_t)at + 1, RATINGS_SPACES, rating, &parsed), 0);
+        float expected = strtof(line + 4, NULL);
+        assert_int_equal(parsed.count, 1);
+        assert_memory_equal(&rating[0].value, &expected, sizeof expected);
+    }
+}
+
+static void test_numbers_do_not_depend_on_the_locale(void **state) {
+    (void)state;
+    static const char *const with_comma[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE"};
+    bool set = false;
+    for (size_t i = 0; !set && i < sizeof with_comma / sizeof with_comma[0]; i++) {
+        set = setlocale(LC_ALL, with_comma[i]) != NULL;
+    }
+    if (!set) {
+        skip();
+    }
+    const struct rating expected[] = {{1, 2, 4.5F}, {1, 3, 0.100000001F}};
+    assert_reads(write_text("locale", "1 2 4.5\n1 3 1.0000000000000000e-1\n"), expected, 2);
+    setlocale(LC_ALL, "C");
+}
+
+/* ---- gzip and other inputs ---- */
+
+static void test_gzip_of_one_and_of_more_members(void **state) {
+    (void)state;
+    static const char text[] = "user,item,rating\n1,10,3\n2,20,4.5\n3,30,-1e-2\n";
+    unsigned char gz[1024];
+    size_t size = 0;
+    gzip_member(gz, sizeof gz, &size, text, sizeof text - 1);
+    assert_reads(write_bytes("one.txt", gz, size), three, 3); /* known by its bytes, not its name */
+
+    size = 0; /* cut within a line, with an empty member between */
+    gzip_member(gz, sizeof gz, &size, text, 20);
+    gzip_member(gz, sizeof gz, &size, "", 0);
+    gzip_member(gz, sizeof gz, &size, text + 20, sizeof text - 1 - 20);
+    assert_reads(write_bytes("three.gz", gz, size), three, 3);
+}
+
+static void test_damaged_gzip_is_refused(void **state) {
+    (void)state;
+    static const char text[] = "1,10,3\n2,20,4.5\n3,30,-1e-2\n";
+    unsigned char gz[1024];
+    size_t size = 0;
+    gzip_member(gz, sizeof gz, &size, text, sizeof text - 1);
+    size_t first = size;
+    gzip_member(gz, sizeof gz, &size, text, sizeof text - 1);
+    for (size_t cut = 2; cut < size; cut++) {
+        if (cut != first) {
+            assert_refused(write_bytes("cut.gz", gz, cut), " truncated gzip data: the file ends too early");
+        }
+    }
+    gz[first - 8] ^= 1; /* the checksum */
+    assert_refused(write_bytes("checksum.gz", gz, first), " damaged gzip data: incorrect data check");
+    gz[first - 8] ^= 1;
+    gz[first] = 'x';
+    assert_refused(write_bytes("garbage.gz", gz, size), " damaged gzip data: incorrect header check");
+    gz[2] = 9;
+    assert_refused(write_bytes("method.gz", gz, size), " damaged gzip data: unknown compression method");
+}
+
+static void test_files_that_cannot_be_read(void **state) {
+    (void)state;
+    assert_refused(path_of("missing"), " cannot open: No such file or directory");
+    assert_refused(folder, " cannot read: Is a directory");
+    write_text("file", "1 1 1\n");
+    assert_refused(path_of("file/below"), " cannot open: Not a directory");
+    assert_refused("/proc/self/mem", " cannot read: Input/output error");
+}
+
+static void test_files_without_ratings(void **state) {
+    (void)state;
+    static const char *const texts[] = {"",    "\n\r\n  \n", "user,item,rating\n", "user,item,rating", "\xEF\xBB\xBF",
+                                        "\x1f"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        assert_refused(write_text("empty", texts[i]), " no ratings, expected lines of 'user item rating [time]'");
+    }
+    unsigned char gz[128];
+    size_t size = 0;
+    gzip_member(gz, sizeof gz, &size, "", 0);
+    assert_refused(write_bytes("empty.gz", gz, size), " no ratings, expected lines of 'user item rating [time]'");
+}
+
+static void test_a_pipe(void **state) {
+    (void)state;
+    static const char text[] = "1 10 3\n2 20 4.5\n3 30 -1e-2\n";
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], text, sizeof text - 1), sizeof text - 1);
+    close(ends[1]);
+    char path[TEST_PATH_MAX];
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    struct collection all = {0};
+    struct error error;
+    assert_int_equal(read_with(&all, path, 2, &error), 0);
+    assert_int_equal(all.count[0], 3);
+    free_chunks(&all);
+    close(ends[0]);
+}
+
+/* ---- What is refused, and how it is said ---- */
+
+static void test_each_kind_of_bad_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {"1\t1\t1\nabc\n", "2: expected 'user item rating [time]' separated by tab, got 'abc'"},
+        {"1\t1\t1\n1\t2\n", "2: expected 'user item rating [time]' separated by tab, got '1?2'"},
+        {"1\t1\t1\n\t\t\n", "2: expected a user from 0 to 18446744073709551615, got ''"},
+        {"1\t1\t1\n1 2 3\n", "2: expected 'user item rating [time]' separated by tab, got '1 2 3'"},
+        {"1,1,1\n1,2,3,4,5\n", "2: expected 'user item rating [time]' separated by comma, got '1,2,3,4,5'"},
+        {"1,1,1\n1,2,3,4,\n", "2: expected 'user item rating [time]' separated by comma, got '1,2,3,4,'"},
+        {"1,1,1\n1\t2\t3\n", "2: expected 'user item rating [time]' separated by comma, got '1?2?3'"},
+        {"1 1 1\n1 2 3 4 5\n", "2: expected 'user item rating [time]' separated by spaces, got '1 2 3 4 5'"},
+        {"1 1 1\n1 2 3 x \n", "2: expected a decimal number as time, got 'x'"},
+        {"1::1::1\n1:2:3\n", "2: expected 'user item rating [time]' separated by '::', got '1:2:3'"},
+        {"u i r\n1;2;3\n",
+         "2: expected 'user item rating [time]' separated by tab, comma, spaces or '::', got '1;2;3'"},
+        {"\n\na,b,c\n1,2,3\n", "3: expected a user from 0 to 18446744073709551615, got 'a'"}, /* no header in line 3 */
+        {"h\n\n1,1,1\r\n\r\n-1,2,3\r\n", "5: expected a user from 0 to 18446744073709551615, got '-1'"},
+        {"-1,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '-1'"},
+        {"1x,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '1x'"},
+        {"1.5,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '1.5'"},
+        {"18446744073709551616,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '18446744073709551616'"},
+        {"1,99999999999999999999,3\n",
+         "1: expected an item from 0 to 18446744073709551615, got '99999999999999999999'"},
+        {"1,,3\n", "1: expected an item from 0 to 18446744073709551615, got ''"},
+        {"1, 2,3\n", "1: expected an item from 0 to 18446744073709551615, got ' 2'"},
+        {"1,0x2,3\n", "1: expected an item from 0 to 18446744073709551615, got '0x2'"},
+        {"1,2,\n", "1: expected a finite decimal number (float32) as rating, got ''"},
+        {"1,2,inf\n", "1: expected a finite decimal number (float32) as rating, got 'inf'"},
+        {"1,2,-nan\n", "1: expected a finite decimal number (float32) as rating, got '-nan'"},
+        {"1,2,0x1p3\n", "1: expected a finite decimal number (float32) as rating, got '0x1p3'"},
+        {"1,2,1e39,4\n", "1: expected a finite decimal number (float32) as rating, got '1e39'"},
+        {"1,2,-3.5e38\n", "1: expected a finite decimal number (float32) as rating, got '-3.5e38'"},
+        {"1,2,1e\n", "1: expected a finite decimal number (float32) as rating, got '1e'"},
+        {"1,2,.\n", "1: expected a finite decimal number (float32) as rating, got '.'"},
+        {"1,2,--1\n", "1: expected a finite decimal number (float32) as rating, got '--1'"},
+        {"1,2,3.5.1\n", "1: expected a finite decimal number (float32) as rating, got '3.5.1'"},
+        {"1,2,4 \n", "1: expected a finite decimal number (float32) as rating, got '4 '"},
+        {"1,2,\"3\"\n", "1: expected a finite decimal number (float32) as rating, got '\"3\"'"},
+        {"1,2,3,\n", "1: expected a decimal number as time, got ''"},
+        {"1,2,3,2020-01-01\n", "1: expected a decimal number as time, got '2020-01-01'"},
+        {"1,2,3\rx\n", "1: expected a finite decimal number (float32) as rating, got '3?x'"},
+        {"1,2,3\n\x01\x7f\xc3\xa9\n", "2: expected 'user item rating [time]' separated by comma, got '???"
+                                      "?'"},                  /* no trigraph */
+        {"1,2,3\n1234567890123456789012345678901234567890\n", /* just as long as what is shown */
+         "2: expected 'user item rating [time]' separated by comma, got '1234567890123456789012345678901234567890'"},
+        {"1,2,3\n12345678901234567890123456789012345678901\n",
+         "2: expected 'user item rating [time]' separated by comma, got '1234567890123456789012345678901234567890...'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_refused(write_text("ratings.csv", cases[i].text), cases[i].message);
+    }
+    assert_refused(write_bytes("nul.csv", "1,2,3\n1,2\0,3\n", 13),
+                   "2: expected an item from 0 to 18446744073709551615, got '2?'");
+}
+
+static void test_the_limit_of_a_line(void **state) {
+    (void)state;
+    static char text[RATINGS_CHUNK_BYTES * 2];
+    static const char message[] =
+        "2: expected a line of at most 4096 bytes, got '0000000000000000000000000000000000000000...'";
+    const struct rating expected[] = {{1, 10, 3.0F}, {0, 1, 2.0F}};
+    memset(text, '0', sizeof text);
+    memcpy(text, "1,10,3\n", 7);
+    char *line = text + 7;
+    memcpy(line + RATINGS_LINE_MAX - 4, ",1,2\r\n", 6);
+    assert_reads(write_bytes("longest.csv", text, 7 + RATINGS_LINE_MAX), expected, 2);
+    assert_reads(write_bytes("longest_crlf.csv", text, 7 + RATINGS_LINE_MAX + 2), expected, 2);
+    memcpy(line + RATINGS_LINE_MAX - 4, "0,1,2\n", 6);
+    assert_refused(write_bytes("longer.csv", text, 7 + RATINGS_LINE_MAX + 1), message);
+    assert_refused(write_bytes("longer_ended.csv", text, 7 + RATINGS_LINE_MAX + 2), message);
+    memset(line, '0', sizeof text - 7); /* no end of line in a whole chunk, and more */
+    assert_refused(write_bytes("endless.csv", text, sizeof text), message);
+    memset(text, 'x', sizeof text); /* nor any header as long as this */
+    assert_refused(write_bytes("header.csv", text, sizeof text),
+                   "1: expected a line of at most 4096 bytes, got 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'");
+    memset(text, ' ', sizeof text);
+    memcpy(text + 5000, "\n1 1 1\n", 7);
+    assert_refused(write_bytes("blank.csv", text, 5007),
+                   "1: expected a line of at most 4096 bytes, got '                                        ...'");
+}
+
+/* The longest line, with its CR as the last byte that is read for the first chunk. */
+static void test_the_longest_line_cut_before_its_last_byte(void **state) {
+    (void)state;
+    enum { LINE_AT = RATINGS_CHUNK_BYTES - 1 - (RATINGS_LINE_MAX + 1), LINES = LINE_AT / RATINGS_LINE_MIN };
+    static char text[LINE_AT + RATINGS_LINE_MAX + 2 + RATINGS_LINE_MIN];
+    static struct rating expected[LINES + 2];
+    memset(text, '0', sizeof text);
+    for (int i = 0; i < LINES; i++) {
+        memcpy(text + LINE_AT - RATINGS_LINE_MIN * (LINES - i), "1,1,1\n", RATINGS_LINE_MIN);
+        expected[i] = (struct rating){1, 1, 1.0F}; /* the first one with zeros before it */
+    }
+    memcpy(text + LINE_AT + RATINGS_LINE_MAX - 4, ",1,2\r\n3,3,3\n", 12);
+    expected[LINES] = (struct rating){0, 1, 2.0F};
+    expected[LINES + 1] = (struct rating){3, 3, 3.0F};
+    assert_reads(write_bytes("cut.csv", text, sizeof text), expected, LINES + 2);
+}
+
+static void test_a_long_path_leaves_room_for_the_reason(void **state) {
+    (void)state;
+    char path[1000];
+    memset(path, 'p', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    struct collection all = {0};
+    struct error error;
+    assert_int_equal(read_with(&all, path, 1, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "ppp: cannot open: File name too long"));
+}
+
+static void test_the_number_of_threads_has_limits(void **state) {
+    (void)state;
+    const char *path = write_text("threads", "1 1 1\n");
+    struct collection all = {0};
+    struct error error;
+    assert_int_equal(read_with(&all, path, 0, &error), AML_ELIMIT);
+    assert_int_equal(read_with(&all, path, RATINGS_THREADS_MAX + 1, &error), AML_ELIMIT);
+    assert_int_equal(read_with(&all, path, RATINGS_THREADS_MAX, &error), 0);
+    assert_int_equal(all.count[0], 1);
+    free_chunks(&all);
+}
+
+/* ---- Many chunks ---- */
+
+/* A text of TEST_MANY_LINES ratings, all different; start[i] is where line i begins. The caller frees both. */
+struct many {
+    char *text;
+    size_t size;
+    size_t *start;
+    struct rating *ratings;
+};
+
+static struct many make_many(void) {
+    struct many many = {.text = malloc((size_t)TEST_MANY_LINES * TEST_MANY_LINE_MAX),
+                        .start = malloc(TEST_MANY_LINES * sizeof *many.start),
+                        .ratings = malloc(TEST_MANY_LINES * sizeof *many.ratings)};
+    assert_true(many.text != NULL && many.start != NULL && many.ratings != NULL);
+    for (uint64_t i = 0; i < TEST_MANY_LINES; i++) {
+        many.start[i] = many.size;
+        many.ratings[i] = (struct rating){i, i * 31 % 1000, (float)(i % 10) / 2.0F};
+        many.size += (size_t)snprintf(many.text + many.size, TEST_MANY_LINE_MAX, "%" PRIu64 ",%" PRIu64 ",%u.%u\n", i,
+                                      i * 31 % 1000, (unsigned)(i % 10) / 2, (unsigned)(i % 2) * 5);
+    }
+    assert_true(many.size > (size_t)RATINGS_CHUNK_BYTES * 8);
+    return many;
+}
+
+static void free_many(struct many *many) {
+    free(many->text);
+    free(many->start);
+    free(many->ratings);
+}
+
+static const char *write_many_gzip(const struct many *many, size_t keep_percent) {
+    size_t size = 0;
+    unsigned char *gz = malloc(many->size);
+    assert_non_null(gz);
+    gzip_member(gz, many->size, &size, many->text, many->size / 3);
+    gzip_member(gz, many->size, &size, many->text + many->size / 3, many->size - many->size / 3);
+    const char *path = write_bytes("many.gz", gz, size * keep_percent / 100);
+    free(gz);
+    return path;
+}
+
+static void test_chunks_joined_in_order_are_the_file(void **state) {
+    (void)state;
+    struct many many = make_many();
+    assert_reads(write_bytes("many.csv", many.text, many.size), many.ratings, TEST_MANY_LINES);
+    assert_reads(write_many_gzip(&many, 100), many.ratings, TEST_MANY_LINES);
+    free_many(&many);
+}
+
+static void test_chunks_may_finish_in_another_order(void **state) {
+    (void)state;
+    struct many many = make_many();
+    const char *path = write_bytes("many.csv", many.text, many.size);
+    struct collection all = {.hold_first = true};
+    struct error error;
+    assert_int_equal(read_with(&all, path, 2, &error), 0);
+    size_t count;
+    struct rating *ratings = join_chunks(&all, &count);
+    assert_int_equal(count, TEST_MANY_LINES);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(ratings[i].user == i);
+    }
+    free(ratings);
+    free_chunks(&all);
+    free_many(&many);
+}
+
+static void test_the_first_bad_line_of_the_file_is_reported(void **state) {
+    (void)state;
+    struct many many = make_many();
+    many.text[many.start[150000 - 1]] = 'x';
+    many.text[many.start[150001 - 1]] = 'y';
+    many.text[many.start[199999 - 1]] = 'z';
+    for (int repeat = 0; repeat < 10; repeat++) {
+        assert_refused(write_bytes("late.csv", many.text, many.size),
+                       "150000: expected a user from 0 to 18446744073709551615, got 'x49999'");
+    }
+    many.text[many.start[140000 - 1]] = 'w'; /* in the chunk before */
+    for (int repeat = 0; repeat < 10; repeat++) {
+        assert_refused(write_bytes("earlier.csv", many.text, many.size),
+                       "140000: expected a user from 0 to 18446744073709551615, got 'w39999'");
+    }
+    assert_refused(write_many_gzip(&many, 100), "140000: expected a user from 0 to 18446744073709551615, got 'w39999'");
+    /* A bad line comes before the place where the data are cut off, and after it no line counts. */
+    assert_refused(write_many_gzip(&many, 95), "140000: expected a user from 0 to 18446744073709551615, got 'w39999'");
+    assert_refused(write_many_gzip(&many, 30), " truncated gzip data: the file ends too early");
+    free_many(&many);
+}
+
+static void test_the_sink_stops_the_reading(void **state) {
+    (void)state;
+    struct many many = make_many();
+    const char *path = write_bytes("many.csv", many.text, many.size);
+    for (unsigned threads = 1; threads <= 4; threads += 3) {
+        struct collection all = {.stop_at = {1}, .stop_code = {7}};
+        struct error error;
+        assert_int_equal(read_with(&all, path, threads, &error), 7);
+        assert_int_equal(error.code, 0);
+        assert_true(all.seen[0] && all.seen[1]);
+        /* No chunk beyond those in the ring can have been there. */
+        assert_true(all.chunk_count <= 2 + threads * RATINGS_CHUNKS_PER_THREAD + 1);
+        free_chunks(&all);
+    }
+    free_many(&many);
+}
+
+static void test_the_first_chunk_that_stops_decides(void **state) {
+    (void)state;
+    struct many many = make_many();
+    const char *path = write_bytes("many.csv", many.text, many.size);
+    struct collection all = {.hold_first = true, .stop_at = {0, 1}, .stop_code = {AML_ESTOP, 7}};
+    struct error error;
+    assert_int_equal(read_with(&all, path, 2, &error), AML_ESTOP); /* though chunk 1 was there before it ended */
+    assert_int_equal(error.code, 0);
+    free_chunks(&all);
+
+    many.text[many.start[199999 - 1]] = 'z'; /* a bad line behind the stop is never reported */
+    path = write_bytes("many.csv", many.text, many.size);
+    struct collection stopped = {.stop_at = {2}, .stop_code = {AML_EINPUT}};
+    assert_int_equal(read_with(&stopped, path, 4, &error), AML_EINPUT);
+    assert_int_equal(error.code, 0); /* the sink's own reason is its own to tell */
+    free_chunks(&stopped);
+    free_many(&many);
+}
+
+/* ---- The pure parts ---- */
+
+static void test_detect(void **state) {
+    (void)state;
+    assert_int_equal(ratings_detect("", 0), RATINGS_UNKNOWN);
+    assert_int_equal(ratings_detect("\n  \n", 4), RATINGS_UNKNOWN);
+    assert_int_equal(ratings_detect("\n 12 3\n", 7), RATINGS_SPACES);
+    assert_int_equal(ratings_detect("1\t2 3,\n", 7), RATINGS_TAB);
+    assert_int_equal(ratings_detect("1,2\t3\n", 6), RATINGS_COMMA);
+    assert_int_equal(ratings_detect("1::2\n", 5), RATINGS_COLONS);
+    assert_int_equal(ratings_detect("1:2,3\n", 6), RATINGS_UNKNOWN);
+    assert_int_equal(ratings_detect("12\n1,2\n", 7), RATINGS_UNKNOWN);
+}
+
+static void test_parse_counts_and_points_at_the_fault(void **state) {
+    (void)state;
+    static const char text[] = "1 1 1\n\n2 2 2\n3 3 x\n4 4 4\n";
+    struct rating ratings[sizeof text / RATINGS_LINE_MIN];
+    struct ratings_parsed parsed;
+    assert_int_equal(ratings_parse(text, sizeof text - 1, RATINGS_SPACES, ratings, &parsed), AML_EINPUT);
+    assert_int_equal(parsed.count, 2);
+    assert_int_equal(parsed.lines, 4);
+    assert_int_equal(parsed.fault.reason, RATINGS_BAD_RATING);
+    assert_ptr_equal(parsed.fault.text, strchr(text, 'x'));
+    assert_int_equal(parsed.fault.length, 1);
+    assert_int_equal(ratings_parse(text, 0, RATINGS_SPACES, ratings, &parsed), 0);
+    assert_int_equal(parsed.count + parsed.lines, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_separator_with_and_without_time),
+        cmocka_unit_test(test_header_mark_line_ends_and_empty_lines),
+        cmocka_unit_test(test_whole_range_of_ids),
+        cmocka_unit_test(test_ways_to_write_a_rating),
+        cmocka_unit_test(test_ratings_round_as_strtof_does),
+        cmocka_unit_test(test_numbers_do_not_depend_on_the_locale),
+        cmocka_unit_test(test_gzip_of_one_and_of_more_members),
+        cmocka_unit_test(test_damaged_gzip_is_refused),
+        cmocka_unit_test(test_files_that_cannot_be_read),
+        cmocka_unit_test(test_files_without_ratings),
+        cmocka_unit_test(test_a_pipe),
+        cmocka_unit_test(test_each_kind_of_bad_line),
+        cmocka_unit_test(test_the_limit_of_a_line),
+        cmocka_unit_test(test_the_longest_line_cut_before_its_last_byte),
+        cmocka_unit_test(test_a_long_path_leaves_room_for_the_reason),
+        cmocka_unit_test(test_the_number_of_threads_has_limits),
+        cmocka_unit_test(test_chunks_joined_in_order_are_the_file),
+        cmocka_unit_test(test_chunks_may_finish_in_another_order),
+        cmocka_unit_test(test_the_first_bad_line_of_the_file_is_reported),
+        cmocka_unit_test(test_the_sink_stops_the_reading),
+        cmocka_unit_test(test_the_first_chunk_that_stops_decides),
+        cmocka_unit_test(test_detect),
+        cmocka_unit_test(test_parse_counts_and_points_at_the_fault),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}

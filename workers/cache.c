@@ -1,0 +1,91 @@
+/* See cache.h. */
+#include "workers/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CACHE_ROW_ALIGNMENT = 16 };
+
+void cache_open(struct cache *cache, const struct job *job, uint32_t partitions) {
+    *cache = (struct cache){.job = job, .partitions = partitions};
+    cache->lists = memory_zeroed((size_t)partitions * job->table_count, sizeof *cache->lists);
+    for (unsigned t = 0; t < job->table_count; t++) {
+        struct cache_table *table = &cache->tables[t];
+        table->spec = &job->tables[t];
+        table->stride = (table->spec->row_bytes + (size_t)CACHE_ROW_ALIGNMENT - 1) / CACHE_ROW_ALIGNMENT *
+                        CACHE_ROW_ALIGNMENT;
+    }
+}
+
+void cache_close(struct cache *cache) {
+    if (cache->job == NULL) {
+        return;
+    }
+    for (unsigned t = 0; t < cache->job->table_count; t++) {
+        struct cache_table *table = &cache->tables[t];
+        arena_close(&table->rows);
+        arena_close(&table->base);
+        arena_close(&table->touched);
+        arena_close(&table->keys);
+        arena_close(&table->stamps);
+        index_map_close(&table->index);
+    }
+    for (size_t l = 0; l < (size_t)cache->partitions * cache->job->table_count; l++) {
+        free(cache->lists[l].slots);
+    }
+    free(cache->lists);
+    memset(cache, 0, sizeof *cache);
+}
+
+int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity) {
+    struct cache_table *table = &cache->tables[table_number];
+    if (capacity > TABLE_SLOTS_MAX) {
+        return AML_ELIMIT;
+    }
+    if (capacity <= table->capacity) {
+        return 0;
+    }
+    size_t slots = (size_t)capacity;
+    int result = arena_grow(&table->rows, slots * table->stride);
+    if (result == 0 && table->spec->mode == AML_ADD) {
+        result = arena_grow(&table->base, slots * table->stride);
+    }
+    result = result != 0 ? result : arena_grow(&table->touched, slots);
+    result = result != 0 ? result : arena_grow(&table->keys, slots * sizeof(uint64_t));
+    result = result != 0 ? result : arena_grow(&table->stamps, slots * sizeof(uint32_t));
+    if (result == 0) {
+        table->capacity = (uint32_t)capacity;
+    }
+    return result;
+}
+
+int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key) {
+    return index_map_find(&cache->tables[table].index, key);
+}
+
+int64_t cache_add(struct cache *cache, unsigned table_number, uint64_t key) {
+    struct cache_table *table = &cache->tables[table_number];
+    int64_t found = index_map_find(&table->index, key);
+    if (found != INDEX_NONE) {
+        return found;
+    }
+    if (table->spec->rows > 0 && key >= table->spec->rows) {
+        return AML_EINPUT;
+    }
+    if (table->count == table->capacity) {
+        int result = cache_reserve(cache, table_number, table->capacity > 0 ? 2 * (uint64_t)table->capacity : 1024);
+        if (result != 0) {
+            return result;
+        }
+    }
+    uint32_t slot = table->count++;
+    ((uint64_t *)(void *)table->keys.base)[slot] = key;
+    index_map_add(&table->index, key, slot);
+    struct cache_list *list = cache_list(cache, table_partition(table->spec, key, cache->partitions), table_number);
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        list->slots = memory_resized(list->slots, list->capacity, sizeof *list->slots);
+    }
+    list->slots[list->count++] = slot;
+    return slot;
+}

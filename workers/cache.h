@@ -1,0 +1,62 @@
+/* The row cache of one process: the rows its data touches, as the app reads and changes them in place, and the
+ * version last received or flushed that deltas are taken against (DESIGN section 4). No messages: client.h.
+ *
+ * Threads: rows are found and added under the caller's lock (runtime.c); rows' values belong to the worker
+ * threads during a clock and to the client between clocks. */
+#ifndef AGILEML_WORKERS_CACHE_H
+#define AGILEML_WORKERS_CACHE_H
+
+#include "agileml/ps/table.h"
+
+struct cache_table {
+    const struct table_spec *spec;
+    uint32_t count;
+    uint32_t capacity;    /* slots that fit without moving anything */
+    size_t stride;        /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
+    struct arena rows;    /* what the app sees */
+    struct arena base;    /* add tables: the rows when they were last received or flushed */
+    struct arena touched; /* a byte per slot: changed since the last flush */
+    struct arena keys;    /* uint64_t per slot */
+    struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c) */
+    struct index_map index;
+};
+
+/* Slots of one table in one partition, in the order in which they were added. */
+struct cache_list {
+    uint32_t *slots;
+    uint32_t count, capacity;
+};
+
+struct cache {
+    const struct job *job;
+    uint32_t partitions;
+    struct cache_table tables[WIRE_TABLES_MAX];
+    struct cache_list *lists; /* partitions x table_count */
+};
+
+void cache_open(struct cache *cache, const struct job *job, uint32_t partitions);
+void cache_close(struct cache *cache);
+
+/* Makes room for `capacity` slots in all: until then adding moves no row. */
+int cache_reserve(struct cache *cache, unsigned table, uint64_t capacity);
+
+/* The slot of a key, or INDEX_NONE. */
+int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key);
+/* The slot of a key, added when new (zeroed, not yet subscribed). AML_EINPUT beyond a dense table's rows,
+ * AML_ELIMIT when there is no room. */
+int64_t cache_add(struct cache *cache, unsigned table, uint64_t key);
+
+static inline struct cache_list *cache_list(const struct cache *cache, uint32_t partition, unsigned table) {
+    return &cache->lists[(size_t)partition * cache->job->table_count + table];
+}
+static inline unsigned char *cache_row(const struct cache_table *table, uint32_t slot) {
+    return table->rows.base + slot * table->stride;
+}
+static inline unsigned char *cache_base(const struct cache_table *table, uint32_t slot) {
+    return table->base.base + slot * table->stride;
+}
+static inline uint64_t cache_key(const struct cache_table *table, uint32_t slot) {
+    return ((const uint64_t *)(const void *)table->keys.base)[slot];
+}
+
+#endif
