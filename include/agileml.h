@@ -110,11 +110,12 @@ int aml_error(aml_worker *worker, int code, const char *format, ...);
 enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
 
 /* Gives one item: keys[item_rows] name its rows, `bytes` (item_bytes) is copied. Items whose shard belongs to
- * another node are dropped; shards are cut by the first key. */
+ * another node are dropped; shards are cut by the first key. 1 when this node keeps the item, 0 when not, negative on
+ * an error (a key beyond a dense table's rows). */
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
 
-/* Adds to sum `index` (0..7) over all items, or raises maximum `index` (0..7): call it for emitted training items
- * only, through the result of aml_emit: 1 when this node keeps the item, 0 when not. */
+/* Adds to sum `index` (0..7), or raises maximum `index` (0..7), of the totals over all nodes: for items that this node
+ * keeps, so that each counts once. */
 void aml_total_add(aml_worker *worker, unsigned index, double value);
 void aml_total_raise(aml_worker *worker, unsigned index, double value);
 
@@ -126,15 +127,16 @@ struct aml_rating {
 
 /* Reads a file of lines `user item rating [time]`, separated by tabs, commas, spaces or `::`, with or without a
  * header, plain or gzip, in parallel. `each` is called in several threads, with a worker of its own, for runs of
- * ratings whose numbers in the file count from `first`. A line that does not fit is refused: AML_EINPUT, with file, line
- * and what was expected. */
+ * ratings. A line that does not fit is refused: AML_EINPUT, with file, line and what was expected. */
 int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context);
 
-/* A number that is the same for an item in every process of the job, whatever its threads: the position of the
- * rating being read, from 0 in aml_read_ratings' chunks. For choosing test items at random by hash. */
-uint64_t aml_mix(uint64_t seed, uint64_t value); /* 64 well-mixed bits of both */
+/* --seed. In any function. */
+uint64_t aml_seed(const aml_worker *worker);
+
+/* 64 well-mixed bits of both: for choosing test items at random but the same way in every process. */
+uint64_t aml_mix(uint64_t seed, uint64_t value);
 
 /* ---- From `begin` on ---- */
 
@@ -142,11 +144,13 @@ double aml_total(const aml_worker *worker, unsigned index);         /* the sum o
 double aml_total_maximum(const aml_worker *worker, unsigned index); /* -infinity when never raised */
 uint64_t aml_total_items(const aml_worker *worker);                 /* training items of all nodes */
 uint64_t aml_node_items(const aml_worker *worker);                  /* training items of this node */
+unsigned aml_threads(const aml_worker *worker); /* worker threads of this process */
 /* This node's training items, all of them, in memory until the job ends; for preparing in `begin`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 
 /* ---- In `clock`, `evaluate` and `finish` ---- */
 
+unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 0 */
 uint64_t aml_clock(const aml_worker *worker);     /* the clock being worked on or evaluated, from 1 */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration it belongs to, from 1 */
 unsigned aml_clocks_per_iteration(const aml_worker *worker);

@@ -298,7 +298,7 @@ static void reapply_own(const struct client *client, const struct client_partiti
                         uint64_t clock) {
     const struct cache_table *table = &client->cache->tables[t];
     const uint32_t *stamps = (const uint32_t *)(const void *)table->stamps.base;
-    for (uint64_t later = clock + 1; later <= client->begun; later++) {
+    for (uint64_t later = clock + 1; later <= client->flushed; later++) {
         const struct retained_flush *flush = &partition->retained[later % retained_entries(client)];
         if (flush->clock != later || flush->counts[t] == 0) {
             continue;
@@ -330,7 +330,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     uint32_t *stamps = (uint32_t *)(void *)table->stamps.base;
     size_t row_bytes = table->spec->row_bytes;
     bool add = table->spec->mode == AML_ADD;
-    bool own_later = client->begun > clock; /* else the pushed rows are the rows */
+    bool own_later = client->flushed > clock; /* else the pushed rows are the rows */
     for (uint32_t i = 0; i < view->count; i++) {
         const unsigned char *value = view->values + i * row_bytes;
         memcpy(cache_row(table, slots[i]), value, row_bytes);

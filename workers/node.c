@@ -180,6 +180,10 @@ static void node_step(struct node *node) {
     node_set_timer(node);
 }
 
+void node_wake(struct node *node) {
+    node_step(node);
+}
+
 void node_start(struct node *node) {
     node->started_us = node->heard_us = node_now(node);
     node->heartbeat_us = node->heard_us + NODE_REGISTER_RETRY_US;
@@ -262,6 +266,7 @@ static void receive_start(struct node *node, const struct message *start) {
         return;
     }
     memcpy(node->totals, start->frames[0]->data, sizeof node->totals);
+    node->total_items = start->start.items;
     node->state = NODE_STARTED;
     send_heartbeat(node);
 }

@@ -48,7 +48,8 @@ struct node {
     enum node_state state;
     uint32_t heartbeat_ms, timeout_ms;
     struct message plan; /* the plan in force, frames held */
-    uint64_t loaded_items;
+    uint64_t loaded_items; /* training items of this node */
+    uint64_t total_items;  /* of all nodes, from START on */
     double totals[WIRE_TOTALS]; /* this node's until START, then the job's */
     bool load_done;     /* node_loaded was called */
     bool busy;          /* a hook is at work on a clock */
@@ -75,6 +76,9 @@ void node_loaded(struct node *node, uint64_t items, const double totals[WIRE_TOT
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);
 void node_saved(struct node *node, int code, const char *text);
+
+/* Looks again for what can begin and when to call the timer: after the client was used from outside. */
+void node_wake(struct node *node);
 
 /* Tells the controller that this node can't go on, and ends. */
 void node_fail(struct node *node, int code, const char *text);

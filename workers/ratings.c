@@ -611,7 +611,7 @@ static int ratings_pump(struct ratings_ring *ring, struct ratings_input *input, 
         }
         memcpy(chunk->text, rest, rest_size);
         size_t room = RATINGS_CHUNK_BYTES - rest_size - 1; /* 1: for an LF where the file lacks it */
-        size_t got;
+        size_t got = 0;
         int code = ratings_input_read(input, chunk->text + rest_size, room, &got, error);
         if (code != 0) {
             return code;

@@ -59,8 +59,8 @@ void net_io_close(struct net_io *io);
 const char *net_io_endpoint(const struct net_io *io);
 struct io *net_io_of(struct net_io *io);
 
-/* io.connect with an answer: 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL. io.connect makes a warning of an error. An
- * actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
+/* io.connect with an answer: 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL. io.connect makes a warning of an error.
+ * An actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
  *
  * What is sent before the first connection comes about waits for it, up to the high water mark. While a peer that
  * was connected, or didn't answer, is away, messages to it are dropped; libzmq tries again until it is forgotten. */

@@ -19,8 +19,8 @@
 enum {
     TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
     TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
-    HANDSHAKES_FAILED_MAX = 3 /* connections in a row that the peer closes at once before we call it refusal: a peer that
-                                 just dies does so once */
+    HANDSHAKES_FAILED_MAX = 3 /* connections in a row that the peer closes at once before we call it refusal: a
+                                 peer that just dies does so once */
 };
 
 struct watch {
@@ -459,8 +459,12 @@ static void net_io_take_active(struct net_io *io) {
         struct link *link = io->active[i];
         link->active = false;
         io->active[i] = io->active[--io->active_count];
-        if (link->socket != NULL && (net_io_take_events(io, link) | net_io_take_messages(io, link))) {
-            net_io_activate(io, link);
+        if (link->socket != NULL) {
+            bool more_events = net_io_take_events(io, link);
+            bool more_messages = net_io_take_messages(io, link);
+            if (more_events || more_messages) {
+                net_io_activate(io, link);
+            }
         }
         net_io_run_timer(io);
     }

@@ -138,7 +138,7 @@ MF_INLINE float portable_sum(portable_vector v) {
     return (v[0] + v[2]) + (v[1] + v[3]);
 }
 
-#define MF_SET portable
+#define MF_SET   portable
 #define MF_LANES 4
 #define MF_TARGET
 #include "apps/mf/kernel_variants.h"
@@ -201,8 +201,8 @@ MF_AVX2 MF_INLINE float avx2_sum(__m256 v) {
     return _mm_cvtss_f32(s);
 }
 
-#define MF_SET avx2
-#define MF_LANES 8
+#define MF_SET    avx2
+#define MF_LANES  8
 #define MF_TARGET MF_AVX2
 #include "apps/mf/kernel_variants.h"
 #undef MF_SET
@@ -254,8 +254,8 @@ MF_AVX512 MF_INLINE float avx512_sum(__m512 v) {
     return avx2_sum(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
 }
 
-#define MF_SET avx512
-#define MF_LANES 16
+#define MF_SET    avx512
+#define MF_LANES  16
 #define MF_TARGET MF_AVX512
 #include "apps/mf/kernel_variants.h"
 #undef MF_SET

@@ -26,18 +26,18 @@ struct mf_item {
  * overlap. The caller owns everything here. */
 struct mf_sgd {
     unsigned char *users;
-    size_t user_stride; /* bytes */
+    size_t user_stride;           /* bytes */
     unsigned char *users_touched; /* [user slots] set to 1 for each row that a pass changed; NULL: not wanted */
     unsigned char *items;
-    size_t item_stride; /* bytes */
+    size_t item_stride;           /* bytes */
     unsigned char *items_touched; /* [item slots] likewise */
-    uint32_t rank; /* 1..MF_RANK_MAX */
+    uint32_t rank;                /* 1..MF_RANK_MAX */
     bool biases;
-    float mean;        /* what a prediction starts from */
-    float rate;        /* the step */
+    float mean;              /* what a prediction starts from */
+    float rate;              /* the step */
     const float *item_rates; /* [item slots] the step of each item's row, see mf_item_rate; NULL: `rate` for all */
-    float lambda;      /* regularization of the factors */
-    float lambda_bias; /* regularization of the biases */
+    float lambda;            /* regularization of the factors */
+    float lambda_bias;       /* regularization of the biases */
 };
 
 /* One implementation of the loop.

@@ -3,8 +3,8 @@
  * vector, a divisor of 16) and MF_TARGET (the attribute that lets a function use the instructions). */
 
 #define MF_JOIN_(a, b) a##_##b
-#define MF_JOIN(a, b) MF_JOIN_(a, b)
-#define MF_(name) MF_JOIN(MF_SET, name)
+#define MF_JOIN(a, b)  MF_JOIN_(a, b)
+#define MF_(name)      MF_JOIN(MF_SET, name)
 
 /* Asks for the item row that will be needed MF_PREFETCH_DISTANCE ratings after `i`, to change it or to read it. */
 MF_TARGET MF_INLINE void MF_(prefetch)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count, size_t i,
@@ -141,8 +141,8 @@ MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct
             for (uint32_t b = 0; b < blocks; b++) {
                 MF_(vector) old_p = p[b];
                 p[b] = MF_(multiply_add)(steps, q[b], MF_(multiply)(keeps, old_p));
-                MF_(store)(item_row + b * MF_LANES,
-                           MF_(multiply_add)(item_steps, old_p, MF_(multiply)(item_keeps, q[b])));
+                MF_(store)
+                (item_row + b * MF_LANES, MF_(multiply_add)(item_steps, old_p, MF_(multiply)(item_keeps, q[b])));
             }
             if (biases) {
                 user_bias = keep_bias * user_bias + rate * error;

@@ -155,8 +155,9 @@ int mf_model_writer_open(struct mf_model_writer **result, const char *path, cons
     assert(header->rank >= 1 && header->rank <= MF_RANK_MAX);
     *result = NULL;
     if (!model_header_is_finite(header) || header->rating_min > header->rating_max) {
-        return error_set(error, AML_EFAIL, "%s: cannot write the model: its mean %g or its range of ratings %g..%g is wrong",
-                         path, (double)header->mean, (double)header->rating_min, (double)header->rating_max);
+        return error_set(error, AML_EFAIL,
+                         "%s: cannot write the model: its mean %g or its range of ratings %g..%g is wrong", path,
+                         (double)header->mean, (double)header->rating_min, (double)header->rating_max);
     }
     struct mf_model_writer *writer = malloc(sizeof *writer);
     if (writer == NULL) {
@@ -166,17 +167,17 @@ int mf_model_writer_open(struct mf_model_writer **result, const char *path, cons
     writer->header = *header;
     writer->path = strdup(path);
     struct stat status;
-    bool in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+    bool exists = stat(path, &status) == 0;
+    bool in_place = exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
     int printed = in_place ? 0 : asprintf(&writer->temporary, "%s.tmp.%ld", path, (long)getpid());
     if (writer->path == NULL || printed < 0) {
         writer->temporary = printed < 0 ? NULL : writer->temporary;
         writer_free(writer);
         return error_set(error, AML_ENOMEM, "%s: cannot write the model: out of memory", path);
     }
-    int failed = 0;
-    if (!in_place && (*path == '\0' || (stat(path, &status) == 0 && S_ISDIR(status.st_mode)))) {
-        failed = *path == '\0' ? ENOENT : EISDIR; /* refused now, as the rename would only at the end */
-    } else {
+    /* What would make the rename fail at the end is refused now. */
+    int failed = *path == '\0' ? ENOENT : exists && S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (failed == 0) {
         int flags = in_place ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
         writer->file = open(in_place ? path : writer->temporary, flags, 0666);
         failed = writer->file < 0 ? errno : 0;
@@ -249,8 +250,8 @@ static int writer_complete(struct mf_model_writer *writer, struct error *error) 
     }
     unsigned char header[HEADER_SIZE];
     model_encode_header(writer, header);
-    uLong checksum = crc32_combine(model_checksum((uint32_t)crc32(0, NULL, 0), header, sizeof header),
-                                   writer->checksum, (z_off_t)writer->size);
+    uLong checksum = crc32_combine(model_checksum((uint32_t)crc32(0, NULL, 0), header, sizeof header), writer->checksum,
+                                   (z_off_t)writer->size);
     unsigned char end[CHECKSUM_SIZE];
     model_put32(end, (uint32_t)checksum);
     code = writer_write(writer, end, sizeof end, HEADER_SIZE + writer->size, error);
@@ -343,8 +344,8 @@ static int model_decode_header(const unsigned char *bytes, uint64_t file_size, c
     count[MF_MODEL_USERS] = model_get64(bytes + 32);
     count[MF_MODEL_ITEMS] = model_get64(bytes + 40);
     if (count[MF_MODEL_USERS] > MF_MODEL_ROWS_MAX || count[MF_MODEL_ITEMS] > MF_MODEL_ROWS_MAX) {
-        return error_set(error, AML_EINPUT, "%s: the model file says %llu users and %llu items, at most %u can be", path,
-                         (unsigned long long)count[MF_MODEL_USERS], (unsigned long long)count[MF_MODEL_ITEMS],
+        return error_set(error, AML_EINPUT, "%s: the model file says %llu users and %llu items, at most %u can be",
+                         path, (unsigned long long)count[MF_MODEL_USERS], (unsigned long long)count[MF_MODEL_ITEMS],
                          (unsigned)MF_MODEL_ROWS_MAX);
     }
     uint64_t expected = HEADER_SIZE + CHECKSUM_SIZE +

@@ -61,7 +61,8 @@ static size_t files_in(const char *folder) {
     return count;
 }
 
-/* A model of rank 2 with biases: users 7 and 1 << 40, items 7, 8 and UINT64_MAX. Rows have a stride beyond their size. */
+/* A model of rank 2 with biases: users 7 and 1 << 40, items 7, 8 and UINT64_MAX. Rows have a stride beyond their
+ * size. */
 static const struct mf_model_header small_header = {
     .rank = 2, .biases = true, .mean = 3.0F, .rating_min = 1.0F, .rating_max = 5.0F};
 static const uint64_t small_users[2] = {7, UINT64_C(1) << 40};
@@ -74,11 +75,14 @@ static void write_small(struct fixture *f) {
     assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), 0);
     /* In parts, as a server's partitions come. */
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, small_users, small_user_rows,
-                                          sizeof small_user_rows[0], 2, &f->error), 0);
+                                          sizeof small_user_rows[0], 2, &f->error),
+                     0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items, small_item_rows,
-                                          sizeof small_item_rows[0], 1, &f->error), 0);
+                                          sizeof small_item_rows[0], 1, &f->error),
+                     0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items + 1, small_item_rows + 1,
-                                          sizeof small_item_rows[0], 2, &f->error), 0);
+                                          sizeof small_item_rows[0], 2, &f->error),
+                     0);
     assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
     assert_int_equal(files_in(f->folder), 1);
 }
@@ -216,13 +220,13 @@ static void test_the_format_is_the_documented_one(void **state) {
     size_t size = read_bytes(f->path, bytes);
     assert_int_equal(size, 48 + 5 * (8 + 3 * 4) + 4);
     static const unsigned char start[48 + 20] = {
-        'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L', 1, 0, 0, 0,       /* magic, version */
-        1,   0,   0,   0,   2,   0,   0,   0,                     /* flags, rank */
-        0,   0,   0x40, 0x40, 0, 0, 0x80, 0x3F, 0, 0, 0xA0, 0x40, /* 3.0, 1.0, 5.0 */
-        2,   0,   0,   0,   0,   0,   0,   0,                     /* users */
-        3,   0,   0,   0,   0,   0,   0,   0,                     /* items */
-        7,   0,   0,   0,   0,   0,   0,   0,                     /* the first user */
-        0,   0,   0x80, 0x3F, 0, 0, 0, 0x40, 0, 0, 0x80, 0x3E     /* 1.0, 2.0, 0.25 */
+        'A', 'M', 'L',  'M',  'F', 'M', 'D',  'L',  1, 0, 0,    0,    /* magic, version */
+        1,   0,   0,    0,    2,   0,   0,    0,                      /* flags, rank */
+        0,   0,   0x40, 0x40, 0,   0,   0x80, 0x3F, 0, 0, 0xA0, 0x40, /* 3.0, 1.0, 5.0 */
+        2,   0,   0,    0,    0,   0,   0,    0,                      /* users */
+        3,   0,   0,    0,    0,   0,   0,    0,                      /* items */
+        7,   0,   0,    0,    0,   0,   0,    0,                      /* the first user */
+        0,   0,   0x80, 0x3F, 0,   0,   0,    0x40, 0, 0, 0x80, 0x3E  /* 1.0, 2.0, 0.25 */
     };
     assert_memory_equal(bytes, start, sizeof start);
     unsigned long checksum = crc32(0, bytes, (unsigned)size - 4);
@@ -378,7 +382,8 @@ static void test_a_diverged_model_is_not_written(void **state) {
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, small_users, row, sizeof row, 1, &f->error),
                      AML_EFAIL);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items, small_item_rows,
-                                          sizeof small_item_rows[0], 1, &f->error), AML_EFAIL);
+                                          sizeof small_item_rows[0], 1, &f->error),
+                     AML_EFAIL);
     assert_int_equal(mf_model_writer_close(writer, &f->error), AML_EFAIL);
     assert_non_null(strstr(f->error.text, "not finite"));
     assert_int_equal(files_in(f->folder), 1);

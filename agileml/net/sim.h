@@ -1,0 +1,73 @@
+/* A simulated cluster behind struct io: every actor of every node in one thread, under a virtual clock and one random
+ * seed (DESIGN section 3). The same seed and the same calls give the same run, event by event.
+ *
+ * Messages between nodes pass the wire's encoder and decoder, take time (latency, bandwidth) and arrive in order on
+ * each connection (a pair of actors, once one of them has called connect). What TCP and its reconnects do to them is
+ * done by sim_break, sim_pause, sim_separate and sim_remove; what the network never does by itself is lose or repeat
+ * one. Messages between actors of one node are not lost and take no time.
+ *
+ * Does not know what the actors are: the tests of tests/sim put the cluster together and check it. */
+#ifndef AGILEML_NET_SIM_H
+#define AGILEML_NET_SIM_H
+
+#include "agileml/net/io.h"
+
+#include <stdio.h>
+
+struct sim_config {
+    unsigned nodes;                                      /* machines, numbered from 0; 1 to SIM_NODES_MAX */
+    uint64_t latency_min_us, latency_max_us;             /* one way; each pair of actors draws its own */
+    uint32_t tail_per_million;                           /* so many messages ... */
+    uint64_t tail_max_us;                                /* ... take up to so much longer */
+    uint64_t bytes_per_second_min, bytes_per_second_max; /* of a node, in and out; each draws its own */
+    uint64_t hold_max_us;      /* a separation up to so long holds messages back; a longer one breaks connections */
+    uint64_t reconnect_max_us; /* after a break, a connection stands again after up to so long */
+    FILE *trace;               /* one line for each event; NULL: none */
+};
+
+enum { SIM_NODES_MAX = 1 << 16, SIM_ALL_NODES = -1 };
+
+struct sim_statistics {
+    uint64_t events;      /* messages received, timers and calls */
+    uint64_t messages;    /* between nodes, sent */
+    uint64_t bytes;       /* of those */
+    uint64_t local;       /* within a node, sent */
+    uint64_t lost;        /* by breaks, or sent by the answering side of a broken connection */
+    uint64_t duplicated;  /* by breaks */
+    uint64_t unreachable; /* sent to an actor that is unknown or not connected */
+    uint64_t refused;     /* the decoder refused the message: always a mistake of ours */
+    uint64_t trace;       /* hash of all events so far */
+};
+
+struct sim;
+
+/* Never NULL. */
+struct sim *sim_open(uint64_t seed, const struct sim_config *config);
+void sim_close(struct sim *sim);
+
+/* Places an actor on a node. `endpoint` is what others must name to connect; *io lives until sim_close. */
+void sim_actor(struct sim *sim, unsigned node, actor_id id, const char *endpoint, struct actor actor, struct io **io);
+
+/* Calls `function` at `at_us` (now if that has passed) as part of `node`: late while it is paused, never once it is
+ * removed. */
+void sim_schedule(struct sim *sim, unsigned node, uint64_t at_us, void (*function)(void *context), void *context);
+
+/* Executes one event. False when there is none. */
+bool sim_step(struct sim *sim);
+uint64_t sim_now(const struct sim *sim);
+uint64_t sim_random(struct sim *sim);
+const struct sim_statistics *sim_statistics(const struct sim *sim);
+
+/* ---- What goes wrong ---- */
+
+/* Breaks every connection between two nodes (or of one node: `other` SIM_ALL_NODES): a run of the messages under way
+ * is lost, some arrive twice, later ones may overtake those that were delayed. */
+void sim_break(struct sim *sim, unsigned node, int other);
+/* The node stands still until then, as under SIGSTOP. */
+void sim_pause(struct sim *sim, unsigned node, uint64_t until_us);
+/* Until then, no message passes between nodes whose `sides` differ (one entry a node). Replaces an earlier one. */
+void sim_separate(struct sim *sim, const unsigned char *sides, uint64_t until_us);
+/* The node is gone. What it has sent still arrives. */
+void sim_remove(struct sim *sim, unsigned node);
+
+#endif

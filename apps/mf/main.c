@@ -1,0 +1,335 @@
+/* mf: matrix factorization of ratings by stochastic gradient descent, on AgileML. Users' rows are put rows (each user's
+ * ratings stay with one worker thread), items' rows are summed over all workers every clock. The arithmetic is in
+ * kernel.c, the model's file in model.c, `mf --predict` in predict.c. */
+#include "agileml.h"
+#include "apps/mf/kernel.h"
+#include "apps/mf/model.h"
+#include "apps/mf/predict.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { USERS = 0, ITEMS = 1 };                 /* tables */
+enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };        /* metrics */
+enum { TOTAL_RATINGS = 0 };                    /* totals: the sum of ratings ... */
+enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* ... and their range */
+
+/* Steps that depend on how far training is, one copy per thread. */
+struct mf_steps {
+    uint64_t iteration; /* that `item_rates` are for */
+    float *item_rates;  /* per item slot */
+};
+
+struct mf {
+    const char *data, *test, *model_out;
+    int64_t rank;
+    double test_fraction, rate, decay, lambda, lambda_bias, item_limit;
+    bool no_biases;
+    uint64_t seed;
+    struct mf_kernel kernel;
+    float mean;
+    float *item_counts; /* ratings of each item slot in one clock, on all nodes together */
+    uint32_t item_count;
+    struct mf_steps *steps;
+    unsigned threads;
+};
+
+static bool mf_biases(const struct mf *mf) {
+    return !mf->no_biases;
+}
+
+static void users_start(void *context, uint64_t key, void *row) {
+    const struct mf *mf = context;
+    mf_initial_row(mf->seed, USERS, key, (uint32_t)mf->rank, mf_biases(mf), row);
+}
+
+static void items_start(void *context, uint64_t key, void *row) {
+    const struct mf *mf = context;
+    mf_initial_row(mf->seed, ITEMS, key, (uint32_t)mf->rank, mf_biases(mf), row);
+}
+
+static int check_readable(aml_worker *worker, const char *option, const char *path) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
+    }
+    close(file);
+    return 0;
+}
+
+/* Better to hear of a folder that is not there before training than after it. */
+static int check_writable(aml_worker *worker, const char *path) {
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    if (length >= sizeof folder) {
+        return aml_error(worker, AML_EINPUT, "--model-out: %s: %s", path, strerror(ENAMETOOLONG));
+    }
+    memcpy(folder, slash == NULL ? "." : path, slash == NULL ? 2 : length);
+    folder[slash == NULL ? 1 : length] = '\0';
+    if (access(folder, W_OK | X_OK) != 0) {
+        return aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to this folder: %s", folder, strerror(errno));
+    }
+    return 0;
+}
+
+static int mf_configure(aml_worker *worker, struct aml_app *app) {
+    struct mf *mf = app->context;
+    uint32_t width = (uint32_t)mf->rank + (mf_biases(mf) ? 1U : 0U);
+    app->tables[USERS].width = width;
+    app->tables[ITEMS].width = width;
+    mf->seed = aml_seed(worker);
+    mf->kernel = mf_kernel_choose();
+    if (mf->data == NULL) {
+        return aml_error(worker, AML_EINPUT, "--data FILE is missing: the ratings to train on");
+    }
+    if (mf->test != NULL && mf->test_fraction > 0) {
+        return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
+    }
+    int result = check_readable(worker, "data", mf->data);
+    if (result == 0 && mf->test != NULL) {
+        result = check_readable(worker, "test", mf->test);
+    }
+    if (result == 0 && mf->model_out != NULL) {
+        result = check_writable(worker, mf->model_out);
+    }
+    return result;
+}
+
+/* ---- Reading ---- */
+
+static int emit_ratings(aml_worker *worker, const struct aml_rating *ratings, size_t count, enum aml_item_use all_as,
+                        double test_fraction, uint64_t seed) {
+    /* A rating is held out by a hash of what it is, so every node decides alike without knowing its position. */
+    uint64_t threshold = test_fraction >= 1 ? UINT64_MAX : (uint64_t)(test_fraction * 18446744073709551615.0);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t keys[2] = {ratings[i].user, ratings[i].item};
+        float value = ratings[i].value;
+        enum aml_item_use use = all_as;
+        if (test_fraction > 0 && aml_mix(seed ^ keys[0], keys[1]) < threshold) {
+            use = AML_TEST;
+        }
+        int kept = aml_emit(worker, use, keys, &value);
+        if (kept < 0) {
+            return kept;
+        }
+        if (kept == 1 && use == AML_TRAIN) {
+            aml_total_add(worker, TOTAL_RATINGS, value);
+            aml_total_raise(worker, MAXIMUM_RATING, value);
+            aml_total_raise(worker, MAXIMUM_MINUS, -value);
+        }
+    }
+    return 0;
+}
+
+static int read_training(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context) {
+    const struct mf *mf = context;
+    return emit_ratings(worker, ratings, count, AML_TRAIN, mf->test_fraction, mf->seed);
+}
+
+static int read_test(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context) {
+    const struct mf *mf = context;
+    return emit_ratings(worker, ratings, count, AML_TEST, 0, mf->seed);
+}
+
+static int mf_read(aml_worker *worker, void *context) {
+    struct mf *mf = context;
+    int result = aml_read_ratings(worker, mf->data, read_training, mf);
+    if (result == 0 && mf->test != NULL) {
+        result = aml_read_ratings(worker, mf->test, read_test, mf);
+    }
+    return result;
+}
+
+/* ---- Training ---- */
+
+static int mf_begin(aml_worker *worker, void *context) {
+    struct mf *mf = context;
+    size_t count;
+    const struct mf_item *items = aml_items(worker, &count);
+    mf->mean = (float)(aml_total(worker, TOTAL_RATINGS) / (double)aml_total_items(worker));
+    mf->threads = aml_threads(worker);
+    mf->item_count = aml_rows(worker, ITEMS).count;
+    mf->item_counts = calloc(mf->item_count + 1U, sizeof *mf->item_counts);
+    mf->steps = calloc(mf->threads, sizeof *mf->steps);
+    if (mf->item_counts == NULL || mf->steps == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for the counts of %u items", mf->item_count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        mf->item_counts[items[i].item]++;
+    }
+    /* Users are dealt to nodes at random, so this node's counts, scaled up, tell of all nodes'. */
+    double scale = (double)aml_total_items(worker) / (double)count / (double)aml_clocks_per_iteration(worker);
+    for (uint32_t i = 0; i < mf->item_count; i++) {
+        mf->item_counts[i] = (float)(mf->item_counts[i] * scale);
+    }
+    return 0;
+}
+
+static struct mf_sgd mf_sgd(aml_worker *worker, const struct mf *mf) {
+    struct aml_rows users = aml_rows(worker, USERS);
+    struct aml_rows items = aml_rows(worker, ITEMS);
+    return (struct mf_sgd){.users = users.base,
+                           .user_stride = users.stride,
+                           .users_touched = users.touched,
+                           .items = items.base,
+                           .item_stride = items.stride,
+                           .items_touched = items.touched,
+                           .rank = (uint32_t)mf->rank,
+                           .biases = mf_biases(mf),
+                           .mean = mf->mean,
+                           .lambda = (float)mf->lambda,
+                           .lambda_bias = (float)mf->lambda_bias};
+}
+
+static int mf_clock(aml_worker *worker, const void *items, size_t count, void *context) {
+    struct mf *mf = context;
+    struct mf_sgd sgd = mf_sgd(worker, mf);
+    struct mf_steps *steps = &mf->steps[aml_thread(worker)];
+    uint64_t iteration = aml_iteration(worker);
+    sgd.rate = (float)(mf->rate * pow(mf->decay, (double)iteration - 1));
+    if (mf->item_limit > 0) {
+        if (steps->iteration != iteration) {
+            float limit = (float)(mf->item_limit / (1.0 + aml_staleness(worker)));
+            if (steps->item_rates == NULL) {
+                steps->item_rates = calloc(mf->item_count + 1U, sizeof *steps->item_rates);
+            }
+            if (steps->item_rates == NULL) {
+                return aml_error(worker, AML_ENOMEM, "no memory for the steps of %u items", mf->item_count);
+            }
+            for (uint32_t i = 0; i < mf->item_count; i++) {
+                steps->item_rates[i] = mf_item_rate(sgd.rate, limit, mf->item_counts[i]);
+            }
+            steps->iteration = iteration;
+        }
+        sgd.item_rates = steps->item_rates;
+    }
+    aml_metric_add(worker, TRAIN_RMSE, mf->kernel.sgd_pass(&sgd, items, count), (double)count);
+    return 0;
+}
+
+static int mf_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
+    const struct mf *mf = context;
+    struct mf_sgd sgd = mf_sgd(worker, mf);
+    aml_metric_add(worker, TEST_RMSE, mf->kernel.squared_error(&sgd, items, count), (double)count);
+    return 0;
+}
+
+/* ---- Saving ---- */
+
+struct mf_save {
+    aml_worker *worker;
+    struct mf_model_writer *writer;
+    enum mf_model_table table;
+    size_t stride;
+};
+
+static int save_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    struct mf_save *save = context;
+    struct error error = {0};
+    int result = mf_model_writer_rows(save->writer, save->table, keys, rows, save->stride, count, &error);
+    return result == 0 ? 0 : aml_error(save->worker, result, "%s", error.text);
+}
+
+static int mf_finish(aml_worker *worker, void *context) {
+    const struct mf *mf = context;
+    if (mf->model_out == NULL) {
+        return 0;
+    }
+    struct mf_model_header header = {.rank = (uint32_t)mf->rank,
+                                     .biases = mf_biases(mf),
+                                     .mean = mf->mean,
+                                     .rating_min = (float)-aml_total_maximum(worker, MAXIMUM_MINUS),
+                                     .rating_max = (float)aml_total_maximum(worker, MAXIMUM_RATING)};
+    struct mf_save save = {.worker = worker, .stride = (header.rank + (header.biases ? 1U : 0U)) * sizeof(float)};
+    struct error error = {0};
+    int result = mf_model_writer_open(&save.writer, mf->model_out, &header, &error);
+    if (result != 0) {
+        return aml_error(worker, result, "%s", error.text);
+    }
+    save.table = MF_MODEL_USERS;
+    result = aml_scan(worker, USERS, save_rows, &save);
+    if (result == 0) {
+        save.table = MF_MODEL_ITEMS;
+        result = aml_scan(worker, ITEMS, save_rows, &save);
+    }
+    if (result != 0) {
+        mf_model_writer_abandon(save.writer);
+        return result;
+    }
+    result = mf_model_writer_close(save.writer, &error);
+    return result == 0 ? 0 : aml_error(worker, result, "%s", error.text);
+}
+
+static void mf_close(struct mf *mf) {
+    for (unsigned t = 0; mf->steps != NULL && t < mf->threads; t++) {
+        free(mf->steps[t].item_rates);
+    }
+    free(mf->steps);
+    free(mf->item_counts);
+}
+
+int main(int argc, char **argv) {
+    struct mf mf = {.rank = 16,
+                    .rate = 0.02,
+                    .decay = 0.95,
+                    .lambda = 0.06,
+                    .lambda_bias = 0.01,
+                    .item_limit = MF_ITEM_LIMIT};
+    const struct aml_option options[] = {
+        {"data", "FILE", AML_OPTION_STRING, &mf.data, 0, 0,
+         "ratings: lines of user, item, rating and perhaps time; plain or gzip"},
+        {"test", "FILE", AML_OPTION_STRING, &mf.test, 0, 0, "ratings to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &mf.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
+        {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},
+        {"rate", "X", AML_OPTION_REAL, &mf.rate, 0, 10, "learning rate of the first iteration"},
+        {"decay", "X", AML_OPTION_REAL, &mf.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+        {"lambda", "X", AML_OPTION_REAL, &mf.lambda, 0, 100, "L2 regularization of the factors"},
+        {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
+        {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
+         "shorter steps for items with more than X / rate ratings a clock; 0: off"},
+        {"no-biases", NULL, AML_OPTION_FLAG, &mf.no_biases, 0, 0, "factors only, no biases of users and items"},
+        {"model-out", "FILE", AML_OPTION_STRING, &mf.model_out, 0, 0, "write the model there (docs/mf.md)"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    struct aml_table tables[] = {
+        [USERS] = {.name = "users", .type = AML_FLOAT32, .mode = AML_PUT, .start = users_start},
+        [ITEMS] = {.name = "items", .type = AML_FLOAT32, .mode = AML_ADD, .start = items_start},
+    };
+    const struct aml_metric metrics[] = {
+        [TRAIN_RMSE] = {.name = "train_rmse", .kind = AML_ROOT_MEAN},
+        [TEST_RMSE] = {.name = "test_rmse", .kind = AML_ROOT_MEAN, .evaluated = 1},
+    };
+    struct aml_app app = {
+        .name = "mf",
+        .summary = "matrix factorization of ratings; also: mf --predict MODEL --data FILE",
+        .options = options,
+        .tables = tables,
+        .table_count = 2,
+        .metrics = metrics,
+        .metric_count = 2,
+        .item_rows = 2,
+        .item_tables = {USERS, ITEMS},
+        .item_bytes = sizeof(float),
+        .configure = mf_configure,
+        .read = mf_read,
+        .begin = mf_begin,
+        .clock = mf_clock,
+        .evaluate = mf_evaluate,
+        .finish = mf_finish,
+        .context = &mf,
+    };
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--predict", strlen("--predict")) == 0) {
+            return mf_predict_main(argc, argv);
+        }
+    }
+    int status = aml_main(&app, argc, argv);
+    mf_close(&mf);
+    return status;
+}

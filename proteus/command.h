@@ -1,0 +1,10 @@
+/* The subcommands of the proteus program. Each takes its own command line, its name at argv[0], prints its one error
+ * line itself, and returns the exit status of DESIGN section 7. */
+#ifndef PROTEUS_COMMAND_H
+#define PROTEUS_COMMAND_H
+
+int command_controller(int argc, char **argv);
+int command_keygen(int argc, char **argv);
+int command_run(int argc, char **argv);
+
+#endif

@@ -1,0 +1,240 @@
+/* proteus controller: a process that runs a job's controller (agileml/control/controller.h) on a socket. Started by
+ * hand for jobs of several machines, and by `proteus run`, which hears of everything as an observer. */
+#include "agileml/control/controller.h"
+
+#include "agileml/base/log.h"
+#include "proteus/command.h"
+#include "proteus/job_options.h"
+#include "proteus/progress.h"
+#include "proteus/report_file.h"
+#include "proteus/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct controller_options_read {
+    struct job_options job;
+    struct plan_policy policy;
+    const char *listen;
+    double start_timeout; /* seconds */
+    int64_t ready_fd;     /* where to write the endpoint; -1: not started by `proteus run` */
+};
+
+struct controller_host {
+    struct controller controller;
+    struct net *net;
+    struct net_io *io;
+    struct report_file report;
+    struct progress progress;
+    size_t lines_shown;
+    bool launched;
+    int signal_fd; /* -1: none */
+    int signals;   /* that came */
+    int code;      /* how the job ended */
+    char text[ERROR_TEXT_MAX];
+};
+
+/* ---- What the actor and the loop call ---- */
+
+/* Under `proteus run` the launcher does this. */
+static void show_new_lines(struct controller_host *host) {
+    while (!host->launched && host->lines_shown < host->controller.line_count) {
+        const char *text = host->controller.lines[host->lines_shown++];
+        json_t *line = json_loads(text, 0, NULL);
+        report_file_write(&host->report, text, strlen(text));
+        progress_report(&host->progress, line);
+        json_decref(line);
+    }
+}
+
+static void host_receive(void *self, actor_id from, struct message *message) {
+    struct controller_host *host = self;
+    controller_receive(&host->controller, from, message);
+    show_new_lines(host);
+}
+
+static void host_timer(void *self) {
+    struct controller_host *host = self;
+    controller_timer(&host->controller);
+    show_new_lines(host);
+}
+
+static void host_warning(void *self, const char *text) {
+    struct controller_host *host = self;
+    progress_clear(&host->progress);
+    log_warn("%s", text);
+}
+
+static void host_job_ended(void *context, int code, const char *text) {
+    struct controller_host *host = context;
+    host->code = code;
+    snprintf(host->text, sizeof host->text, "%s", text);
+    net_io_stop(host->io);
+}
+
+static void host_signalled(void *context) {
+    struct controller_host *host = context;
+    int number;
+    while ((number = signals_next(host->signal_fd)) != 0) {
+        char text[64];
+        snprintf(text, sizeof text, "stopped by SIG%s", sigabbrev_np(number));
+        controller_abort(&host->controller, AML_ESTOP, text);
+        show_new_lines(host);
+        if (host->signals++ > 0) { /* the second: don't wait for anyone */
+            host_job_ended(host, AML_ESTOP, text);
+        }
+    }
+}
+
+/* ---- Life cycle ---- */
+
+static int tell_endpoint(const struct controller_host *host, const struct controller_options_read *options,
+                         struct error *error) {
+    const char *endpoint = net_io_endpoint(host->io);
+    if (!host->launched) {
+        printf("listening on %s for %lld reliable and %lld transient nodes\n", endpoint,
+               (long long)options->job.reliable, (long long)options->job.transient);
+        return 0;
+    }
+    int written = dprintf((int)options->ready_fd, "%s\n", endpoint);
+    close((int)options->ready_fd);
+    return written > 0 ? 0 : error_set(error, AML_EFAIL, "can't tell where the controller listens: %s",
+                                       strerror(errno));
+}
+
+static int host_open(struct controller_host *host, const struct controller_options_read *options,
+                        struct error *error) {
+    static const int numbers[] = {SIGINT, SIGTERM, 0};
+    progress_open(&host->progress, stdout, host->launched);
+    int result = report_file_open(&host->report, options->job.report, error);
+    if (result == 0) {
+        result = signals_open(&host->signal_fd, numbers, error);
+    }
+    if (result == 0) {
+        result = job_open_net(&options->job, &host->net, error);
+    }
+    const struct net_io_options io_options = {
+        .self = ACTOR_CONTROLLER,
+        .bind = options->listen,
+        .actor = {.receive = host_receive, .timer = host_timer, .self = host},
+        .warning = host_warning,
+    };
+    if (result == 0) {
+        result = net_io_open(&host->io, host->net, &io_options, error);
+    }
+    if (result == 0 && net_io_watch(host->io, host->signal_fd, host_signalled, host) != 0) {
+        result = error_set(error, AML_EFAIL, "can't wait for signals");
+    }
+    return result;
+}
+
+static int host_run(struct controller_host *host, const struct controller_options_read *options,
+                       struct error *error) {
+    const struct controller_options controller_options = {
+        .reliable = (unsigned)options->job.reliable,
+        .transient = (unsigned)options->job.transient,
+        .policy = options->policy,
+        .heartbeat_ms = job_heartbeat_ms(&options->job),
+        .timeout_ms = (uint32_t)(options->job.failure_timeout * 1e3),
+        .start_timeout_ms = (uint32_t)(options->start_timeout * 1e3),
+        .end = host_job_ended,
+        .context = host,
+    };
+    int result = controller_init(&host->controller, net_io_of(host->io), &controller_options, error);
+    if (result == 0) {
+        result = tell_endpoint(host, options, error);
+    }
+    if (result == 0) {
+        result = net_io_run(host->io, error);
+    }
+    if (result == 0 && host->code != 0) {
+        result = error_set(error, host->code, "%s", host->text);
+    }
+    controller_close(&host->controller);
+    return result;
+}
+
+/* What was sent last leaves before this returns. */
+static void host_close(struct controller_host *host) {
+    progress_clear(&host->progress);
+    net_io_close(host->io);
+    if (host->net != NULL) {
+        net_close(host->net);
+    }
+    if (host->signal_fd >= 0) {
+        close(host->signal_fd);
+    }
+}
+
+static int run_controller(const struct controller_options_read *options) {
+    struct controller_host host = {.launched = options->ready_fd >= 0, .signal_fd = -1};
+    struct error error = {0};
+    struct error report_error = {0};
+    int result = host_open(&host, options, &error);
+    bool opened = result == 0;
+    if (opened) {
+        result = host_run(&host, options, &error);
+    }
+    host_close(&host);
+    if (result != 0 && !(host.launched && host.code != 0)) {
+        log_error("%s", error.text); /* the job's own reason is the launcher's to tell */
+    }
+    if (report_file_close(&host.report, &report_error) != 0) {
+        log_error("%s", report_error.text);
+        result = result != 0 ? result : report_error.code;
+    }
+    return error_exit_status(result);
+}
+
+/* ---- The command line ---- */
+
+static void print_help(const struct aml_option *own, const struct aml_option *shared) {
+    printf("usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N [OPTIONS]\n\n"
+           "Runs the controller of a job. Its nodes are started by hand, as\n"
+           "    APP ... --controller tcp://HOST:PORT --tier reliable|transient\n\n");
+    options_help(stdout, own);
+    options_help(stdout, shared);
+}
+
+int command_controller(int argc, char **argv) {
+    struct controller_options_read options = {
+        .job = job_options_defaults(), .start_timeout = 60, .ready_fd = -1};
+    struct aml_option shared[JOB_OPTIONS_ENTRIES];
+    const struct aml_option own[] = {
+        {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
+         "tcp://HOST:PORT of this machine; port 0 has one chosen"},
+        {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 86400,
+         "how long to wait for all nodes"},
+        {0},
+    };
+    const struct aml_option internal[] = {
+        {"ready-fd", "N", AML_OPTION_INTEGER, &options.ready_fd, 3, 1 << 20, "for proteus run"},
+        {0},
+    };
+    const struct aml_option *const tables[] = {own, shared, internal};
+    struct error error = {0};
+    int operand;
+    job_options_table(&options.job, shared);
+    int result = options_parse(tables, 3, argc, argv, &operand, &error);
+    if (result == 0 && options.job.help) {
+        print_help(own, shared);
+        return 0;
+    }
+    if (result == 0 && operand < argc) {
+        result = error_set(&error, AML_EINPUT, "controller: unexpected '%.100s', expected options only", argv[operand]);
+    }
+    if (result == 0 && options.listen == NULL) {
+        result = error_set(&error, AML_EINPUT, "controller: --listen tcp://HOST:PORT is missing");
+    }
+    if (result == 0) {
+        result = job_options_check(&options.job, &options.policy, &error);
+    }
+    if (result != 0) {
+        log_error("%s", error.text);
+        return error_exit_status(result);
+    }
+    return run_controller(&options);
+}

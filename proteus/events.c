@@ -1,0 +1,313 @@
+/* See events.h. */
+#include "proteus/events.h"
+
+#include "agileml/base/memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The words of a line, of which `next` is the first not read yet. */
+struct words {
+    char *list[EVENTS_WORDS_MAX];
+    size_t count, next;
+};
+
+static const char *const ACTIONS[] = {"kill", "pause", "resume", "join", "evict", "start"};
+enum { ACTION_COUNT = sizeof ACTIONS / sizeof *ACTIONS };
+
+const char *event_action_name(enum event_action action) {
+    return ACTIONS[action];
+}
+
+static int split(struct words *words, char *line, struct error *error) {
+    *words = (struct words){0};
+    line[strcspn(line, "#")] = '\0';
+    char *rest = NULL;
+    for (char *word = strtok_r(line, " \t\r\n", &rest); word != NULL; word = strtok_r(NULL, " \t\r\n", &rest)) {
+        if (words->count == EVENTS_WORDS_MAX) {
+            return error_set(error, AML_EINPUT, "more than %d words", EVENTS_WORDS_MAX);
+        }
+        words->list[words->count++] = word;
+    }
+    return 0;
+}
+
+/* The next word, or NULL at the line's end. */
+static const char *peek(const struct words *words) {
+    return words->next < words->count ? words->list[words->next] : NULL;
+}
+
+/* Takes the next word if it is `text`. */
+static bool take(struct words *words, const char *text) {
+    const char *word = peek(words);
+    bool same = word != NULL && strcmp(word, text) == 0;
+    words->next += same ? 1 : 0;
+    return same;
+}
+
+static int unexpected(const struct words *words, const char *expected, struct error *error) {
+    const char *word = peek(words);
+    return word == NULL ? error_set(error, AML_EINPUT, "the line ends, expected %s", expected)
+                        : error_set(error, AML_EINPUT, "expected %s, got '%.100s'", expected, word);
+}
+
+/* ---- Numbers ---- */
+
+static bool read_whole(const char *text, uint64_t maximum, uint64_t *value) {
+    size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+    if (digits == 0 || text[digits] != '\0') {
+        return false;
+    }
+    errno = 0;
+    *value = strtoull(text, NULL, 10);
+    return errno == 0 && *value <= maximum;
+}
+
+/* A number of seconds, at least 0; `suffix` must follow. */
+static bool read_seconds(const char *text, const char *suffix, double *value) {
+    size_t length = text != NULL ? strspn(text, "0123456789.") : 0;
+    if (length == 0 || strcmp(text + length, suffix) != 0) {
+        return false;
+    }
+    char *end;
+    *value = strtod(text, &end);
+    return end == text + length && isfinite(*value);
+}
+
+/* K of "node-K". */
+static bool read_node(const char *text, unsigned *number) {
+    uint64_t value;
+    if (text == NULL || strncmp(text, "node-", 5) != 0 || text[5] == '0' ||
+        !read_whole(text + 5, WIRE_NODES_MAX, &value)) {
+        return false;
+    }
+    *number = (unsigned)value;
+    return true;
+}
+
+/* ---- The grammar, one function a rule ---- */
+
+static int parse_when(struct words *words, struct event *event, struct error *error) {
+    if (take(words, "iteration")) {
+        if (!read_whole(peek(words), WIRE_CLOCK_MAX, &event->iteration) || event->iteration == 0) {
+            return unexpected(words, "an iteration's number, from 1", error);
+        }
+    } else if (take(words, "seconds")) {
+        event->by_seconds = true;
+        if (!read_seconds(peek(words), "", &event->seconds)) {
+            return unexpected(words, "a number of seconds, such as 4.5", error);
+        }
+    } else {
+        return unexpected(words, "'iteration N' or 'seconds X'", error);
+    }
+    words->next++;
+    return 0;
+}
+
+static int parse_action(struct words *words, struct event *event, struct error *error) {
+    for (int a = 0; a < ACTION_COUNT; a++) {
+        if (take(words, ACTIONS[a])) {
+            event->action = (enum event_action)a;
+            return 0;
+        }
+    }
+    return unexpected(words, "kill, pause, resume, join, evict or start", error);
+}
+
+static bool take_tier(struct words *words, struct event *event) {
+    if (take(words, "reliable")) {
+        event->tier = TIER_RELIABLE;
+    } else if (take(words, "transient")) {
+        event->tier = TIER_TRANSIENT;
+    } else {
+        return false;
+    }
+    event->target = EVENT_TIER;
+    return true;
+}
+
+/* N|all behind a tier. */
+static int parse_count(struct words *words, struct event *event, bool all, struct error *error) {
+    uint64_t count = 0;
+    if (!(all && strcmp(peek(words) != NULL ? peek(words) : "", "all") == 0) &&
+        (!read_whole(peek(words), WIRE_NODES_MAX, &count) || count == 0)) {
+        return unexpected(words, all ? "a number of nodes, from 1, or all" : "a number of nodes, from 1", error);
+    }
+    event->count = (unsigned)count;
+    words->next++;
+    return 0;
+}
+
+static int parse_nodes(struct words *words, struct event *event, const char *expected, struct error *error) {
+    unsigned node;
+    event->target = EVENT_NODES;
+    while (read_node(peek(words), &node)) {
+        event->nodes = memory_resized(event->nodes, event->node_count + 1, sizeof *event->nodes);
+        event->nodes[event->node_count++] = node;
+        words->next++;
+    }
+    return event->node_count > 0 ? 0 : unexpected(words, expected, error);
+}
+
+static int parse_target(struct words *words, struct event *event, struct error *error) {
+    const char *expected = event->action == EVENT_EVICT
+                               ? "node names such as node-7, 'reliable N', 'transient N', or all instead of N"
+                               : "controller, node names such as node-7, 'reliable N', 'transient N', or all instead "
+                                 "of N";
+    if (event->action != EVENT_EVICT && take(words, "controller")) {
+        event->target = EVENT_CONTROLLER;
+        return 0;
+    }
+    if (take_tier(words, event)) {
+        return parse_count(words, event, true, error);
+    }
+    return parse_nodes(words, event, expected, error);
+}
+
+static int parse_notice(struct words *words, struct event *event, struct error *error) {
+    if (!take(words, "notice")) {
+        return 0;
+    }
+    if (!read_seconds(peek(words), "s", &event->notice)) {
+        return unexpected(words, "seconds of notice, such as 120s", error);
+    }
+    words->next++;
+    return 0;
+}
+
+static int parse_join(struct words *words, struct event *event, struct error *error) {
+    return take_tier(words, event) ? parse_count(words, event, false, error)
+                                   : unexpected(words, "reliable or transient", error);
+}
+
+static int parse_start(struct words *words, struct event *event, struct error *error) {
+    event->target = EVENT_CONTROLLER;
+    return take(words, "controller") ? 0 : unexpected(words, "controller", error);
+}
+
+static int parse_what(struct words *words, struct event *event, struct error *error) {
+    int result = parse_action(words, event, error);
+    if (result != 0) {
+        return result;
+    }
+    switch (event->action) {
+    case EVENT_JOIN:
+        result = parse_join(words, event, error);
+        break;
+    case EVENT_START:
+        result = parse_start(words, event, error);
+        break;
+    case EVENT_EVICT:
+        result = parse_target(words, event, error);
+        result = result == 0 ? parse_notice(words, event, error) : result;
+        break;
+    default:
+        result = parse_target(words, event, error);
+        break;
+    }
+    if (result == 0 && peek(words) != NULL) {
+        result = unexpected(words, "the line's end", error);
+    }
+    return result;
+}
+
+int events_parse_line(char *line, struct event *event, bool *present, struct error *error) {
+    struct words words;
+    *event = (struct event){0};
+    int result = split(&words, line, error);
+    *present = result == 0 && words.count > 0;
+    if (!*present) {
+        return result;
+    }
+    result = parse_when(&words, event, error);
+    return result == 0 ? parse_what(&words, event, error) : result;
+}
+
+/* ---- The file ---- */
+
+static int refuse(const struct events *events, unsigned line, const struct error *why, struct error *error) {
+    return error_set(error, why->code, "%.200s:%u: %s", events->path, line, why->text);
+}
+
+static int read_lines(struct events *events, FILE *file, struct error *error) {
+    char line[EVENTS_LINE_MAX];
+    for (unsigned number = 1; fgets(line, sizeof line, file) != NULL; number++) {
+        struct error why = {0};
+        struct event event;
+        bool present = false;
+        if (strchr(line, '\n') == NULL && !feof(file)) {
+            error_set(&why, AML_EINPUT, "a line of more than %d bytes, or with a 0 in it", EVENTS_LINE_MAX - 2);
+            return refuse(events, number, &why, error);
+        }
+        int result = events_parse_line(line, &event, &present, &why);
+        if (present && events->count == EVENTS_MAX) {
+            result = error_set(&why, AML_ELIMIT, "more than %d events", EVENTS_MAX);
+        }
+        if (result != 0) {
+            free(event.nodes);
+            return refuse(events, number, &why, error);
+        }
+        if (present) {
+            event.line = number;
+            events->list = memory_resized(events->list, events->count + 1, sizeof *events->list);
+            events->list[events->count++] = event;
+        }
+    }
+    return ferror(file) == 0 ? 0 : error_set(error, AML_EINPUT, "--events %s: %s", events->path, strerror(errno));
+}
+
+int events_read(struct events *events, const char *path, struct error *error) {
+    *events = (struct events){.path = path};
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return error_set(error, AML_EINPUT, "--events %s: %s", path, strerror(errno));
+    }
+    int result = read_lines(events, file, error);
+    fclose(file);
+    if (result != 0) {
+        events_close(events);
+    }
+    return result;
+}
+
+void events_close(struct events *events) {
+    for (size_t e = 0; e < events->count; e++) {
+        free(events->list[e].nodes);
+    }
+    free(events->list);
+    *events = (struct events){0};
+}
+
+/* ---- Against the cluster ---- */
+
+static int check_event(const struct event *event, unsigned reliable, unsigned transient, struct error *error) {
+    if (event->action == EVENT_JOIN || event->action == EVENT_EVICT || event->action == EVENT_START) {
+        return error_set(error, AML_EINPUT, "%s needs elastic membership, which this version does not have yet",
+                         event_action_name(event->action));
+    }
+    unsigned of_tier = event->tier == TIER_RELIABLE ? reliable : transient;
+    if (event->target == EVENT_TIER && (event->count > of_tier || of_tier == 0)) {
+        return error_set(error, AML_EINPUT, "the job has %u %s nodes", of_tier,
+                         event->tier == TIER_RELIABLE ? "reliable" : "transient");
+    }
+    for (size_t n = 0; n < event->node_count; n++) {
+        if (event->nodes[n] > reliable + transient) {
+            return error_set(error, AML_EINPUT, "no node-%u: the job has node-1 to node-%u", event->nodes[n],
+                             reliable + transient);
+        }
+    }
+    return 0;
+}
+
+int events_check(const struct events *events, unsigned reliable, unsigned transient, struct error *error) {
+    for (size_t e = 0; e < events->count; e++) {
+        struct error why = {0};
+        if (check_event(&events->list[e], reliable, transient, &why) != 0) {
+            return refuse(events, events->list[e].line, &why, error);
+        }
+    }
+    return 0;
+}

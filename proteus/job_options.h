@@ -1,0 +1,40 @@
+/* The options that `proteus run` and `proteus controller` share: the job's cluster, its key, its report. Reads and
+ * checks them; starts nothing. */
+#ifndef PROTEUS_JOB_OPTIONS_H
+#define PROTEUS_JOB_OPTIONS_H
+
+#include "agileml/base/options.h"
+#include "agileml/control/plan.h"
+#include "agileml/net/zmq.h"
+
+enum {
+    JOB_OPTIONS_ENTRIES = 10, /* of the table, its end included */
+    JOB_PARTITIONS_DEFAULT = 8,
+    JOB_HEARTBEAT_MIN_MS = 50,
+    JOB_HEARTBEAT_MAX_MS = 1000,
+    JOB_HEARTBEATS = 10, /* that a node may miss before it counts as failed */
+};
+
+struct job_options {
+    int64_t reliable, transient; /* nodes */
+    int64_t partitions;          /* 0: chosen by job_options_check */
+    const char *stage;
+    double failure_timeout; /* seconds */
+    const char *key;        /* file; NULL: none */
+    bool insecure;
+    const char *report; /* file; NULL: none */
+    bool help;
+};
+
+struct job_options job_options_defaults(void);
+void job_options_table(struct job_options *options, struct aml_option table[JOB_OPTIONS_ENTRIES]);
+
+/* What no table can say. Fills in the policy and `partitions`. 0, AML_EINPUT or AML_ELIMIT. */
+int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error);
+
+unsigned job_heartbeat_ms(const struct job_options *options);
+
+/* Opens the process's net, with the key if there is one. */
+int job_open_net(const struct job_options *options, struct net **net, struct error *error);
+
+#endif

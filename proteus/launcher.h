@@ -1,0 +1,34 @@
+/* `proteus run` at work: has the app check its options, starts a controller and the nodes as child processes,
+ * follows the job as an observer of the controller, carries out events, and leaves no process behind, whatever happens. */
+#ifndef PROTEUS_LAUNCHER_H
+#define PROTEUS_LAUNCHER_H
+
+#include "proteus/events.h"
+#include "proteus/job_options.h"
+#include "proteus/progress.h"
+#include "proteus/report_file.h"
+
+enum {
+    LAUNCHER_OBSERVE_MS = 200,      /* how often the controller is asked for what we lack */
+    LAUNCHER_FAILURE_WAIT_MS = 1000, /* after a node's end: its own words may be on the way */
+    LAUNCHER_SUMMARY_WAIT_MS = 500, /* after the controller's end: its last lines may be on the way */
+    LAUNCHER_STOP_WAIT_MS = 3000,   /* for the controller to end a job that it was asked to end */
+    LAUNCHER_END_WAIT_MS = 5000,    /* for the processes to end by themselves after the job */
+    LAUNCHER_NAMED_MAX = 4,         /* nodes that a message about their end names */
+};
+
+struct launcher_options {
+    const struct job_options *job;
+    const char *host; /* where the controller and the nodes listen */
+    int64_t threads;  /* of each node */
+    const char *app_path;
+    char *const *app; /* name and arguments */
+    int app_count;
+};
+
+/* Runs the job to its end and returns the exit status; `error` holds what to print, if anything: when the app
+ * or the controller has refused to start, it has said so itself. */
+int launcher_run(const struct launcher_options *options, struct events *events, struct report_file *report,
+                 struct progress *progress, struct error *error);
+
+#endif

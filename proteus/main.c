@@ -1,0 +1,65 @@
+/* The proteus program: finds the subcommand and leaves the rest to it. */
+#include "agileml/base/log.h"
+#include "proteus/command.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} COMMANDS[] = {
+    {"run", command_run, "start a job on this machine, watch it, and end with it"},
+    {"controller", command_controller, "the controller of a job whose nodes are started by hand"},
+    {"keygen", command_keygen, "make a key that a job's processes share"},
+};
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
+
+static void print_help(void) {
+    printf("usage: proteus COMMAND [OPTIONS]\n\n");
+    for (int c = 0; c < COMMAND_COUNT; c++) {
+        printf("  %-12s%s\n", COMMANDS[c].name, COMMANDS[c].help);
+    }
+    printf("\n'proteus COMMAND --help' tells a command's options.\n"
+           "  --help      this text\n"
+           "  --version   the version\n");
+}
+
+static int run_command(int argc, char **argv) {
+    if (argc < 2) {
+        log_error("no command; expected run, controller or keygen, see --help");
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help();
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("proteus %s\n", PROTEUS_VERSION);
+        return 0;
+    }
+    for (int c = 0; c < COMMAND_COUNT; c++) {
+        if (strcmp(argv[1], COMMANDS[c].name) == 0) {
+            return COMMANDS[c].run(argc - 1, argv + 1);
+        }
+    }
+    log_error("unknown %s '%.100s'; expected run, controller or keygen, see --help",
+              argv[1][0] == '-' ? "option" : "command", argv[1]);
+    return 2;
+}
+
+int main(int argc, char **argv) {
+    log_set_name("proteus");
+    setvbuf(stdout, NULL, _IOLBF, 0); /* progress is read as it comes, through a pipe too */
+    int status = run_command(argc, argv);
+    bool failed = ferror(stdout) != 0;
+    errno = 0;
+    if (fflush(stdout) != 0 || failed) {
+        log_error("can't write to standard output%s%s", errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+        status = status == 0 ? 1 : status;
+    }
+    return status;
+}

@@ -1,0 +1,51 @@
+/* Child processes: finds programs, starts them so that they die with their parent, ends them, tells how they
+ * ended. Knows nothing of what they do. */
+#ifndef PROTEUS_PROCESS_H
+#define PROTEUS_PROCESS_H
+
+#include "agileml/base/error.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { PROCESS_END_TEXT = 64 };
+
+struct process {
+    pid_t pid; /* 0: never started */
+    bool running;
+    int status; /* of waitpid(2), once it doesn't run any more */
+};
+
+/* A program's arguments, its name first. */
+struct arguments {
+    char **list; /* ends with NULL */
+    size_t count;
+};
+
+__attribute__((format(printf, 2, 3))) void arguments_add(struct arguments *arguments, const char *format, ...);
+void arguments_close(struct arguments *arguments);
+
+/* The program called `name`: a path if it has a '/', else beside this program, else in $PATH. AML_EINPUT when
+ * there is none that may be run. */
+int process_find(const char *name, char path[PATH_MAX], struct error *error);
+/* The path of this program. */
+int process_self(char path[PATH_MAX], struct error *error);
+
+/* Starts a program in a process group of its own, so that the terminal's Ctrl-C is the parent's to deal with; standard
+ * input is empty, no signal is blocked, and when the parent ends, however it does, so does the child. `inherited_fd`
+ * (or -1) stays open in it. Returns when the program runs. AML_EINPUT when it can't be run, AML_EFAIL when there is
+ * no room for a process. */
+int process_start(struct process *process, const char *path, const struct arguments *arguments, int inherited_fd,
+                  struct error *error);
+/* To the child and its own children; nothing when it doesn't run. */
+void process_signal(const struct process *process, int number);
+/* True once, when the child has ended: then `status` is set, and what it had started is killed. Doesn't wait. */
+bool process_ended(struct process *process);
+/* It ended by itself with exit status 0. */
+bool process_succeeded(const struct process *process);
+/* "was killed by signal 9 (Killed)" or "ended with exit status 1". */
+void process_describe_end(const struct process *process, char text[PROCESS_END_TEXT]);
+
+#endif

@@ -1,0 +1,231 @@
+/* See progress.h. */
+#include "proteus/progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- Text that is put together ---- */
+
+struct text {
+    char *bytes;
+    size_t size, used;
+};
+
+/* Cut when it is full. */
+__attribute__((format(printf, 2, 3))) static void text_add(struct text *text, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text->bytes + text->used, text->size - text->used, format, arguments);
+    va_end(arguments);
+    size_t room = text->size - text->used - 1;
+    text->used += length < 0 ? 0 : (size_t)length < room ? (size_t)length : room;
+}
+
+static void scaled_text(double number, const char *unit, char text[PROGRESS_NUMBER_TEXT]) {
+    static const char *const scales[] = {"", "k", "M", "G", "T", "P", "E"};
+    size_t scale = 0;
+    double value = fmax(number, 0);
+    while (value >= 999.5 && scale + 1 < sizeof scales / sizeof *scales) {
+        value /= 1000;
+        scale++;
+    }
+    int decimals = scale == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    bool gap = scale > 0 || *unit != '\0';
+    snprintf(text, PROGRESS_NUMBER_TEXT, "%.*f%s%s%s", decimals, value, gap ? " " : "", scales[scale], unit);
+}
+
+void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]) {
+    scaled_text(count, "", text);
+}
+
+void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]) {
+    scaled_text(bytes, "B", text);
+}
+
+/* ---- The report's lines ---- */
+
+static double number_of(const json_t *line, const char *key) {
+    const json_t *value = json_object_get(line, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static bool has(const json_t *line, const char *key) {
+    return json_object_get(line, key) != NULL;
+}
+
+/* Keys that are no metric of the app. */
+static bool is_own_key(const char *key) {
+    static const char *const keys[] = {"type",           "iteration",        "iterations",      "clock",
+                                       "clocks",         "seconds",          "objective",       "stage",
+                                       "reliable",       "transient",        "memory_bytes",    "bytes_sent",
+                                       "bytes_received", "items",            "items_per_second", "items_processed",
+                                       "items_redone",   "failures",         "evictions",       "status",
+                                       "ok",             "error"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        if (strcmp(key, keys[k]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Calls for the objective and each metric. The first metric is the objective under its own name: it comes right
+ * behind it and is shown once, by that name. */
+static void each_metric(const json_t *line, void (*show)(struct text *text, const char *name, double value),
+                        struct text *text) {
+    const char *key;
+    json_t *value;
+    bool first = true;
+    double objective = number_of(line, "objective");
+    /* jansson keeps the order of keys. Its macro's cast drops const, which the functions it calls don't need. */
+    json_object_foreach((json_t *)(uintptr_t)line, key, value) {
+        bool number = json_is_number(value) || json_is_null(value);
+        if (is_own_key(key) || !number) {
+            continue;
+        }
+        double metric = json_is_number(value) ? json_number_value(value) : (double)NAN;
+        if (first && has(line, "objective") && metric != objective && !(isnan(metric) && isnan(objective))) {
+            show(text, "objective", objective);
+        }
+        first = false;
+        show(text, key, metric);
+    }
+    if (first && has(line, "objective")) {
+        show(text, "objective", objective);
+    }
+}
+
+static void show_in_line(struct text *text, const char *name, double value) {
+    text_add(text, "  %s %.6g", name, value);
+}
+
+void progress_line_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
+    struct text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
+    const char *what = has(line, "iteration") ? "iteration" : "clock";
+    char number[PROGRESS_NUMBER_TEXT];
+    text_add(&text, "%s %.0f  %.2f s", what, number_of(line, what), number_of(line, "seconds"));
+    each_metric(line, show_in_line, &text);
+    if (has(line, "items_per_second")) {
+        progress_count_text(number_of(line, "items_per_second"), number);
+        text_add(&text, "  %s items/s", number);
+    }
+    if (has(line, "bytes_sent") && has(line, "bytes_received")) {
+        progress_bytes_text(number_of(line, "bytes_sent"), number);
+        text_add(&text, "  sent %s", number);
+        progress_bytes_text(number_of(line, "bytes_received"), number);
+        text_add(&text, "  received %s", number);
+    }
+}
+
+enum { SUMMARY_COLUMN = 14 };
+
+static void show_in_summary(struct text *text, const char *name, double value) {
+    text_add(text, "%-*s %.6g\n", SUMMARY_COLUMN, name, value);
+}
+
+void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
+    struct text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
+    char number[PROGRESS_NUMBER_TEXT];
+    double seconds = number_of(line, "seconds");
+    double items = number_of(line, "items_processed");
+    text_add(&text, "%-*s %.0f\n", SUMMARY_COLUMN, "iterations", number_of(line, "iterations"));
+    text_add(&text, "%-*s %.2f\n", SUMMARY_COLUMN, "seconds", seconds);
+    each_metric(line, show_in_summary, &text);
+    progress_count_text(items, number);
+    text_add(&text, "%-*s %s", SUMMARY_COLUMN, "items", number);
+    progress_count_text(seconds > 0 ? items / seconds : 0, number);
+    text_add(&text, ", %s a second\n", number);
+    progress_bytes_text(number_of(line, "bytes_sent"), number);
+    text_add(&text, "%-*s %s sent", SUMMARY_COLUMN, "network", number);
+    progress_bytes_text(number_of(line, "bytes_received"), number);
+    text_add(&text, ", %s received\n", number);
+    progress_bytes_text(number_of(line, "memory_bytes"), number);
+    text_add(&text, "%-*s %s in the largest node\n", SUMMARY_COLUMN, "memory", number);
+}
+
+/* ---- The terminal ---- */
+
+void progress_open(struct progress *progress, FILE *stream, bool quiet) {
+    const char *kind = getenv("TERM");
+    *progress = (struct progress){
+        .stream = stream,
+        .quiet = quiet,
+        .terminal = isatty(fileno(stream)) == 1 && kind != NULL && strcmp(kind, "dumb") != 0,
+    };
+}
+
+static int columns_of(FILE *stream) {
+    struct winsize size;
+    bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : PROGRESS_COLUMNS_DEFAULT;
+}
+
+/* What comes from an app's metric names is text, not orders to the terminal. */
+static void make_printable(char *text, const char *allowed) {
+    for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
+        if ((*c < 0x20 || *c >= 0x7f) && strchr(allowed, *c) == NULL) {
+            *c = '?';
+        }
+    }
+}
+
+static void progress_live(struct progress *progress, const char *text) {
+    if (progress->terminal && !progress->quiet) {
+        int columns = columns_of(progress->stream) - 1; /* a full line would wrap */
+        fprintf(progress->stream, "\r%.*s\033[K", columns > 0 ? columns : 0, text);
+        fflush(progress->stream);
+        progress->live = true;
+    }
+}
+
+void progress_clear(struct progress *progress) {
+    if (progress->live) {
+        fputs("\r\033[K", progress->stream);
+        fflush(progress->stream);
+        progress->live = false;
+    }
+}
+
+void progress_note(struct progress *progress, const char *format, ...) {
+    if (progress->quiet) {
+        return;
+    }
+    progress_clear(progress);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(progress->stream, format, arguments);
+    va_end(arguments);
+    fputc('\n', progress->stream);
+}
+
+void progress_report(struct progress *progress, const json_t *line) {
+    const char *type = json_string_value(json_object_get(line, "type"));
+    const char *event = json_string_value(json_object_get(line, "event"));
+    char text[PROGRESS_LINE_TEXT];
+    if (progress->quiet || type == NULL) {
+        return;
+    }
+    if (strcmp(type, "iteration") == 0 || strcmp(type, "clock") == 0) {
+        progress_line_text(line, text);
+        make_printable(text, "");
+        progress_live(progress, text);
+        if (!progress->terminal && *type == 'i') {
+            fprintf(progress->stream, "%s\n", text);
+        }
+    } else if (strcmp(type, "summary") == 0) {
+        progress_clear(progress);
+        if (json_is_true(json_object_get(line, "ok"))) {
+            progress_summary_text(line, text);
+            make_printable(text, "\n");
+            fputs(text, progress->stream);
+        }
+    } else if (event != NULL && strcmp(event, "join") == 0) {
+        snprintf(text, sizeof text, "starting: %u nodes have joined", ++progress->joined);
+        progress_live(progress, text);
+    }
+}

@@ -1,0 +1,41 @@
+/* What people see of a job: a live line on a terminal, else a line an iteration, and a summary at the end, all from the
+ * report's lines. Errors are not its business. */
+#ifndef PROTEUS_PROGRESS_H
+#define PROTEUS_PROGRESS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum {
+    PROGRESS_NUMBER_TEXT = 32,
+    PROGRESS_LINE_TEXT = 1024,
+    PROGRESS_COLUMNS_DEFAULT = 80,
+};
+
+struct progress {
+    FILE *stream;
+    bool quiet;
+    bool terminal; /* `stream` is one that can rewrite its line */
+    bool live;     /* the live line stands there */
+    unsigned joined;
+};
+
+void progress_open(struct progress *progress, FILE *stream, bool quiet);
+/* Shows a line of the report. */
+void progress_report(struct progress *progress, const json_t *line);
+/* A line for people that stays. */
+__attribute__((format(printf, 2, 3))) void progress_note(struct progress *progress, const char *format, ...);
+/* Takes the live line away: before anything else is written to the terminal, and at the end. */
+void progress_clear(struct progress *progress);
+
+/* 1234567 as "1.23 M": three digits, decimal units. */
+void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]);
+/* The same with "B" at its end: "1.23 MB", "17 B". */
+void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]);
+/* A line of type iteration or clock. */
+void progress_line_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+/* A line of type summary, as several lines. */
+void progress_summary_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+
+#endif

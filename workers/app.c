@@ -1,0 +1,503 @@
+/* The public functions of agileml.h: the command line of an app, and what its functions call. The work is done in
+ * runtime.c, data.c and ratings.c. */
+#include "agileml/base/log.h"
+#include "agileml/base/options.h"
+#include "agileml/control/report.h"
+#include "workers/ratings.h"
+#include "workers/runtime.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
+                   (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN,
+               "the controller knows the app's metric kinds");
+_Static_assert(sizeof(struct aml_rating) == sizeof(struct rating) &&
+                   offsetof(struct aml_rating, item) == offsetof(struct rating, item) &&
+                   offsetof(struct aml_rating, value) == offsetof(struct rating, value),
+               "ratings are passed on as they are");
+
+/* ---- The command line ---- */
+
+static void fill_options(struct runtime_options *o, struct aml_option *table, size_t room) {
+    const struct aml_option all[] = {
+        {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, 1e9,
+         "stop after N passes over the data; 0: no such limit"},
+        {"seconds", "S", AML_OPTION_REAL, &o->seconds, 0, 1e9, "stop at the iteration's end after S seconds; 0: never"},
+        {"tolerance", "X", AML_OPTION_REAL, &o->tolerance, 0, 1,
+         "stop when the objective's relative change stays below X; 0: never"},
+        {"tolerance-iterations", "N", AML_OPTION_INTEGER, &o->tolerance_iterations, 1, 1000000,
+         "... for N iterations in a row"},
+        {"staleness", "S", AML_OPTION_INTEGER, &o->staleness, 0, WIRE_STALENESS_MAX,
+         "clocks that a worker may be ahead of the slowest (SSP); 0: none (BSP)"},
+        {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 1, 1 << 20,
+         "parts of a pass between which updates are exchanged"},
+        {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, 1e9,
+         "evaluate after every Nth clock, and after each iteration"},
+        {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "of everything that is random"},
+        {"threads", "N", AML_OPTION_INTEGER, &o->threads, 1, POOL_THREADS_MAX, "worker threads of this process"},
+        {"server-threads", "N", AML_OPTION_INTEGER, &o->server_threads, 1, WIRE_SERVERS_MAX,
+         "parameter server threads of this process"},
+        {"controller", "ENDPOINT", AML_OPTION_STRING, &o->controller, 0, 0,
+         "join the job of the controller at tcp://HOST:PORT"},
+        {"tier", "TIER", AML_OPTION_STRING, &o->tier, 0, 0, "this machine is reliable or transient"},
+        {"name", "NAME", AML_OPTION_STRING, &o->name, 0, 0, "this node's name in the job; chosen for it if not given"},
+        {"listen", "HOST", AML_OPTION_STRING, &o->listen, 0, 0,
+         "this machine's address, at which other nodes reach its servers"},
+        {"key", "FILE", AML_OPTION_STRING, &o->key, 0, 0, "the job's key file (proteus keygen): encrypt, admit only it"},
+        {"insecure", NULL, AML_OPTION_FLAG, &o->insecure, 0, 0, "allow plain text beyond this machine"},
+        {"connect-timeout", "S", AML_OPTION_REAL, &o->connect_timeout, 0.1, 86400,
+         "seconds to wait for the controller at first"},
+        {"check", NULL, AML_OPTION_FLAG, &o->check, 0, 0, "check options and input, then stop"},
+        {"supervised", NULL, AML_OPTION_FLAG, &o->supervised, 0, 0, "leave errors that reach the controller to it"},
+        {"version", NULL, AML_OPTION_FLAG, &o->version, 0, 0, "print the version"},
+        {"help", NULL, AML_OPTION_FLAG, &o->help, 0, 0, "print this"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    _Static_assert(sizeof all <= 32 * sizeof all[0], "the caller's table has room");
+    (void)room;
+    memcpy(table, all, sizeof all);
+}
+
+static const struct aml_option NO_OPTIONS[] = {{NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL}};
+
+static void print_help(const struct aml_app *app, const struct aml_option *own, const struct aml_option *common) {
+    printf("%s - %s\n\n", app->name, app->summary != NULL ? app->summary : "an AgileML app");
+    printf("usage: proteus run [OPTIONS OF PROTEUS] -- %s [OPTIONS]\n", app->name);
+    printf("       %s --controller tcp://HOST:PORT --tier reliable|transient [OPTIONS]\n", app->name);
+    if (own[0].name != NULL) {
+        printf("\noptions of %s:\n", app->name);
+        options_help(stdout, own);
+    }
+    printf("\noptions of every AgileML app:\n");
+    options_help(stdout, common);
+}
+
+/* ---- From the app to the job ---- */
+
+static int check_name(const char *what, const char *name, struct error *error) {
+    if (name == NULL || name[0] == '\0' || strlen(name) >= WIRE_NAME_MAX) {
+        return error_set(error, AML_EINPUT, "%s '%s': expected a name of 1 to %d bytes", what, name != NULL ? name : "",
+                         WIRE_NAME_MAX - 1);
+    }
+    return 0;
+}
+
+static int make_table(struct table_spec *spec, const struct aml_table *table, void *context, struct error *error) {
+    size_t element = aml_type_size(table->type);
+    if (check_name("table", table->name, error) != 0) {
+        return AML_EINPUT;
+    }
+    if (element == 0 || (table->mode != AML_ADD && table->mode != AML_PUT) || table->width == 0 ||
+        table->width > WIRE_ROW_BYTES_MAX / element) {
+        return error_set(error, AML_EINPUT, "table %s: a type, mode or width (%u) that there is not", table->name,
+                         table->width);
+    }
+    *spec = (struct table_spec){.type = table->type,
+                                .mode = table->mode,
+                                .width = table->width,
+                                .row_bytes = table->width * (uint32_t)element,
+                                .rows = table->rows,
+                                .start = table->start,
+                                .context = context};
+    snprintf(spec->name, sizeof spec->name, "%s", table->name);
+    return 0;
+}
+
+static int make_job(struct runtime *runtime, struct error *error) {
+    const struct aml_app *app = runtime->app;
+    struct job *job = &runtime->job;
+    if (app->table_count > WIRE_TABLES_MAX || app->metric_count > WIRE_METRICS_MAX ||
+        app->item_rows > AML_ITEM_ROWS_MAX || app->item_bytes > DATA_ITEM_BYTES_MAX || app->read == NULL ||
+        app->clock == NULL) {
+        return error_set(error, AML_EINPUT, "app %s: more tables, metrics or bytes than allowed, or no read or clock",
+                         app->name);
+    }
+    job->table_count = app->table_count;
+    job->staleness = (uint32_t)runtime->options.staleness;
+    for (unsigned t = 0; t < app->table_count; t++) {
+        if (make_table(&job->tables[t], &app->tables[t], app->context, error) != 0) {
+            return AML_EINPUT;
+        }
+        job->shapes[t].row_bytes = job->tables[t].row_bytes;
+    }
+    for (unsigned r = 0; r < app->item_rows; r++) {
+        if (app->item_tables[r] >= app->table_count) {
+            return error_set(error, AML_EINPUT, "app %s: items name rows of table %u, there are %u", app->name,
+                             app->item_tables[r], app->table_count);
+        }
+    }
+    for (unsigned m = 0; m < app->metric_count; m++) {
+        if (check_name("metric", app->metrics[m].name, error) != 0) {
+            return AML_EINPUT;
+        }
+        runtime->metrics[m].kind = app->metrics[m].kind;
+        runtime->metrics[m].evaluated = app->metrics[m].evaluated != 0 ? 1 : 0;
+        snprintf(runtime->metrics[m].name, WIRE_NAME_MAX, "%s", app->metrics[m].name);
+    }
+    return 0;
+}
+
+static void digest_add(uint64_t *digest, uint64_t value) {
+    *digest = hash_mix(*digest ^ value);
+}
+
+/* What must be the same in all processes: numbers that change results. Paths may differ from machine to machine. */
+static uint64_t job_digest(const struct runtime *runtime) {
+    const struct aml_app *app = runtime->app;
+    uint64_t digest = WIRE_VERSION;
+    for (unsigned t = 0; t < runtime->job.table_count; t++) {
+        const struct table_spec *spec = &runtime->job.tables[t];
+        digest_add(&digest, spec->type);
+        digest_add(&digest, spec->mode);
+        digest_add(&digest, spec->width);
+        digest_add(&digest, spec->rows);
+    }
+    digest_add(&digest, app->metric_count);
+    digest_add(&digest, app->item_rows);
+    digest_add(&digest, app->item_bytes);
+    digest_add(&digest, (uint64_t)runtime->options.seed);
+    digest_add(&digest, (uint64_t)runtime->options.evaluate_every);
+    for (const struct aml_option *option = app->options; option != NULL && option->name != NULL; option++) {
+        uint64_t value = 0;
+        if (option->type == AML_OPTION_FLAG) {
+            value = *(const bool *)option->target;
+        } else if (option->type == AML_OPTION_INTEGER) {
+            value = (uint64_t) * (const int64_t *)option->target;
+        } else if (option->type == AML_OPTION_REAL) {
+            memcpy(&value, option->target, sizeof value);
+        }
+        digest_add(&digest, value);
+    }
+    return digest;
+}
+
+static int make_registration(struct runtime *runtime, struct error *error) {
+    const struct runtime_options *options = &runtime->options;
+    struct message_register *registration = &runtime->registration;
+    struct job_terms *job = &registration->job;
+    if (strcmp(options->tier, "reliable") != 0 && strcmp(options->tier, "transient") != 0) {
+        return error_set(error, AML_EINPUT, "--tier: expected reliable or transient, got '%s'", options->tier);
+    }
+    if (options->name != NULL && check_name("--name", options->name, error) != 0) {
+        return AML_EINPUT;
+    }
+    snprintf(registration->name, sizeof registration->name, "%s", options->name != NULL ? options->name : "");
+    if (gethostname(registration->host, sizeof registration->host - 1) != 0) {
+        snprintf(registration->host, sizeof registration->host, "?");
+    }
+    registration->process_id = (uint64_t)getpid();
+    registration->tier = strcmp(options->tier, "transient") == 0 ? TIER_TRANSIENT : TIER_RELIABLE;
+    registration->threads = (uint32_t)options->threads;
+    snprintf(job->app, sizeof job->app, "%s", runtime->app->name);
+    job->digest = job_digest(runtime);
+    job->staleness = (uint32_t)options->staleness;
+    job->clocks_per_iteration = (uint32_t)options->clocks_per_iteration;
+    job->iterations = (uint64_t)options->iterations;
+    job->seconds = options->seconds;
+    job->tolerance = options->tolerance;
+    job->tolerance_iterations = (uint32_t)options->tolerance_iterations;
+    return 0;
+}
+
+/* Parses and checks everything. 1 when the program is done already (--help and the like). */
+static int aml_configure(struct runtime *runtime, int argc, char **argv, struct error *error) {
+    struct aml_app *app = runtime->app;
+    struct runtime_options *options = &runtime->options;
+    struct aml_option common[32];
+    const struct aml_option *own = app->options != NULL ? app->options : NO_OPTIONS;
+    const struct aml_option *const tables[] = {own, common};
+    const int64_t iterations_unset = -1;
+    int operand;
+    *options = (struct runtime_options){.tier = "reliable",
+                                        .listen = "127.0.0.1",
+                                        .threads = 1,
+                                        .server_threads = 1,
+                                        .iterations = app->iterations > 0 ? app->iterations : 20,
+                                        .clocks_per_iteration =
+                                            app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1,
+                                        .tolerance_iterations = 3,
+                                        .evaluate_every = 1,
+                                        .seed = 1,
+                                        .connect_timeout = 30};
+    fill_options(options, common, sizeof common / sizeof common[0]);
+    int64_t iterations = options->iterations;
+    for (int i = 1; i < argc; i++) { /* --help shows the defaults, whatever else is said */
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            print_help(app, own, common);
+            return 1;
+        }
+    }
+    options->iterations = iterations_unset;
+    if (options_parse(tables, 2, argc, argv, &operand, error) != 0) {
+        return AML_EINPUT;
+    }
+    if (operand < argc) {
+        return error_set(error, AML_EINPUT, "unexpected argument '%s': expected options only; see --help",
+                         argv[operand]);
+    }
+    if (options->version) {
+        printf("%s (AgileML %s)\n", app->name, PROTEUS_VERSION);
+        return 1;
+    }
+    if (options->iterations == iterations_unset) {
+        options->iterations = options->seconds > 0 || options->tolerance > 0 ? 0 : iterations;
+    }
+    if (options->iterations == 0 && options->seconds <= 0 && options->tolerance <= 0) {
+        return error_set(error, AML_EINPUT, "the job would never stop: give --iterations, --seconds or --tolerance");
+    }
+    if ((uint64_t)options->iterations > WIRE_CLOCK_MAX / (uint64_t)options->clocks_per_iteration) {
+        return error_set(error, AML_EINPUT, "--iterations x --clocks-per-iteration: expected at most %llu clocks",
+                         (unsigned long long)WIRE_CLOCK_MAX);
+    }
+    struct aml_worker worker = {.runtime = runtime};
+    if (app->configure != NULL) {
+        int result = app->configure(&worker, app);
+        if (result != 0) {
+            error_set(error, runtime->error.code != 0 ? runtime->error.code : result, "%s",
+                      runtime->error.code != 0 ? runtime->error.text : "the app's configure function failed");
+            return result;
+        }
+    }
+    int result = make_job(runtime, error);
+    result = result != 0 ? result : make_registration(runtime, error);
+    if (result == 0 && options->check) {
+        return 1;
+    }
+    if (result == 0 && options->controller == NULL) {
+        return error_set(error, AML_EINPUT,
+                         "nothing to join: start it with 'proteus run -- %s ...', or give --controller tcp://HOST:PORT",
+                         app->name);
+    }
+    return result;
+}
+
+int aml_main(struct aml_app *app, int argc, char **argv) {
+    struct runtime *runtime = memory_zeroed(1, sizeof *runtime);
+    struct error error = {0};
+    runtime->app = app;
+    log_set_name(app->name);
+    runtime_init(runtime);
+    int result = aml_configure(runtime, argc, argv, &error);
+    bool told = false;
+    if (result == 0) {
+        result = runtime_run(runtime, &error);
+        /* A supervised node's errors have reached the controller, which names them once for all nodes, if it was there. */
+        told = runtime->options.supervised && runtime->welcomed;
+    }
+    if (result < 0 && !told) {
+        log_error("%s", error.text);
+    }
+    if (runtime->stuck) {
+        _exit(error_exit_status(result));
+    }
+    free(runtime);
+    return result > 0 ? 0 : error_exit_status(result);
+}
+
+int aml_error(aml_worker *worker, int code, const char *format, ...) {
+    char text[ERROR_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct runtime *runtime = worker->runtime;
+    pthread_mutex_lock(&runtime->lock);
+    error_set(&runtime->error, code, "%s", text);
+    pthread_mutex_unlock(&runtime->lock);
+    return code;
+}
+
+/* ---- Reading ---- */
+
+int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes) {
+    struct runtime *runtime = worker->runtime;
+    for (unsigned r = 0; r < runtime->app->item_rows; r++) {
+        const struct table_spec *spec = &runtime->job.tables[runtime->app->item_tables[r]];
+        if (spec->rows > 0 && keys[r] >= spec->rows) {
+            return aml_error(worker, AML_EINPUT, "table %s: row %llu, expected 0 to %llu", spec->name,
+                             (unsigned long long)keys[r], (unsigned long long)spec->rows - 1);
+        }
+    }
+    return data_emit(&runtime->data, worker->chunk, use, keys, bytes);
+}
+
+void aml_total_add(aml_worker *worker, unsigned index, double value) {
+    worker->chunk->totals[index % (WIRE_TOTALS / 2)] += value;
+}
+
+void aml_total_raise(aml_worker *worker, unsigned index, double value) {
+    double *total = &worker->chunk->totals[WIRE_TOTALS / 2 + index % (WIRE_TOTALS / 2)];
+    *total = fmax(*total, value);
+}
+
+struct ratings_call {
+    struct runtime *runtime;
+    int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
+    void *context;
+    uint64_t first_order; /* of this file's chunks */
+};
+
+static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
+    struct ratings_call *call = context;
+    struct aml_worker worker = {.runtime = call->runtime, .thread = thread};
+    worker.chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
+    int result = call->each(&worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
+    if (result >= 0 && atomic_load_explicit(&call->runtime->failed, memory_order_relaxed)) {
+        return aml_error(&worker, AML_ESTOP, "the job ended while its data was read");
+    }
+    return result < 0 ? result : 0;
+}
+
+int aml_read_ratings(aml_worker *worker, const char *path,
+                     int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
+                     void *context) {
+    struct runtime *runtime = worker->runtime;
+    struct error error = {0};
+    struct ratings_call call = {.runtime = runtime,
+                                .each = each,
+                                .context = context,
+                                .first_order = (uint64_t)runtime->data_files++ << 40};
+    int result = ratings_read(path, runtime->pool.threads, ratings_chunk, &call, &error);
+    return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
+}
+
+uint64_t aml_mix(uint64_t seed, uint64_t value) {
+    return hash_mix(seed ^ hash_mix(value));
+}
+
+/* ---- What is known from begin on ---- */
+
+double aml_total(const aml_worker *worker, unsigned index) {
+    return worker->runtime->node.totals[index % (WIRE_TOTALS / 2)];
+}
+
+double aml_total_maximum(const aml_worker *worker, unsigned index) {
+    return worker->runtime->node.totals[WIRE_TOTALS / 2 + index % (WIRE_TOTALS / 2)];
+}
+
+uint64_t aml_total_items(const aml_worker *worker) {
+    return worker->runtime->node.total_items;
+}
+
+uint64_t aml_node_items(const aml_worker *worker) {
+    return worker->runtime->data.count;
+}
+
+const void *aml_items(const aml_worker *worker, size_t *count) {
+    *count = worker->runtime->data.count;
+    return worker->runtime->data.items;
+}
+
+unsigned aml_thread(const aml_worker *worker) {
+    return worker->thread;
+}
+
+uint64_t aml_clock(const aml_worker *worker) {
+    return worker->clock;
+}
+
+uint64_t aml_iteration(const aml_worker *worker) {
+    return (worker->clock - 1) / (uint64_t)worker->runtime->options.clocks_per_iteration + 1;
+}
+
+unsigned aml_clocks_per_iteration(const aml_worker *worker) {
+    return (unsigned)worker->runtime->options.clocks_per_iteration;
+}
+
+unsigned aml_staleness(const aml_worker *worker) {
+    return worker->runtime->job.staleness;
+}
+
+unsigned aml_threads(const aml_worker *worker) {
+    return worker->runtime->pool.threads;
+}
+
+uint64_t aml_seed(const aml_worker *worker) {
+    return (uint64_t)worker->runtime->options.seed;
+}
+
+void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight) {
+    if (index < worker->runtime->app->metric_count) {
+        worker->metrics[index].sum += sum;
+        worker->metrics[index].weight += weight;
+    }
+}
+
+/* ---- Parameters ---- */
+
+static int check_table(aml_worker *worker, unsigned table) {
+    return table < worker->runtime->job.table_count
+               ? 0
+               : aml_error(worker, AML_EINPUT, "table %u: the app has %u", table, worker->runtime->job.table_count);
+}
+
+int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
+    struct runtime *runtime = worker->runtime;
+    int64_t slot = check_table(worker, table) == 0 ? runtime_slot(runtime, table, key) : AML_EINPUT;
+    if (slot < 0) {
+        return (int)slot;
+    }
+    const struct cache_table *rows = &runtime->node.cache.tables[table];
+    pthread_mutex_t *lock = &runtime->row_locks[slot % RUNTIME_ROW_LOCKS];
+    pthread_mutex_lock(lock);
+    memcpy(values, cache_row(rows, (uint32_t)slot), rows->spec->row_bytes);
+    pthread_mutex_unlock(lock);
+    return 0;
+}
+
+int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta) {
+    struct runtime *runtime = worker->runtime;
+    int64_t slot = check_table(worker, table) == 0 ? runtime_slot(runtime, table, key) : AML_EINPUT;
+    if (slot < 0) {
+        return (int)slot;
+    }
+    struct cache_table *rows = &runtime->node.cache.tables[table];
+    pthread_mutex_t *lock = &runtime->row_locks[slot % RUNTIME_ROW_LOCKS];
+    pthread_mutex_lock(lock);
+    if (rows->spec->mode == AML_PUT) {
+        memcpy(cache_row(rows, (uint32_t)slot), delta, rows->spec->row_bytes);
+    } else {
+        table_add(rows->spec->type, cache_row(rows, (uint32_t)slot), delta, rows->spec->width);
+    }
+    rows->touched.base[slot] = 1;
+    pthread_mutex_unlock(lock);
+    return 0;
+}
+
+struct aml_rows aml_rows(aml_worker *worker, unsigned table) {
+    const struct cache_table *rows = &worker->runtime->node.cache.tables[table];
+    return (struct aml_rows){
+        .base = rows->rows.base, .stride = rows->stride, .touched = rows->touched.base, .count = rows->count};
+}
+
+int aml_scan(aml_worker *worker, unsigned table,
+             int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context) {
+    struct runtime *runtime = worker->runtime;
+    int result = check_table(worker, table);
+    for (uint32_t p = 0; p < runtime->node.client.partition_count && result == 0; p++) {
+        uint64_t cursor = 0;
+        do {
+            struct message piece;
+            struct rows_view views[WIRE_TABLES_MAX];
+            struct error error = {0};
+            result = runtime_scan(runtime, p, table, cursor, &piece);
+            if (result != 0) {
+                return result;
+            }
+            int count = rows_check(&piece, runtime->job.shapes, runtime->job.table_count, views, &error);
+            if (count < 0) {
+                result = aml_error(worker, count, "%s", error.text);
+            } else if (count > 0) {
+                result = each(context, views[0].keys, views[0].values, views[0].count);
+            }
+            cursor = piece.rows.next;
+            message_close(&piece);
+        } while (cursor != 0 && result == 0);
+    }
+    return result;
+}

@@ -1,0 +1,119 @@
+/* See pool.h. */
+#include "workers/pool.h"
+
+#include "agileml/base/memory.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+struct pool_thread {
+    struct pool *pool;
+    unsigned number;
+};
+
+static void *pool_main(void *argument) {
+    struct pool_thread self = *(struct pool_thread *)argument;
+    free(argument);
+    struct pool *pool = self.pool;
+    unsigned seen = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (pool->generation == seen && !pool->closing) {
+            pthread_cond_wait(&pool->changed, &pool->lock);
+        }
+        if (pool->closing) {
+            break;
+        }
+        seen = pool->generation;
+        int command = pool->command;
+        pthread_mutex_unlock(&pool->lock);
+        pool->run(pool->context, self.number, command);
+        pthread_mutex_lock(&pool->lock);
+        if (--pool->running == 0) {
+            uint64_t one = 1;
+            while (write(pool->done, &one, sizeof one) < 0 && errno == EINTR) {
+            }
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, unsigned thread, int command),
+              void *context, struct error *error) {
+    *pool = (struct pool){.run = run, .context = context, .threads = threads};
+    pool->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (pool->done < 0) {
+        return error_set(error, AML_EFAIL, "eventfd: %s", strerror(errno));
+    }
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->changed, NULL);
+    pthread_barrier_init(&pool->barrier, NULL, threads);
+    pool->handles = memory_zeroed(threads, sizeof *pool->handles);
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int result = 0;
+    while (pool->started < threads && result == 0) {
+        struct pool_thread *argument = memory_zeroed(1, sizeof *argument);
+        *argument = (struct pool_thread){.pool = pool, .number = pool->started};
+        result = pthread_create(&pool->handles[pool->started], NULL, pool_main, argument);
+        if (result != 0) {
+            free(argument);
+        } else {
+            pool->started++;
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (result != 0) {
+        pool_close(pool, 1000);
+        return error_set(error, AML_EFAIL, "can't start %u worker threads: %s", threads, strerror(result));
+    }
+    return 0;
+}
+
+void pool_begin(struct pool *pool, int command) {
+    pthread_mutex_lock(&pool->lock);
+    pool->command = command;
+    pool->running = pool->threads;
+    pool->generation++;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+bool pool_close(struct pool *pool, unsigned timeout_ms) {
+    struct timespec deadline;
+    if (pool->handles == NULL) {
+        return true;
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->closing = true;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += timeout_ms / 1000;
+    deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_sec++;
+        deadline.tv_nsec -= 1000000000;
+    }
+    for (unsigned t = 0; t < pool->started; t++) {
+        if (pthread_timedjoin_np(pool->handles[t], NULL, &deadline) != 0) {
+            return false;
+        }
+    }
+    pthread_barrier_destroy(&pool->barrier);
+    pthread_cond_destroy(&pool->changed);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->handles);
+    close(pool->done);
+    memset(pool, 0, sizeof *pool);
+    return true;
+}
