@@ -64,7 +64,7 @@ struct aml_app {
     unsigned metric_count; /* at most 16 */
 
     /* Data items. Each names `item_rows` rows, one of each of the tables item_tables[0..item_rows-1], and carries
-     * `item_bytes` bytes. In memory an item is uint32_t slots[item_rows] (see aml_rows), then the bytes, padded
+     * `item_bytes` bytes. In memory an item is uint32_t slots[item_rows] (see aml_table_rows), then the bytes, padded
      * to 4. Items with the same first row (say, one user's ratings) always go to the same thread, and no two threads of
      * a process work at once on items that share their first or their second row: both may be changed in place. */
     unsigned item_rows; /* 0, 1 or 2 */
@@ -72,7 +72,7 @@ struct aml_app {
     size_t item_bytes;
 
     int64_t iterations;           /* default of --iterations; 0: 20 */
-    int64_t clocks_per_iteration; /* default of --clocks-per-iteration; 0: 1 */
+    int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
 
     /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL.
      *
@@ -132,8 +132,9 @@ int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context);
 
-/* --seed. In any function. */
+/* --seed, --staleness. In any function. */
 uint64_t aml_seed(const aml_worker *worker);
+unsigned aml_staleness(const aml_worker *worker);
 
 /* 64 well-mixed bits of both: for choosing test items at random but the same way in every process. */
 uint64_t aml_mix(uint64_t seed, uint64_t value);
@@ -144,6 +145,7 @@ double aml_total(const aml_worker *worker, unsigned index);         /* the sum o
 double aml_total_maximum(const aml_worker *worker, unsigned index); /* -infinity when never raised */
 uint64_t aml_total_items(const aml_worker *worker);                 /* training items of all nodes */
 uint64_t aml_node_items(const aml_worker *worker);                  /* training items of this node */
+unsigned aml_nodes(const aml_worker *worker);   /* nodes that work on the data */
 unsigned aml_threads(const aml_worker *worker); /* worker threads of this process */
 /* This node's training items, all of them, in memory until the job ends; for preparing in `begin`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
@@ -154,7 +156,6 @@ unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 
 uint64_t aml_clock(const aml_worker *worker);     /* the clock being worked on or evaluated, from 1 */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration it belongs to, from 1 */
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
-unsigned aml_staleness(const aml_worker *worker);
 
 /* Adds to metric `index` (in aml_app.metrics) for this clock. */
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
@@ -173,7 +174,7 @@ struct aml_rows {
     unsigned char *touched; /* a byte per slot: set it to 1 when the row was changed, or use aml_row */
     uint32_t count;
 };
-struct aml_rows aml_rows(aml_worker *worker, unsigned table);
+struct aml_rows aml_table_rows(aml_worker *worker, unsigned table);
 
 /* A row for reading and changing in place. */
 static inline void *aml_row(const struct aml_rows *rows, uint32_t slot) {

@@ -101,12 +101,11 @@ static int tell_endpoint(const struct controller_host *host, const struct contro
     }
     int written = dprintf((int)options->ready_fd, "%s\n", endpoint);
     close((int)options->ready_fd);
-    return written > 0 ? 0 : error_set(error, AML_EFAIL, "can't tell where the controller listens: %s",
-                                       strerror(errno));
+    return written > 0 ? 0
+                       : error_set(error, AML_EFAIL, "can't tell where the controller listens: %s", strerror(errno));
 }
 
-static int host_open(struct controller_host *host, const struct controller_options_read *options,
-                        struct error *error) {
+static int host_open(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
     static const int numbers[] = {SIGINT, SIGTERM, 0};
     progress_open(&host->progress, stdout, host->launched);
     int result = report_file_open(&host->report, options->job.report, error);
@@ -131,8 +130,7 @@ static int host_open(struct controller_host *host, const struct controller_optio
     return result;
 }
 
-static int host_run(struct controller_host *host, const struct controller_options_read *options,
-                       struct error *error) {
+static int host_run(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
     const struct controller_options controller_options = {
         .reliable = (unsigned)options->job.reliable,
         .transient = (unsigned)options->job.transient,
@@ -191,18 +189,16 @@ static int run_controller(const struct controller_options_read *options) {
 
 /* ---- The command line ---- */
 
-static void print_help(const struct aml_option *own, const struct aml_option *shared) {
+static void print_help(const struct aml_option *table) {
     printf("usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N [OPTIONS]\n\n"
            "Runs the controller of a job. Its nodes are started by hand, as\n"
            "    APP ... --controller tcp://HOST:PORT --tier reliable|transient\n\n");
-    options_help(stdout, own);
-    options_help(stdout, shared);
+    options_help(stdout, table);
 }
 
 int command_controller(int argc, char **argv) {
-    struct controller_options_read options = {
-        .job = job_options_defaults(), .start_timeout = 60, .ready_fd = -1};
-    struct aml_option shared[JOB_OPTIONS_ENTRIES];
+    struct controller_options_read options = {.job = job_options_defaults(), .start_timeout = 60, .ready_fd = -1};
+    struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
          "tcp://HOST:PORT of this machine; port 0 has one chosen"},
@@ -214,13 +210,13 @@ int command_controller(int argc, char **argv) {
         {"ready-fd", "N", AML_OPTION_INTEGER, &options.ready_fd, 3, 1 << 20, "for proteus run"},
         {0},
     };
-    const struct aml_option *const tables[] = {own, shared, internal};
+    const struct aml_option *const tables[] = {table, internal};
     struct error error = {0};
     int operand;
-    job_options_table(&options.job, shared);
-    int result = options_parse(tables, 3, argc, argv, &operand, &error);
+    job_options_table(&options.job, own, table);
+    int result = options_parse(tables, 2, argc, argv, &operand, &error);
     if (result == 0 && options.job.help) {
-        print_help(own, shared);
+        print_help(table);
         return 0;
     }
     if (result == 0 && operand < argc) {

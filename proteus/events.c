@@ -18,13 +18,8 @@ struct words {
 static const char *const ACTIONS[] = {"kill", "pause", "resume", "join", "evict", "start"};
 enum { ACTION_COUNT = sizeof ACTIONS / sizeof *ACTIONS };
 
-const char *event_action_name(enum event_action action) {
-    return ACTIONS[action];
-}
-
 static int split(struct words *words, char *line, struct error *error) {
     *words = (struct words){0};
-    line[strcspn(line, "#")] = '\0';
     char *rest = NULL;
     for (char *word = strtok_r(line, " \t\r\n", &rest); word != NULL; word = strtok_r(NULL, " \t\r\n", &rest)) {
         if (words->count == EVENTS_WORDS_MAX) {
@@ -214,9 +209,16 @@ static int parse_what(struct words *words, struct event *event, struct error *er
     return result;
 }
 
-int events_parse_line(char *line, struct event *event, bool *present, struct error *error) {
-    struct words words;
+void event_close(struct event *event) {
+    free(event->text);
+    free(event->nodes);
     *event = (struct event){0};
+}
+
+int event_parse(char *line, struct event *event, bool *present, struct error *error) {
+    struct words words;
+    line[strcspn(line, "#\r\n")] = '\0';
+    *event = (struct event){.text = memory_string(line)};
     int result = split(&words, line, error);
     *present = result == 0 && words.count > 0;
     if (!*present) {
@@ -242,18 +244,19 @@ static int read_lines(struct events *events, FILE *file, struct error *error) {
             error_set(&why, AML_EINPUT, "a line of more than %d bytes, or with a 0 in it", EVENTS_LINE_MAX - 2);
             return refuse(events, number, &why, error);
         }
-        int result = events_parse_line(line, &event, &present, &why);
+        int result = event_parse(line, &event, &present, &why);
         if (present && events->count == EVENTS_MAX) {
             result = error_set(&why, AML_ELIMIT, "more than %d events", EVENTS_MAX);
         }
-        if (result != 0) {
-            free(event.nodes);
-            return refuse(events, number, &why, error);
-        }
-        if (present) {
+        if (result != 0 || !present) {
+            event_close(&event);
+        } else {
             event.line = number;
             events->list = memory_resized(events->list, events->count + 1, sizeof *events->list);
             events->list[events->count++] = event;
+        }
+        if (result != 0) {
+            return refuse(events, number, &why, error);
         }
     }
     return ferror(file) == 0 ? 0 : error_set(error, AML_EINPUT, "--events %s: %s", events->path, strerror(errno));
@@ -275,7 +278,7 @@ int events_read(struct events *events, const char *path, struct error *error) {
 
 void events_close(struct events *events) {
     for (size_t e = 0; e < events->count; e++) {
-        free(events->list[e].nodes);
+        event_close(&events->list[e]);
     }
     free(events->list);
     *events = (struct events){0};
@@ -286,7 +289,7 @@ void events_close(struct events *events) {
 static int check_event(const struct event *event, unsigned reliable, unsigned transient, struct error *error) {
     if (event->action == EVENT_JOIN || event->action == EVENT_EVICT || event->action == EVENT_START) {
         return error_set(error, AML_EINPUT, "%s needs elastic membership, which this version does not have yet",
-                         event_action_name(event->action));
+                         ACTIONS[event->action]);
     }
     unsigned of_tier = event->tier == TIER_RELIABLE ? reliable : transient;
     if (event->target == EVENT_TIER && (event->count > of_tier || of_tier == 0)) {

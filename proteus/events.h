@@ -26,13 +26,14 @@ enum event_action { EVENT_KILL, EVENT_PAUSE, EVENT_RESUME, EVENT_JOIN, EVENT_EVI
 
 struct event {
     unsigned line; /* of the file, from 1 */
+    char *text;    /* the line, without its comment */
     bool by_seconds;
     uint64_t iteration; /* when ... */
     double seconds;     /* ... one of these */
     enum event_action action;
     enum event_target { EVENT_CONTROLLER, EVENT_TIER, EVENT_NODES } target;
     enum node_tier tier;
-    unsigned count; /* nodes of the tier; 0: all */
+    unsigned count;  /* nodes of the tier; 0: all */
     unsigned *nodes; /* K of node-K */
     size_t node_count;
     double notice; /* seconds */
@@ -49,14 +50,12 @@ struct events {
 int events_read(struct events *events, const char *path, struct error *error);
 void events_close(struct events *events);
 
-/* One line of the file, which is changed. False when there is no event on it; `event` is to be closed by
- * events_close, as part of a list. 0 or AML_EINPUT. */
-int events_parse_line(char *line, struct event *event, bool *present, struct error *error);
+/* Reads one line of the file, which is changed. *present: there is an event on it, not just a comment. 0 or AML_EINPUT;
+ * `event` is to be closed in any case. */
+int event_parse(char *line, struct event *event, bool *present, struct error *error);
+void event_close(struct event *event);
 
 /* Whether a cluster of so many nodes, node-1 on, the reliable ones first, can have these events happen to it. */
 int events_check(const struct events *events, unsigned reliable, unsigned transient, struct error *error);
-
-/* The action's word. */
-const char *event_action_name(enum event_action action);
 
 #endif

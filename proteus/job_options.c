@@ -3,20 +3,22 @@
 
 #include "agileml/control/controller.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct job_options job_options_defaults(void) {
     return (struct job_options){.reliable = 1, .stage = "auto", .failure_timeout = 10};
 }
 
-void job_options_table(struct job_options *options, struct aml_option table[JOB_OPTIONS_ENTRIES]) {
-    const struct aml_option entries[JOB_OPTIONS_ENTRIES] = {
+void job_options_table(struct job_options *options, const struct aml_option *own,
+                       struct aml_option table[JOB_OPTIONS_ENTRIES]) {
+    const struct aml_option shared[JOB_OPTIONS_ENTRIES - JOB_OPTIONS_OWN_MAX] = {
         {"reliable", "N", AML_OPTION_INTEGER, &options->reliable, 0, WIRE_NODES_MAX, "reliable nodes"},
         {"transient", "N", AML_OPTION_INTEGER, &options->transient, 0, WIRE_NODES_MAX, "transient nodes"},
         {"partitions", "N", AML_OPTION_INTEGER, &options->partitions, 0, WIRE_PARTITIONS_MAX,
-         "partitions of the tables; 0: 8, or half the number of nodes if that is more"},
+         "partitions of the tables; 0: 8, or half as many as nodes if that is more"},
         {"stage", "STAGE", AML_OPTION_STRING, &options->stage, 0, 0,
-         "who serves the tables: 1 (the reliable nodes), traditional (all nodes), or auto, which is 1"},
+         "1: reliable nodes serve the tables; traditional: all nodes; auto: 1"},
         {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, 0.2, 86400,
          "silence after which a node has failed"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
@@ -25,7 +27,12 @@ void job_options_table(struct job_options *options, struct aml_option table[JOB_
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
     };
-    memcpy(table, entries, sizeof entries);
+    size_t count = 0;
+    for (; own[count].name != NULL; count++) {
+        assert(count < JOB_OPTIONS_OWN_MAX);
+        table[count] = own[count];
+    }
+    memcpy(table + count, shared, sizeof shared);
 }
 
 static int parse_stage(const char *text, enum stage *stage, struct error *error) {
@@ -36,7 +43,8 @@ static int parse_stage(const char *text, enum stage *stage, struct error *error)
     } else if (strcmp(text, "2") == 0 || strcmp(text, "3") == 0) {
         return error_set(error, AML_EINPUT,
                          "--stage %s: needs elastic membership, which this version does not have yet; expected auto, 1 "
-                         "or traditional", text);
+                         "or traditional",
+                         text);
     } else {
         return error_set(error, AML_EINPUT, "--stage: expected auto, 1 or traditional, got '%.100s'", text);
     }
@@ -44,7 +52,7 @@ static int parse_stage(const char *text, enum stage *stage, struct error *error)
 }
 
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error) {
-    enum stage stage;
+    enum stage stage = STAGE_AUTO;
     int64_t nodes = options->reliable + options->transient;
     int result = parse_stage(options->stage, &stage, error);
     if (result != 0) {

@@ -8,7 +8,8 @@
 #include "agileml/net/zmq.h"
 
 enum {
-    JOB_OPTIONS_ENTRIES = 10, /* of the table, its end included */
+    JOB_OPTIONS_OWN_MAX = 8,                        /* options of one command alone */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 10, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_HEARTBEAT_MIN_MS = 50,
     JOB_HEARTBEAT_MAX_MS = 1000,
@@ -27,7 +28,9 @@ struct job_options {
 };
 
 struct job_options job_options_defaults(void);
-void job_options_table(struct job_options *options, struct aml_option table[JOB_OPTIONS_ENTRIES]);
+/* A table of the command's own options (a table too), then of these. */
+void job_options_table(struct job_options *options, const struct aml_option *own,
+                       struct aml_option table[JOB_OPTIONS_ENTRIES]);
 
 /* What no table can say. Fills in the policy and `partitions`. 0, AML_EINPUT or AML_ELIMIT. */
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error);

@@ -33,7 +33,7 @@ struct launcher {
     struct progress *progress;
     struct net *net;
     struct net_io *io;
-    int signal_fd, ready_fd; /* -1: none */
+    int signal_fd, ready_fd;           /* -1: none */
     char ready[WIRE_ENDPOINT_MAX + 1]; /* what the controller has said of its endpoint */
     size_t ready_size;
 
@@ -42,9 +42,9 @@ struct launcher {
     struct process *nodes; /* reliable ones first */
     unsigned node_count, reliable;
 
-    uint64_t lines_read; /* of the report */
-    bool summary;        /* has come */
-    uint64_t iteration;  /* the last that ended */
+    uint64_t lines_read;  /* of the report */
+    bool summary;         /* has come */
+    uint64_t iteration;   /* the last that ended */
     uint64_t training_us; /* when training began; 0: not known yet */
 
     struct message_text stop; /* why we want the job to end; code 0: we don't */
@@ -92,8 +92,8 @@ static void launcher_kill_all(struct launcher *launcher) {
 }
 
 /* Ends everything at once. Only the first reason is kept. */
-__attribute__((format(printf, 3, 4))) static void launcher_fail(struct launcher *launcher, int code,
-                                                                const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void launcher_fail(struct launcher *launcher, int code, const char *format,
+                                                                ...) {
     char text[ERROR_TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
@@ -261,8 +261,7 @@ static void signal_tier(const struct launcher *launcher, const struct event *eve
 
 static void carry_out(struct launcher *launcher, const struct event *event) {
     int number = event->action == EVENT_PAUSE ? SIGSTOP : event->action == EVENT_RESUME ? SIGCONT : SIGKILL;
-    progress_note(launcher->progress, "event: %s (%s:%u)", event_action_name(event->action), launcher->events->path,
-                  event->line);
+    progress_note(launcher->progress, "event: %s", event->text);
     switch (event->target) {
     case EVENT_CONTROLLER:
         process_signal(&launcher->controller, number);
@@ -305,8 +304,9 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     launcher->summary = true;
     launcher->phase = LAUNCHER_END;
     launcher->failure_us = launcher->silence_us = 0;
-    launcher->kill_us = launcher_after(launcher, LAUNCHER_END_WAIT_MS);
-    if (!json_is_true(json_object_get(line, "ok"))) {
+    bool ok = json_is_true(json_object_get(line, "ok"));
+    launcher->kill_us = launcher_after(launcher, ok ? LAUNCHER_END_WAIT_MS : LAUNCHER_ABORT_WAIT_MS);
+    if (!ok) {
         launcher->status = json_integer_value(status) == 2 ? 2 : 1;
         error_set(&launcher->error, AML_EFAIL, "%s", text != NULL ? text : "the job failed");
     }
@@ -331,7 +331,7 @@ static void read_line(struct launcher *launcher, const json_t *line) {
     }
 }
 
-static void launcher_set_timer(struct launcher *launcher);
+static void launcher_settle(struct launcher *launcher);
 
 static void launcher_receive(void *self, actor_id from, struct message *message) {
     struct launcher *launcher = self;
@@ -353,8 +353,7 @@ static void launcher_receive(void *self, actor_id from, struct message *message)
     if (launcher->summary) {
         send_observe(launcher); /* the controller waits to hear that we have it */
     }
-    launcher_run_events(launcher);
-    launcher_set_timer(launcher);
+    launcher_settle(launcher);
 }
 
 /* ---- Children that end ---- */
@@ -432,9 +431,10 @@ static bool describe_nodes(const struct launcher *launcher, bool any, char *text
     return count > 0;
 }
 
-/* The nodes' ends, told as the job's end. One that ended with exit status 2 was given what it can't use. */
+/* The nodes' ends become the job's. One that ended with exit status 2 was given what it can't use. */
 static void stop_for_nodes(struct launcher *launcher) {
-    char text[LAUNCHER_NAMED_MAX * (PROCESS_END_TEXT + 20) + 20];
+    char text[LAUNCHER_NODES_TEXT];
+    char reason[LAUNCHER_NODES_TEXT + 32];
     int code = AML_EFAIL;
     for (unsigned n = 0; n < launcher->node_count; n++) {
         const struct process *node = &launcher->nodes[n];
@@ -442,7 +442,8 @@ static void stop_for_nodes(struct launcher *launcher) {
         code = refused ? AML_EINPUT : code;
     }
     describe_nodes(launcher, true, text, sizeof text);
-    launcher_stop(launcher, code, text);
+    snprintf(reason, sizeof reason, "%s before the job was over", text);
+    launcher_stop(launcher, code, reason);
 }
 
 /* ---- Signals ---- */
@@ -482,10 +483,7 @@ static void launcher_signalled(void *context) {
             launcher_interrupt(launcher, number);
         }
     }
-    if (launcher->phase == LAUNCHER_END && !launcher_any_runs(launcher)) {
-        net_io_stop(launcher->io);
-    }
-    launcher_set_timer(launcher);
+    launcher_settle(launcher);
 }
 
 /* ---- Time ---- */
@@ -494,12 +492,16 @@ static bool is_due(const struct launcher *launcher, uint64_t at_us) {
     return at_us != 0 && launcher_now(launcher) >= at_us;
 }
 
-static void launcher_set_timer(struct launcher *launcher) {
+/* Ends each callback: carries out events, sees whether all is over, sets the timer. */
+static void launcher_settle(struct launcher *launcher) {
     const uint64_t times[] = {launcher->failure_us, launcher->silence_us, launcher->kill_us,
                               launcher_run_events(launcher)};
     uint64_t next_us = launcher_after(launcher, LAUNCHER_OBSERVE_MS);
     for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
         next_us = times[t] != 0 && times[t] < next_us ? times[t] : next_us;
+    }
+    if (launcher->phase == LAUNCHER_END && !launcher_any_runs(launcher)) {
+        net_io_stop(launcher->io);
     }
     struct io *io = net_io_of(launcher->io);
     io->set_timer(io, next_us);
@@ -517,8 +519,7 @@ static void launcher_timer(void *self) {
     }
     if (is_due(launcher, launcher->kill_us)) {
         if (launcher->phase == LAUNCHER_JOB) {
-            error_set(&launcher->error, launcher->stop.code, "%s; the controller does not answer",
-                      launcher->stop.text);
+            error_set(&launcher->error, launcher->stop.code, "the controller does not answer; %s", launcher->stop.text);
         }
         launcher_kill_all(launcher);
     }
@@ -528,7 +529,7 @@ static void launcher_timer(void *self) {
             send_stop(launcher);
         }
     }
-    launcher_set_timer(launcher);
+    launcher_settle(launcher);
 }
 
 /* ---- Life cycle ---- */
@@ -536,6 +537,7 @@ static void launcher_timer(void *self) {
 static void launcher_refused(void *self, const char *endpoint, const char *why) {
     struct launcher *launcher = self;
     launcher_fail(launcher, AML_EFAIL, "the controller at %s: %s", endpoint, why);
+    launcher_settle(launcher);
 }
 
 static void launcher_warning(void *self, const char *text) {
@@ -591,7 +593,7 @@ static void launcher_close(struct launcher *launcher) {
 
 /* After everything has ended. */
 static int launcher_verdict(struct launcher *launcher) {
-    char text[LAUNCHER_NAMED_MAX * (PROCESS_END_TEXT + 20) + 20];
+    char text[LAUNCHER_NODES_TEXT];
     if (launcher->status == 0 && launcher->error.code == 0 && describe_nodes(launcher, false, text, sizeof text)) {
         error_set(&launcher->error, AML_EFAIL, "the job was done, but %s", text);
     }
@@ -614,7 +616,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
     if (launcher_open(&launcher, &launcher.error) == 0) {
         start_check(&launcher);
         if (launcher_any_runs(&launcher)) {
-            launcher_set_timer(&launcher);
+            launcher_settle(&launcher);
             net_io_run(launcher.io, &launcher.error);
         }
     }

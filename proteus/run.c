@@ -23,12 +23,12 @@ struct run_options {
     char app_path[PATH_MAX];
 };
 
-static void print_help(const struct aml_option *own, const struct aml_option *shared) {
-    printf("usage: proteus run [OPTIONS] -- APP [ARGUMENTS]\n\n"
-           "Starts a controller and the nodes of a job on this machine, each a process, runs APP to its end, and shows\n"
-           "its progress. APP is a path, or a program beside proteus or in $PATH; 'APP --help' tells its arguments.\n\n");
-    options_help(stdout, own);
-    options_help(stdout, shared);
+static void print_help(const struct aml_option *table) {
+    printf(
+        "usage: proteus run [OPTIONS] -- APP [ARGUMENTS]\n\n"
+        "Starts a controller and the nodes of a job on this machine, each a process, runs APP to its end, and shows\n"
+        "its progress. APP is a path, or a program beside proteus or in $PATH; 'APP --help' tells its arguments.\n\n");
+    options_help(stdout, table);
 }
 
 /* The host can be listened on, and without a key nobody else can reach it. */
@@ -108,7 +108,7 @@ static int check_options(struct run_options *options, int operand, int argc, cha
 
 int command_run(int argc, char **argv) {
     struct run_options options = {.job = job_options_defaults(), .host = "127.0.0.1", .threads = 1};
-    struct aml_option shared[JOB_OPTIONS_ENTRIES];
+    struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, RUN_THREADS_MAX, "worker threads of each node"},
         {"events", "FILE", AML_OPTION_STRING, &options.events, 0, 0, "what shall happen to the nodes, and when"},
@@ -116,13 +116,13 @@ int command_run(int argc, char **argv) {
         {"quiet", NULL, AML_OPTION_FLAG, &options.quiet, 0, 0, "print errors only"},
         {0},
     };
-    const struct aml_option *const tables[] = {own, shared};
+    const struct aml_option *const tables[] = {table};
     struct error error = {0};
     int operand;
-    job_options_table(&options.job, shared);
-    int result = options_parse(tables, 2, argc, argv, &operand, &error);
+    job_options_table(&options.job, own, table);
+    int result = options_parse(tables, 1, argc, argv, &operand, &error);
     if (result == 0 && options.job.help) {
-        print_help(own, shared);
+        print_help(table);
         return 0;
     }
     if (result == 0) {
@@ -131,8 +131,8 @@ int command_run(int argc, char **argv) {
     int status = error_exit_status(result);
     if (result == 0 && asks_for_help(&options.launch)) {
         execv(options.app_path, argv + operand);
-        status = error_exit_status(error_set(&error, AML_EINPUT, "can't run '%.200s': %s", options.app_path,
-                                             strerror(errno)));
+        status = error_exit_status(
+            error_set(&error, AML_EINPUT, "can't run '%.200s': %s", options.app_path, strerror(errno)));
     } else if (result == 0) {
         status = run_job(&options, &error);
     }

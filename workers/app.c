@@ -34,8 +34,8 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
          "... for N iterations in a row"},
         {"staleness", "S", AML_OPTION_INTEGER, &o->staleness, 0, WIRE_STALENESS_MAX,
          "clocks that a worker may be ahead of the slowest (SSP); 0: none (BSP)"},
-        {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 1, 1 << 20,
-         "parts of a pass between which updates are exchanged"},
+        {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, 1 << 20,
+         "parts of a pass between which updates are exchanged; 0: as the app thinks best"},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, 1e9,
          "evaluate after every Nth clock, and after each iteration"},
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "of everything that is random"},
@@ -218,8 +218,6 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                                         .threads = 1,
                                         .server_threads = 1,
                                         .iterations = app->iterations > 0 ? app->iterations : 20,
-                                        .clocks_per_iteration =
-                                            app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1,
                                         .tolerance_iterations = 3,
                                         .evaluate_every = 1,
                                         .seed = 1,
@@ -250,10 +248,6 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     if (options->iterations == 0 && options->seconds <= 0 && options->tolerance <= 0) {
         return error_set(error, AML_EINPUT, "the job would never stop: give --iterations, --seconds or --tolerance");
     }
-    if ((uint64_t)options->iterations > WIRE_CLOCK_MAX / (uint64_t)options->clocks_per_iteration) {
-        return error_set(error, AML_EINPUT, "--iterations x --clocks-per-iteration: expected at most %llu clocks",
-                         (unsigned long long)WIRE_CLOCK_MAX);
-    }
     struct aml_worker worker = {.runtime = runtime};
     if (app->configure != NULL) {
         int result = app->configure(&worker, app);
@@ -262,6 +256,13 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                       runtime->error.code != 0 ? runtime->error.text : "the app's configure function failed");
             return result;
         }
+    }
+    if (options->clocks_per_iteration == 0) {
+        options->clocks_per_iteration = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1;
+    }
+    if ((uint64_t)options->iterations > WIRE_CLOCK_MAX / (uint64_t)options->clocks_per_iteration) {
+        return error_set(error, AML_EINPUT, "--iterations x --clocks-per-iteration: expected at most %llu clocks",
+                         (unsigned long long)WIRE_CLOCK_MAX);
     }
     int result = make_job(runtime, error);
     result = result != 0 ? result : make_registration(runtime, error);
@@ -410,7 +411,11 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker) {
 }
 
 unsigned aml_staleness(const aml_worker *worker) {
-    return worker->runtime->job.staleness;
+    return (unsigned)worker->runtime->options.staleness;
+}
+
+unsigned aml_nodes(const aml_worker *worker) {
+    return worker->runtime->origins;
 }
 
 unsigned aml_threads(const aml_worker *worker) {
@@ -469,7 +474,7 @@ int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const voi
     return 0;
 }
 
-struct aml_rows aml_rows(aml_worker *worker, unsigned table) {
+struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
     const struct cache_table *rows = &worker->runtime->node.cache.tables[table];
     return (struct aml_rows){
         .base = rows->rows.base, .stride = rows->stride, .touched = rows->touched.base, .count = rows->count};

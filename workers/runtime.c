@@ -4,6 +4,7 @@
 #include "agileml/base/log.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,15 +41,30 @@ static bool runtime_failed(const struct runtime *runtime) {
     return atomic_load_explicit(&runtime->failed, memory_order_acquire);
 }
 
-/* The result of one of the app's functions; the first failure of the process is kept. */
-static void check_result(struct runtime *runtime, int result, const char *function) {
-    if (result >= 0) {
-        return;
-    }
+/* Keeps the first failure of the process, and has no more of the app called. */
+static void runtime_fail(struct runtime *runtime, int code, const char *text) {
     pthread_mutex_lock(&runtime->lock);
-    error_set(&runtime->error, result, "the app's %s function failed with code %d", function, result);
+    error_set(&runtime->error, code, "%s", text);
     pthread_mutex_unlock(&runtime->lock);
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
+}
+
+/* The result of one of the app's functions, which may have said more by aml_error. */
+static void check_result(struct runtime *runtime, int result, const char *function) {
+    if (result < 0) {
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "the app's %s function failed with code %d", function, result);
+        runtime_fail(runtime, result, text);
+    }
+}
+
+/* From here on memory is for messages. Received frames are allocated anew each time; without these limits malloc would
+ * return their pages to the kernel each time, and faulting them in again costs more than the transfer (both are
+ * needed: docs/performance.md). What reading needed is returned before. */
+static void keep_message_memory(void) {
+    malloc_trim(0);
+    mallopt(M_MMAP_THRESHOLD, RUNTIME_MALLOC_MMAP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, RUNTIME_MALLOC_TRIM_BYTES);
 }
 
 static void run_load(struct runtime *runtime, struct aml_worker *worker) {
@@ -76,11 +92,9 @@ static void run_load(struct runtime *runtime, struct aml_worker *worker) {
                       (unsigned long long)room);
         }
     }
+    keep_message_memory();
     if (result != 0) {
-        pthread_mutex_lock(&runtime->lock);
-        error_set(&runtime->error, result, "%s", error.text);
-        pthread_mutex_unlock(&runtime->lock);
-        atomic_store_explicit(&runtime->failed, true, memory_order_release);
+        runtime_fail(runtime, result, error.text);
     }
 }
 
@@ -115,10 +129,7 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     for (uint32_t p = worker->thread; p < client->partition_count; p += runtime->pool.threads) {
         struct error error = {0};
         if (client_gather(client, p, &error) != 0) {
-            pthread_mutex_lock(&runtime->lock);
-            error_set(&runtime->error, error.code, "%s", error.text);
-            pthread_mutex_unlock(&runtime->lock);
-            atomic_store_explicit(&runtime->failed, true, memory_order_release);
+            runtime_fail(runtime, error.code, error.text);
         }
     }
 }
@@ -357,12 +368,23 @@ static void signal_arrived(void *context) {
 
 /* ---- The node's hooks; called under the lock ---- */
 
+/* How many different owners the plan's shards have; each owns one contiguous run. */
+static unsigned plan_origin_count(const struct message *plan) {
+    const actor_id *owners = (const void *)plan->frames[2]->data;
+    unsigned count = 0;
+    for (uint32_t s = 0; s < plan->plan.shards; s++) {
+        count += s == 0 || owners[s] != owners[s - 1] ? 1 : 0;
+    }
+    return count;
+}
+
 static void hook_load(void *context, const struct message *plan) {
     struct runtime *runtime = context;
     char name[LOG_NAME_MAX];
     snprintf(name, sizeof name, "%s[%s]", runtime->app->name, runtime->node.name);
     log_set_name(name);
     data_init(&runtime->data, runtime->app, plan, runtime->self);
+    runtime->origins = plan_origin_count(plan);
     pool_begin(&runtime->pool, COMMAND_LOAD);
 }
 

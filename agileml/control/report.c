@@ -144,6 +144,7 @@ char *report_summary(const struct controller *controller, double seconds) {
     set_whole(object, "bytes_sent", sent);
     set_whole(object, "bytes_received", received);
     json_object_set_new(object, "ok", json_boolean(controller->code == 0));
+    set_whole(object, "status", (uint64_t)error_exit_status(controller->code));
     if (controller->code != 0) {
         json_t *text = json_string(controller->text);
         json_object_set_new(object, "error", text != NULL ? text : json_string("(not text)"));

@@ -20,7 +20,8 @@ struct io {
     void (*send)(struct io *io, actor_id to, struct message *message);
     /* Asks for one call of the actor's timer at or after `at_us`; replaces the request before it; 0 cancels. */
     void (*set_timer)(struct io *io, uint64_t at_us);
-    /* Tells where an actor listens, so that send reaches it. Repeating it is harmless. */
+    /* Tells where an actor listens, so that send reaches it. Repeating it is harmless. A NULL endpoint forgets the
+     * actor: what is connected to it is closed. */
     void (*connect)(struct io *io, actor_id actor, const char *endpoint);
 };
 

@@ -36,6 +36,7 @@ struct flight {
 struct lane {
     unsigned from, to;
     bool dialed; /* `from` connected, so it keeps messages while the connection is broken */
+    bool closed; /* forgotten by the one that had dialed */
     uint64_t latency_us;
     uint64_t last_us; /* arrival of the latest message */
     uint64_t down_until_us;
@@ -284,12 +285,18 @@ static void sim_io_connect(struct io *io, actor_id actor, const char *endpoint) 
     struct sim_actor_state *self = io_actor(io);
     struct sim *sim = self->sim;
     int64_t other = index_map_find(&sim->actor_index, actor);
-    if (other == INDEX_NONE || strcmp(sim->actors[other]->endpoint, endpoint) != 0) {
-        return; /* nobody listens there */
+    if (other == INDEX_NONE || sim->actors[other]->node == self->node) {
+        return;
     }
     unsigned to = (unsigned)other;
-    if (sim->actors[to]->node == self->node ||
-        index_map_find(&sim->lane_index, lane_key(self->index, to)) != INDEX_NONE) {
+    int64_t lane = index_map_find(&sim->lane_index, lane_key(self->index, to));
+    bool listens = endpoint != NULL && strcmp(sim->actors[to]->endpoint, endpoint) == 0;
+    if (lane != INDEX_NONE) {
+        sim->lanes[lane].closed = !listens;
+        sim->lanes[index_map_find(&sim->lane_index, lane_key(to, self->index))].closed = !listens;
+        return;
+    }
+    if (!listens) {
         return;
     }
     uint64_t latency = random_magnitude(sim, sim->config.latency_min_us, sim->config.latency_max_us);
@@ -332,7 +339,7 @@ static void sim_io_send(struct io *io, actor_id to_id, struct message *message) 
         return;
     }
     int64_t found = to == INDEX_NONE ? INDEX_NONE : index_map_find(&sim->lane_index, lane_key(self->index, (unsigned)to));
-    if (found == INDEX_NONE) {
+    if (found == INDEX_NONE || sim->lanes[found].closed) {
         sim->statistics.unreachable++;
         message_close(message);
         return;

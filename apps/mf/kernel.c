@@ -287,8 +287,13 @@ struct mf_kernel mf_kernel_choose(void) {
     return kernels[count - 1];
 }
 
-float mf_item_rate(float rate, float limit, float ratings) {
-    return rate * ratings > limit ? limit / ratings : rate;
+float mf_item_rate(float rate, float limit, unsigned nodes, float ratings) {
+    if (nodes <= 1 || ratings <= 0) {
+        return rate;
+    }
+    double one = -expm1(-(double)rate * (double)ratings / (double)limit); /* how far one node would come, in 0..1 */
+    double sum = -(double)limit * nodes * log1p(-one / nodes);
+    return (float)(sum / (double)ratings);
 }
 
 void mf_initial_row(uint64_t seed, unsigned table, uint64_t key, uint32_t rank, bool biases, float *row) {

@@ -66,13 +66,14 @@ size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]);
 /* The fastest of them. Cheap: asks the processor, keeps nothing. */
 struct mf_kernel mf_kernel_choose(void);
 
-/* The step for an item that has `ratings` of them in one clock on all nodes together: `rate`, but so little for a
- * popular item that ratings * step is at most `limit`. Why: nodes that share a clock do not see each other's steps, and
- * the server adds them up. Steps that on one node would lead to the optimum lead past it by as much as there are
- * nodes, and the error grows from clock to clock. With the limit the sum is about as long as the way to the optimum,
- * whatever the number of nodes. MF_ITEM_LIMIT holds for staleness 0; divide it by 1 + staleness. */
+/* The step for an item that has `ratings` of them in one clock on all `nodes` together. Why not `rate`: nodes that
+ * share a clock do not see each other's steps, and the server adds them up. n steps on one node lead to
+ * 1 - exp(-rate n) of the way to where they would settle (of an error that one step shortens by about `rate`); P nodes
+ * with n / P each lead to P (1 - exp(-rate n / P)), past the goal, and the error grows from clock to clock. So the step
+ * is such that the sum of the nodes' ways is as long as one node's: for one node it is `rate`, for many and a popular
+ * item about `limit` / ratings. MF_ITEM_LIMIT is for staleness 0; divide it by 1 + staleness. */
 #define MF_ITEM_LIMIT 1.0F
-float mf_item_rate(float rate, float limit, float ratings);
+float mf_item_rate(float rate, float limit, unsigned nodes, float ratings);
 
 /* Fills row[0 .. rank + biases) with the start value of the row `key` of table number `table`: factors
  * uniform in [0, MF_INITIAL_SCALE / sqrt(rank)), bias 0. A pure function of its arguments, so that any

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MF_CLOCKS = 8 };                        /* per iteration, for staleness 0 */
 enum { USERS = 0, ITEMS = 1 };                 /* tables */
 enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };        /* metrics */
 enum { TOTAL_RATINGS = 0 };                    /* totals: the sum of ratings ... */
@@ -83,6 +84,8 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     uint32_t width = (uint32_t)mf->rank + (mf_biases(mf) ? 1U : 0U);
     app->tables[USERS].width = width;
     app->tables[ITEMS].width = width;
+    /* The bound of --item-limit shortens steps less with more clocks, and must be tighter with staleness. */
+    app->clocks_per_iteration = MF_CLOCKS * (1 + (int64_t)aml_staleness(worker));
     mf->seed = aml_seed(worker);
     mf->kernel = mf_kernel_choose();
     if (mf->data == NULL) {
@@ -154,7 +157,7 @@ static int mf_begin(aml_worker *worker, void *context) {
     const struct mf_item *items = aml_items(worker, &count);
     mf->mean = (float)(aml_total(worker, TOTAL_RATINGS) / (double)aml_total_items(worker));
     mf->threads = aml_threads(worker);
-    mf->item_count = aml_rows(worker, ITEMS).count;
+    mf->item_count = aml_table_rows(worker, ITEMS).count;
     mf->item_counts = calloc(mf->item_count + 1U, sizeof *mf->item_counts);
     mf->steps = calloc(mf->threads, sizeof *mf->steps);
     if (mf->item_counts == NULL || mf->steps == NULL) {
@@ -172,8 +175,8 @@ static int mf_begin(aml_worker *worker, void *context) {
 }
 
 static struct mf_sgd mf_sgd(aml_worker *worker, const struct mf *mf) {
-    struct aml_rows users = aml_rows(worker, USERS);
-    struct aml_rows items = aml_rows(worker, ITEMS);
+    struct aml_rows users = aml_table_rows(worker, USERS);
+    struct aml_rows items = aml_table_rows(worker, ITEMS);
     return (struct mf_sgd){.users = users.base,
                            .user_stride = users.stride,
                            .users_touched = users.touched,
@@ -193,7 +196,8 @@ static int mf_clock(aml_worker *worker, const void *items, size_t count, void *c
     struct mf_steps *steps = &mf->steps[aml_thread(worker)];
     uint64_t iteration = aml_iteration(worker);
     sgd.rate = (float)(mf->rate * pow(mf->decay, (double)iteration - 1));
-    if (mf->item_limit > 0) {
+    unsigned nodes = aml_nodes(worker);
+    if (mf->item_limit > 0 && nodes > 1) {
         if (steps->iteration != iteration) {
             float limit = (float)(mf->item_limit / (1.0 + aml_staleness(worker)));
             if (steps->item_rates == NULL) {
@@ -203,7 +207,7 @@ static int mf_clock(aml_worker *worker, const void *items, size_t count, void *c
                 return aml_error(worker, AML_ENOMEM, "no memory for the steps of %u items", mf->item_count);
             }
             for (uint32_t i = 0; i < mf->item_count; i++) {
-                steps->item_rates[i] = mf_item_rate(sgd.rate, limit, mf->item_counts[i]);
+                steps->item_rates[i] = mf_item_rate(sgd.rate, limit, nodes, mf->item_counts[i]);
             }
             steps->iteration = iteration;
         }
@@ -276,9 +280,9 @@ static void mf_close(struct mf *mf) {
 
 int main(int argc, char **argv) {
     struct mf mf = {.rank = 16,
-                    .rate = 0.02,
-                    .decay = 0.95,
-                    .lambda = 0.06,
+                    .rate = 0.025,
+                    .decay = 0.92,
+                    .lambda = 0.035,
                     .lambda_bias = 0.01,
                     .item_limit = MF_ITEM_LIMIT};
     const struct aml_option options[] = {
@@ -292,7 +296,7 @@ int main(int argc, char **argv) {
         {"lambda", "X", AML_OPTION_REAL, &mf.lambda, 0, 100, "L2 regularization of the factors"},
         {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
         {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
-         "shorter steps for items with more than X / rate ratings a clock; 0: off"},
+         "bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
         {"no-biases", NULL, AML_OPTION_FLAG, &mf.no_biases, 0, 0, "factors only, no biases of users and items"},
         {"model-out", "FILE", AML_OPTION_STRING, &mf.model_out, 0, 0, "write the model there (docs/mf.md)"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},

@@ -279,12 +279,19 @@ static void test_learns_what_can_be_learned(void **state) {
 
 static void test_item_rate_bounds_the_sum_of_steps(void **state) {
     (void)state;
-    assert_near((double)mf_item_rate(0.025F, 1.0F, 0), 0.025, 1e-7);
-    assert_near((double)mf_item_rate(0.025F, 1.0F, 40), 0.025, 1e-7);
-    assert_near((double)mf_item_rate(0.025F, 1.0F, 400), 1.0 / 400, 1e-7);
-    assert_near((double)mf_item_rate(0.025F, 0.25F, 400), 0.25 / 400, 1e-7);
-    for (float ratings = 1; ratings < 1e7F; ratings *= 3) {
-        assert_true(mf_item_rate(0.025F, 1.0F, ratings) * ratings < 1.00001F);
+    assert_near((double)mf_item_rate(0.025F, 1.0F, 1, 1e6F), 0.025, 1e-7);
+    assert_near((double)mf_item_rate(0.025F, 1.0F, 16, 0), 0.025, 1e-7);
+    assert_near((double)mf_item_rate(0.025F, 1.0F, 16, 1), 0.025, 1e-3);
+    for (unsigned nodes = 2; nodes <= 4096; nodes *= 2) {
+        for (float ratings = 1; ratings < 1e7F; ratings *= 3) {
+            for (float limit = 1; limit > 0.2F; limit /= 2) {
+                /* The sum of the nodes' ways, each of `ratings / nodes` steps, is one node's way. */
+                double way = nodes * -expm1(-(double)mf_item_rate(0.025F, limit, nodes, ratings) * (double)ratings /
+                                            nodes / (double)limit);
+                assert_near(way, -expm1(-0.025 * (double)ratings / (double)limit), 1e-5);
+                assert_true(mf_item_rate(0.025F, limit, nodes, ratings) * ratings < 1.4F * limit);
+            }
+        }
     }
 }
 

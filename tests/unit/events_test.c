@@ -1,0 +1,223 @@
+/* Tests of proteus/events.h: what each line of the grammar means, and that every bad line is refused with its place
+ * and what was expected. */
+#include "proteus/events.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct event parse(const char *text) {
+    char line[EVENTS_LINE_MAX];
+    struct event event;
+    struct error error = {0};
+    bool present;
+    snprintf(line, sizeof line, "%s", text);
+    if (event_parse(line, &event, &present, &error) != 0) {
+        fail_msg("'%s': %s", text, error.text);
+    }
+    assert_true(present);
+    return event;
+}
+
+static void test_lines(void **state) {
+    (void)state;
+    struct event event = parse("iteration 11 join transient 60\n");
+    assert_false(event.by_seconds);
+    assert_int_equal(event.iteration, 11);
+    assert_int_equal(event.action, EVENT_JOIN);
+    assert_int_equal(event.target, EVENT_TIER);
+    assert_int_equal(event.tier, TIER_TRANSIENT);
+    assert_int_equal(event.count, 60);
+    assert_string_equal(event.text, "iteration 11 join transient 60");
+    event_close(&event);
+
+    event = parse("iteration 35 evict transient 60 notice 120s");
+    assert_int_equal(event.action, EVENT_EVICT);
+    assert_int_equal(event.count, 60);
+    assert_true(event.notice == 120);
+    event_close(&event);
+
+    event = parse("  seconds\t4.5 kill node-7   # away with it");
+    assert_true(event.by_seconds);
+    assert_true(event.seconds == 4.5);
+    assert_int_equal(event.action, EVENT_KILL);
+    assert_int_equal(event.target, EVENT_NODES);
+    assert_int_equal(event.node_count, 1);
+    assert_int_equal(event.nodes[0], 7);
+    event_close(&event);
+
+    event = parse("seconds 9 kill transient all");
+    assert_int_equal(event.target, EVENT_TIER);
+    assert_int_equal(event.count, 0);
+    event_close(&event);
+
+    event = parse("iteration 20 kill controller");
+    assert_int_equal(event.target, EVENT_CONTROLLER);
+    event_close(&event);
+
+    event = parse("iteration 22 start controller");
+    assert_int_equal(event.action, EVENT_START);
+    event_close(&event);
+
+    event = parse("seconds 0 pause node-1 node-12 node-3");
+    assert_int_equal(event.action, EVENT_PAUSE);
+    assert_int_equal(event.node_count, 3);
+    assert_int_equal(event.nodes[1], 12);
+    event_close(&event);
+
+    event = parse("iteration 1 resume reliable 2");
+    assert_int_equal(event.action, EVENT_RESUME);
+    assert_int_equal(event.tier, TIER_RELIABLE);
+    event_close(&event);
+}
+
+static void test_bad_lines(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *expected;
+    } cases[] = {
+        {"iterations 1 kill node-1", "expected 'iteration N' or 'seconds X', got 'iterations'"},
+        {"iteration", "the line ends, expected an iteration's number"},
+        {"iteration 0 kill node-1", "an iteration's number, from 1, got '0'"},
+        {"iteration -1 kill node-1", "an iteration's number"},
+        {"iteration 1x kill node-1", "an iteration's number"},
+        {"iteration 99999999999999999999 kill node-1", "an iteration's number"},
+        {"seconds -1 kill node-1", "a number of seconds"},
+        {"seconds 1e9 kill node-1", "a number of seconds"},
+        {"seconds . kill node-1", "a number of seconds"},
+        {"seconds 1.2.3 kill node-1", "a number of seconds"},
+        {"seconds 1", "expected kill, pause, resume, join, evict or start"},
+        {"seconds 1 murder node-1", "expected kill, pause, resume, join, evict or start, got 'murder'"},
+        {"seconds 1 kill", "the line ends, expected controller, node names"},
+        {"seconds 1 kill node-0", "node names such as node-7"},
+        {"seconds 1 kill node-01", "node names such as node-7"},
+        {"seconds 1 kill node-x", "node names such as node-7"},
+        {"seconds 1 kill node-1 node-x", "expected the line's end, got 'node-x'"},
+        {"seconds 1 kill transient", "a number of nodes, from 1, or all"},
+        {"seconds 1 kill transient 0", "a number of nodes, from 1, or all"},
+        {"seconds 1 kill controller now", "expected the line's end, got 'now'"},
+        {"seconds 1 join node-1", "expected reliable or transient, got 'node-1'"},
+        {"seconds 1 join transient all", "expected a number of nodes, from 1, got 'all'"},
+        {"seconds 1 evict controller", "node names such as node-7"},
+        {"seconds 1 evict transient 2 notice 120", "seconds of notice, such as 120s"},
+        {"seconds 1 evict transient 2 notice", "seconds of notice, such as 120s"},
+        {"seconds 1 start node-1", "expected controller, got 'node-1'"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char line[EVENTS_LINE_MAX];
+        struct event event;
+        struct error error = {0};
+        bool present;
+        strcpy(line, cases[c].line);
+        assert_int_equal(event_parse(line, &event, &present, &error), AML_EINPUT);
+        if (strstr(error.text, cases[c].expected) == NULL) {
+            fail_msg("'%s': got '%s', expected '%s'", cases[c].line, error.text, cases[c].expected);
+        }
+        event_close(&event);
+    }
+}
+
+/* ---- Files ---- */
+
+/* Reads `size` bytes as a file. */
+static int read_bytes(struct events *events, const char *bytes, size_t size, struct error *error) {
+    static char path[64]; /* events keep it */
+    strcpy(path, "/tmp/events_test.XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    close(fd);
+    int result = events_read(events, path, error);
+    unlink(path);
+    return result;
+}
+
+static int read_text(struct events *events, const char *text, struct error *error) {
+    return read_bytes(events, text, strlen(text), error);
+}
+
+static void test_file(void **state) {
+    (void)state;
+    struct events events;
+    struct error error = {0};
+    assert_int_equal(
+        read_text(&events, "# all of it\n\n  \t\niteration 3 kill node-2\r\nseconds 1 pause node-1", &error), 0);
+    assert_int_equal(events.count, 2);
+    assert_int_equal(events.list[0].line, 4);
+    assert_int_equal(events.list[1].line, 5);
+    assert_string_equal(events.list[0].text, "iteration 3 kill node-2");
+    assert_int_equal(events_check(&events, 1, 1, &error), 0);
+    events_close(&events);
+
+    assert_int_equal(read_text(&events, "", &error), 0);
+    assert_int_equal(events.count, 0);
+    events_close(&events);
+}
+
+static void test_bad_files(void **state) {
+    (void)state;
+    struct events events;
+    struct error error = {0};
+    assert_int_equal(events_read(&events, "/nonexistent/events", &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "/nonexistent/events: No such file"));
+
+    error = (struct error){0};
+    assert_int_equal(events_read(&events, "/", &error), AML_EINPUT);
+
+    error = (struct error){0};
+    assert_int_equal(read_text(&events, "iteration 3 kill node-2\n\nkill node-2\n", &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, ":3: expected 'iteration N' or 'seconds X', got 'kill'"));
+
+    char text[2 * EVENTS_LINE_MAX];
+    memset(text, ' ', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    error = (struct error){0};
+    assert_int_equal(read_text(&events, text, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, ":1: a line of more than"));
+
+    static const char zero[] = "iteration 3\0 kill node-2\nseconds 1 kill node-1\n";
+    error = (struct error){0};
+    assert_int_equal(read_bytes(&events, zero, sizeof zero - 1, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, ":1: "));
+}
+
+static void test_check(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *expected; /* for 2 reliable nodes and 1 transient one; NULL: fine */
+    } cases[] = {
+        {"seconds 1 kill node-3", NULL},
+        {"seconds 1 kill transient 1", NULL},
+        {"seconds 1 pause reliable all", NULL},
+        {"seconds 1 kill controller", NULL},
+        {"seconds 1 kill node-4", ":1: no node-4: the job has node-1 to node-3"},
+        {"seconds 1 kill transient 2", ":1: the job has 1 transient nodes"},
+        {"\nseconds 1 join transient 2", ":2: join needs elastic membership, which this version does not have yet"},
+        {"seconds 1 evict node-3 notice 1s", ":1: evict needs elastic membership"},
+        {"seconds 1 start controller", ":1: start needs elastic membership"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct events events;
+        struct error error = {0};
+        assert_int_equal(read_text(&events, cases[c].text, &error), 0);
+        int result = events_check(&events, 2, 1, &error);
+        assert_int_equal(result, cases[c].expected == NULL ? 0 : AML_EINPUT);
+        if (cases[c].expected != NULL && strstr(error.text, cases[c].expected) == NULL) {
+            fail_msg("'%s': got '%s'", cases[c].text, error.text);
+        }
+        events_close(&events);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines),     cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_file),
+        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_check),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* Tests of proteus/job_options.h: which clusters may be asked for, and what is chosen for them. */
+#include "proteus/job_options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_choices(void **state) {
+    (void)state;
+    static const struct {
+        int64_t reliable, transient, partitions;
+        const char *stage;
+        unsigned expected_partitions;
+        enum stage expected_stage;
+    } cases[] = {
+        {1, 0, 0, "auto", 8, STAGE_1},       {16, 0, 0, "1", 8, STAGE_1},
+        {1, 16, 0, "auto", 9, STAGE_1},      {0, 3, 0, "traditional", 8, STAGE_TRADITIONAL},
+        {4, 60, 0, "auto", 32, STAGE_1},     {4, 60, 5, "auto", 5, STAGE_1},
+        {2048, 2048, 0, "1", 2048, STAGE_1},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct job_options options = job_options_defaults();
+        struct plan_policy policy;
+        struct error error = {0};
+        options.reliable = cases[c].reliable;
+        options.transient = cases[c].transient;
+        options.partitions = cases[c].partitions;
+        options.stage = cases[c].stage;
+        assert_int_equal(job_options_check(&options, &policy, &error), 0);
+        assert_int_equal(policy.partitions, cases[c].expected_partitions);
+        assert_int_equal(options.partitions, cases[c].expected_partitions);
+        assert_int_equal(policy.stage, cases[c].expected_stage);
+        assert_true(policy.shards > 0);
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        int64_t reliable, transient;
+        const char *stage;
+        int code;
+        const char *expected;
+    } cases[] = {
+        {1, 0, "2", AML_EINPUT, "--stage 2: needs elastic membership"},
+        {1, 0, "3", AML_EINPUT, "expected auto, 1 or traditional"},
+        {1, 0, "x", AML_EINPUT, "got 'x'"},
+        {1, 0, "", AML_EINPUT, "got ''"},
+        {0, 0, "traditional", AML_EINPUT, "a job of no nodes"},
+        {0, 1, "1", AML_EINPUT, "--reliable 0"},
+        {4096, 1, "1", AML_ELIMIT, "at most 4096"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct job_options options = job_options_defaults();
+        struct plan_policy policy;
+        struct error error = {0};
+        options.reliable = cases[c].reliable;
+        options.transient = cases[c].transient;
+        options.stage = cases[c].stage;
+        assert_int_equal(job_options_check(&options, &policy, &error), cases[c].code);
+        assert_non_null(strstr(error.text, cases[c].expected));
+    }
+}
+
+static void test_heartbeat(void **state) {
+    (void)state;
+    struct job_options options = job_options_defaults();
+    assert_int_equal(job_heartbeat_ms(&options), 1000);
+    options.failure_timeout = 2;
+    assert_int_equal(job_heartbeat_ms(&options), 200);
+    options.failure_timeout = 0.2;
+    assert_int_equal(job_heartbeat_ms(&options), JOB_HEARTBEAT_MIN_MS);
+    options.failure_timeout = 3600;
+    assert_int_equal(job_heartbeat_ms(&options), JOB_HEARTBEAT_MAX_MS);
+}
+
+static void test_table(void **state) {
+    (void)state;
+    struct job_options options = job_options_defaults();
+    struct aml_option table[JOB_OPTIONS_ENTRIES];
+    int64_t own_value = 0;
+    const struct aml_option own[] = {{"own", "N", AML_OPTION_INTEGER, &own_value, 0, 9, "one command's"}, {0}};
+    const struct aml_option *const tables[] = {table};
+    char *argv[] = {"run", "--own", "3", "--reliable=2", "--key", "job.key", "--insecure", "--", "app", "--reliable=7"};
+    struct error error = {0};
+    int operand;
+    job_options_table(&options, own, table);
+    assert_int_equal(options_parse(tables, 1, 10, argv, &operand, &error), 0);
+    assert_int_equal(operand, 8);
+    assert_int_equal(own_value, 3);
+    assert_int_equal(options.reliable, 2);
+    assert_string_equal(options.key, "job.key");
+    assert_true(options.insecure);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_heartbeat),
+        cmocka_unit_test(test_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

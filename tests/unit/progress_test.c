@@ -1,0 +1,161 @@
+/* Tests of proteus/progress.h: numbers for people, and the lines made of a report's lines. */
+#include "proteus/progress.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_numbers(void **state) {
+    (void)state;
+    static const struct {
+        double number;
+        const char *count, *bytes;
+    } cases[] = {
+        {0, "0", "0 B"},
+        {17, "17", "17 B"},
+        {999, "999", "999 B"},
+        {999.4, "999", "999 B"},
+        {999.6, "1.00 k", "1.00 kB"},
+        {1000, "1.00 k", "1.00 kB"},
+        {9994, "9.99 k", "9.99 kB"},
+        {9996, "10.0 k", "10.0 kB"},
+        {99960, "100 k", "100 kB"},
+        {999499, "999 k", "999 kB"},
+        {999500, "1.00 M", "1.00 MB"},
+        {1234567, "1.23 M", "1.23 MB"},
+        {4.2e9, "4.20 G", "4.20 GB"},
+        {1e21, "1000 E", "1000 EB"},
+        {-5, "0", "0 B"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char text[PROGRESS_NUMBER_TEXT];
+        progress_count_text(cases[c].number, text);
+        assert_string_equal(text, cases[c].count);
+        progress_bytes_text(cases[c].number, text);
+        assert_string_equal(text, cases[c].bytes);
+    }
+}
+
+static json_t *json_of(const char *text) {
+    json_t *line = json_loads(text, 0, NULL);
+    assert_non_null(line);
+    return line;
+}
+
+static void assert_line(const char *json, const char *expected) {
+    char text[PROGRESS_LINE_TEXT];
+    json_t *line = json_of(json);
+    progress_line_text(line, text);
+    assert_string_equal(text, expected);
+    json_decref(line);
+}
+
+static void test_iteration(void **state) {
+    (void)state;
+    assert_line(
+        "{\"type\":\"iteration\",\"iteration\":11,\"seconds\":1.234,\"objective\":0.87,\"train_rmse\":0.87,"
+        "\"test_rmse\":0.91,\"stage\":1,\"reliable\":4,\"transient\":0,\"memory_bytes\":5,\"bytes_sent\":1500000,"
+        "\"bytes_received\":17,\"items\":3,\"items_per_second\":12300000,\"clock\":22}",
+        "iteration 11  1.23 s  train_rmse 0.87  test_rmse 0.91  12.3 M items/s  sent 1.50 MB  received 17 B");
+    assert_line("{\"type\":\"clock\",\"clock\":3,\"seconds\":0.5,\"objective\":2,\"loss\":2,\"items\":9}",
+                "clock 3  0.50 s  loss 2");
+}
+
+/* A metric that was not evaluated isn't shown, an objective that is none is. */
+static void test_metrics(void **state) {
+    (void)state;
+    assert_line("{\"iteration\":1,\"seconds\":1,\"objective\":0.5,\"a\":0.5,\"b\":null,\"c\":7}",
+                "iteration 1  1.00 s  a 0.5  c 7");
+    assert_line("{\"iteration\":1,\"seconds\":1,\"objective\":null,\"a\":null}", "iteration 1  1.00 s  a nan");
+    assert_line("{\"iteration\":1,\"seconds\":1,\"objective\":0.5,\"b\":3}", "iteration 1  1.00 s  objective 0.5  b 3");
+    assert_line("{\"iteration\":1,\"seconds\":1,\"objective\":0.5}", "iteration 1  1.00 s  objective 0.5");
+    assert_line("{\"iteration\":1,\"seconds\":1,\"name\":\"text\"}", "iteration 1  1.00 s");
+}
+
+static void test_summary(void **state) {
+    (void)state;
+    char text[PROGRESS_LINE_TEXT];
+    json_t *line = json_of("{\"type\":\"summary\",\"iterations\":45,\"clocks\":45,\"seconds\":2,\"objective\":0.8,"
+                           "\"rmse\":0.8,\"items_processed\":4000000,\"bytes_sent\":1000,\"bytes_received\":2000,"
+                           "\"memory_bytes\":3000000,\"ok\":true,\"status\":0}");
+    progress_summary_text(line, text);
+    assert_string_equal(text, "iterations     45\n"
+                              "seconds        2.00\n"
+                              "rmse           0.8\n"
+                              "items          4.00 M, 2.00 M a second\n"
+                              "network        1.00 kB sent, 2.00 kB received\n"
+                              "memory         3.00 MB in the largest node\n");
+    json_decref(line);
+}
+
+/* What goes to a stream that is no terminal. */
+static char *shown(const char *const *lines, size_t count, bool quiet) {
+    char *text = NULL;
+    size_t size;
+    FILE *stream = tmpfile();
+    FILE *memory = open_memstream(&text, &size);
+    struct progress progress;
+    progress_open(&progress, stream, quiet);
+    for (size_t l = 0; l < count; l++) {
+        json_t *line = json_of(lines[l]);
+        progress_report(&progress, line);
+        json_decref(line);
+    }
+    progress_note(&progress, "a %s", "note");
+    rewind(stream);
+    for (int c = fgetc(stream); c != EOF; c = fgetc(stream)) {
+        fputc(c, memory);
+    }
+    fclose(stream);
+    fclose(memory);
+    return text;
+}
+
+static void test_plain_lines(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-1\"]}",
+        "{\"type\":\"clock\",\"clock\":1,\"seconds\":0.5}",
+        "{\"type\":\"iteration\",\"iteration\":1,\"seconds\":0.5,\"objective\":1,\"evil\\u001b[2J\":1}",
+        "{\"type\":\"later\"}",
+        "{}",
+        "[]",
+        "{\"type\":\"summary\",\"ok\":false,\"error\":\"printed by others\"}",
+    };
+    char *text = shown(lines, sizeof lines / sizeof *lines, false);
+    assert_string_equal(text, "iteration 1  0.50 s  evil?[2J 1\na note\n");
+    free(text);
+    text = shown(lines, sizeof lines / sizeof *lines, true);
+    assert_string_equal(text, "");
+    free(text);
+}
+
+static void test_long_line(void **state) {
+    (void)state;
+    char text[PROGRESS_LINE_TEXT];
+    json_t *line = json_object();
+    json_object_set_new(line, "iteration", json_integer(1));
+    for (int m = 0; m < 200; m++) {
+        char name[32];
+        snprintf(name, sizeof name, "a_long_metric_name_%d", m);
+        json_object_set_new(line, name, json_real(1.0 / 3));
+    }
+    progress_line_text(line, text);
+    assert_true(strlen(text) < sizeof text);
+    progress_summary_text(line, text);
+    assert_true(strlen(text) < sizeof text);
+    json_decref(line);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_iteration),   cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_summary), cmocka_unit_test(test_plain_lines), cmocka_unit_test(test_long_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
