@@ -71,15 +71,21 @@ static void partition_wait(struct client *client, struct client_partition *parti
     }
 }
 
+/* The clock of the state that has arrived, be it in the cache or waiting. */
+static uint64_t partition_arrived(const struct client_partition *partition) {
+    unsigned count = partition->waiting_count;
+    return count > 0 ? partition->waiting[count - 1].push.clock : partition->clock;
+}
+
 /* We wait for a partition while its rows' first state or our own flushes' outcome is missing. */
 static bool partition_awaited(const struct client *client, const struct client_partition *partition) {
-    return partition->request_open || (partition->subscribed && partition->clock < client->flushed);
+    return partition->request_open || (partition->subscribed && partition_arrived(partition) < client->flushed);
 }
 
 static void send_pull(struct client *client, uint32_t number) {
     struct message pull = {.type = MESSAGE_PULL, .epoch = client->epoch};
     pull.pull.partition = number;
-    pull.pull.clock = client->partitions[number].clock;
+    pull.pull.clock = partition_arrived(&client->partitions[number]);
     client->io->send(client->io, client->partitions[number].server, &pull);
 }
 
@@ -360,10 +366,12 @@ static void release_committed(struct client *client, struct client_partition *pa
 static bool push_apply(struct client *client, uint32_t number, const struct message *message) {
     struct rows_view views[WIRE_TABLES_MAX];
     uint32_t *slots[WIRE_TABLES_MAX];
-    int count = rows_check(message, client->job->shapes, client->job->table_count, views, NULL);
+    int count = rows_check(message, client->job->shapes, client->job->table_count, views, &client->error);
     for (int v = 0; v < count; v++) {
         slots[v] = view_cache_slots(client, number, &views[v]);
         if (slots[v] == NULL) {
+            error_set(&client->error, AML_EPROTOCOL, "PUSH: partition %u, table %s: a row that was not asked for", number,
+                      client->job->tables[views[v].table].name);
             while (v-- > 0) {
                 free(slots[v]);
             }
@@ -418,14 +426,22 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     partition->heard_us = client->io->now_us(client->io);
     if (message->push.request != 0) {
         receive_subscribed(client, number, message);
-    } else if (partition->subscribed && message->push.clock > partition->clock) {
-        if (client->working) {
+    } else if (partition->subscribed && message->push.clock > partition_arrived(partition)) {
+        if (message->push.from_clock > partition_arrived(partition)) {
+            partition_wait(client, partition); /* one before it was lost */
+            return;
+        }
+        if (client->working || client->frozen) {
             partition->waiting =
                 memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
             partition->waiting[partition->waiting_count++] = *message;
             message->frame_count = 0; /* ours now */
         } else {
             apply_push(client, number, message);
+        }
+        partition->retry_us = 0; /* the silence is over; another may begin */
+        if (partition_awaited(client, partition)) {
+            partition_wait(client, partition);
         }
     } else if (partition->subscribed) {
         /* Nothing new there: an answer to our PULL. Send again what has not arrived. */
@@ -441,15 +457,7 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     }
 }
 
-void client_flush(struct client *client) {
-    assert(client->working);
-    client->working = false;
-    client->flushed = client->begun;
-    for (uint32_t p = 0; p < client->partition_count; p++) {
-        struct client_partition *partition = &client->partitions[p];
-        partition_wait(client, partition);
-        send_retained(client, partition, &partition->retained[client->begun % retained_entries(client)]);
-    }
+static void apply_waiting(struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned w = 0; w < partition->waiting_count; w++) {
@@ -458,6 +466,29 @@ void client_flush(struct client *client) {
         }
         partition->waiting_count = 0;
     }
+}
+
+void client_freeze(struct client *client) {
+    assert(!client->working && !client->frozen);
+    client->frozen = true;
+}
+
+void client_thaw(struct client *client) {
+    assert(client->frozen);
+    client->frozen = false;
+    apply_waiting(client);
+}
+
+void client_flush(struct client *client) {
+    assert(client->working && !client->frozen);
+    client->working = false;
+    client->flushed = client->begun;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        struct client_partition *partition = &client->partitions[p];
+        partition_wait(client, partition);
+        send_retained(client, partition, &partition->retained[client->begun % retained_entries(client)]);
+    }
+    apply_waiting(client);
 }
 
 void client_receive(struct client *client, actor_id from, struct message *message) {

@@ -3,7 +3,8 @@
  * and says when staleness allows the next clock. A state machine behind struct io: no threads, no sockets.
  *
  * Time: everything but client_gather runs on the io's thread. Pushes that arrive while a clock is being worked on
- * wait and are applied when it has been flushed, so the cache changes only between clocks. */
+ * wait and are applied when it has been flushed, so the cache changes only between clocks; nor does it
+ * change between client_freeze and client_thaw. */
 #ifndef AGILEML_WORKERS_CLIENT_H
 #define AGILEML_WORKERS_CLIENT_H
 
@@ -32,7 +33,7 @@ struct client_partition {
     uint32_t *asked;         /* per table: rows of the cache's list named in SUBSCRIBEs so far */
     uint32_t *answered;      /* per table: rows of the list whose first state has arrived */
     struct retained_flush *retained; /* staleness + 2 entries; clock c at c % entries */
-    struct message *waiting; /* pushes that came during a clock */
+    struct message *waiting; /* pushes that came during a clock or while frozen, each from where the one before ends */
     unsigned waiting_count;
     uint64_t retry_us;       /* when to ask again, 0: not waiting */
     uint64_t retry_wait_us;
@@ -50,11 +51,13 @@ struct client {
     uint64_t begun;   /* the highest clock begun */
     uint64_t flushed; /* the highest clock flushed */
     bool working;     /* the app is at work on clock `begun`: the cache is its own */
+    bool frozen;      /* the app reads the cache between clocks: it does not change */
     uint32_t stamp;   /* number of the last push applied */
     void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* tests: called after each push applied */
     /* An answer to SCAN; the message stays the caller's. */
     void (*rows)(void *context, const struct message *message);
     void *context;
+    struct error error; /* a server sent what the protocol does not allow: the node can't go on */
 };
 
 /* `cache` is open and may already hold rows. */
@@ -81,6 +84,10 @@ void client_begin(struct client *client, uint64_t clock);
 int client_gather(struct client *client, uint32_t partition, struct error *error);
 /* Sends what was gathered for clock `begun`, then applies the pushes that waited. */
 void client_flush(struct client *client);
+
+/* The app reads the cache until client_thaw: pushes wait. Not during a clock. */
+void client_freeze(struct client *client);
+void client_thaw(struct client *client);
 
 /* A message of a server: PUSH or ROWS. */
 void client_receive(struct client *client, actor_id from, struct message *message);

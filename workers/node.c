@@ -78,10 +78,24 @@ static void send_heartbeat(struct node *node) {
     node->heartbeat_us = node_now(node) + node->heartbeat_ms * UINT64_C(1000);
 }
 
+static void send_leave(struct node *node) {
+    struct message message = {.type = MESSAGE_LEAVE};
+    node_send(node, &message);
+}
+
 static void send_progress(struct node *node, unsigned index) {
     struct message copy = node->progress[index];
     buffer_hold(copy.frames[0]);
     node_send(node, &copy);
+}
+
+/* The oldest that are not acknowledged, again. */
+static void send_progress_again(struct node *node) {
+    unsigned count = node->progress_count < NODE_PROGRESS_BURST ? node->progress_count : NODE_PROGRESS_BURST;
+    for (unsigned i = 0; i < count; i++) {
+        send_progress(node, i);
+    }
+    node->progress_again = count > 0 ? node->progress[count - 1].progress.clock : 0;
 }
 
 static void report_progress(struct node *node, const struct wire_metric_sum *metrics) {
@@ -99,10 +113,7 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
         hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
     }
     message.frames[0] = buffer_copy(metrics, node->options.metric_count * sizeof *metrics);
-    if (node->progress_count == NODE_PROGRESS_MAX) { /* the controller is away: keep the newest */
-        message_close(&node->progress[0]);
-        memmove(node->progress, node->progress + 1, --node->progress_count * sizeof *node->progress);
-    }
+    assert(node->progress_count < NODE_PROGRESS_MAX); /* node_advance sees to it */
     node->progress = memory_resized(node->progress, node->progress_count + 1, sizeof *node->progress);
     node->progress[node->progress_count++] = message;
     send_progress(node, node->progress_count - 1);
@@ -110,7 +121,8 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
 
 /* ---- Going on ---- */
 
-/* The clock that may turn out to be the last: its evaluation waits for the full state. */
+/* The clock that may turn out to be the last: its evaluation waits for the full state. While there is a hold
+ * without a `final`, it is the hold. */
 static uint64_t last_clock(const struct node *node) {
     return node->final != 0 ? node->final : node->hold;
 }
@@ -135,6 +147,7 @@ static bool node_advance(struct node *node) {
     if (node->evaluated < done) {
         if (done == last ? client_has_state(client, done) : client_may_begin(client, done + 1)) {
             node->busy = true;
+            client_freeze(client);
             hooks->evaluate(hooks->context, done);
             return true;
         }
@@ -145,7 +158,8 @@ static bool node_advance(struct node *node) {
         send_heartbeat(node);
         return false;
     }
-    if ((last != 0 && done + 1 > last) || !client_may_begin(client, done + 1)) {
+    if ((last != 0 && done + 1 > last) || node->progress_count == NODE_PROGRESS_MAX ||
+        !client_may_begin(client, done + 1)) {
         return false;
     }
     client_begin(client, done + 1);
@@ -177,6 +191,9 @@ static void node_step(struct node *node) {
     while (node_advance(node)) {
     }
     node->stepping = false;
+    if (node->client.error.code != 0) {
+        node_fail(node, node->client.error.code, node->client.error.text);
+    }
     node_set_timer(node);
 }
 
@@ -193,6 +210,9 @@ void node_start(struct node *node) {
 
 void node_loaded(struct node *node, uint64_t items, const double totals[WIRE_TOTALS]) {
     struct error error = {0};
+    if (node->ended) {
+        return;
+    }
     node->loaded_items = items;
     memcpy(node->totals, totals, sizeof node->totals);
     node->load_done = true;
@@ -204,6 +224,9 @@ void node_loaded(struct node *node, uint64_t items, const double totals[WIRE_TOT
 }
 
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
+    if (node->ended) {
+        return;
+    }
     node->items = items;
     node->compute_us = compute_us;
     node->busy = false;
@@ -212,17 +235,29 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
 }
 
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
+    if (node->ended) {
+        return;
+    }
+    client_thaw(&node->client);
     node->evaluated = node->client.flushed;
     node->busy = false;
     report_progress(node, metrics);
     node_step(node);
 }
 
-void node_saved(struct node *node, int code, const char *text) {
-    struct message saved = {.type = MESSAGE_SAVED};
-    saved.text.code = code;
-    snprintf(saved.text.text, sizeof saved.text.text, "%s", text);
+static void send_saved(struct node *node) {
+    struct message saved = {.type = MESSAGE_SAVED, .text = node->save_outcome};
     node_send(node, &saved);
+}
+
+void node_saved(struct node *node, int code, const char *text) {
+    if (node->ended) {
+        return;
+    }
+    node->saved = true;
+    node->save_outcome.code = code;
+    snprintf(node->save_outcome.text, sizeof node->save_outcome.text, "%s", text);
+    send_saved(node);
 }
 
 /* ---- What the controller says ---- */
@@ -278,11 +313,17 @@ static void receive_ack(struct node *node, const struct message_heartbeat_ack *a
     }
     node->progress_count -= acknowledged;
     memmove(node->progress, node->progress + acknowledged, node->progress_count * sizeof *node->progress);
-    if (ack->final != 0) {
-        node->final = ack->final;
-    } else if (ack->hold > node->hold) {
+    if (acknowledged > 0 && node->progress_again != 0 && ack->progress >= node->progress_again) {
+        send_progress_again(node);
+    }
+    /* The controller's hold never falls, so an ack with a lower one is old; and a hold takes the place of the final
+     * clock that was known before. */
+    if (ack->hold > node->hold) {
         node->hold = ack->hold;
+        node->final = ack->final;
         send_heartbeat(node);
+    } else if (ack->hold == node->hold && ack->final != 0) {
+        node->final = ack->final;
     }
 }
 
@@ -320,15 +361,19 @@ void node_receive(void *self, actor_id from, struct message *message) {
         receive_ack(node, &message->heartbeat_ack);
         break;
     case MESSAGE_SAVE:
-        node->options.hooks.save(node->options.hooks.context);
+        if (!node->saving) {
+            node->saving = true;
+            node->options.hooks.save(node->options.hooks.context);
+        } else if (node->saved) {
+            send_saved(node);
+        }
         break;
-    case MESSAGE_DONE: {
-        struct message leave = {.type = MESSAGE_LEAVE};
-        node_send(node, &leave);
+    case MESSAGE_DONE:
+        send_leave(node);
         node_end(node, 0, "");
         return;
-    }
     case MESSAGE_ABORT:
+        send_leave(node);
         node_end(node, message->text.code, message->text.text);
         return;
     default:
@@ -401,9 +446,7 @@ void node_timer(void *self) {
             if (node->state == NODE_LOADED) {
                 send_loaded(node);
             }
-            for (unsigned i = 0; i < node->progress_count && i < NODE_PROGRESS_BURST; i++) {
-                send_progress(node, i);
-            }
+            send_progress_again(node);
         }
     }
     node_step(node);

@@ -9,7 +9,7 @@
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
-    NODE_PROGRESS_MAX = 4096, /* PROGRESS messages that wait for their acknowledgement */
+    NODE_PROGRESS_MAX = 4096, /* PROGRESS messages that wait for their acknowledgement; no clock begins beyond */
     NODE_PROGRESS_BURST = 16, /* sent again at once */
 };
 
@@ -19,7 +19,7 @@ struct node_hooks {
     void (*load)(void *context, const struct message *plan); /* node_loaded, after filling the cache with the rows it needs */
     void (*compute)(void *context, uint64_t clock);          /* node_computed, after client_gather of every partition */
     void (*evaluate)(void *context, uint64_t clock);         /* node_evaluated */
-    void (*save)(void *context);                             /* node_saved */
+    void (*save)(void *context);                             /* node_saved; asked once */
     void (*end)(void *context, int code, const char *text);  /* the job is over for this node; once */
     uint64_t (*memory_bytes)(void *context);                 /* resident set size; may be NULL */
     void (*bytes)(void *context, uint64_t *sent, uint64_t *received); /* over the network; may be NULL */
@@ -58,6 +58,9 @@ struct node {
     uint64_t evaluated; /* the highest clock evaluated and reported */
     struct message *progress; /* not acknowledged yet, oldest first */
     unsigned progress_count;
+    uint64_t progress_again; /* the last clock of the burst that was sent again; 0: none */
+    bool saving, saved;      /* SAVE has come; node_saved was called, and with what: */
+    struct message_text save_outcome;
     uint64_t items, compute_us, clock_began_us; /* of the clock under way */
     uint64_t heard_us;      /* when the controller was last heard */
     uint64_t started_us;

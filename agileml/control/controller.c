@@ -26,6 +26,15 @@ int controller_init(struct controller *controller, struct io *io, const struct c
         return error_set(error, AML_EINPUT, "%u nodes, expected 1 to %d", options->reliable + options->transient,
                          WIRE_NODES_MAX);
     }
+    if (options->policy.partitions == 0 || options->policy.partitions > WIRE_PARTITIONS_MAX ||
+        options->policy.shards == 0 || options->policy.shards > WIRE_SHARDS_MAX) {
+        return error_set(error, AML_EINPUT, "%u partitions and %u shards, expected 1 to %d and 1 to %d",
+                         options->policy.partitions, options->policy.shards, WIRE_PARTITIONS_MAX, WIRE_SHARDS_MAX);
+    }
+    if (options->heartbeat_ms == 0 || options->timeout_ms <= options->heartbeat_ms) {
+        return error_set(error, AML_EINPUT, "a heartbeat every %u ms and a timeout of %u ms, which must be longer",
+                         options->heartbeat_ms, options->timeout_ms);
+    }
     controller->began_us = controller_now(controller);
     controller_tick_at(controller, controller->began_us + options->heartbeat_ms * UINT64_C(500));
     return 0;
@@ -126,7 +135,12 @@ static void controller_finish(struct controller *controller, int code, const cha
     controller->code = code;
     snprintf(controller->text, sizeof controller->text, "%s", text);
     controller_report(controller, report_summary(controller, seconds_since(controller, controller->started_us)));
-    controller->end_us = controller_now(controller) + CONTROLLER_END_WAIT_US;
+    uint64_t now = controller_now(controller);
+    uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
+    controller->end_us = controller->leave_us = now + CONTROLLER_END_WAIT_US;
+    if (code == 0 && timeout_us > CONTROLLER_END_WAIT_US) {
+        controller->leave_us = now + timeout_us; /* nobody may come to think that it failed */
+    }
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (code == 0) {
             send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
@@ -146,14 +160,15 @@ static void controller_try_end(struct controller *controller) {
     if (controller->phase != PHASE_LEAVE) {
         return;
     }
+    uint64_t now = controller_now(controller);
     bool waiting = false;
-    for (unsigned m = 0; m < controller->member_count && controller->code == 0; m++) {
+    for (unsigned m = 0; m < controller->member_count && now < controller->leave_us; m++) {
         waiting = waiting || !controller->members[m].left;
     }
-    for (unsigned o = 0; o < controller->observer_count; o++) {
+    for (unsigned o = 0; o < controller->observer_count && now < controller->end_us; o++) {
         waiting = waiting || controller->observers[o].read < controller->line_count;
     }
-    if (!waiting || controller_now(controller) >= controller->end_us) {
+    if (!waiting) {
         controller->phase = PHASE_ENDED;
         controller->io->set_timer(controller->io, 0);
         controller->options.end(controller->options.context, controller->code, controller->text);
@@ -188,6 +203,13 @@ static bool name_taken(const struct controller *controller, const char *name) {
     return false;
 }
 
+static bool job_terms_equal(const struct job_terms *a, const struct job_terms *b) {
+    return strcmp(a->app, b->app) == 0 && a->digest == b->digest && a->staleness == b->staleness &&
+           a->clocks_per_iteration == b->clocks_per_iteration && a->iterations == b->iterations &&
+           a->seconds == b->seconds && a->tolerance == b->tolerance &&
+           a->tolerance_iterations == b->tolerance_iterations;
+}
+
 /* The reason why a node can't take part; empty when it can. */
 static void registration_refusal(const struct controller *controller, const struct message *message, char *reason,
                                  size_t size) {
@@ -201,12 +223,20 @@ static void registration_refusal(const struct controller *controller, const stru
         snprintf(reason, size, "another node is called %s", new->name);
     } else if (controller->member_count > 0 && strcmp(new->job.app, controller->job.app) != 0) {
         snprintf(reason, size, "this is a job of %s, not of %s", controller->job.app, new->job.app);
-    } else if (controller->member_count > 0 && memcmp(&new->job, &controller->job, sizeof new->job) != 0) {
+    } else if (controller->member_count > 0 && !job_terms_equal(&new->job, &controller->job)) {
         snprintf(reason, size, "%s on %s was started with other options than %s on %s: a job's nodes need the same ones",
                  new->job.app, new->host, controller->members[0].name, controller->members[0].host);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
+    } else if (new->job.iterations > WIRE_CLOCK_MAX / new->job.clocks_per_iteration) {
+        snprintf(reason, size, "%llu iterations of %u clocks, more than the %llu clocks that a job may have",
+                 (unsigned long long)new->job.iterations, new->job.clocks_per_iteration,
+                 (unsigned long long)WIRE_CLOCK_MAX);
     }
+}
+
+static unsigned window_entries(const struct controller *controller) {
+    return controller->job.staleness + 2 + CONTROLLER_AHEAD_MAX;
 }
 
 static void controller_make_plan(struct controller *controller) {
@@ -281,12 +311,8 @@ static void receive_register(struct controller *controller, actor_id from, const
             controller->metric_count = (unsigned)(message->frames[1]->size / sizeof(struct wire_metric));
             memcpy(controller->metrics, message->frames[1]->data, message->frames[1]->size);
             controller->values = memory_zeroed(WIRE_METRICS_MAX, sizeof(double));
-            controller->window = memory_zeroed(new->job.staleness + 2, sizeof *controller->window);
+            controller->window = memory_zeroed(window_entries(controller), sizeof *controller->window);
             controller->final = new->job.iterations * new->job.clocks_per_iteration;
-            if (new->job.iterations > WIRE_CLOCK_MAX / new->job.clocks_per_iteration) {
-                send_abort(controller, from, AML_EINPUT, "more clocks than a job may have");
-                return;
-            }
         }
         controller->members =
             memory_resized(controller->members, controller->member_count + 1, sizeof *controller->members);
@@ -366,6 +392,15 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
     }
 }
 
+/* Goes on to saving the model once the last clock is done. */
+static void controller_check_final(struct controller *controller) {
+    if (controller->phase == PHASE_TRAIN && controller->final != 0 && controller->completed >= controller->final) {
+        controller->phase = PHASE_SAVE;
+        send_acks(controller);
+        send_empty(controller, controller->members[0].node.actor, MESSAGE_SAVE);
+    }
+}
+
 /* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
 static void controller_hold(struct controller *controller) {
     uint64_t reached = controller->completed;
@@ -398,6 +433,7 @@ static void controller_check_held(struct controller *controller) {
     }
     controller->final = controller->hold;
     send_acks(controller);
+    controller_check_final(controller); /* its last PROGRESS may have come before the last word on the hold */
 }
 
 /* The stopping criteria after an iteration. */
@@ -443,7 +479,7 @@ static void complete_iteration(struct controller *controller) {
 static void complete_clocks(struct controller *controller) {
     for (;;) {
         uint64_t clock = controller->completed + 1;
-        struct clock_sums *sums = &controller->window[clock % (controller->job.staleness + 2)];
+        struct clock_sums *sums = &controller->window[clock % window_entries(controller)];
         if (sums->reported < controller->origin_count || controller->phase != PHASE_TRAIN) {
             return;
         }
@@ -458,11 +494,7 @@ static void complete_clocks(struct controller *controller) {
         if (clock % controller->job.clocks_per_iteration == 0) {
             complete_iteration(controller);
         }
-        if (controller->final != 0 && clock == controller->final && controller->phase == PHASE_TRAIN) {
-            controller->phase = PHASE_SAVE;
-            send_acks(controller);
-            send_empty(controller, controller->members[0].node.actor, MESSAGE_SAVE);
-        }
+        controller_check_final(controller);
     }
 }
 
@@ -470,9 +502,9 @@ static void receive_progress(struct controller *controller, struct member *membe
     const struct message_progress *progress = &message->progress;
     const struct wire_metric_sum *metrics = (const void *)message->frames[0]->data;
     if (progress->clock == member->progress + 1 && member->origin &&
-        progress->clock <= controller->completed + 1 + controller->job.staleness + 1 &&
+        progress->clock <= controller->completed + window_entries(controller) &&
         message->frames[0]->size == controller->metric_count * sizeof *metrics) {
-        struct clock_sums *sums = &controller->window[progress->clock % (controller->job.staleness + 2)];
+        struct clock_sums *sums = &controller->window[progress->clock % window_entries(controller)];
         member->progress = progress->clock;
         member->clock = progress->clock > member->clock ? progress->clock : member->clock;
         member->bytes_sent = progress->bytes_sent;
@@ -562,6 +594,7 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_FAIL:
         if (controller->phase < PHASE_LEAVE) {
             controller->failures++;
+            member->left = true;
             controller_report(controller, report_event(controller, "failure", member->name, message->text.text));
             controller_abort(controller, message->text.code, message->text.text);
         }
@@ -617,6 +650,7 @@ static void check_silence(struct controller *controller, uint64_t now) {
         longest = fmax(longest, (double)(now - member->heard_us) / 1e6);
         count++;
         controller->failures++;
+        controller->members[m].left = true;
         controller_report(controller, report_event(controller, "failure", member->name, "no heartbeat"));
     }
     if (count > 0) {

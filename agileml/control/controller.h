@@ -11,6 +11,8 @@ enum {
     CONTROLLER_OBSERVERS_MAX = 64,
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
     CONTROLLER_SHARDS_DEFAULT = 1024,
+    CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
+                                   staleness allows: its flushes may arrive while its PROGRESS is late */
 };
 
 struct controller_options {
@@ -67,7 +69,7 @@ struct controller {
     double totals[WIRE_TOTALS];
 
     uint64_t completed; /* every origin reported clocks up to this */
-    struct clock_sums *window; /* staleness + 2 entries; clock c at c % entries */
+    struct clock_sums *window; /* staleness + 2 + CONTROLLER_AHEAD_MAX entries; clock c at c % entries */
     struct clock_sums iteration; /* of the iteration under way */
     uint64_t iteration_bytes_sent, iteration_bytes_received; /* at its start */
     double objective;            /* of the last iteration */
@@ -87,7 +89,8 @@ struct controller {
 
     int code; /* how the job ended */
     char text[ERROR_TEXT_MAX];
-    uint64_t began_us, started_us, iteration_us, end_us, tick_us;
+    uint64_t began_us, started_us, iteration_us, tick_us;
+    uint64_t end_us, leave_us; /* until when observers may read, members may leave */
 };
 
 /* AML_EINPUT when the options make no sense. */

@@ -1,0 +1,113 @@
+/* See measure.h. */
+#include "bench/measure.h"
+
+#include "agileml/base/memory.h"
+#include "agileml/base/options.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double clock_seconds(clockid_t clock) {
+    struct timespec now;
+    return clock_gettime(clock, &now) == 0 ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : -1;
+}
+
+double measure_wall(void) {
+    return clock_seconds(CLOCK_MONOTONIC);
+}
+
+double measure_thread_cpu(void) {
+    return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double measure_own_cpu(void) {
+    return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+double measure_process_cpu(pid_t process) {
+    clockid_t clock;
+    return clock_getcpuclockid(process, &clock) == 0 ? clock_seconds(clock) : -1;
+}
+
+void series_add(struct series *series, double value) {
+    series->values = memory_resized(series->values, series->count + 1, sizeof *series->values);
+    series->values[series->count++] = value;
+}
+
+static int value_order(const void *a, const void *b) {
+    double left = *(const double *)a;
+    double right = *(const double *)b;
+    return left < right ? -1 : left > right;
+}
+
+double series_median(const struct series *series) {
+    if (series->count == 0) {
+        return NAN;
+    }
+    double *sorted = memory_resized(NULL, series->count, sizeof *sorted);
+    memcpy(sorted, series->values, series->count * sizeof *sorted);
+    qsort(sorted, series->count, sizeof *sorted, value_order);
+    size_t middle = series->count / 2;
+    double median = series->count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+    free(sorted);
+    return median;
+}
+
+void series_clear(struct series *series) {
+    series->count = 0;
+}
+
+void series_close(struct series *series) {
+    free(series->values);
+    *series = (struct series){0};
+}
+
+unsigned measure_processors(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
+}
+
+void measure_print_machine(void) {
+    char model[128] = "unknown processor";
+    char line[512];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", strlen("model name")) == 0 && colon != NULL) {
+            snprintf(model, sizeof model, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    printf("machine: %u x %s, %ld MiB third-level cache\n", measure_processors(), model,
+           sysconf(_SC_LEVEL3_CACHE_SIZE) >> 20);
+}
+
+int measure_options(const struct aml_option *options, const char *summary, int argc, char **argv) {
+    struct error error = {0};
+    int operand;
+    for (int a = 1; a < argc; a++) {
+        if (strcmp(argv[a], "--help") == 0 || strcmp(argv[a], "-h") == 0) {
+            printf("%s\n\n", summary);
+            options_help(stdout, options);
+            return 0;
+        }
+    }
+    int result = options_parse(&options, 1, argc, argv, &operand, &error);
+    if (result == 0 && operand < argc) {
+        result = error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only; see --help",
+                           argv[operand]);
+    }
+    if (result != 0) {
+        fprintf(stderr, "%s\n", error.text);
+        return error_exit_status(result);
+    }
+    return -1;
+}

@@ -1,0 +1,39 @@
+/* What the benchmarks share: clocks, medians, and a line about the machine. Measures nothing by itself. */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include "agileml/types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Seconds on a clock that never goes back. */
+double measure_wall(void);
+/* CPU-seconds used so far: of the calling thread, of this process (all threads), of another one. The last is
+ * negative when there is no such process. */
+double measure_thread_cpu(void);
+double measure_own_cpu(void);
+double measure_process_cpu(pid_t process);
+
+/* Results of repeated runs. A zeroed struct is an empty one. */
+struct series {
+    double *values;
+    size_t count;
+};
+void series_add(struct series *series, double value);
+/* The median; NAN when empty. */
+double series_median(const struct series *series);
+void series_clear(struct series *series);
+void series_close(struct series *series);
+
+/* Processors that this process may use. */
+unsigned measure_processors(void);
+/* "2 x AMD EPYC, 32 MiB third-level cache", onto standard output. */
+void measure_print_machine(void);
+
+/* Reads the command line of a benchmark. -1 to go on, else the exit status: 0 after --help, 2 after a bad line. */
+int measure_options(const struct aml_option *options, const char *summary, int argc, char **argv);
+
+#endif

@@ -1,0 +1,602 @@
+/* Tests of the proteus program with real processes: jobs that go well, bad usage, and everything that may end a job
+ * early. After each, no process of the job may be left; they are known by a tag in their environment. Limits on time
+ * are there to end a hang, and assert nothing else. */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    HANG_MS = 90 * 1000, /* a wait of this long is a failure */
+    POLL_MS = 10,
+    ARGUMENTS_MAX = 40,
+    OUTPUT_MAX = 1 << 16,
+    CYCLES_DEFAULT = 5, /* or $PROTEUS_CYCLES */
+};
+
+static char folder[] = "/tmp/run_test.XXXXXX";
+static char tag[64];
+
+/* ---- Files ---- */
+
+static const char *in_folder(const char *name) {
+    static char paths[8][512]; /* for as many at once */
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *text) {
+    FILE *file = fopen(in_folder(name), "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* What is there, a string; "" when there is no such file. */
+static char *read_file(const char *path) {
+    char *text = calloc(1, OUTPUT_MAX);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_non_null(text);
+    size_t used = 0;
+    ssize_t size;
+    while (fd >= 0 && used < OUTPUT_MAX - 1 && (size = read(fd, text + used, OUTPUT_MAX - 1 - used)) > 0) {
+        used += (size_t)size;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return text;
+}
+
+/* Ratings with structure: each is near the product of two hidden numbers. */
+static void write_ratings(void) {
+    FILE *file = fopen(in_folder("ratings"), "we");
+    uint32_t state = 7;
+    assert_non_null(file);
+    for (unsigned user = 1; user <= 120; user++) {
+        for (unsigned item = 1; item <= 80; item++) {
+            state = state * 1664525 + 1013904223;
+            if (state >> 30 == 0) {
+                fprintf(file, "%u %u %u\n", user, item, 1 + (user % 5) * (item % 5) / 4);
+            }
+        }
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* ---- Processes ---- */
+
+static void nap(void) {
+    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
+}
+
+/* Whether /proc/PID/FILE, whose parts end with 0, contains `text`. */
+static bool proc_contains(const char *pid, const char *name, const char *text) {
+    char path[64];
+    char bytes[1 << 14];
+    snprintf(path, sizeof path, "/proc/%.16s/%s", pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    size_t used = 0;
+    ssize_t size;
+    while (used < sizeof bytes && (size = read(fd, bytes + used, sizeof bytes - used)) > 0) {
+        used += (size_t)size;
+    }
+    close(fd);
+    return memmem(bytes, used, text, strlen(text)) != NULL;
+}
+
+/* A process of our jobs whose command line contains `text`, or 0; *count: how many. */
+static pid_t find_process(const char *text, unsigned *count) {
+    pid_t found = 0;
+    DIR *directory = opendir("/proc");
+    assert_non_null(directory);
+    *count = 0;
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        if (isdigit((unsigned char)entry->d_name[0]) && proc_contains(entry->d_name, "environ", tag) &&
+            proc_contains(entry->d_name, "cmdline", text)) {
+            found = (pid_t)atol(entry->d_name);
+            ++*count;
+        }
+    }
+    closedir(directory);
+    return found;
+}
+
+static pid_t the_process(const char *text) {
+    unsigned count;
+    pid_t found = find_process(text, &count);
+    assert_int_equal(count, 1);
+    return found;
+}
+
+static void assert_nobody_left(void) {
+    unsigned count = 0;
+    find_process("", &count);
+    assert_int_equal(count, 0);
+}
+
+struct job {
+    pid_t pid;
+    int status; /* exit status, or 128 + signal */
+    char *out, *err;
+};
+
+/* Starts build/bin/NAME with arguments up to a NULL. */
+static struct job start_list(const char *const *arguments) {
+    char path[512];
+    const char *bin = getenv("PROTEUS_BIN");
+    snprintf(path, sizeof path, "%s/%s", bin != NULL ? bin : "build/bin", arguments[0]);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int out = open(in_folder("out"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        int err = open(in_folder("err"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        dup2(out, STDOUT_FILENO);
+        dup2(err, STDERR_FILENO);
+        putenv(tag);
+        execv(path, (char *const *)(uintptr_t)arguments);
+        _exit(126);
+    }
+    return (struct job){.pid = pid};
+}
+
+static void gather(struct job *job, int status) {
+    job->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    job->out = read_file(in_folder("out"));
+    job->err = read_file(in_folder("err"));
+}
+
+static void finish(struct job *job) {
+    int status;
+    pid_t ended = 0;
+    for (int waited = 0; waited < HANG_MS && ended == 0; waited += POLL_MS) {
+        ended = waitpid(job->pid, &status, WNOHANG);
+        if (ended == 0) {
+            nap();
+        }
+    }
+    if (ended == 0) {
+        kill(job->pid, SIGKILL);
+        waitpid(job->pid, &status, 0);
+        fail_msg("a job hangs; so far: %s", read_file(in_folder("err")));
+    }
+    gather(job, status);
+}
+
+static void discard(struct job *job) {
+    free(job->out);
+    free(job->err);
+}
+
+#define START(...) start_list((const char *const[]){__VA_ARGS__, NULL})
+#define RUN(...)   run_list((const char *const[]){__VA_ARGS__, NULL})
+
+static struct job run_list(const char *const *arguments) {
+    struct job job = start_list(arguments);
+    finish(&job);
+    return job;
+}
+
+/* It failed with one line that contains `expected`. */
+static void assert_failed(struct job *job, int status, const char *expected) {
+    const char *newline = strchr(job->err, '\n');
+    if (job->status != status || newline == NULL || newline[1] != '\0' || strstr(job->err, expected) == NULL) {
+        fail_msg("status %d, expected %d; standard error '%s', expected one line with '%s'", job->status, status,
+                 job->err, expected);
+    }
+    assert_nobody_left();
+    discard(job);
+}
+
+static void assert_done(struct job *job) {
+    if (job->status != 0 || job->err[0] != '\0') {
+        fail_msg("status %d, expected 0; standard error '%s', expected nothing", job->status, job->err);
+    }
+    assert_nobody_left();
+}
+
+/* ---- Jobs that would go on for hours ---- */
+
+/* Waits until a job's report has a line with `text`. */
+static void wait_for_report(struct job *job, const char *text) {
+    for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
+        char *report = read_file(in_folder("report"));
+        bool found = strstr(report, text) != NULL;
+        free(report);
+        if (found) {
+            return;
+        }
+        if (waitpid(job->pid, NULL, WNOHANG) != 0) {
+            fail_msg("the job ended early: %s", read_file(in_folder("err")));
+        }
+        nap();
+    }
+    kill(job->pid, SIGKILL);
+    fail_msg("the job doesn't get to '%s'", text);
+}
+
+static struct job start_long_job(const char *failure_timeout) {
+    unlink(in_folder("report"));
+    struct job job =
+        START("proteus", "run", "--reliable", "2", "--transient", "1", "--failure-timeout", failure_timeout, "--report",
+              in_folder("report"), "--", "mf", "--data", in_folder("ratings"), "--iterations", "100000000");
+    wait_for_report(&job, "\"iteration\"");
+    wait_for_report(&job, "\"type\":\"iteration\"");
+    return job;
+}
+
+/* ---- The tests ---- */
+
+static void check_iteration(const json_t *line, json_int_t number, double *objective) {
+    double value = json_real_value(json_object_get(line, "objective"));
+    assert_int_equal(json_integer_value(json_object_get(line, "iteration")), number);
+    assert_true(json_is_real(json_object_get(line, "seconds")));
+    assert_true(json_is_integer(json_object_get(line, "bytes_sent")));
+    assert_true(json_is_integer(json_object_get(line, "bytes_received")));
+    assert_int_equal(json_integer_value(json_object_get(line, "reliable")), 2);
+    assert_int_equal(json_integer_value(json_object_get(line, "stage")), 1);
+    assert_true(value < *objective);
+    *objective = value;
+}
+
+static void test_trains(void **state) {
+    (void)state;
+    struct job job = RUN("proteus", "run", "--reliable", "2", "--threads", "1", "--report", in_folder("report"), "--",
+                         "mf", "--data", in_folder("ratings"), "--iterations", "5");
+    assert_done(&job);
+    assert_non_null(strstr(job.out, "iteration 5 "));
+    discard(&job);
+
+    char *report = read_file(in_folder("report"));
+    char *rest = NULL;
+    double objective = 1e9;
+    json_int_t iterations = 0;
+    bool summary = false;
+    for (char *text = strtok_r(report, "\n", &rest); text != NULL; text = strtok_r(NULL, "\n", &rest)) {
+        json_t *line = json_loads(text, 0, NULL);
+        assert_non_null(line);
+        const char *type = json_string_value(json_object_get(line, "type"));
+        assert_non_null(type);
+        assert_false(summary); /* it is the last line */
+        if (strcmp(type, "iteration") == 0) {
+            check_iteration(line, ++iterations, &objective);
+        } else if (strcmp(type, "summary") == 0) {
+            summary = true;
+            assert_true(json_is_true(json_object_get(line, "ok")));
+            assert_int_equal(json_integer_value(json_object_get(line, "status")), 0);
+            assert_int_equal(json_integer_value(json_object_get(line, "iterations")), 5);
+            assert_true(json_real_value(json_object_get(line, "objective")) == objective);
+        }
+        json_decref(line);
+    }
+    free(report);
+    assert_int_equal(iterations, 5);
+    assert_true(summary);
+}
+
+static void test_quiet_traditional_with_key(void **state) {
+    (void)state;
+    unlink(in_folder("key"));
+    struct job job = RUN("proteus", "keygen", in_folder("key"));
+    assert_done(&job);
+    discard(&job);
+    job = RUN("proteus", "run", "--reliable", "0", "--transient", "2", "--stage", "traditional", "--quiet", "--key",
+              in_folder("key"), "--", "mf", "--data", in_folder("ratings"), "--iterations", "2");
+    assert_done(&job);
+    assert_string_equal(job.out, "");
+    discard(&job);
+}
+
+static void test_refused_usage(void **state) {
+    (void)state;
+    const char *ratings = in_folder("ratings");
+    write_file("events", "iteration 1 kill node-1\niteration 2 join transient 1\n");
+    write_file("open_key", "agileml-key 1\n");
+    chmod(in_folder("open_key"), 0644);
+    const struct {
+        const char *arguments[12];
+        const char *expected;
+    } cases[] = {
+        {{"proteus"}, "no command"},
+        {{"proteus", "rum"}, "unknown command 'rum'"},
+        {{"proteus", "run"}, "no app"},
+        {{"proteus", "run", "--relaible", "2", "--", "mf"}, "did you mean '--reliable'?"},
+        {{"proteus", "run", "--reliable", "two", "--", "mf"}, "--reliable: expected a whole number"},
+        {{"proteus", "run", "--stage", "3", "--", "mf"}, "elastic membership"},
+        {{"proteus", "run", "--", "no-such-app"}, "no such program"},
+        {{"proteus", "run", "--listen", "0.0.0.0", "--", "mf"}, "--key"},
+        {{"proteus", "run", "--key", in_folder("open_key"), "--", "mf", "--data", ratings}, "mode 0600"},
+        {{"proteus", "run", "--report", "/nonexistent/report", "--", "mf", "--data", ratings}, "can't create"},
+        {{"proteus", "run", "--events", in_folder("events"), "--", "mf", "--data", ratings}, "events:2: join needs"},
+        {{"proteus", "run", "--", "mf", "--data", "/nonexistent/ratings"}, "/nonexistent/ratings"},
+        {{"proteus", "run", "--", "mf", "--dat", ratings}, "did you mean '--data'?"},
+        {{"proteus", "controller"}, "--listen"},
+        {{"proteus", "keygen", "/nonexistent/key"}, "/nonexistent/key"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct job job = run_list(cases[c].arguments);
+        assert_failed(&job, 2, cases[c].expected);
+    }
+}
+
+static void test_bad_line_of_data(void **state) {
+    (void)state;
+    write_file("bad", "1 1 4\n1 2 3\n2 1 five\n");
+    struct job job = RUN("proteus", "run", "--reliable", "2", "--", "mf", "--data", in_folder("bad"));
+    assert_failed(&job, 2, "bad:3: ");
+}
+
+static void test_port_in_use(void **state) {
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    char endpoint[64];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    struct job job = RUN("proteus", "controller", "--listen", endpoint);
+    assert_failed(&job, 2, "address already in use");
+    close(fd);
+}
+
+static void test_full_disk(void **state) {
+    (void)state;
+    struct job job =
+        RUN("proteus", "run", "--report", "/dev/full", "--", "mf", "--data", in_folder("ratings"), "--iterations", "2");
+    assert_failed(&job, 1, "/dev/full: the report is incomplete: No space left on device");
+    job = RUN("proteus", "run", "--", "mf", "--data", in_folder("ratings"), "--iterations", "2", "--model-out",
+              "/dev/full");
+    assert_failed(&job, 1, "No space left on device");
+}
+
+/* The controller's endpoint, once it has said it. */
+static void read_endpoint(char endpoint[128]) {
+    for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
+        char *out = read_file(in_folder("out"));
+        bool found = sscanf(out, "listening on %127s", endpoint) == 1 && strchr(out, '\n') != NULL;
+        free(out);
+        if (found) {
+            return;
+        }
+        nap();
+    }
+    fail_msg("the controller doesn't say where it listens");
+}
+
+static struct job start_controller(const char *key, char endpoint[128]) {
+    unlink(in_folder("out"));
+    struct job job = key != NULL ? START("proteus", "controller", "--listen", "tcp://127.0.0.1:0", "--key", key)
+                                 : START("proteus", "controller", "--listen", "tcp://127.0.0.1:0");
+    read_endpoint(endpoint);
+    return job;
+}
+
+static void test_job_by_hand(void **state) {
+    (void)state;
+    char endpoint[128];
+    struct job controller = start_controller(NULL, endpoint);
+    struct job node = RUN("mf", "--controller", endpoint, "--data", in_folder("ratings"), "--iterations", "3");
+    assert_int_equal(node.status, 0);
+    discard(&node);
+    finish(&controller);
+    assert_done(&controller);
+    discard(&controller);
+}
+
+static void test_wrong_key(void **state) {
+    (void)state;
+    char endpoint[128];
+    const char *names[] = {"key-a", "key-b"};
+    for (int k = 0; k < 2; k++) {
+        unlink(in_folder(names[k]));
+        struct job job = RUN("proteus", "keygen", in_folder(names[k]));
+        assert_done(&job);
+        discard(&job);
+    }
+    struct job controller = start_controller(in_folder("key-a"), endpoint);
+    struct job node = RUN("mf", "--controller", endpoint, "--key", in_folder("key-b"), "--data", in_folder("ratings"));
+    assert_int_equal(node.status, 2);
+    assert_non_null(strstr(node.err, "--key"));
+    discard(&node);
+    kill(controller.pid, SIGTERM);
+    finish(&controller);
+    assert_int_equal(controller.status, 1);
+    assert_non_null(strstr(controller.err, "stopped by SIGTERM"));
+    assert_nobody_left();
+    discard(&controller);
+}
+
+static void test_interrupt(void **state) {
+    (void)state;
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        struct job job = start_long_job("10");
+        kill(job.pid, numbers[n]);
+        finish(&job);
+        assert_failed(&job, 1, "interrupted by SIG");
+    }
+}
+
+/* Before there is a job: whatever phase it is in. */
+static void test_interrupt_at_start(void **state) {
+    (void)state;
+    for (int naps = 0; naps < 6; naps++) {
+        struct job job = START("proteus", "run", "--reliable", "3", "--", "mf", "--data", in_folder("ratings"),
+                               "--iterations", "100000000");
+        for (int n = 0; n < naps; n++) {
+            nap();
+        }
+        kill(job.pid, SIGTERM);
+        finish(&job);
+        if (job.status == 128 + SIGTERM) {
+            assert_nobody_left(); /* it had not begun to handle signals */
+            discard(&job);
+        } else {
+            assert_failed(&job, 1, "interrupted by SIGTERM");
+        }
+    }
+}
+
+static void test_killed_node(void **state) {
+    (void)state;
+    struct job job = start_long_job("10");
+    kill(the_process("--name=node-2"), SIGKILL);
+    finish(&job);
+    assert_failed(&job, 1, "node-2 was killed by signal 9");
+}
+
+static void test_killed_controller(void **state) {
+    (void)state;
+    struct job job = start_long_job("10");
+    kill(the_process("--ready-fd"), SIGKILL);
+    finish(&job);
+    assert_failed(&job, 1, "the controller was killed by signal 9");
+}
+
+static void test_stopped_node(void **state) {
+    (void)state;
+    struct job job = start_long_job("1");
+    kill(the_process("--name=node-3"), SIGSTOP);
+    finish(&job);
+    assert_failed(&job, 1, "from node-3 ");
+}
+
+static void test_stopped_controller(void **state) {
+    (void)state;
+    struct job job = start_long_job("1");
+    kill(the_process("--ready-fd"), SIGSTOP);
+    finish(&job);
+    assert_failed(&job, 1, "the controller does not answer");
+}
+
+static void test_killed_launcher(void **state) {
+    (void)state;
+    struct job job = start_long_job("10");
+    unsigned left = 1;
+    kill(job.pid, SIGKILL);
+    finish(&job);
+    assert_int_equal(job.status, 128 + SIGKILL);
+    discard(&job);
+    for (int waited = 0; waited < HANG_MS && left > 0; waited += POLL_MS) {
+        nap(); /* nobody is there to reap them but init */
+        find_process("", &left);
+    }
+    assert_int_equal(left, 0);
+}
+
+static void test_events(void **state) {
+    (void)state;
+    write_file("events", "# pauses do no harm\niteration 2 pause node-1\nseconds 0.2 resume node-1\n"
+                         "seconds 0.5 kill transient all\n");
+    struct job job = RUN("proteus", "run", "--transient", "2", "--events", in_folder("events"), "--", "mf", "--data",
+                         in_folder("ratings"), "--iterations", "100000000");
+    assert_non_null(strstr(job.out, "event: iteration 2 pause node-1"));
+    assert_non_null(strstr(job.out, "event: seconds 0.5 kill transient all"));
+    assert_failed(&job, 1, "node-2 was killed by signal 9 (Killed), node-3 was killed by signal 9 (Killed)");
+}
+
+/* An app that ends without a word, and one that can't be run. */
+static void test_strange_apps(void **state) {
+    (void)state;
+    write_file("silent", "#!/bin/sh\nexit 0\n");
+    chmod(in_folder("silent"), 0755);
+    struct job job = RUN("proteus", "run", "--", in_folder("silent"));
+    assert_failed(&job, 1, "node-1 ended with exit status 0 before the job was over");
+
+    write_file("crashing", "#!/bin/sh\nkill -SEGV $$\n");
+    chmod(in_folder("crashing"), 0755);
+    job = RUN("proteus", "run", "--", in_folder("crashing"));
+    assert_failed(&job, 1, "killed by signal 11");
+
+    write_file("garbage", "\x7f not a program");
+    chmod(in_folder("garbage"), 0755);
+    job = RUN("proteus", "run", "--", in_folder("garbage"));
+    assert_failed(&job, 2, "garbage");
+
+    write_file("parent", "#!/bin/sh\ncase \"$*\" in *--check*) exit 0;; esac\nsleep 1000 &\nsleep 1000\n");
+    chmod(in_folder("parent"), 0755);
+    job = START("proteus", "run", "--", in_folder("parent"));
+    unsigned sleepers = 0;
+    for (int waited = 0; waited < HANG_MS && sleepers < 2; waited += POLL_MS) {
+        nap();
+        find_process("sleep", &sleepers);
+    }
+    kill(job.pid, SIGINT);
+    finish(&job);
+    assert_failed(&job, 1, "interrupted by SIGINT");
+}
+
+static void test_cycles(void **state) {
+    (void)state;
+    const char *wanted = getenv("PROTEUS_CYCLES");
+    int cycles = wanted != NULL ? atoi(wanted) : CYCLES_DEFAULT;
+    for (int c = 0; c < cycles; c++) {
+        struct job job = RUN("proteus", "run", "--reliable", "2", "--transient", "2", "--", "mf", "--data",
+                             in_folder("ratings"), "--iterations", "2");
+        if (job.status != 0) {
+            fail_msg("cycle %d of %d: status %d: %s", c + 1, cycles, job.status, job.err);
+        }
+        assert_done(&job);
+        discard(&job);
+    }
+}
+
+/* ---- The group ---- */
+
+static int set_up(void **state) {
+    (void)state;
+    snprintf(tag, sizeof tag, "RUN_TEST_TAG=%ld-%ld", (long)getpid(), (long)time(NULL));
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    write_ratings();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    DIR *directory = opendir(folder);
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        unlink(in_folder(entry->d_name));
+    }
+    closedir(directory);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trains),          cmocka_unit_test(test_quiet_traditional_with_key),
+        cmocka_unit_test(test_refused_usage),   cmocka_unit_test(test_bad_line_of_data),
+        cmocka_unit_test(test_port_in_use),     cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_job_by_hand),     cmocka_unit_test(test_wrong_key),
+        cmocka_unit_test(test_interrupt),       cmocka_unit_test(test_interrupt_at_start),
+        cmocka_unit_test(test_killed_node),     cmocka_unit_test(test_killed_controller),
+        cmocka_unit_test(test_stopped_node),    cmocka_unit_test(test_stopped_controller),
+        cmocka_unit_test(test_killed_launcher), cmocka_unit_test(test_events),
+        cmocka_unit_test(test_strange_apps),    cmocka_unit_test(test_cycles),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
