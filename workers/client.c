@@ -13,6 +13,11 @@ static unsigned retained_entries(const struct client *client) {
     return client->job->staleness + 2;
 }
 
+/* Servers can't be further ahead of an origin; those of one without data can. */
+static unsigned waiting_entries(const struct client *client) {
+    return client->job->staleness + 2;
+}
+
 static void retained_close(const struct client *client, struct retained_flush *flush) {
     message_close(&flush->message);
     for (unsigned t = 0; t < client->job->table_count; t++) {
@@ -353,10 +358,10 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     }
 }
 
-static void release_committed(struct client *client, struct client_partition *partition, uint64_t committed) {
+static void release_committed(struct client *client, struct client_partition *partition) {
     for (unsigned r = 0; r < retained_entries(client); r++) {
         struct retained_flush *flush = &partition->retained[r];
-        if (flush->clock != 0 && flush->clock <= committed && flush->clock <= client->flushed) {
+        if (flush->clock != 0 && flush->clock <= partition->committed && flush->clock <= client->flushed) {
             retained_close(client, flush);
         }
     }
@@ -409,7 +414,8 @@ static void apply_push(struct client *client, uint32_t number, const struct mess
     if (message->push.clock > partition->clock && message->push.from_clock <= partition->clock &&
         push_apply(client, number, message)) {
         partition->clock = message->push.clock;
-        release_committed(client, partition, message->push.committed);
+        partition->committed = message->push.committed;
+        release_committed(client, partition);
         if (client->row_state != NULL) {
             client->row_state(client->context, number, partition->clock);
         }
@@ -427,11 +433,13 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     if (message->push.request != 0) {
         receive_subscribed(client, number, message);
     } else if (partition->subscribed && message->push.clock > partition_arrived(partition)) {
-        if (message->push.from_clock > partition_arrived(partition)) {
-            partition_wait(client, partition); /* one before it was lost */
+        bool later = client->working || client->frozen;
+        if (message->push.from_clock > partition_arrived(partition) ||
+            (later && partition->waiting_count == waiting_entries(client))) {
+            partition_wait(client, partition); /* one before it was lost, or nobody waits for us: ask for it later */
             return;
         }
-        if (client->working || client->frozen) {
+        if (later) {
             partition->waiting =
                 memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
             partition->waiting[partition->waiting_count++] = *message;
@@ -487,6 +495,7 @@ void client_flush(struct client *client) {
         struct client_partition *partition = &client->partitions[p];
         partition_wait(client, partition);
         send_retained(client, partition, &partition->retained[client->begun % retained_entries(client)]);
+        release_committed(client, partition); /* when nobody waited for this flush: we own no data */
     }
     apply_waiting(client);
 }

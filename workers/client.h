@@ -28,6 +28,7 @@ struct client_partition {
     actor_id server;
     bool subscribed;         /* the first SUBSCRIBE was answered: `clock` holds */
     uint64_t clock;          /* the state in the cache, own later updates aside */
+    uint64_t committed;      /* flushes up to this clock need not be retained; may be ahead of our own */
     uint64_t request;        /* number of the SUBSCRIBE under way, or of the last one answered */
     bool request_open;       /* it is not answered yet */
     uint32_t *asked;         /* per table: rows of the cache's list named in SUBSCRIBEs so far */

@@ -120,7 +120,9 @@ static int run_to_items(struct data *data, struct cache *cache, const struct dat
 /* All chunks, in order, as items; frees the records as it goes. */
 static int data_collect(struct data *data, struct cache *cache, unsigned char **items, unsigned char **tests,
                         struct error *error) {
-    qsort(data->chunks, data->chunk_count, sizeof(struct data_chunk *), chunk_order);
+    if (data->chunk_count > 0) { /* qsort takes no NULL */
+        qsort(data->chunks, data->chunk_count, sizeof(struct data_chunk *), chunk_order);
+    }
     for (unsigned t = WIRE_TOTALS / 2; t < WIRE_TOTALS; t++) {
         data->totals[t] = -INFINITY;
     }
@@ -327,7 +329,9 @@ int data_arrange(struct data *data, struct cache *cache, unsigned clocks, unsign
     size_t group_count;
     struct group *groups = make_groups(data, cache, items, sorted, clocks, seed, &group_count);
     data->items = items; /* its order is no longer needed: it becomes the target */
-    qsort(groups, group_count, sizeof *groups, group_order);
+    if (group_count > 0) {
+        qsort(groups, group_count, sizeof *groups, group_order);
+    }
     uint64_t *loads = memory_zeroed(threads, sizeof *loads);
     unsigned char *swap = memory_zeroed(1, data->item_size);
     for (size_t g = 0; g < group_count; g++) {

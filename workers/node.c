@@ -154,6 +154,9 @@ static bool node_advance(struct node *node) {
         return false;
     }
     if (node->final != 0 && done >= node->final) {
+        if (!client_has_state(client, node->final)) {
+            return false; /* our flushes may have to be sent again */
+        }
         node->state = NODE_FINISHED;
         send_heartbeat(node);
         return false;

@@ -392,13 +392,20 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
     }
 }
 
-/* Goes on to saving the model once the last clock is done. */
+/* Goes on to saving the model once every node is through with the last clock and has seen its state, so that every
+ * partition has reached it. */
 static void controller_check_final(struct controller *controller) {
-    if (controller->phase == PHASE_TRAIN && controller->final != 0 && controller->completed >= controller->final) {
-        controller->phase = PHASE_SAVE;
-        send_acks(controller);
-        send_empty(controller, controller->members[0].node.actor, MESSAGE_SAVE);
+    if (controller->phase != PHASE_TRAIN || controller->final == 0 || controller->completed < controller->final) {
+        return;
     }
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (controller->members[m].state != NODE_FINISHED) {
+            return;
+        }
+    }
+    controller->phase = PHASE_SAVE;
+    send_acks(controller);
+    send_empty(controller, controller->members[0].node.actor, MESSAGE_SAVE);
 }
 
 /* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
@@ -433,7 +440,6 @@ static void controller_check_held(struct controller *controller) {
     }
     controller->final = controller->hold;
     send_acks(controller);
-    controller_check_final(controller); /* its last PROGRESS may have come before the last word on the hold */
 }
 
 /* The stopping criteria after an iteration. */
@@ -551,6 +557,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     }
     send_ack(controller, member);
     controller_check_held(controller);
+    controller_check_final(controller);
 }
 
 static void receive_observe(struct controller *controller, actor_id from, uint64_t read) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,7 +26,7 @@
 enum {
     HANG_MS = 90 * 1000, /* a wait of this long is a failure */
     POLL_MS = 10,
-    ARGUMENTS_MAX = 40,
+    PATHS_MAX = 32,
     OUTPUT_MAX = 1 << 16,
     CYCLES_DEFAULT = 5, /* or $PROTEUS_CYCLES */
 };
@@ -35,12 +36,16 @@ static char tag[64];
 
 /* ---- Files ---- */
 
+/* The path of one of the test's files; stays valid. */
 static const char *in_folder(const char *name) {
-    static char paths[8][512]; /* for as many at once */
-    static unsigned next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
+    static char paths[PATHS_MAX][PATH_MAX];
+    char path[PATH_MAX];
+    int p = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    while (paths[p][0] != '\0' && strcmp(paths[p], path) != 0) {
+        assert_true(++p < PATHS_MAX);
+    }
+    return strcpy(paths[p], path);
 }
 
 static void write_file(const char *name, const char *text) {

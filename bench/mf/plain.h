@@ -1,0 +1,44 @@
+/* Matrix factorization without a parameter server: the kernel of apps/mf on plain arrays, by the threads of one
+ * process, in the same blocks and rounds as AgileML's worker runtime (workers/data.h). What AgileML is compared with. */
+#ifndef BENCH_MF_PLAIN_H
+#define BENCH_MF_PLAIN_H
+
+#include "agileml/base/memory.h"
+#include "apps/mf/kernel.h"
+#include "workers/data.h"
+#include "workers/pool.h"
+
+/* The app's defaults, so that both do the same steps. */
+#define PLAIN_RATE        0.02
+#define PLAIN_DECAY       0.95
+#define PLAIN_LAMBDA      0.06
+#define PLAIN_LAMBDA_BIAS 0.01
+enum { PLAIN_SEED = 1 };
+
+struct plain {
+    struct job job;
+    struct cache cache; /* slots of users and items; its rows are not used */
+    struct message plan;
+    struct data data;
+    bool data_open;
+    struct pool pool;
+    struct mf_kernel kernel;
+    float mean;
+    double *rating_sums;     /* per parser thread */
+    float *item_counts;      /* ratings of each item slot */
+    float *item_rates;       /* of this pass */
+    struct arena users, items;
+    struct mf_sgd sgd;
+    double *squared_errors;  /* per thread */
+    double runs;             /* of ratings with the same user, in one pass */
+};
+
+/* Reads the ratings of `path` and starts the threads. */
+int plain_open(struct plain *plain, const char *path, unsigned threads, struct error *error);
+void plain_close(struct plain *plain);
+/* Start values. */
+int plain_begin(struct plain *plain, uint32_t rank, bool biases, struct error *error);
+/* One pass over all ratings, the `iteration`-th (from 1); returns the root mean square of the errors. */
+double plain_pass(struct plain *plain, unsigned iteration);
+
+#endif
