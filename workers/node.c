@@ -144,7 +144,8 @@ static bool node_advance(struct node *node) {
     }
     uint64_t done = client->flushed;
     uint64_t last = last_clock(node);
-    if (node->evaluated < done) {
+    bool beyond = node->final != 0 && done > node->final; /* without data, nobody waits for us to hold */
+    if (node->evaluated < done && !beyond) {
         if (done == last ? client_has_state(client, done) : client_may_begin(client, done + 1)) {
             node->busy = true;
             client_freeze(client);
@@ -404,8 +405,8 @@ static bool node_check_silence(struct node *node, uint64_t now) {
     uint64_t timeout_us = node->timeout_ms * UINT64_C(1000);
     char text[ERROR_TEXT_MAX];
     if (now - node->heard_us > timeout_us) {
-        snprintf(text, sizeof text, "%s: the controller at %s has not answered for %.1f s", node->name,
-                 node->options.controller, (double)(now - node->heard_us) / 1e6);
+        snprintf(text, sizeof text, "the controller at %s has not answered for %.1f s", node->options.controller,
+                 (double)(now - node->heard_us) / 1e6);
         node_fail(node, AML_EFAIL, text);
         return true;
     }

@@ -537,7 +537,10 @@ static int open_net(struct runtime *runtime, struct error *error) {
                                    .actor = {.receive = agent_receive, .timer = agent_timer, .self = runtime},
                                    .refused = agent_refused,
                                    .warning = agent_warning};
-    return net_io_open(&runtime->agent, runtime->net, &agent, error);
+    result = net_io_open(&runtime->agent, runtime->net, &agent, error);
+    /* The node connects too, but can't say why it can't. */
+    return result != 0 ? result
+                       : net_io_connect(runtime->agent, ACTOR_CONTROLLER, runtime->options.controller, error);
 }
 
 static int open_signals(struct runtime *runtime, struct error *error) {

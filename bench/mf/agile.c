@@ -2,6 +2,7 @@
 #include "bench/mf/agile.h"
 
 #include "agileml/base/memory.h"
+#include "bench/mf/plain.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { AGILE_ARGUMENTS_MAX = 32, AGILE_PROCESSES_MAX = 16 };
+enum { AGILE_ARGUMENTS_MAX = 32 };
 
 /* The process that `process` is a child of; 0 when it is gone. */
 static pid_t parent_of(pid_t process) {
@@ -56,24 +58,46 @@ static double job_cpu(pid_t launcher) {
     return seconds;
 }
 
+__attribute__((format(printf, 2, 3))) static void job_argument(char *arguments[AGILE_ARGUMENTS_MAX], const char *format,
+                                                               ...) {
+    va_list values;
+    size_t count = 0;
+    while (arguments[count] != NULL) {
+        count++;
+    }
+    va_start(values, format);
+    if (count + 1 == AGILE_ARGUMENTS_MAX || vasprintf(&arguments[count], format, values) < 0) {
+        memory_exhausted(0);
+    }
+    va_end(values);
+}
+
 static _Noreturn void job_exec(const struct agile_options *options, int report) {
-    char program[512];
-    char texts[6][64];
-    char data[512];
-    snprintf(program, sizeof program, "%s/proteus", options->folder);
-    snprintf(texts[0], sizeof texts[0], "--threads=%u", options->threads);
-    snprintf(texts[1], sizeof texts[1], "--report=/proc/self/fd/%d", report);
-    snprintf(texts[2], sizeof texts[2], "--partitions=%u", options->partitions);
-    snprintf(texts[3], sizeof texts[3], "--rank=%u", options->rank);
-    snprintf(texts[4], sizeof texts[4], "--iterations=%u", options->passes + 1);
-    snprintf(data, sizeof data, "--data=%s", options->data);
-    char *arguments[] = {program, "run",  "--quiet", "--reliable=1", texts[0],
-                         texts[1], texts[2], "--",     "mf",           data,
-                         texts[3], texts[4], options->biases ? NULL : "--no-biases", NULL};
+    char *arguments[AGILE_ARGUMENTS_MAX] = {NULL}; /* the program that we become frees nothing */
+    job_argument(arguments, "%s/proteus", options->folder);
+    job_argument(arguments, "run");
+    job_argument(arguments, "--quiet");
+    job_argument(arguments, "--reliable=1");
+    job_argument(arguments, "--threads=%u", options->threads);
+    job_argument(arguments, "--partitions=%u", options->partitions);
+    job_argument(arguments, "--report=/proc/self/fd/%d", report);
+    job_argument(arguments, "--");
+    job_argument(arguments, "mf");
+    job_argument(arguments, "--data=%s", options->data);
+    job_argument(arguments, "--rank=%u", options->rank);
+    job_argument(arguments, "--iterations=%u", options->passes + 1);
+    job_argument(arguments, "--seed=%d", PLAIN_SEED);
+    job_argument(arguments, "--rate=%.17g", PLAIN_RATE);
+    job_argument(arguments, "--decay=%.17g", PLAIN_DECAY);
+    job_argument(arguments, "--lambda=%.17g", PLAIN_LAMBDA);
+    job_argument(arguments, "--lambda-bias=%.17g", PLAIN_LAMBDA_BIAS);
+    if (!options->biases) {
+        job_argument(arguments, "--no-biases");
+    }
     fcntl(report, F_SETFD, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    execv(program, arguments);
-    fprintf(stderr, "%s: %s\n", program, strerror(errno));
+    execv(arguments[0], arguments);
+    fprintf(stderr, "%s: %s\n", arguments[0], strerror(errno));
     _exit(1);
 }
 

@@ -95,7 +95,7 @@ static int plain_round(const struct bench *bench, struct plain *plain, unsigned 
     for (unsigned pass = 0; pass <= bench->passes && failed == 0; pass++) {
         double start = measure_wall();
         double cpu_start = measure_own_cpu();
-        result->objective = plain_pass(plain, pass + 1);
+        result->objective = plain_pass(plain, pass + 1);printf("%f ",result->objective);
         if (pass > 0) {
             series_add(&result->wall, measure_wall() - start);
             series_add(&result->cpu, measure_own_cpu() - cpu_start);

@@ -38,12 +38,9 @@ static void plain_run(void *context, unsigned thread, int command) {
     plain->squared_errors[thread] = squared_error;
 }
 
-static void plain_count(struct plain *plain) {
+static void plain_count_runs(struct plain *plain) {
     const struct mf_item *ratings = (const void *)plain->data.items;
-    plain->item_counts = memory_zeroed(plain->cache.tables[ITEMS].count, sizeof(float));
-    plain->item_rates = memory_zeroed(plain->cache.tables[ITEMS].count, sizeof(float));
     for (size_t i = 0; i < plain->data.count; i++) {
-        plain->item_counts[ratings[i].item]++;
         plain->runs += i == 0 || ratings[i].user != ratings[i - 1].user;
     }
 }
@@ -77,7 +74,7 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
         sum += plain->rating_sums[t];
     }
     plain->mean = (float)(sum / (double)plain->data.count);
-    plain_count(plain);
+    plain_count_runs(plain);
     return 0;
 }
 
@@ -92,8 +89,6 @@ void plain_close(struct plain *plain) {
     arena_close(&plain->items);
     free(plain->rating_sums);
     free(plain->squared_errors);
-    free(plain->item_counts);
-    free(plain->item_rates);
 }
 
 static int start_rows(struct plain *plain, struct arena *rows, unsigned table, uint32_t rank, bool biases,
@@ -119,7 +114,6 @@ int plain_begin(struct plain *plain, uint32_t rank, bool biases, struct error *e
                                  .user_stride = stride,
                                  .items = plain->items.base,
                                  .item_stride = stride,
-                                 .item_rates = plain->item_rates,
                                  .rank = rank,
                                  .biases = biases,
                                  .mean = plain->mean,
@@ -130,9 +124,6 @@ int plain_begin(struct plain *plain, uint32_t rank, bool biases, struct error *e
 
 double plain_pass(struct plain *plain, unsigned iteration) {
     plain->sgd.rate = (float)(PLAIN_RATE * pow(PLAIN_DECAY, (double)iteration - 1));
-    for (uint32_t i = 0; i < plain->cache.tables[ITEMS].count; i++) {
-        plain->item_rates[i] = mf_item_rate(plain->sgd.rate, MF_ITEM_LIMIT, plain->item_counts[i]);
-    }
     pool_begin(&plain->pool, 0);
     struct pollfd done = {.fd = plain->pool.done, .events = POLLIN};
     uint64_t count;

@@ -8,10 +8,10 @@
 #include "workers/data.h"
 #include "workers/pool.h"
 
-/* The app's defaults, so that both do the same steps. */
-#define PLAIN_RATE        0.02
-#define PLAIN_DECAY       0.95
-#define PLAIN_LAMBDA      0.06
+/* What the app is told too, so that both do the same steps. */
+#define PLAIN_RATE        0.025
+#define PLAIN_DECAY       0.92
+#define PLAIN_LAMBDA      0.035
 #define PLAIN_LAMBDA_BIAS 0.01
 enum { PLAIN_SEED = 1 };
 
@@ -25,8 +25,6 @@ struct plain {
     struct mf_kernel kernel;
     float mean;
     double *rating_sums;     /* per parser thread */
-    float *item_counts;      /* ratings of each item slot */
-    float *item_rates;       /* of this pass */
     struct arena users, items;
     struct mf_sgd sgd;
     double *squared_errors;  /* per thread */

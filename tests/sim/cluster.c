@@ -18,8 +18,8 @@ enum {
 };
 
 const char *const mistake_names[MISTAKES] = {"none",         "flush-without-rows", "flush-twice",
-                                             "flush-early",  "push-without-rows",  "stale-worker",
-                                             "two-owners",   "two-servers",        "deaf-server"};
+                                             "push-without-rows", "stale-worker",  "two-owners",
+                                             "two-servers",  "deaf-server",        "progress-twice"};
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 
@@ -42,6 +42,7 @@ struct cluster_node {
     unsigned threads;
     enum node_tier tier;
     uint64_t start_us, load_us, compute_us;
+    bool lazy; /* adds the rows of half of its shards only when a clock comes to them */
     unsigned *shards;
     unsigned shard_count;
     uint64_t items;
@@ -265,15 +266,10 @@ static void own_shard(struct cluster_node *node, unsigned shard) {
     node->items += node->cluster->adder.shards[shard].items;
 }
 
-static void load_done(void *context) {
-    struct cluster_node *node = context;
+/* Adds the rows of every `step`th shard to the cache. */
+static void add_rows(struct cluster_node *node, unsigned step) {
     struct cluster *cluster = node->cluster;
-    if (node->ended) {
-        return;
-    }
-    node->slots = memory_resized(NULL, cluster->adder.row_count, sizeof *node->slots);
-    memset(node->slots, 0xFF, cluster->adder.row_count * sizeof *node->slots);
-    for (unsigned s = 0; s < node->shard_count; s++) {
+    for (unsigned s = 0; s < node->shard_count; s += step) {
         const struct adder_shard *shard = &cluster->adder.shards[node->shards[s]];
         for (unsigned k = 0; k < shard->touch_count; k++) {
             unsigned number = shard->touches[k].row;
@@ -291,6 +287,17 @@ static void load_done(void *context) {
             node->rows[row->table][slot] = number;
         }
     }
+}
+
+static void load_done(void *context) {
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    if (node->ended) {
+        return;
+    }
+    node->slots = memory_resized(NULL, cluster->adder.row_count, sizeof *node->slots);
+    memset(node->slots, 0xFF, cluster->adder.row_count * sizeof *node->slots);
+    add_rows(node, node->lazy ? 2 : 1);
     double totals[WIRE_TOTALS] = {(double)node->items};
     totals[WIRE_TOTALS / 2] = node->number;
     node_loaded(&node->node, node->items, totals);
@@ -349,6 +356,18 @@ static void compute_done(void *context) {
     struct cluster_node *node = context;
     struct error error = {0};
     if (node->ended) {
+        return;
+    }
+    if (node->lazy) {
+        node->lazy = false;
+        add_rows(node, 1);
+        if (client_subscribe(&node->node.client, &error) != 0) {
+            violation(node->cluster, "app", "client_subscribe: %s", error.text);
+        }
+        node_wake(&node->node);
+    }
+    if (!client_subscribed(&node->node.client)) {
+        at_later(node, 1000, compute_done);
         return;
     }
     compute_half(node, 1);
@@ -509,9 +528,6 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
         bool taken = partition != NULL && has_changes(message) && message->flush.clock == partition->clock + 1;
         if (taken && mistake_due(cluster, MISTAKE_FLUSH_WITHOUT_ROWS)) {
             message_close(message);
-        } else if (partition != NULL && has_changes(message) && message->flush.clock == partition->clock + 2 &&
-                   mistake_due(cluster, MISTAKE_FLUSH_EARLY)) {
-            message->flush.clock--;
         } else if (cluster->options.mistake == MISTAKE_DEAF_SERVER &&
                    (cluster->result->mistaken || mistake_due(cluster, MISTAKE_DEAF_SERVER))) {
             return;
@@ -538,6 +554,25 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
 
 static void server_actor_timer(void *self) {
     server_timer(&((struct cluster_server *)self)->server);
+}
+
+static void controller_actor_receive(void *self, actor_id from, struct message *message) {
+    struct cluster *cluster = self;
+    struct controller *controller = &cluster->controller;
+    controller_receive(controller, from, message);
+    for (unsigned m = 0; m < controller->member_count && message->type == MESSAGE_PROGRESS; m++) {
+        struct member *member = &controller->members[m];
+        if (member->node.actor == from && member->origin && member->progress == message->progress.clock &&
+            member->progress > controller->completed && message->progress.items > 0 &&
+            mistake_due(cluster, MISTAKE_PROGRESS_TWICE)) {
+            member->progress--;
+            controller_receive(controller, from, message);
+        }
+    }
+}
+
+static void controller_actor_timer(void *self) {
+    controller_timer(&((struct cluster *)self)->controller);
 }
 
 static void node_actor_receive(void *self, actor_id from, struct message *message) {
@@ -618,6 +653,7 @@ static void draw_cluster(struct cluster *cluster) {
         node->start_us = sim_now(cluster->sim) + draw_between(cluster, 0, 500 * 1000);
         node->load_us = draw_between(cluster, 0, draw_one_in(cluster, 10) ? 6 * 1000 * 1000 : 200 * 1000);
         node->compute_us = draw_between(cluster, compute_us / 2, compute_us * 2);
+        node->lazy = draw_one_in(cluster, 4);
     }
     if (cluster->policy.stage == STAGE_TRADITIONAL && cluster->nodes[0].server_count == 0) {
         cluster->nodes[0].server_count = 1;
@@ -716,7 +752,7 @@ static void open_controller(struct cluster *cluster) {
                                          .start_timeout_ms = 2 * cluster->timeout_ms,
                                          .end = controller_end,
                                          .context = cluster};
-    struct actor actor = {.receive = controller_receive, .timer = controller_timer, .self = &cluster->controller};
+    struct actor actor = {.receive = controller_actor_receive, .timer = controller_actor_timer, .self = cluster};
     sim_actor(cluster->sim, CLUSTER_CONTROLLER, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT, actor, &cluster->controller_io);
     if (controller_init(&cluster->controller, cluster->controller_io, &options, &error) != 0) {
         violation(cluster, "app", "controller_init: %s", error.text);

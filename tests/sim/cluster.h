@@ -20,12 +20,12 @@ enum mistake {
     MISTAKE_NONE,
     MISTAKE_FLUSH_WITHOUT_ROWS, /* a server loses a flush's rows */
     MISTAKE_FLUSH_TWICE,        /* a server adds a flush twice */
-    MISTAKE_FLUSH_EARLY,        /* a flush is added to the clock before its own */
     MISTAKE_PUSH_WITHOUT_ROWS,  /* a worker loses a push's rows */
     MISTAKE_STALE_WORKER,       /* a worker waits for less than the staleness demands */
     MISTAKE_TWO_OWNERS,         /* two nodes work on one shard */
     MISTAKE_TWO_SERVERS,        /* two servers hold one partition */
     MISTAKE_DEAF_SERVER,        /* a server ignores every flush from some time on */
+    MISTAKE_PROGRESS_TWICE,     /* the controller counts a clock's items twice */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
