@@ -3,7 +3,7 @@
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])      one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])       whole clusters in one thread
 # proteus_cluster_test(NAME SOURCE... [TIMEOUT SECONDS])             real processes on this machine
-# proteus_fuzz_target(NAME SOURCE...)                                LLVMFuzzerTestOneInput
+# proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE])                LLVMFuzzerTestOneInput
 #
 # Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test), which is what the
 # tsan preset runs. A SOURCE may be C++. Cluster tests find the programs in $PROTEUS_BIN.
@@ -58,26 +58,31 @@ function(proteus_cluster_test name)
     endif()
 endfunction()
 
-# Runs PROTEUS_FUZZ_SECONDS on a copy of tests/fuzz/corpus/NAME, if there is one; findings stay in
-# build-fuzz/fuzz/NAME. Built by the fuzz preset only.
+# Runs PROTEUS_FUZZ_SECONDS on the seeds that the CORPUS program writes first, if there is one, and on what earlier
+# runs found; findings stay in build-fuzz/fuzz/NAME. Built by the fuzz preset only.
 function(proteus_fuzz_target name)
+    cmake_parse_arguments(PARSE_ARGV 1 fuzz "" "CORPUS" "")
     if(NOT PROTEUS_FUZZ)
         return()
     endif()
-    add_executable(${name} ${ARGN})
+    add_executable(${name} ${fuzz_UNPARSED_ARGUMENTS})
     target_link_libraries(${name} PRIVATE proteus_compile agileml)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     set(work ${PROJECT_BINARY_DIR}/fuzz/${name})
-    set(seeds ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
-    file(MAKE_DIRECTORY ${work}/corpus)
-    if(NOT EXISTS ${seeds})
-        set(seeds "")
-    endif()
+    file(MAKE_DIRECTORY ${work}/corpus ${work}/seeds)
     math(EXPR timeout "${PROTEUS_FUZZ_SECONDS} + 60")
     add_test(NAME ${name} WORKING_DIRECTORY ${work}
         COMMAND ${name} -max_total_time=${PROTEUS_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
-            -artifact_prefix=${work}/ ${work}/corpus ${seeds})
+            -artifact_prefix=${work}/ ${work}/corpus ${work}/seeds)
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${timeout} LABELS fuzz ENVIRONMENT "${proteus_test_environment}")
+    if(fuzz_CORPUS)
+        add_executable(${name}_corpus ${fuzz_CORPUS})
+        target_link_libraries(${name}_corpus PRIVATE proteus_compile agileml)
+        set_target_properties(${name}_corpus PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+        add_test(NAME ${name}_corpus COMMAND ${name}_corpus ${work}/seeds)
+        set_tests_properties(${name}_corpus PROPERTIES LABELS fuzz FIXTURES_SETUP ${name}_seeds)
+        set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED ${name}_seeds)
+    endif()
 endfunction()

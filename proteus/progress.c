@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Text that is put together ---- */
@@ -193,12 +194,21 @@ static void make_printable(char *text, const char *allowed) {
     }
 }
 
-static void progress_live(struct progress *progress, const char *text) {
-    if (progress->terminal && !progress->quiet) {
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Unless what stands there is younger than `age_ms`. */
+static void progress_live(struct progress *progress, const char *text, int age_ms) {
+    int64_t now = now_ms();
+    if (progress->terminal && !progress->quiet && (!progress->live || now - progress->live_ms >= age_ms)) {
         int columns = columns_of(progress->stream) - 1; /* a full line would wrap */
         fprintf(progress->stream, "\r%.*s\033[K", columns > 0 ? columns : 0, text);
         fflush(progress->stream);
         progress->live = true;
+        progress->live_ms = now;
     }
 }
 
@@ -232,8 +242,9 @@ void progress_report(struct progress *progress, const json_t *line) {
     if (strcmp(type, "iteration") == 0 || strcmp(type, "clock") == 0) {
         progress_line_text(line, text);
         make_printable(text, "");
-        progress_live(progress, text);
-        if (!progress->terminal && *type == 'i') {
+        bool iteration = strcmp(type, "iteration") == 0;
+        progress_live(progress, text, iteration ? PROGRESS_LIVE_MS : PROGRESS_CLOCK_MS);
+        if (!progress->terminal && iteration) {
             fprintf(progress->stream, "%s\n", text);
         }
     } else if (strcmp(type, "summary") == 0) {
@@ -245,6 +256,6 @@ void progress_report(struct progress *progress, const json_t *line) {
         }
     } else if (event != NULL && strcmp(event, "join") == 0) {
         snprintf(text, sizeof text, "starting: %u nodes have joined", ++progress->joined);
-        progress_live(progress, text);
+        progress_live(progress, text, 0);
     }
 }

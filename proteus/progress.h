@@ -5,19 +5,23 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum {
     PROGRESS_NUMBER_TEXT = 32,
     PROGRESS_LINE_TEXT = 1024,
     PROGRESS_COLUMNS_DEFAULT = 80,
+    PROGRESS_LIVE_MS = 100,   /* between changes of the live line, so that it can be read ... */
+    PROGRESS_CLOCK_MS = 1000, /* ... and before a clock, which tells less, takes the place of an iteration */
 };
 
 struct progress {
     FILE *stream;
     bool quiet;
-    bool terminal; /* `stream` is one that can rewrite its line */
-    bool live;     /* the live line stands there */
+    bool terminal;   /* `stream` is one that can rewrite its line */
+    bool live;       /* the live line stands there */
+    int64_t live_ms; /* when it last changed */
     unsigned joined;
 };
 

@@ -17,6 +17,8 @@ static void node_send(struct node *node, struct message *message) {
 
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
     *node = (struct node){.io = io, .options = *options, .job = job, .timeout_ms = options->timeout_ms};
+    const struct job_terms *terms = &options->registration.job;
+    node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
     client_init(&node->client, io, options->self, job, &node->cache);
     io->connect(io, ACTOR_CONTROLLER, options->controller);

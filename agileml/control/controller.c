@@ -327,7 +327,7 @@ static void receive_register(struct controller *controller, actor_id from, const
         };
         snprintf(member->name, sizeof member->name, "%s", new->name);
         for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
-            char name[WIRE_NAME_MAX];
+            char name[WIRE_NAME_MAX] = {0}; /* goes out whole */
             snprintf(name, sizeof name, "node-%u", n);
             if (!name_taken(controller, name)) {
                 memcpy(member->name, name, sizeof name);

@@ -492,10 +492,16 @@ static bool lane_between(const struct sim *sim, unsigned from, unsigned to, int 
     return forth || back;
 }
 
+static bool nodes_apart(const struct sim *sim, unsigned a, unsigned b) {
+    unsigned char side_a = sim->nodes[a].side;
+    unsigned char side_b = sim->nodes[b].side;
+    return side_a != side_b && side_a != 0 && side_b != 0;
+}
+
 static bool lane_across(const struct sim *sim, unsigned from, unsigned to, int node, int other) {
     (void)node;
     (void)other;
-    return sim->nodes[from].side != sim->nodes[to].side;
+    return nodes_apart(sim, from, to);
 }
 
 void sim_break(struct sim *sim, unsigned node, int other) {
@@ -602,9 +608,7 @@ static void trace_message(struct sim *sim, const struct flight *flight, const st
 /* When a message that has arrived may be received: now, or later because its way is cut. */
 static uint64_t flight_passes_us(const struct sim *sim, const struct flight *flight) {
     uint64_t at = flight->not_before_us;
-    const struct sim_node_state *from = &sim->nodes[sim->actors[flight->from]->node];
-    const struct sim_node_state *to = &sim->nodes[sim->actors[flight->to]->node];
-    if (from->side != to->side && sim->separated_until_us > 0) {
+    if (nodes_apart(sim, sim->actors[flight->from]->node, sim->actors[flight->to]->node)) {
         /* TCP's next attempt comes a little after the network is whole, at another time on each connection. */
         uint64_t heals = sim->separated_until_us +
                          hash_mix(sim->separated_until_us ^ flight->lane) % (sim->config.reconnect_max_us + 1);

@@ -65,7 +65,8 @@ const struct sim_statistics *sim_statistics(const struct sim *sim);
 void sim_break(struct sim *sim, unsigned node, int other);
 /* The node stands still until then, as under SIGSTOP. */
 void sim_pause(struct sim *sim, unsigned node, uint64_t until_us);
-/* Until then, no message passes between nodes whose `sides` differ (one entry a node). Replaces an earlier one. */
+/* Until then, no message passes between nodes whose `sides` differ (one entry a node); those of side 0 reach everyone.
+ * Replaces an earlier one. */
 void sim_separate(struct sim *sim, const unsigned char *sides, uint64_t until_us);
 /* The node is gone. What it has sent still arrives. */
 void sim_remove(struct sim *sim, unsigned node);

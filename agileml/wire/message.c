@@ -264,6 +264,10 @@ static int records_check(const struct message *message, const struct layout *lay
         return error_set(error, AML_EPROTOCOL, "%s: %zu bytes of totals, expected %d totals", layout->name,
                          message->frames[0]->size, WIRE_TOTALS);
     }
+    if (message->type == MESSAGE_PLAN && (message->plan.partitions == 0 || message->plan.shards == 0)) {
+        return error_set(error, AML_EPROTOCOL, "PLAN: %u partitions and %u shards", message->plan.partitions,
+                         message->plan.shards);
+    }
     if (message->type == MESSAGE_PLAN &&
         (message->frames[1]->size != message->plan.partitions * sizeof(actor_id) ||
          message->frames[2]->size != message->plan.shards * sizeof(actor_id))) {

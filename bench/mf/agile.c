@@ -91,6 +91,7 @@ static _Noreturn void job_exec(const struct agile_options *options, int report) 
     job_argument(arguments, "--decay=%.17g", PLAIN_DECAY);
     job_argument(arguments, "--lambda=%.17g", PLAIN_LAMBDA);
     job_argument(arguments, "--lambda-bias=%.17g", PLAIN_LAMBDA_BIAS);
+    job_argument(arguments, "--clocks-per-iteration=%u", options->clocks);
     if (!options->biases) {
         job_argument(arguments, "--no-biases");
     }

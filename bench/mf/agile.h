@@ -10,6 +10,7 @@ struct agile_options {
     const char *folder; /* of the programs */
     const char *data;
     unsigned threads, rank, passes, partitions;
+    unsigned clocks; /* of an iteration; 0: the app's choice */
     bool biases;
 };
 

@@ -13,7 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 16 };
+enum {
+    RANKS_MAX = 16,
+    FLOPS_PER_FACTOR = 8 /* of a rating: 2 for p . q, 3 for each of the two rows' steps (kernel.h) */
+};
 
 static const char *const MOVIELENS = "../shared/data/ratings-ml-1m/ratings.tsv.gz";
 
@@ -26,11 +29,29 @@ struct bench {
     char folder[PATH_MAX];
 };
 
-/* What one of the two took for its passes. */
+/* Who is compared. The app's own choice of clocks exchanges updates several times in a pass; with one it does the
+ * very steps of the plain threads, in the same order. */
+enum contender { PLAIN, AGILE_ONE_CLOCK, AGILE, CONTENDERS };
+static const char *const CONTENDER_NAMES[CONTENDERS] = {"plain", "AgileML, 1 clock", "AgileML"};
+
+/* What it took for its passes. */
 struct result {
     struct series wall, cpu;
     double objective;
 };
+
+static void result_add(struct result *result, const struct result *more) {
+    for (size_t i = 0; i < more->wall.count; i++) {
+        series_add(&result->wall, more->wall.values[i]);
+        series_add(&result->cpu, more->cpu.values[i]);
+    }
+    result->objective = more->objective;
+}
+
+static void result_close(struct result *result) {
+    series_close(&result->wall);
+    series_close(&result->cpu);
+}
 
 static int parse_ranks(struct bench *bench, struct error *error) {
     const char *text = bench->ranks_text;
@@ -79,14 +100,16 @@ static void print_bandwidth(unsigned threads) {
     printf("\n");
 }
 
-static void print_result(const char *name, unsigned rank, const struct plain *plain, const struct result *result) {
+static void print_result(const char *name, unsigned rank, const struct plain *plain, const struct result *result,
+                         double ratio, double cpu_ratio) {
     double ratings = (double)plain->data.count;
     double seconds = series_median(&result->wall);
     double cpu_seconds = series_median(&result->cpu);
     double row_bytes = 2 * (double)plain->sgd.item_stride; /* read and written */
     double bytes = ratings * (row_bytes + (double)sizeof(struct mf_item)) + plain->runs * row_bytes;
-    printf("  %4u  %-7s  %8.2f  %8.2f  %7.2f  %7.2f  %9.5f\n", rank, name, ratings / seconds / 1e6,
-           ratings / cpu_seconds / 1e6, 8.0 * rank * ratings / seconds / 1e9, bytes / seconds / 1e9, result->objective);
+    printf("%5u  %-16s  %7.2f  %7.2f  %6.2f  %6.2f  %8.2f  %7.2f  %9.5f\n", rank, name, ratings / seconds / 1e6,
+           ratings / cpu_seconds / 1e6, ratio, cpu_ratio, FLOPS_PER_FACTOR * rank * ratings / seconds / 1e9,
+           bytes / seconds / 1e9, result->objective);
 }
 
 static int plain_round(const struct bench *bench, struct plain *plain, unsigned rank, struct result *result,
@@ -95,7 +118,7 @@ static int plain_round(const struct bench *bench, struct plain *plain, unsigned 
     for (unsigned pass = 0; pass <= bench->passes && failed == 0; pass++) {
         double start = measure_wall();
         double cpu_start = measure_own_cpu();
-        result->objective = plain_pass(plain, pass + 1);printf("%f ",result->objective);
+        result->objective = plain_pass(plain, pass + 1);
         if (pass > 0) {
             series_add(&result->wall, measure_wall() - start);
             series_add(&result->cpu, measure_own_cpu() - cpu_start);
@@ -104,53 +127,52 @@ static int plain_round(const struct bench *bench, struct plain *plain, unsigned 
     return failed;
 }
 
-static int compare(const struct bench *bench, struct plain *plain, const char *path, unsigned rank,
-                   struct error *error) {
-    struct result alone = {0};
-    struct result agile = {0};
-    struct series ratios = {0};
-    struct series cpu_ratios = {0};
+/* One turn of a contender, added to its `result`. */
+static int contender_round(const struct bench *bench, struct plain *plain, const char *path, unsigned rank,
+                           enum contender contender, struct result *result, struct error *error) {
+    if (contender == PLAIN) {
+        return plain_round(bench, plain, rank, result, error);
+    }
     const struct agile_options options = {.folder = bench->folder,
                                           .data = path,
                                           .threads = (unsigned)bench->threads,
                                           .rank = rank,
                                           .passes = (unsigned)bench->passes,
                                           .partitions = (unsigned)bench->partitions,
+                                          .clocks = contender == AGILE_ONE_CLOCK ? 1 : 0,
                                           .biases = bench->biases};
+    return agile_run(&options, &result->wall, &result->cpu, &result->objective, error);
+}
+
+/* All contenders in turns, `rounds` times. */
+static int compare(const struct bench *bench, struct plain *plain, const char *path, unsigned rank,
+                   struct error *error) {
+    struct result results[CONTENDERS] = {0};
+    struct series ratios[CONTENDERS] = {0};
+    struct series cpu_ratios[CONTENDERS] = {0};
     int failed = 0;
     for (int64_t round = 0; round < bench->rounds && failed == 0; round++) {
-        struct result now[2] = {0};
-        failed = plain_round(bench, plain, rank, &now[0], error);
-        if (failed == 0) {
-            failed = agile_run(&options, &now[1].wall, &now[1].cpu, &now[1].objective, error);
+        struct result turns[CONTENDERS] = {0};
+        for (unsigned c = 0; c < CONTENDERS && failed == 0; c++) {
+            failed = contender_round(bench, plain, path, rank, (enum contender)c, &turns[c], error);
+            series_add(&ratios[c], series_median(&turns[PLAIN].wall) / series_median(&turns[c].wall));
+            series_add(&cpu_ratios[c], series_median(&turns[PLAIN].cpu) / series_median(&turns[c].cpu));
         }
-        if (failed == 0) {
-            series_add(&ratios, series_median(&now[0].wall) / series_median(&now[1].wall));
-            series_add(&cpu_ratios, series_median(&now[0].cpu) / series_median(&now[1].cpu));
-        }
-        struct result *sums[2] = {&alone, &agile};
-        for (unsigned r = 0; r < 2; r++) {
-            for (size_t i = 0; i < now[r].wall.count; i++) {
-                series_add(&sums[r]->wall, now[r].wall.values[i]);
-                series_add(&sums[r]->cpu, now[r].cpu.values[i]);
-            }
-            sums[r]->objective = now[r].objective;
-            series_close(&now[r].wall);
-            series_close(&now[r].cpu);
+        for (unsigned c = 0; c < CONTENDERS; c++) {
+            result_add(&results[c], &turns[c]);
+            result_close(&turns[c]);
         }
     }
-    if (failed == 0) {
-        print_result("plain", rank, plain, &alone);
-        print_result("AgileML", rank, plain, &agile);
-        printf("  %4u  ratio    %8.2f  %8.2f\n", rank, series_median(&ratios), series_median(&cpu_ratios));
-        fflush(stdout);
+    for (unsigned c = 0; c < CONTENDERS; c++) {
+        if (failed == 0) {
+            print_result(CONTENDER_NAMES[c], rank, plain, &results[c], series_median(&ratios[c]),
+                         series_median(&cpu_ratios[c]));
+        }
+        result_close(&results[c]);
+        series_close(&ratios[c]);
+        series_close(&cpu_ratios[c]);
     }
-    series_close(&ratios);
-    series_close(&cpu_ratios);
-    series_close(&alone.wall);
-    series_close(&alone.cpu);
-    series_close(&agile.wall);
-    series_close(&agile.cpu);
+    fflush(stdout);
     return failed;
 }
 
@@ -161,7 +183,7 @@ static int run_data(const struct bench *bench, const char *name, const char *pat
         printf("\n%s: %zu ratings, %u users, %u items; %lld threads, rows of rank%s, kernel %s\n", name,
                plain.data.count, plain.cache.tables[0].count, plain.cache.tables[1].count, (long long)bench->threads,
                bench->biases ? " + 1 (biases)" : "", plain.kernel.name);
-        printf("  rank             M/s   M/CPU-s   GFLOP/s     GB/s       RMSE\n");
+        printf(" rank                    M/s  M/CPU-s   ratio  CPU-r.   GFLOP/s     GB/s       RMSE\n");
     }
     for (unsigned r = 0; r < bench->rank_count && result == 0; r++) {
         result = compare(bench, &plain, path, bench->ranks[r], error);

@@ -1,6 +1,6 @@
 /* Tests of the proteus program with real processes: jobs that go well, bad usage, and everything that may end a job
  * early. After each, no process of the job may be left; they are known by a tag in their environment. Limits on time
- * are there to end a hang, and assert nothing else. */
+ * are there to end a hang, and assert nothing else. PROTEUS_CYCLES=200 starts and stops as many clusters in the last test. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>

@@ -91,10 +91,10 @@ struct cluster {
     uint64_t *worked; /* I6: by shard, the last clock worked on */
     struct fault faults[24];
     unsigned fault_count;
-    int missing, missing_other; /* nodes of CAMPAIGN_MISSING by number; -1: none; node_count: the controller */
-    bool removed;               /* the missing one is gone for good */
-    uint64_t calm_us;           /* no fault is active after that */
-    uint64_t mistake_left;      /* opportunities to let pass before the mistake is made */
+    int missing;           /* in CAMPAIGN_MISSING: the node's number; node_count: the controller */
+    bool removed;          /* the missing one is gone for good */
+    uint64_t calm_us;      /* no fault is active after that */
+    uint64_t mistake_left; /* opportunities to let pass before the mistake is made */
 };
 
 static uint64_t draw(struct cluster *cluster) {
@@ -681,7 +681,7 @@ static struct fault *fault_add(struct cluster *cluster, enum fault_kind kind, ui
     fault->machine = (unsigned)(draw(cluster) % (cluster->node_count + 1));
     fault->other = draw_one_in(cluster, 2) ? SIM_ALL_NODES : (int)(draw(cluster) % (cluster->node_count + 1));
     for (unsigned m = 0; m <= cluster->node_count; m++) {
-        fault->sides[m] = (unsigned char)(draw(cluster) & 1);
+        fault->sides[m] = (unsigned char)(draw(cluster) % 3);
     }
     cluster->calm_us = until_us > cluster->calm_us ? until_us : cluster->calm_us;
     return fault;
@@ -712,11 +712,20 @@ static void draw_missing(struct cluster *cluster) {
     uint64_t at_us = sim_now(cluster->sim) + draw_between(cluster, 0, 4 * 1000 * 1000);
     uint64_t until_us = at_us + draw_between(cluster, 5 * timeout_us / 2, 4 * timeout_us);
     unsigned machine = (unsigned)(draw(cluster) % (cluster->node_count + 1));
-    unsigned kind = (unsigned)(draw(cluster) % 3);
+    unsigned kind = (unsigned)(draw(cluster) % 4);
+    if (kind == 3) { /* one node does not reach the server on node 0, the controller reaches both */
+        struct fault *cut = fault_add(cluster, FAULT_SEPARATE, at_us, until_us + 15 * 1000 * 1000);
+        memset(cut->sides, 0, sizeof cut->sides);
+        cut->sides[1] = 1;
+        cut->sides[draw_between(cluster, 2, cluster->node_count)] = 2;
+        cluster->missing = 0;
+        cluster->policy.partitions = CLUSTER_PARTITIONS_MAX; /* so that it serves some, whoever registers first */
+        return;
+    }
     struct fault *fault =
         fault_add(cluster, kind == 0 ? FAULT_REMOVE : kind == 1 ? FAULT_PAUSE : FAULT_SEPARATE, at_us, until_us);
     fault->machine = machine;
-    memset(fault->sides, 0, sizeof fault->sides);
+    memset(fault->sides, 2, sizeof fault->sides);
     fault->sides[machine] = 1;
     cluster->missing = machine == CLUSTER_CONTROLLER ? (int)cluster->node_count : (int)machine - 1;
     cluster->removed = kind == 0;
@@ -815,7 +824,6 @@ static void open_node(struct cluster *cluster, struct cluster_node *node) {
 
 static void cluster_open(struct cluster *cluster) {
     cluster->random = hash_mix(cluster->options.seed ^ 0xC105);
-    cluster->missing = cluster->missing_other = -1;
     cluster->mistake_left = draw(cluster) % 8;
     struct sim_config network = draw_network(cluster);
     cluster->sim = sim_open(cluster->options.seed, &network);

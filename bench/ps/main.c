@@ -1,0 +1,156 @@
+/* bench_ps: what pushing and pulling a table costs between two processes over TCP on this machine, through AgileML's
+ * client and server, beside bare ZeroMQ that moves as many bytes in as many messages, in turns. */
+#include "bench/measure.h"
+#include "bench/ps/peer.h"
+#include "bench/ps/protocol.h"
+
+#include <stdio.h>
+
+enum contender { PROTOCOL, BARE, CONTENDERS };
+static const char *const CONTENDER_NAMES[CONTENDERS] = {"AgileML", "bare ZeroMQ"};
+
+struct bench {
+    int64_t samples, rows, width, partitions;
+    bool quick, alone;
+};
+
+/* Both ends of this process's transfers. */
+struct ends {
+    struct peer peer;
+    struct protocol_worker protocol;
+    struct bare bare;
+};
+
+struct result {
+    struct series wall, cpu; /* of one transfer of the table */
+};
+
+static int transfer(struct ends *ends, enum contender contender, bool pull, struct error *error) {
+    if (contender == PROTOCOL) {
+        return pull ? protocol_pull(&ends->protocol, error) : protocol_push(&ends->protocol, error);
+    }
+    return pull ? bare_pull(&ends->bare, error) : bare_push(&ends->bare, error);
+}
+
+/* One sample: `repeats` transfers. What the app does between them is not counted. */
+static int sample(struct ends *ends, const struct shape *shape, enum contender contender, bool pull,
+                  struct result *result, struct error *error) {
+    double wall = 0;
+    double cpu = 0;
+    for (unsigned r = 0; r < shape->repeats; r++) {
+        if (contender == PROTOCOL && !pull) {
+            protocol_change_rows(&ends->protocol);
+        }
+        double cpu_start = measure_own_cpu() + measure_process_cpu(ends->peer.process);
+        double start = measure_wall();
+        int failed = transfer(ends, contender, pull, error);
+        if (failed != 0) {
+            return failed;
+        }
+        wall += measure_wall() - start;
+        cpu += measure_own_cpu() + measure_process_cpu(ends->peer.process) - cpu_start;
+    }
+    series_add(&result->wall, wall / shape->repeats);
+    series_add(&result->cpu, cpu / shape->repeats);
+    return 0;
+}
+
+static void print_results(const struct shape *shape, bool pull, const struct result results[CONTENDERS],
+                          unsigned contenders, double ratio) {
+    double values = (double)shape->rows * shape->width * sizeof(float);
+    for (unsigned c = 0; c < contenders; c++) {
+        double seconds = series_median(&results[c].wall);
+        printf("%6u x %-5u %3u  %s  %-11s  %7.2f  %9.1f  %9.1f  %7.3f", shape->rows, shape->width, shape->partitions,
+               pull ? "pull" : "push", CONTENDER_NAMES[c], values / seconds / 1e9, shape->rows / seconds / 1e6,
+               seconds * 1e6, series_median(&results[c].cpu) / (values / 1e9));
+        printf(c == PROTOCOL ? "  %5.2f\n" : "\n", ratio);
+    }
+}
+
+static int compare(const struct bench *bench, struct ends *ends, const struct shape *shape, bool pull,
+                   struct error *error) {
+    struct result results[CONTENDERS] = {0};
+    struct series ratios = {0};
+    const unsigned contenders = bench->alone ? 1 : CONTENDERS;
+    int failed = pull ? protocol_subscribe(&ends->protocol, error) : 0;
+    for (int64_t s = -1; s < bench->samples && failed == 0; s++) {
+        for (unsigned c = 0; c < contenders && failed == 0; c++) {
+            failed = sample(ends, shape, (enum contender)c, pull, &results[c], error);
+        }
+        if (s < 0) { /* the first is for warming up */
+            series_clear(&results[PROTOCOL].wall);
+            series_clear(&results[PROTOCOL].cpu);
+            series_clear(&results[BARE].wall);
+            series_clear(&results[BARE].cpu);
+        } else if (failed == 0 && !bench->alone) {
+            series_add(&ratios, results[BARE].wall.values[s] / results[PROTOCOL].wall.values[s]);
+        }
+    }
+    if (failed == 0) {
+        print_results(shape, pull, results, contenders, series_median(&ratios));
+        fflush(stdout);
+    }
+    for (unsigned c = 0; c < CONTENDERS; c++) {
+        series_close(&results[c].wall);
+        series_close(&results[c].cpu);
+    }
+    series_close(&ratios);
+    return failed;
+}
+
+static int run_shape(const struct bench *bench, const struct shape *shape, struct error *error) {
+    struct ends ends = {0};
+    int result = peer_open(&ends.peer, shape, error);
+    if (result == 0) {
+        result = protocol_worker_open(&ends.protocol, shape, ends.peer.protocol, error);
+        result = result != 0 ? result : bare_worker_open(&ends.bare, shape, ends.peer.bare, error);
+        result = result != 0 ? result : compare(bench, &ends, shape, false, error);
+        result = result != 0 ? result : compare(bench, &ends, shape, true, error);
+        bare_worker_close(&ends.bare);
+        protocol_worker_close(&ends.protocol);
+    }
+    peer_close(&ends.peer);
+    return result;
+}
+
+int main(int argc, char **argv) {
+    static const struct shape SHAPES[] = {
+        {1000, 1, 1, 500}, {10000, 100, 1, 20}, {10000, 100, 8, 20}, {10000, 1000, 1, 3}, {10000, 1000, 8, 3}};
+    static const struct shape QUICK_SHAPES[] = {{1000, 1, 1, 20}, {10000, 100, 8, 2}};
+    struct bench bench = {.samples = 15, .width = 100, .partitions = 1};
+    const struct aml_option options[] = {
+        {"samples", "N", AML_OPTION_INTEGER, &bench.samples, 1, 10000, "turns of both, after one that is not counted"},
+        {"rows", "N", AML_OPTION_INTEGER, &bench.rows, 0, 1 << 24, "one shape of so many rows; 0: the usual ones"},
+        {"width", "N", AML_OPTION_INTEGER, &bench.width, 1, 1 << 20, "floats of a row, with --rows"},
+        {"partitions", "N", AML_OPTION_INTEGER, &bench.partitions, 1, WIRE_PARTITIONS_MAX, "with --rows"},
+        {"alone", NULL, AML_OPTION_FLAG, &bench.alone, 0, 0, "AgileML only, for a profiler"},
+        {"quick", NULL, AML_OPTION_FLAG, &bench.quick, 0, 0, "two shapes, one sample: does it run at all"},
+        {0},
+    };
+    struct error error = {0};
+    int status = measure_options(options, "bench_ps: push and pull by AgileML and by bare ZeroMQ, beside each other",
+                                 argc, argv);
+    if (status >= 0) {
+        return status;
+    }
+    struct shape own = {(uint32_t)bench.rows, (uint32_t)bench.width, (uint32_t)bench.partitions, 5};
+    const struct shape *shapes = bench.rows > 0 ? &own : bench.quick ? QUICK_SHAPES : SHAPES;
+    size_t count = bench.rows > 0 ? 1
+                   : bench.quick  ? sizeof QUICK_SHAPES / sizeof QUICK_SHAPES[0]
+                                  : sizeof SHAPES / sizeof SHAPES[0];
+    if (bench.rows > 0 && bench.rows < bench.partitions) {
+        fprintf(stderr, "--partitions: expected at most as many as --rows\n");
+        return 2;
+    }
+    bench.samples = bench.quick ? 1 : bench.samples;
+    measure_print_machine();
+    printf("  rows x width prt  what  by              GB/s   M rows/s    us each CPU-s/GB  ratio\n");
+    int result = 0;
+    for (size_t s = 0; s < count && result == 0; s++) {
+        result = run_shape(&bench, &shapes[s], &error);
+    }
+    if (result != 0) {
+        fprintf(stderr, "%s\n", error.text);
+    }
+    return result == 0 ? 0 : error_exit_status(result);
+}

@@ -1,0 +1,24 @@
+/* One table as it is transferred: `rows` rows of `width` floats, dealt to `partitions`, one message each. */
+#ifndef BENCH_PS_SHAPE_H
+#define BENCH_PS_SHAPE_H
+
+#include "agileml/wire/message.h"
+
+#include <stdint.h>
+
+struct shape {
+    uint32_t rows, width, partitions;
+    unsigned repeats; /* transfers of the whole table in one sample, so that a sample takes some milliseconds */
+};
+
+/* Rows of partition `number`: keys are dealt in turn. */
+static inline uint32_t shape_rows(const struct shape *shape, uint32_t number) {
+    return shape->rows / shape->partitions + (number < shape->rows % shape->partitions ? 1 : 0);
+}
+
+/* The bench's two nodes: the worker in this process, the server in the other. */
+static const actor_id SHAPE_WORKER = 0x10000;
+static const actor_id SHAPE_SERVER_AGENT = 0x20000;
+static const actor_id SHAPE_SERVER = 0x20001;
+
+#endif

@@ -1,0 +1,124 @@
+/* Writes the seeds of wire_fuzz into the folder that is its only argument: one message of every type as it is sent,
+ * and rows of several tables. No seed is stored in the repository. */
+#include "agileml/wire/message.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CORPUS_SEED_MAX = 8192, CORPUS_TYPES = 64, CORPUS_ROWS = 3 };
+
+static const uint32_t corpus_row_bytes[] = {4, 8, 24}; /* as in wire_fuzz.c */
+
+static void add_frame(struct message *message, size_t size) {
+    struct buffer *frame = buffer_new(size);
+    memset(frame->data, 0, size);
+    message->frames[message->frame_count++] = frame;
+}
+
+/* Rows of the first `tables` tables. */
+static void add_rows(struct message *message, unsigned tables) {
+    struct wire_directory_entry directory[WIRE_TABLES_MAX];
+    for (unsigned t = 0; t < tables; t++) {
+        directory[t] = (struct wire_directory_entry){.table = t, .rows = CORPUS_ROWS};
+    }
+    message->frames[message->frame_count++] = buffer_copy(directory, tables * sizeof directory[0]);
+    for (unsigned t = 0; t < tables; t++) {
+        add_frame(message, CORPUS_ROWS * sizeof(uint64_t));
+        if (message->type != MESSAGE_SUBSCRIBE) {
+            add_frame(message, (size_t)CORPUS_ROWS * corpus_row_bytes[t]);
+        }
+    }
+}
+
+static void add_payload(struct message *message, unsigned variant) {
+    switch ((unsigned)message->type) {
+    case MESSAGE_REGISTER:
+        add_frame(message, sizeof(struct wire_endpoint));
+        add_frame(message, 2 * sizeof(struct wire_metric));
+        break;
+    case MESSAGE_PLAN:
+        message->plan = (struct message_plan){.from_clock = 1, .partitions = 4, .shards = 8};
+        add_frame(message, 2 * sizeof(struct wire_node));
+        add_frame(message, 4 * sizeof(actor_id));
+        add_frame(message, 8 * sizeof(actor_id));
+        add_frame(message, sizeof(struct wire_endpoint));
+        break;
+    case MESSAGE_LOADED:
+    case MESSAGE_START:
+        add_frame(message, WIRE_TOTALS * sizeof(double));
+        break;
+    case MESSAGE_PROGRESS:
+        add_frame(message, sizeof(struct wire_metric_sum));
+        break;
+    case MESSAGE_REPORT:
+        add_frame(message, 20);
+        break;
+    case MESSAGE_SUBSCRIBE:
+    case MESSAGE_PUSH:
+    case MESSAGE_FLUSH:
+    case MESSAGE_ROWS:
+        if (variant > 0) {
+            add_rows(message, variant);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void put_size(unsigned char *at, size_t size) {
+    at[0] = (unsigned char)size;
+    at[1] = (unsigned char)(size >> 8);
+}
+
+static bool corpus_write(const char *folder, unsigned type, unsigned variant) {
+    struct message message = {.type = type, .epoch = 1};
+    unsigned char head[WIRE_HEAD_MAX];
+    unsigned char seed[CORPUS_SEED_MAX];
+    add_payload(&message, variant);
+    size_t head_size = message_encode_head(&message, head);
+    size_t size = 1 + 2 * (1 + (size_t)message.frame_count);
+    seed[0] = (unsigned char)message.frame_count;
+    put_size(seed + 1, head_size);
+    memcpy(seed + size, head, head_size);
+    size += head_size;
+    bool fits = true;
+    for (unsigned f = 0; f < message.frame_count && fits; f++) {
+        const struct buffer *frame = message.frames[f];
+        fits = frame->size <= sizeof seed - size;
+        if (fits) {
+            put_size(seed + 3 + 2 * (size_t)f, frame->size);
+            memcpy(seed + size, frame->data, frame->size);
+            size += frame->size;
+        }
+    }
+    message_close(&message);
+    char path[PATH_MAX];
+    if (!fits || snprintf(path, sizeof path, "%s/seed-%02u-%u", folder, type, variant) >= (int)sizeof path) {
+        return false;
+    }
+    FILE *file = fopen(path, "wb");
+    if (file == NULL) {
+        return false;
+    }
+    bool written = fwrite(seed, 1, size, file) == size;
+    return fclose(file) == 0 && written;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: wire_corpus FOLDER\n");
+        return 2;
+    }
+    for (unsigned type = 0; type < CORPUS_TYPES; type++) {
+        for (unsigned variant = 0; variant < 4 && strcmp(message_name(type), "unknown") != 0; variant++) {
+            if (!corpus_write(argv[1], type, variant)) {
+                fprintf(stderr, "wire_corpus: cannot write seed %u into %s\n", type, argv[1]);
+                return 1;
+            }
+        }
+    }
+    return 0;
+}

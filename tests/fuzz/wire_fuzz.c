@@ -1,0 +1,99 @@
+/* libFuzzer target: the decoder of head frames, and the finding of rows in payload frames, on any bytes. What they
+ * accept must be within the frames, and must encode to the same head again.
+ *
+ * Input: how many payload frames (1 byte), the size of the head and of each frame (2 bytes each), then their bytes. */
+#include "agileml/wire/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FUZZ_CHECK(condition)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static const struct row_shape fuzz_shapes[] = {{4}, {8}, {24}};
+enum { FUZZ_TABLES = sizeof fuzz_shapes / sizeof fuzz_shapes[0] };
+
+static void fuzz_release(struct buffer *buffer) {
+    free(buffer->data);
+    free(buffer);
+}
+
+/* A frame whose memory ends where it ends, so that a read beyond is seen. */
+static struct buffer *fuzz_frame(const uint8_t *data, size_t size) {
+    struct buffer *frame = malloc(sizeof *frame);
+    FUZZ_CHECK(frame != NULL);
+    atomic_init(&frame->references, 1);
+    frame->size = size;
+    frame->data = malloc(size > 0 ? size : 1);
+    frame->release = fuzz_release;
+    FUZZ_CHECK(frame->data != NULL);
+    memcpy(frame->data, data, size);
+    return frame;
+}
+
+static void fuzz_rows(const struct message *message) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    struct error error = {0};
+    int count = rows_check(message, fuzz_shapes, FUZZ_TABLES, views, &error);
+    FUZZ_CHECK(count == AML_EPROTOCOL ? error.code == count : count >= 0 && error.code == 0);
+    for (int v = 0; v < count; v++) {
+        FUZZ_CHECK(views[v].table < FUZZ_TABLES && views[v].count > 0);
+        uint64_t sum = 0;
+        for (uint32_t r = 0; r < views[v].count; r++) {
+            sum += views[v].keys[r];
+        }
+        FUZZ_CHECK((views[v].values == NULL) == (message->type == MESSAGE_SUBSCRIBE));
+        size_t bytes = views[v].values != NULL ? (size_t)views[v].count * fuzz_shapes[views[v].table].row_bytes : 0;
+        for (size_t b = 0; b < bytes; b++) {
+            sum += views[v].values[b];
+        }
+        volatile uint64_t kept = sum;
+        (void)kept;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0) {
+        return 0;
+    }
+    struct message message;
+    memset(&message, 0xA5, sizeof message);
+    message.frame_count = data[0] % (MESSAGE_FRAMES_MAX + 1);
+    const uint8_t *sizes = data + 1;
+    size_t at = 1 + 2 * (1 + (size_t)message.frame_count);
+    if (size < at) {
+        return 0;
+    }
+    size_t head_size = sizes[0] + ((size_t)sizes[1] << 8);
+    head_size = head_size < size - at ? head_size : size - at;
+    struct buffer *head = fuzz_frame(data + at, head_size);
+    at += head_size;
+    for (unsigned f = 0; f < message.frame_count; f++) {
+        size_t wanted = sizes[2 + 2 * f] + ((size_t)sizes[3 + 2 * f] << 8);
+        size_t left = size - at;
+        size_t frame_size = wanted < left ? wanted : left;
+        message.frames[f] = fuzz_frame(data + at, frame_size);
+        at += frame_size;
+    }
+    struct error error = {0};
+    int result = message_decode_head(&message, head->data, head_size, &error);
+    FUZZ_CHECK(result == error.code && (result == 0 || result == AML_EPROTOCOL));
+    if (result == 0) {
+        unsigned char again[WIRE_HEAD_MAX];
+        FUZZ_CHECK(message_encode_head(&message, again) == head_size && memcmp(again, head->data, head_size) == 0);
+        FUZZ_CHECK(strcmp(message_name(message.type), "unknown") != 0);
+        if (message.type == MESSAGE_SUBSCRIBE || message.type == MESSAGE_PUSH || message.type == MESSAGE_FLUSH ||
+            message.type == MESSAGE_ROWS) {
+            fuzz_rows(&message);
+        }
+    } else {
+        FUZZ_CHECK(error.text[0] != '\0');
+    }
+    buffer_drop(head);
+    message_close(&message);
+    return 0;
+}

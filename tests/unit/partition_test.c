@@ -1,0 +1,496 @@
+/* A partition: clocks advance when every origin has delivered, each flush counts once, and only rows that changed
+ * are pushed. */
+#include "agileml/ps/partition.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PARTITION = 1, PARTITIONS = 3, WIDTH = 3, ROWS = 20, STALENESS = 2 };
+
+static uint64_t random_state = 7;
+
+static uint64_t next_random(void) {
+    return hash_mix(random_state++);
+}
+
+/* Keys of the partition under test: dense ones, or sparse ones found by search. */
+static uint64_t key_at(const struct table_spec *spec, unsigned number) {
+    uint64_t key = 0;
+    for (;; key++) {
+        if (table_partition(spec, key, PARTITIONS) == PARTITION && number-- == 0) {
+            return key;
+        }
+    }
+}
+
+static uint64_t start_of(uint64_t key) {
+    return key * 5 + 3;
+}
+
+/* Elements of every type are written and read as whole numbers. */
+static void set_element(enum aml_type type, void *row, unsigned element, int64_t value) {
+    switch (type) {
+    case AML_FLOAT32:
+        ((float *)row)[element] = (float)value;
+        break;
+    case AML_FLOAT64:
+        ((double *)row)[element] = (double)value;
+        break;
+    case AML_INT32:
+        ((int32_t *)row)[element] = (int32_t)value;
+        break;
+    case AML_INT64:
+        ((int64_t *)row)[element] = value;
+        break;
+    }
+}
+
+static int64_t get_element(enum aml_type type, const void *row, unsigned element) {
+    switch (type) {
+    case AML_FLOAT32:
+        return (int64_t)((const float *)row)[element];
+    case AML_FLOAT64:
+        return (int64_t)((const double *)row)[element];
+    case AML_INT32:
+        return ((const int32_t *)row)[element];
+    default:
+        return ((const int64_t *)row)[element];
+    }
+}
+
+static void start_row(void *context, uint64_t key, void *row) {
+    const struct table_spec *spec = context;
+    for (unsigned e = 0; e < spec->width; e++) {
+        set_element(spec->type, row, e, (int64_t)(start_of(key) + e));
+    }
+}
+
+static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uint64_t rows) {
+    struct table_spec *spec = &job->tables[job->table_count];
+    *spec = (struct table_spec){.name = "t",
+                                .type = type,
+                                .mode = mode,
+                                .width = WIDTH,
+                                .row_bytes = WIDTH * (uint32_t)aml_type_size(type),
+                                .rows = rows,
+                                .start = start_row,
+                                .context = spec};
+    job->shapes[job->table_count++].row_bytes = spec->row_bytes;
+}
+
+/* A message with `count` rows of one table: keys, and values of which every element is values[row] + element. */
+static struct message rows_message(const struct job *job, enum message_type type, unsigned table, uint32_t count,
+                                   const uint64_t *keys, const int64_t *values) {
+    struct message message = {.type = type, .frame_count = type == MESSAGE_SUBSCRIBE ? 2 : 3};
+    struct wire_directory_entry entry = {.table = table, .rows = count};
+    const struct table_spec *spec = &job->tables[table];
+    message.frames[0] = buffer_copy(&entry, sizeof entry);
+    message.frames[1] = buffer_copy(keys, count * sizeof *keys);
+    if (type != MESSAGE_SUBSCRIBE) {
+        message.frames[2] = buffer_new((size_t)count * spec->row_bytes);
+        for (uint32_t r = 0; r < count; r++) {
+            for (unsigned e = 0; e < WIDTH; e++) {
+                set_element(spec->type, message.frames[2]->data + (size_t)r * spec->row_bytes, e, values[r] + e);
+            }
+        }
+    }
+    return message;
+}
+
+static int flush_message(struct partition *partition, actor_id origin, uint64_t clock, struct message *message) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    struct error error = {0};
+    int count = rows_check(message, partition->job->shapes, partition->job->table_count, views, &error);
+    assert_true(count >= 0);
+    int result = partition_flush(partition, origin, clock, message, views, (unsigned)count, &error);
+    assert_int_equal(result < 0 ? result : 0, error.code);
+    message_close(message);
+    return result;
+}
+
+static int flush_row(struct partition *partition, actor_id origin, uint64_t clock, unsigned table, uint64_t key,
+                     int64_t value) {
+    struct message message = rows_message(partition->job, MESSAGE_FLUSH, table, 1, &key, &value);
+    return flush_message(partition, origin, clock, &message);
+}
+
+static int flush_nothing(struct partition *partition, actor_id origin, uint64_t clock) {
+    struct message message = {.type = MESSAGE_FLUSH};
+    return flush_message(partition, origin, clock, &message);
+}
+
+static int64_t row_element(struct partition *partition, unsigned table, uint64_t key, unsigned element) {
+    int64_t slot = table_slot(&partition->tables[table], key);
+    assert_true(slot >= 0);
+    return get_element(partition->job->tables[table].type, table_row(&partition->tables[table], (uint32_t)slot),
+                       element);
+}
+
+static struct partition *open_partition(struct job *job, const actor_id *origins, unsigned count) {
+    struct error error = {0};
+    job->staleness = STALENESS;
+    struct partition *partition = partition_open(job, PARTITION, PARTITIONS, &error);
+    assert_non_null(partition);
+    partition_expect(partition, origins, count, 1);
+    return partition;
+}
+
+/* Flushes of several origins in any order, many of them repeated: at each clock, the rows are the start plus what
+ * was contributed up to it. */
+static void exactly_once(enum aml_type type, enum aml_mode mode, bool dense) {
+    enum { ORIGINS = 4, CLOCKS = 12, KEYS = 8 };
+    static const actor_id origins[ORIGINS] = {100, 200, 300, 400};
+    struct job job = {0};
+    job_add(&job, type, mode, dense ? ROWS * PARTITIONS : 0);
+    struct partition *partition = open_partition(&job, origins, ORIGINS);
+    int64_t expected[KEYS];
+    int64_t values[CLOCKS + 1][ORIGINS][KEYS] = {{{0}}};
+    bool touched[CLOCKS + 1][ORIGINS][KEYS] = {{{false}}};
+    uint64_t keys[KEYS];
+    uint64_t sent[ORIGINS] = {0};
+    for (unsigned k = 0; k < KEYS; k++) {
+        keys[k] = key_at(&job.tables[0], k);
+        expected[k] = (int64_t)start_of(keys[k]);
+    }
+    for (unsigned c = 1; c <= CLOCKS; c++) {
+        for (unsigned o = 0; o < ORIGINS; o++) {
+            for (unsigned k = 0; k < KEYS; k++) {
+                /* put rows have one writer a clock */
+                touched[c][o][k] = mode == AML_PUT ? (c + k) % ORIGINS == o : next_random() % 2 == 0;
+                values[c][o][k] = (int64_t)(next_random() % 100) - 50;
+            }
+        }
+    }
+    uint64_t clock = 0;
+    while (clock < CLOCKS) {
+        unsigned o = (unsigned)(next_random() % ORIGINS);
+        uint64_t c = next_random() % 3 == 0 && sent[o] > 0 ? 1 + next_random() % sent[o] : sent[o] + 1;
+        bool repeat = c <= sent[o];
+        bool beyond = c > clock + 1 + STALENESS || c > CLOCKS;
+        if (c > CLOCKS) {
+            continue;
+        }
+        uint64_t some_keys[KEYS];
+        int64_t some_values[KEYS];
+        uint32_t count = 0;
+        for (unsigned k = 0; k < KEYS; k++) {
+            if (touched[c][o][k]) {
+                some_keys[count] = keys[k];
+                some_values[count++] = values[c][o][k];
+            }
+        }
+        struct message message = {.type = MESSAGE_FLUSH};
+        if (count > 0) {
+            message = rows_message(&job, MESSAGE_FLUSH, 0, count, some_keys, some_values);
+        }
+        int result = flush_message(partition, origins[o], c, &message);
+        assert_int_equal(result, repeat ? FLUSH_REPEATED : beyond ? FLUSH_UNEXPECTED : FLUSH_TAKEN);
+        sent[o] += result == FLUSH_TAKEN ? 1 : 0;
+        assert_int_equal(partition_received(partition, origins[o]), sent[o]);
+        bool complete = true;
+        for (unsigned i = 0; i < ORIGINS; i++) {
+            complete = complete && sent[i] > clock;
+        }
+        assert_int_equal(partition_advance(partition), complete);
+        if (!complete) {
+            assert_int_equal(partition->clock, clock);
+            continue;
+        }
+        clock++;
+        assert_int_equal(partition->clock, clock);
+        for (unsigned k = 0; k < KEYS; k++) {
+            int64_t sums = 0;
+            bool any = false;
+            for (unsigned i = 0; i < ORIGINS; i++) {
+                sums += touched[clock][i][k] ? values[clock][i][k] : 0;
+                any = any || touched[clock][i][k];
+            }
+            if (mode == AML_PUT && any) {
+                expected[k] = sums;
+            } else if (mode == AML_ADD) {
+                expected[k] += sums;
+            }
+            for (unsigned e = 0; e < WIDTH; e++) {
+                unsigned contributions = 0; /* each adds e to element e, and so does the start */
+                for (uint64_t past = 1; past <= clock; past++) {
+                    for (unsigned i = 0; i < ORIGINS; i++) {
+                        contributions += touched[past][i][k] ? 1 : 0;
+                    }
+                }
+                int64_t offset = mode == AML_PUT ? e : (int64_t)((1 + contributions) * e);
+                assert_int_equal(row_element(partition, 0, keys[k], e), expected[k] + offset);
+            }
+        }
+    }
+    partition_close(partition);
+}
+
+static void test_exactly_once(void **state) {
+    (void)state;
+    for (unsigned type = AML_FLOAT32; type <= AML_INT64; type++) {
+        for (unsigned shape = 0; shape < 4; shape++) {
+            exactly_once((enum aml_type)type, shape % 2 == 0 ? AML_ADD : AML_PUT, shape < 2);
+        }
+    }
+}
+
+static void test_whole_numbers_wrap(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT32, AML_ADD, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, origins, 2);
+    uint64_t key = key_at(&job.tables[0], 0);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, key, INT32_MAX - 2), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, origins[1], 1, 0, key, 100), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    assert_int_equal(row_element(partition, 0, key, 0),
+                     (int32_t)((uint32_t)INT32_MAX - 2 + 100 + (uint32_t)start_of(key)));
+    partition_close(partition);
+}
+
+static void test_strangers_and_the_window(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, 0);
+    struct partition *partition = open_partition(&job, origins, 2);
+    uint64_t key = key_at(&job.tables[0], 0);
+    assert_int_equal(flush_row(partition, 3 << 16, 1, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, origins[0], 0, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, origins[0], 2 + STALENESS, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, origins[0], 1 + STALENESS, 0, key, 1), FLUSH_TAKEN);
+    assert_int_equal(partition_received(partition, origins[0]), 0); /* clocks 1 and 2 are missing */
+    assert_int_equal(flush_row(partition, origins[0], 2, 0, key, 1), FLUSH_TAKEN);
+    assert_int_equal(partition_received(partition, origins[0]), 0);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 1), FLUSH_TAKEN);
+    assert_int_equal(partition_received(partition, origins[0]), 3);
+    assert_false(partition_advance(partition));
+    assert_int_equal(row_element(partition, 0, key, 0), start_of(key)); /* nothing shows before its clock */
+    for (uint64_t c = 1; c <= 2; c++) {
+        assert_int_equal(flush_nothing(partition, origins[1], c), FLUSH_TAKEN);
+    }
+    assert_true(partition_advance(partition));
+    assert_int_equal(partition->clock, 2);
+    assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 2);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 1), FLUSH_REPEATED);
+    assert_int_equal(partition_received(partition, 3 << 16), partition->clock);
+    partition_close(partition);
+}
+
+static void test_a_refused_flush_changes_nothing(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    job_add(&job, AML_INT64, AML_ADD, 0);
+    struct partition *partition = open_partition(&job, origins, 1);
+    uint64_t key = key_at(&job.tables[0], 0);
+    uint64_t elsewhere = key + 1; /* the next partition's */
+    uint64_t beyond = key_at(&job.tables[0], ROWS);
+    static const int64_t values[] = {1, 1};
+    const uint64_t first_good[] = {key, elsewhere};
+    struct message message = rows_message(&job, MESSAGE_FLUSH, 0, 2, first_good, values);
+    assert_int_equal(flush_message(partition, origins[0], 1, &message), AML_EPROTOCOL);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, beyond, 1), AML_EPROTOCOL);
+    uint64_t sparse = 0;
+    while (table_partition(&job.tables[1], sparse, PARTITIONS) == PARTITION) {
+        sparse++;
+    }
+    assert_int_equal(flush_row(partition, origins[0], 1, 1, sparse, 1), AML_EPROTOCOL);
+    assert_int_equal(partition_received(partition, origins[0]), 0);
+    assert_false(partition_advance(partition));
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 5), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 5);
+    partition_close(partition);
+}
+
+static void test_a_key_named_twice_counts_twice(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    static const int64_t values[] = {1, 10};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, origins, 2);
+    uint64_t key = key_at(&job.tables[0], 3);
+    const uint64_t keys[] = {key, key};
+    for (unsigned o = 0; o < 2; o++) { /* one contribution alone is kept as it came, a second is summed */
+        struct message message = rows_message(&job, MESSAGE_FLUSH, 0, 2, keys, values);
+        assert_int_equal(flush_message(partition, origins[o], 1, &message), FLUSH_TAKEN);
+    }
+    assert_true(partition_advance(partition));
+    assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 22);
+    partition_close(partition);
+}
+
+static void test_expected_origins_change(void **state) {
+    (void)state;
+    static const actor_id before[] = {1 << 16, 2 << 16};
+    static const actor_id after[] = {2 << 16, 3 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, 0);
+    struct partition *partition = open_partition(&job, before, 2);
+    uint64_t key = key_at(&job.tables[0], 0);
+    assert_int_equal(flush_row(partition, after[1], 2, 0, key, 1), FLUSH_UNEXPECTED);
+    partition_expect(partition, after, 2, 2);
+    assert_int_equal(flush_row(partition, after[1], 1, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, after[1], 2, 0, key, 1), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, before[0], 2, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, before[0], 1, 0, key, 1), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, before[1], 1, 0, key, 1), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    assert_int_equal(partition->clock, 1);
+    assert_int_equal(flush_row(partition, after[0], 2, 0, key, 1), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 4);
+    partition_close(partition);
+}
+
+/* ---- Subscriptions ---- */
+
+static void subscribe(struct partition *partition, actor_id subscriber, uint64_t request, unsigned table,
+                      const uint64_t *keys, uint32_t count) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    struct error error = {0};
+    struct message message = rows_message(partition->job, MESSAGE_SUBSCRIBE, table, count, keys, NULL);
+    assert_int_equal(rows_check(&message, partition->job->shapes, partition->job->table_count, views, &error), 1);
+    assert_int_equal(partition_subscribe(partition, subscriber, request, views, 1, &error), 0);
+    message_close(&message);
+}
+
+/* How many rows changed for `subscriber` since `from_clock`, and the key and first element of the first. */
+static uint32_t changes(struct partition *partition, actor_id subscriber, uint64_t from_clock, uint64_t *key,
+                        int64_t *value) {
+    struct message push = {.type = MESSAGE_PUSH};
+    struct rows_view views[WIRE_TABLES_MAX];
+    uint32_t rows = 0;
+    partition_changes(partition, partition_subscription(partition, subscriber), from_clock, NULL, NULL, &push);
+    int count = rows_check(&push, partition->job->shapes, partition->job->table_count, views, NULL);
+    assert_true(count >= 0);
+    for (int v = 0; v < count; v++) {
+        *key = views[v].keys[0];
+        *value = get_element(partition->job->tables[views[v].table].type, views[v].values, 0);
+        rows += views[v].count;
+    }
+    message_close(&push);
+    return rows;
+}
+
+static void test_only_subscribed_changes_are_pushed(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    job_add(&job, AML_FLOAT64, AML_PUT, 0);
+    struct partition *partition = open_partition(&job, origins, 2);
+    uint64_t key;
+    int64_t value;
+    const uint64_t dense[] = {key_at(&job.tables[0], 0), key_at(&job.tables[0], 1)};
+    const uint64_t sparse[] = {key_at(&job.tables[1], 0), key_at(&job.tables[1], 1)};
+    subscribe(partition, origins[0], 1, 0, dense, 1);
+    subscribe(partition, origins[0], 2, 1, sparse, 2);
+    subscribe(partition, origins[0], 2, 1, sparse, 2); /* a repeat */
+    subscribe(partition, origins[1], 1, 0, dense, 2);
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0);
+
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, dense[1], 4), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, origins[1], 1, 1, sparse[1], 9), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1); /* sparse[1], put by the other */
+    assert_int_equal(key, sparse[1]);
+    assert_int_equal(value, 9);
+    assert_int_equal(changes(partition, origins[1], 0, &key, &value), 1);
+    assert_int_equal(key, dense[1]);
+    assert_int_equal(value, start_of(dense[1]) + 4);
+    assert_int_equal(changes(partition, origins[1], 1, &key, &value), 0);
+
+    /* What a worker put itself does not come back to it. */
+    assert_int_equal(flush_row(partition, origins[0], 2, 1, sparse[0], 7), FLUSH_TAKEN);
+    assert_int_equal(flush_nothing(partition, origins[1], 2), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    assert_int_equal(changes(partition, origins[0], 1, &key, &value), 0);
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1);
+    partition_close(partition);
+}
+
+static void test_equal_subscriptions_share_frames(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    job_add(&job, AML_INT64, AML_ADD, 0);
+    struct partition *partition = open_partition(&job, origins, 2);
+    const uint64_t dense[] = {key_at(&job.tables[0], 0), key_at(&job.tables[0], 1)};
+    const uint64_t sparse[] = {key_at(&job.tables[1], 0)};
+    subscribe(partition, origins[0], 1, 0, dense, 2);
+    subscribe(partition, origins[0], 2, 1, sparse, 1);
+    subscribe(partition, origins[1], 1, 0, dense, 2);
+    subscribe(partition, origins[1], 2, 1, sparse, 1);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, dense[1], 4), FLUSH_TAKEN);
+    assert_int_equal(flush_nothing(partition, origins[1], 1), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    struct message one = {.type = MESSAGE_PUSH};
+    struct message two = {.type = MESSAGE_PUSH};
+    const struct subscription *first = partition_subscription(partition, origins[0]);
+    partition_changes(partition, first, 0, NULL, NULL, &one);
+    partition_changes(partition, partition_subscription(partition, origins[1]), 0, first, &one, &two);
+    assert_int_equal(one.frame_count, 3);
+    assert_int_equal(two.frame_count, 3);
+    assert_ptr_equal(one.frames[2], two.frames[2]);
+    assert_memory_equal(one.frames[0]->data, two.frames[0]->data, one.frames[0]->size);
+    message_close(&one);
+    message_close(&two);
+    partition_close(partition);
+}
+
+static void test_scan_sees_every_row_once(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    job_add(&job, AML_INT64, AML_ADD, 0);
+    struct partition *partition = open_partition(&job, origins, 1);
+    static const uint32_t rows[] = {ROWS, 0};
+    for (unsigned t = 0; t < 2; t++) {
+        uint64_t cursor = 0;
+        uint32_t seen = 0;
+        do {
+            struct message message = {.type = MESSAGE_ROWS};
+            struct rows_view views[WIRE_TABLES_MAX];
+            cursor = partition_scan(partition, t, cursor, 3 * (size_t)job.tables[t].row_bytes, &message);
+            int count = rows_check(&message, job.shapes, job.table_count, views, NULL);
+            assert_int_equal(count, rows[t] > 0 ? 1 : 0);
+            for (uint32_t i = 0; count > 0 && i < views[0].count; i++) {
+                assert_int_equal(views[0].table, t);
+                assert_int_equal(views[0].keys[i], key_at(&job.tables[t], seen++));
+            }
+            message_close(&message);
+        } while (cursor != 0);
+        assert_int_equal(seen, rows[t]);
+    }
+    struct message message = {.type = MESSAGE_ROWS}; /* a cursor from nowhere */
+    assert_int_equal(partition_scan(partition, 0, UINT64_MAX, 100, &message), 0);
+    assert_int_equal(message.frame_count, 0);
+    partition_close(partition);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exactly_once),
+        cmocka_unit_test(test_whole_numbers_wrap),
+        cmocka_unit_test(test_strangers_and_the_window),
+        cmocka_unit_test(test_a_refused_flush_changes_nothing),
+        cmocka_unit_test(test_a_key_named_twice_counts_twice),
+        cmocka_unit_test(test_expected_origins_change),
+        cmocka_unit_test(test_only_subscribed_changes_are_pushed),
+        cmocka_unit_test(test_equal_subscriptions_share_frames),
+        cmocka_unit_test(test_scan_sees_every_row_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,450 @@
+/* The wire: every message comes back as it was sent, whatever is beyond a limit, cut short or of the wrong
+ * shape is refused, and rows are found in their frames. */
+#include "agileml/wire/message.h"
+
+#include "agileml/base/hash.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint64_t wire_random_state = 1;
+
+static uint64_t wire_random(void) {
+    return hash_mix(wire_random_state++);
+}
+
+enum field_kind { WHOLE, SIGNED, REAL, TEXT };
+
+/* Every field of every message, as message.h tells it: what a decoder must bring over. */
+static const struct wire_field {
+    enum message_type type;
+    enum field_kind kind;
+    size_t offset, bytes;
+    uint64_t limit;
+} wire_fields[] = {
+#define FIELD(number, kind, member, limit)                                                                             \
+    {number, kind, offsetof(struct message, member), sizeof(((struct message *)0)->member), limit}
+#define CLOCK UINT64_C(0xFFFFFFF0)
+    FIELD(MESSAGE_REGISTER, TEXT, registration.name, 0),
+    FIELD(MESSAGE_REGISTER, TEXT, registration.host, 0),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.process_id, UINT64_MAX),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.tier, TIER_TRANSIENT),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.threads, 65535),
+    FIELD(MESSAGE_REGISTER, TEXT, registration.job.app, 0),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.job.digest, UINT64_MAX),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.job.staleness, WIRE_STALENESS_MAX),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.job.clocks_per_iteration, 1U << 20),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.job.iterations, CLOCK),
+    FIELD(MESSAGE_REGISTER, REAL, registration.job.seconds, 0),
+    FIELD(MESSAGE_REGISTER, REAL, registration.job.tolerance, 0),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.job.tolerance_iterations, 1U << 20),
+    FIELD(MESSAGE_WELCOME, TEXT, welcome.name, 0),
+    FIELD(MESSAGE_WELCOME, WHOLE, welcome.heartbeat_ms, 1U << 30),
+    FIELD(MESSAGE_WELCOME, WHOLE, welcome.timeout_ms, 1U << 30),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.from_clock, CLOCK),
+    FIELD(MESSAGE_LOADED, WHOLE, loaded.items, UINT64_MAX),
+    FIELD(MESSAGE_START, WHOLE, start.items, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock, CLOCK),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.items, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.compute_us, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock_us, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_sent, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_received, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.memory_bytes, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.state, NODE_FINISHED),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.clock, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.held, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.progress, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.final, CLOCK),
+    FIELD(MESSAGE_SAVE, WHOLE, empty.unused, 0),
+    FIELD(MESSAGE_SAVED, SIGNED, text.code, 0),
+    FIELD(MESSAGE_SAVED, TEXT, text.text, 0),
+    FIELD(MESSAGE_DONE, WHOLE, empty.unused, 0),
+    FIELD(MESSAGE_LEAVE, WHOLE, empty.unused, 0),
+    FIELD(MESSAGE_FAIL, SIGNED, text.code, 0),
+    FIELD(MESSAGE_FAIL, TEXT, text.text, 0),
+    FIELD(MESSAGE_ABORT, SIGNED, text.code, 0),
+    FIELD(MESSAGE_ABORT, TEXT, text.text, 0),
+    FIELD(MESSAGE_OBSERVE, WHOLE, observe.from, UINT64_MAX),
+    FIELD(MESSAGE_REPORT, WHOLE, report.number, UINT64_MAX),
+    FIELD(MESSAGE_STOP, SIGNED, text.code, 0),
+    FIELD(MESSAGE_STOP, TEXT, text.text, 0),
+    FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.request, UINT64_MAX),
+    FIELD(MESSAGE_PULL, WHOLE, pull.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_PULL, WHOLE, pull.clock, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_PUSH, WHOLE, push.from_clock, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.clock, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.committed, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.received, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.request, UINT64_MAX),
+    FIELD(MESSAGE_FLUSH, WHOLE, flush.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_FLUSH, WHOLE, flush.origin, UINT64_MAX),
+    FIELD(MESSAGE_FLUSH, WHOLE, flush.clock, CLOCK),
+    FIELD(MESSAGE_SCAN, WHOLE, scan.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_SCAN, WHOLE, scan.table, WIRE_TABLES_MAX - 1),
+    FIELD(MESSAGE_SCAN, WHOLE, scan.cursor, UINT64_MAX),
+    FIELD(MESSAGE_SCAN, WHOLE, scan.min_clock, CLOCK),
+    FIELD(MESSAGE_ROWS, WHOLE, rows.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_ROWS, WHOLE, rows.table, WIRE_TABLES_MAX - 1),
+    FIELD(MESSAGE_ROWS, WHOLE, rows.cursor, UINT64_MAX),
+    FIELD(MESSAGE_ROWS, WHOLE, rows.next, UINT64_MAX),
+};
+enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
+
+static const enum message_type wire_types[] = {
+    MESSAGE_REGISTER, MESSAGE_WELCOME,       MESSAGE_PLAN,      MESSAGE_LOADED, MESSAGE_START, MESSAGE_PROGRESS,
+    MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,      MESSAGE_SAVED,  MESSAGE_DONE,  MESSAGE_LEAVE,
+    MESSAGE_FAIL,     MESSAGE_ABORT,         MESSAGE_OBSERVE,   MESSAGE_REPORT, MESSAGE_STOP,  MESSAGE_SUBSCRIBE,
+    MESSAGE_PULL,     MESSAGE_PUSH,          MESSAGE_FLUSH,     MESSAGE_SCAN,   MESSAGE_ROWS,
+};
+enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
+
+/* A zeroed frame of `size` bytes. */
+static void add_frame(struct message *message, size_t size) {
+    struct buffer *frame = buffer_new(size);
+    memset(frame->data, 0, size);
+    message->frames[message->frame_count++] = frame;
+}
+
+static void set_whole(struct message *message, const struct wire_field *field, uint64_t value) {
+    memcpy((unsigned char *)message + field->offset, &value, field->bytes); /* little-endian */
+}
+
+/* A message with the payload frames its type needs; fields are zeros. */
+static struct message new_message(enum message_type type) {
+    struct message message;
+    memset(&message, 0, sizeof message);
+    message.type = type;
+    message.epoch = wire_random();
+    switch ((unsigned)type) {
+    case MESSAGE_REGISTER:
+        add_frame(&message, 2 * sizeof(struct wire_endpoint));
+        add_frame(&message, sizeof(struct wire_metric));
+        break;
+    case MESSAGE_PLAN:
+        message.plan.partitions = 1 + (uint32_t)(wire_random() % WIRE_PARTITIONS_MAX);
+        message.plan.shards = 1 + (uint32_t)(wire_random() % WIRE_SHARDS_MAX);
+        add_frame(&message, 3 * sizeof(struct wire_node));
+        add_frame(&message, message.plan.partitions * sizeof(actor_id));
+        add_frame(&message, message.plan.shards * sizeof(actor_id));
+        add_frame(&message, 3 * sizeof(struct wire_endpoint));
+        break;
+    case MESSAGE_LOADED:
+    case MESSAGE_START:
+        add_frame(&message, WIRE_TOTALS * sizeof(double));
+        break;
+    case MESSAGE_PROGRESS:
+        add_frame(&message, 2 * sizeof(struct wire_metric_sum));
+        break;
+    case MESSAGE_REPORT:
+        add_frame(&message, 17);
+        break;
+    default:
+        break;
+    }
+    return message;
+}
+
+static int decode(const struct message *sent, const unsigned char *head, size_t size, struct message *got) {
+    memset(got, 0, sizeof *got);
+    got->frame_count = sent->frame_count;
+    memcpy(got->frames, sent->frames, sizeof got->frames);
+    struct error error = {0};
+    int result = message_decode_head(got, head, size, &error);
+    assert_int_equal(result, error.code);
+    return result;
+}
+
+static int pass(const struct message *sent, struct message *got) {
+    unsigned char head[WIRE_HEAD_MAX];
+    size_t size = message_encode_head(sent, head);
+    assert_true(size <= WIRE_HEAD_MAX);
+    return decode(sent, head, size, got);
+}
+
+static void fill(struct message *message) {
+    for (unsigned f = 0; f < WIRE_FIELDS; f++) {
+        const struct wire_field *field = &wire_fields[f];
+        unsigned char *at = (unsigned char *)message + field->offset;
+        if (field->type != message->type) {
+            continue;
+        }
+        if (field->kind == WHOLE) {
+            uint64_t value = wire_random();
+            value = field->limit == UINT64_MAX ? value : value % (field->limit + 1);
+            set_whole(message, field, value);
+        } else if (field->kind == REAL) {
+            double value = ldexp((double)(wire_random() >> 11), (int)(wire_random() % 200) - 100);
+            memcpy(at, &value, sizeof value);
+        } else if (field->kind == SIGNED) {
+            uint64_t value = wire_random();
+            memcpy(at, &value, field->bytes);
+        } else {
+            size_t length = wire_random() % field->bytes;
+            for (size_t i = 0; i < length; i++) {
+                at[i] = (unsigned char)(1 + wire_random() % 255);
+            }
+        }
+    }
+}
+
+static void test_every_message_comes_back(void **state) {
+    (void)state;
+    for (unsigned round = 0; round < 200; round++) {
+        for (unsigned t = 0; t < WIRE_TYPES; t++) {
+            struct message sent = new_message(wire_types[t]);
+            struct message got;
+            fill(&sent);
+            assert_int_equal(pass(&sent, &got), 0);
+            assert_memory_equal(&got, &sent, sizeof sent); /* a field the decoder forgot is zero here */
+            message_close(&sent);
+        }
+    }
+}
+
+static void test_every_limit_is_kept(void **state) {
+    (void)state;
+    for (unsigned f = 0; f < WIRE_FIELDS; f++) {
+        const struct wire_field *field = &wire_fields[f];
+        struct message sent = new_message(field->type);
+        struct message got;
+        unsigned char *at = (unsigned char *)&sent + field->offset;
+        if (field->kind == WHOLE && field->limit != UINT64_MAX) {
+            set_whole(&sent, field, field->limit);
+            assert_int_equal(pass(&sent, &got), 0);
+            set_whole(&sent, field, field->limit + 1);
+            assert_int_equal(pass(&sent, &got), AML_EPROTOCOL);
+        } else if (field->kind == REAL) {
+            static const double bad[] = {INFINITY, -INFINITY, NAN};
+            for (unsigned b = 0; b < 3; b++) {
+                memcpy(at, &bad[b], sizeof bad[b]);
+                assert_int_equal(pass(&sent, &got), AML_EPROTOCOL);
+            }
+        } else if (field->kind == TEXT) {
+            memset(at, 'x', field->bytes - 1);
+            assert_int_equal(pass(&sent, &got), 0);
+            memset(at, 'x', field->bytes);
+            assert_int_equal(pass(&sent, &got), AML_EPROTOCOL);
+        }
+        message_close(&sent);
+    }
+}
+
+static void test_heads_of_another_size_are_refused(void **state) {
+    (void)state;
+    for (unsigned t = 0; t < WIRE_TYPES; t++) {
+        struct message sent = new_message(wire_types[t]);
+        struct message got;
+        unsigned char head[WIRE_HEAD_MAX + 1] = {0};
+        size_t size = message_encode_head(&sent, head);
+        for (size_t cut = 0; cut < size; cut++) {
+            unsigned char *exact = malloc(cut > 0 ? cut : 1); /* so that a read beyond is seen */
+            assert_non_null(exact);
+            memcpy(exact, head, cut);
+            assert_int_equal(decode(&sent, exact, cut, &got), AML_EPROTOCOL);
+            free(exact);
+        }
+        assert_int_equal(decode(&sent, head, size + 1, &got), AML_EPROTOCOL);
+        assert_int_equal(decode(&sent, head, WIRE_HEAD_MAX + 1, &got), AML_EPROTOCOL);
+        for (unsigned byte = 0; byte < 8; byte++) { /* magic, version, type, frame count */
+            head[byte] ^= 0x80;
+            assert_int_equal(decode(&sent, head, size, &got), AML_EPROTOCOL);
+            head[byte] ^= 0x80;
+        }
+        assert_int_equal(decode(&sent, head, size, &got), 0);
+        message_close(&sent);
+    }
+}
+
+static void test_names(void **state) {
+    (void)state;
+    unsigned known = 0;
+    for (unsigned type = 0; type < 256; type++) {
+        known += strcmp(message_name(type), "unknown") != 0 ? 1 : 0;
+    }
+    assert_int_equal(known, WIRE_TYPES);
+    assert_string_equal(message_name(MESSAGE_FLUSH), "FLUSH");
+    assert_string_equal(message_name(1U << 31), "unknown");
+}
+
+static void expect_refused(struct message *message) {
+    struct message got;
+    assert_int_equal(pass(message, &got), AML_EPROTOCOL);
+    message_close(message);
+}
+
+static void test_payload_frames_are_checked(void **state) {
+    (void)state;
+    struct message message;
+    for (unsigned t = 0; t < WIRE_TYPES; t++) { /* one frame too many; PUSH and the like need a directory */
+        message = new_message(wire_types[t]);
+        add_frame(&message, 1);
+        expect_refused(&message);
+    }
+    static const enum message_type with_frames[] = {MESSAGE_REGISTER, MESSAGE_PLAN,     MESSAGE_LOADED,
+                                                    MESSAGE_START,    MESSAGE_PROGRESS, MESSAGE_REPORT};
+    for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
+        message = new_message(with_frames[t]);
+        buffer_drop(message.frames[--message.frame_count]);
+        expect_refused(&message);
+    }
+    for (unsigned t = 0; t < 5; t++) { /* part of a record */
+        message = new_message(with_frames[t]);
+        message.frames[0]->size -= 1;
+        expect_refused(&message);
+    }
+    message = new_message(MESSAGE_REPORT); /* more than a line may hold */
+    buffer_drop(message.frames[0]);
+    message.frames[0] = buffer_new(WIRE_JSON_MAX + 1);
+    expect_refused(&message);
+    message = new_message(MESSAGE_PLAN); /* frames that do not fit the numbers */
+    message.plan.shards ^= 1;
+    expect_refused(&message);
+    message = new_message(MESSAGE_PLAN);
+    message.plan.partitions ^= 1;
+    expect_refused(&message);
+    message = new_message(MESSAGE_PLAN); /* nothing could be served */
+    message.plan.partitions = 0;
+    message.frames[1]->size = 0;
+    expect_refused(&message);
+    message = new_message(MESSAGE_LOADED); /* totals are all there */
+    message.frames[0]->size -= sizeof(double);
+    expect_refused(&message);
+    message = new_message(MESSAGE_REGISTER); /* texts in records end */
+    memset(message.frames[0]->data, 'x', message.frames[0]->size);
+    expect_refused(&message);
+    message = new_message(MESSAGE_REGISTER);
+    memset(message.frames[1]->data, 'x', message.frames[1]->size);
+    expect_refused(&message);
+    message = new_message(MESSAGE_PLAN);
+    memset(message.frames[0]->data, 'x', message.frames[0]->size);
+    expect_refused(&message);
+    message = new_message(MESSAGE_PLAN);
+    memset(message.frames[3]->data, 'x', message.frames[3]->size);
+    expect_refused(&message);
+}
+
+/* ---- Rows ---- */
+
+static const struct row_shape shapes[] = {{8}, {24}, {4}};
+
+/* A message with `rows` rows of each of `tables`; keys count from 0. */
+static struct message rows_message(enum message_type type, const unsigned *tables, unsigned table_count,
+                                   uint32_t rows) {
+    struct message message = {.type = type};
+    struct wire_directory_entry directory[WIRE_TABLES_MAX];
+    for (unsigned t = 0; t < table_count; t++) {
+        directory[t] = (struct wire_directory_entry){.table = tables[t], .rows = rows};
+    }
+    message.frames[message.frame_count++] = buffer_copy(directory, table_count * sizeof directory[0]);
+    for (unsigned t = 0; t < table_count; t++) {
+        add_frame(&message, rows * sizeof(uint64_t));
+        for (uint32_t r = 0; r < rows; r++) {
+            ((uint64_t *)(void *)message.frames[message.frame_count - 1]->data)[r] = r;
+        }
+        if (type != MESSAGE_SUBSCRIBE) {
+            add_frame(&message, (size_t)rows * shapes[tables[t] % 3].row_bytes);
+        }
+    }
+    return message;
+}
+
+static int check_rows(const struct message *message, struct rows_view *views) {
+    return rows_check(message, shapes, 3, views, NULL);
+}
+
+static void test_rows_are_found(void **state) {
+    (void)state;
+    static const unsigned tables[] = {2, 0, 1};
+    static const enum message_type types[] = {MESSAGE_SUBSCRIBE, MESSAGE_PUSH, MESSAGE_FLUSH, MESSAGE_ROWS};
+    for (unsigned t = 0; t < 4; t++) {
+        struct message message = rows_message(types[t], tables, 3, 7);
+        struct message got;
+        struct rows_view views[WIRE_TABLES_MAX];
+        assert_int_equal(pass(&message, &got), 0);
+        assert_int_equal(check_rows(&got, views), 3);
+        for (unsigned v = 0; v < 3; v++) {
+            assert_int_equal(views[v].table, tables[v]);
+            assert_int_equal(views[v].count, 7);
+            assert_int_equal(views[v].keys[6], 6);
+            assert_true((views[v].values == NULL) == (types[t] == MESSAGE_SUBSCRIBE));
+        }
+        message_close(&message);
+        struct message none = {.type = types[t]};
+        assert_int_equal(pass(&none, &got), 0);
+        assert_int_equal(check_rows(&none, views), 0);
+    }
+}
+
+static void test_rows_of_the_wrong_shape_are_refused(void **state) {
+    (void)state;
+    static const unsigned repeated[] = {1, 1};
+    static const unsigned unknown[] = {3};
+    static const unsigned far_away[] = {35}; /* a shift by it would be undefined */
+    static const unsigned one[] = {1};
+    struct rows_view views[WIRE_TABLES_MAX];
+    struct message got;
+    struct message message = rows_message(MESSAGE_FLUSH, repeated, 2, 3);
+    assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    message_close(&message);
+    message = rows_message(MESSAGE_FLUSH, unknown, 1, 3);
+    assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    message_close(&message);
+    message = rows_message(MESSAGE_FLUSH, far_away, 1, 3);
+    assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    message_close(&message);
+    message = rows_message(MESSAGE_FLUSH, one, 1, 0);
+    assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    message_close(&message);
+    for (unsigned f = 1; f <= 2; f++) { /* keys, then values, one byte short */
+        message = rows_message(MESSAGE_FLUSH, one, 1, 3);
+        message.frames[f]->size -= 1;
+        assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+        message_close(&message);
+    }
+    message = rows_message(MESSAGE_FLUSH, one, 1, 3); /* a row count that would wrap */
+    ((struct wire_directory_entry *)(void *)message.frames[0]->data)->rows = (UINT32_MAX >> 3) + 4;
+    assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    message_close(&message);
+    message = rows_message(MESSAGE_FLUSH, one, 1, 3); /* a directory of two tables, frames of one */
+    buffer_drop(message.frames[0]);
+    message.frames[0] = buffer_new(2 * sizeof(struct wire_directory_entry));
+    memset(message.frames[0]->data, 0, message.frames[0]->size);
+    assert_int_equal(pass(&message, &got), AML_EPROTOCOL);
+    message.frames[0]->size = 0;
+    assert_int_equal(pass(&message, &got), AML_EPROTOCOL);
+    message.frames[0]->size = 4;
+    assert_int_equal(pass(&message, &got), AML_EPROTOCOL);
+    message_close(&message);
+}
+
+static void test_actors(void **state) {
+    (void)state;
+    actor_id server = actor_of_part(UINT64_C(0x123456789ABC0000), 7);
+    assert_int_equal(server, UINT64_C(0x123456789ABC0007));
+    assert_int_equal(actor_node(server), UINT64_C(0x123456789ABC0000));
+    assert_int_equal(actor_part(server), 7);
+    assert_int_equal(actor_of_part(server, 0), actor_node(server));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_message_comes_back),
+        cmocka_unit_test(test_every_limit_is_kept),
+        cmocka_unit_test(test_heads_of_another_size_are_refused),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_payload_frames_are_checked),
+        cmocka_unit_test(test_rows_are_found),
+        cmocka_unit_test(test_rows_of_the_wrong_shape_are_refused),
+        cmocka_unit_test(test_actors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
