@@ -317,8 +317,10 @@ static void receive_ack(struct node *node, const struct message_heartbeat_ack *a
     while (acknowledged < node->progress_count && node->progress[acknowledged].progress.clock <= ack->progress) {
         message_close(&node->progress[acknowledged++]);
     }
-    node->progress_count -= acknowledged;
-    memmove(node->progress, node->progress + acknowledged, node->progress_count * sizeof *node->progress);
+    if (acknowledged > 0) {
+        node->progress_count -= acknowledged;
+        memmove(node->progress, node->progress + acknowledged, node->progress_count * sizeof *node->progress);
+    }
     if (acknowledged > 0 && node->progress_again != 0 && ack->progress >= node->progress_again) {
         send_progress_again(node);
     }

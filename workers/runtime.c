@@ -59,8 +59,8 @@ static void check_result(struct runtime *runtime, int result, const char *functi
 }
 
 /* From here on memory is for messages. Received frames are allocated anew each time; without these limits malloc would
- * return their pages to the kernel each time, and faulting them in again costs more than the transfer (both are
- * needed: docs/performance.md). What reading needed is returned before. */
+ * return their pages to the kernel each time, and faulting them in again costs more than the transfer (both are needed,
+ * and a single arena, since the others return theirs all the same: docs/performance.md). What reading needed is returned before. */
 static void keep_message_memory(void) {
     malloc_trim(0);
     mallopt(M_MMAP_THRESHOLD, RUNTIME_MALLOC_MMAP_BYTES);

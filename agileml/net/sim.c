@@ -276,8 +276,7 @@ static uint64_t lane_key(unsigned from, unsigned to) {
 
 static void lane_open(struct sim *sim, unsigned from, unsigned to, bool dialed, uint64_t latency_us) {
     sim->lanes = memory_resized(sim->lanes, sim->lane_count + 1, sizeof *sim->lanes);
-    sim->lanes[sim->lane_count] =
-        (struct lane){.from = from, .to = to, .dialed = dialed, .latency_us = latency_us};
+    sim->lanes[sim->lane_count] = (struct lane){.from = from, .to = to, .dialed = dialed, .latency_us = latency_us};
     index_map_add(&sim->lane_index, lane_key(from, to), sim->lane_count++);
 }
 
@@ -338,7 +337,8 @@ static void sim_io_send(struct io *io, actor_id to_id, struct message *message) 
         event_add(sim, sim->now_us, (struct event){.kind = EVENT_MESSAGE, .node = self->node, .flight = flight});
         return;
     }
-    int64_t found = to == INDEX_NONE ? INDEX_NONE : index_map_find(&sim->lane_index, lane_key(self->index, (unsigned)to));
+    int64_t found =
+        to == INDEX_NONE ? INDEX_NONE : index_map_find(&sim->lane_index, lane_key(self->index, (unsigned)to));
     if (found == INDEX_NONE || sim->lanes[found].closed) {
         sim->statistics.unreachable++;
         message_close(message);
@@ -438,10 +438,9 @@ const struct sim_statistics *sim_statistics(const struct sim *sim) {
 
 static void lane_duplicate(struct sim *sim, const struct flight *flight) {
     sim->statistics.duplicated++;
-    event_add(sim, sim->now_us + random_up_to(sim, 2 * sim->config.reconnect_max_us),
-              (struct event){.kind = EVENT_MESSAGE,
-                             .node = sim->actors[flight->to]->node,
-                             .flight = flight_copy(flight)});
+    event_add(
+        sim, sim->now_us + random_up_to(sim, 2 * sim->config.reconnect_max_us),
+        (struct event){.kind = EVENT_MESSAGE, .node = sim->actors[flight->to]->node, .flight = flight_copy(flight)});
 }
 
 /* Of the messages under way, oldest first: some still arrive, then some are lost (they stood in the kernels' buffers),

@@ -1,101 +1,15 @@
-/* See cluster.h. First the checks, then the nodes' hooks, then what is drawn from the seed, then the run. */
-#include "tests/sim/cluster.h"
+/* See cluster.h. First the nodes' hooks, then mistakes, then what is drawn from the seed, then the run. */
+#include "tests/sim/cluster_private.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    CLUSTER_NODES_MAX = 32,
-    CLUSTER_SERVERS_MAX = 3,
-    CLUSTER_PARTITIONS_MAX = 32,
-    CLUSTER_CONTROLLER = 0, /* its machine; node n runs on machine n + 1 */
-    CLUSTER_METRICS = 2,
-    CLUSTER_STALE_EXTRA = 3, /* of MISTAKE_STALE_WORKER */
-    CLUSTER_STEPS_MAX = 20 * 1000 * 1000
-};
-
-const char *const mistake_names[MISTAKES] = {"none",         "flush-without-rows", "flush-twice",
-                                             "push-without-rows", "stale-worker",  "two-owners",
-                                             "two-servers",  "deaf-server",        "progress-twice"};
+const char *const mistake_names[MISTAKES] = {"none",          "flush-without-rows", "flush-twice", "push-without-rows",
+                                             "stale-worker",  "two-owners",         "two-servers", "deaf-server",
+                                             "progress-twice"};
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
-
-struct cluster_server {
-    struct cluster_node *node;
-    struct server server;
-    uint64_t checked[CLUSTER_PARTITIONS_MAX]; /* the clock at which each partition's rows were checked */
-};
-
-struct cluster_node {
-    struct cluster *cluster;
-    unsigned number, machine;
-    actor_id id;
-    struct node node;
-    struct io *io;
-    struct job job; /* a copy of its own for MISTAKE_STALE_WORKER */
-    struct wire_endpoint endpoints[CLUSTER_SERVERS_MAX];
-    struct cluster_server servers[CLUSTER_SERVERS_MAX];
-    unsigned server_count;
-    unsigned threads;
-    enum node_tier tier;
-    uint64_t start_us, load_us, compute_us;
-    bool lazy; /* adds the rows of half of its shards only when a clock comes to them */
-    unsigned *shards;
-    unsigned shard_count;
-    uint64_t items;
-    int64_t *slots;                   /* by the adder's rows: the cache's slot, or -1 */
-    unsigned *rows[ADDER_TABLES_MAX]; /* by table and slot: the adder's row */
-    struct adder_change *own;         /* own changes of the clocks not yet committed; clock c at c % own_count */
-    unsigned own_count;
-    uint64_t clock;          /* at work on */
-    uint64_t computed_us;    /* when that began */
-    uint32_t evaluate_stamp; /* the cache's when evaluation began */
-    unsigned saves;
-    bool started, ended;
-    int code;
-    char text[ERROR_TEXT_MAX];
-};
-
-enum fault_kind { FAULT_BREAK, FAULT_PAUSE, FAULT_SEPARATE, FAULT_REMOVE };
-
-struct fault {
-    struct cluster *cluster;
-    enum fault_kind kind;
-    unsigned machine;
-    int other;
-    uint64_t at_us, until_us;
-    unsigned char sides[CLUSTER_NODES_MAX + 1];
-};
-
-struct cluster {
-    struct cluster_options options;
-    struct cluster_result *result;
-    uint64_t random;
-    struct sim *sim;
-    struct adder adder;
-    struct job_terms terms;
-    struct controller controller;
-    struct io *controller_io;
-    bool controller_ended;
-    int code;
-    char text[ERROR_TEXT_MAX];
-    struct cluster_node nodes[CLUSTER_NODES_MAX];
-    unsigned node_count, reliable;
-    struct plan_policy policy;
-    uint32_t heartbeat_ms, timeout_ms;
-    actor_id serving[CLUSTER_PARTITIONS_MAX]; /* I7: who holds each partition */
-    struct buffer *plan_shards, *plan_placement;
-    uint64_t *worked; /* I6: by shard, the last clock worked on */
-    struct fault faults[24];
-    unsigned fault_count;
-    int missing;           /* in CAMPAIGN_MISSING: the node's number; node_count: the controller */
-    bool removed;          /* the missing one is gone for good */
-    uint64_t calm_us;      /* no fault is active after that */
-    uint64_t mistake_left; /* opportunities to let pass before the mistake is made */
-};
 
 static uint64_t draw(struct cluster *cluster) {
     return hash_mix(cluster->random++);
@@ -108,150 +22,6 @@ static uint64_t draw_between(struct cluster *cluster, uint64_t least, uint64_t m
 
 static bool draw_one_in(struct cluster *cluster, unsigned many) {
     return draw(cluster) % many == 0;
-}
-
-__attribute__((format(printf, 3, 4))) static void violation(struct cluster *cluster, const char *invariant,
-                                                            const char *format, ...) {
-    char *text = cluster->result->violation;
-    if (text[0] != '\0') {
-        return;
-    }
-    size_t size = sizeof cluster->result->violation;
-    int used = snprintf(text, size, "at %.6f s: %s: ", (double)sim_now(cluster->sim) / 1e6, invariant);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size - (size_t)used, format, arguments);
-    va_end(arguments);
-}
-
-/* ---- The checks ---- */
-
-/* I1: a partition that has reached a clock holds every contribution up to it, once. */
-static void check_partition(struct cluster *cluster, const struct cluster_server *server, uint32_t number) {
-    const struct partition *partition = server->server.partitions[number];
-    const uint64_t *state = adder_state(&cluster->adder, partition->clock);
-    char text[256];
-    for (unsigned t = 0; t < cluster->adder.job.table_count; t++) {
-        const struct table *table = &partition->tables[t];
-        for (uint32_t slot = 0; slot < table->count; slot++) {
-            int64_t row = adder_find(&cluster->adder, t, table_key(table, slot));
-            if (row < 0) {
-                violation(cluster, "I1", "partition %u has a row of table %u that is none of the app's", number, t);
-                return;
-            }
-            if (!adder_equal(&cluster->adder, (unsigned)row, state, table_row(table, slot), text, sizeof text)) {
-                violation(cluster, "I1", "partition %u at clock %llu: %s", number, (unsigned long long)partition->clock,
-                          text);
-                return;
-            }
-        }
-    }
-    for (unsigned r = 0; r <= cluster->adder.job.staleness; r++) {
-        const struct pending *pending = &partition->ring[r];
-        if (pending->clock != 0 &&
-            (pending->clock <= partition->clock || pending->clock > partition->clock + 1 + cluster->terms.staleness)) {
-            violation(cluster, "bound", "partition %u at clock %llu has pending clock %llu", number,
-                      (unsigned long long)partition->clock, (unsigned long long)pending->clock);
-        }
-    }
-}
-
-static void check_server(struct cluster_server *server) {
-    struct cluster *cluster = server->node->cluster;
-    for (uint32_t p = 0; p < server->server.partition_count; p++) {
-        const struct partition *partition = server->server.partitions[p];
-        if (partition == NULL) {
-            continue;
-        }
-        if (cluster->serving[p] == ACTOR_NONE) {
-            cluster->serving[p] = server->server.self;
-        } else if (cluster->serving[p] != server->server.self) {
-            violation(cluster, "I7", "partition %u is held by two servers, of %s too", p, server->node->node.name);
-        }
-        if (partition->clock > server->checked[p]) {
-            server->checked[p] = partition->clock;
-            check_partition(cluster, server, p);
-        }
-    }
-    if (server->server.scan_count > SERVER_SCANS_MAX) {
-        violation(cluster, "bound", "%u scans wait", server->server.scan_count);
-    }
-}
-
-/* I2: what a worker sees is the partition at its clock and the worker's own later changes. */
-static void check_row_state(void *context, uint32_t partition, uint64_t clock) {
-    struct cluster_node *node = context;
-    struct cluster *cluster = node->cluster;
-    struct adder *adder = &cluster->adder;
-    const struct client *client = &node->node.client;
-    const uint64_t *state = adder_state(adder, clock);
-    uint64_t *expected = adder->scratch.elements;
-    char text[256];
-    for (unsigned t = 0; t < adder->job.table_count; t++) {
-        const struct cache_list *list = cache_list(&node->node.cache, partition, t);
-        for (uint32_t i = 0; i < list->count; i++) {
-            unsigned row = node->rows[t][list->slots[i]];
-            unsigned first = adder->rows[row].first;
-            unsigned width = adder->job.tables[t].width;
-            memcpy(expected + first, state + first, width * sizeof *expected);
-            for (uint64_t later = clock + 1; later <= client->begun; later++) {
-                const struct adder_change *own = &node->own[later % node->own_count];
-                for (unsigned e = 0; own->touched[row] != 0 && e < width; e++) {
-                    bool put = adder->job.tables[t].mode == AML_PUT;
-                    expected[first + e] = own->elements[first + e] + (put ? 0 : expected[first + e]);
-                }
-            }
-            if (!adder_equal(adder, row, expected, cache_row(&node->node.cache.tables[t], list->slots[i]), text,
-                             sizeof text)) {
-                violation(cluster, "I2", "%s, clock %llu begun, sees partition %u at clock %llu: %s", node->node.name,
-                          (unsigned long long)client->begun, partition, (unsigned long long)clock, text);
-                return;
-            }
-        }
-    }
-}
-
-static void check_node(struct cluster_node *node) {
-    const struct client *client = &node->node.client;
-    uint32_t staleness = node->cluster->terms.staleness;
-    for (uint32_t p = 0; p < client->partition_count; p++) {
-        const struct client_partition *partition = &client->partitions[p];
-        unsigned retained = 0;
-        for (unsigned r = 0; r < client->job->staleness + 2; r++) {
-            retained += partition->retained[r].clock != 0 ? 1 : 0;
-        }
-        if (retained > staleness + 2) {
-            violation(node->cluster, "bound", "%s retains %u flushes of partition %u", node->node.name, retained, p);
-        }
-        if (partition->waiting_count > staleness + 2) {
-            violation(node->cluster, "bound", "%s has %u pushes of partition %u waiting", node->node.name,
-                      partition->waiting_count, p);
-        }
-    }
-    if (node->node.progress_count > NODE_PROGRESS_MAX) {
-        violation(node->cluster, "bound", "%s has %u PROGRESS waiting", node->node.name, node->node.progress_count);
-    }
-}
-
-/* I3 and I6, when a worker begins a clock. */
-static void check_begin(struct cluster_node *node, uint64_t clock) {
-    struct cluster *cluster = node->cluster;
-    const struct client *client = &node->node.client;
-    for (uint32_t p = 0; p < client->partition_count; p++) {
-        if (client->partitions[p].clock + 1 + cluster->terms.staleness < clock) {
-            violation(cluster, "I3", "%s begins clock %llu with partition %u at clock %llu, staleness %u",
-                      node->node.name, (unsigned long long)clock, p, (unsigned long long)client->partitions[p].clock,
-                      cluster->terms.staleness);
-        }
-    }
-    for (unsigned s = 0; s < node->shard_count; s++) {
-        uint64_t *worked = &cluster->worked[node->shards[s]];
-        if (*worked + 1 != clock) {
-            violation(cluster, "I6", "%s works on shard %u in clock %llu, which was worked on up to clock %llu",
-                      node->node.name, node->shards[s], (unsigned long long)clock, (unsigned long long)*worked);
-        }
-        *worked = clock;
-    }
 }
 
 /* ---- The app, in place of a process's threads ---- */
@@ -279,7 +49,7 @@ static void add_rows(struct cluster_node *node, unsigned step) {
             }
             int64_t slot = cache_add(&node->node.cache, row->table, row->key);
             if (slot < 0) {
-                violation(cluster, "app", "cache_add: %lld", (long long)slot);
+                cluster_violation(cluster, "app", "cache_add: %lld", (long long)slot);
                 return;
             }
             node->slots[number] = slot;
@@ -313,7 +83,7 @@ static void hook_load(void *context, const struct message *plan) {
     }
     if (memcmp(cluster->plan_shards->data, plan->frames[2]->data, plan->frames[2]->size) != 0 ||
         memcmp(cluster->plan_placement->data, plan->frames[1]->data, plan->frames[1]->size) != 0) {
-        violation(cluster, "I6", "%s goes by another plan of the same epoch", node->node.name);
+        cluster_violation(cluster, "I6", "%s goes by another plan of the same epoch", node->node.name);
     }
     for (unsigned s = 0; s < plan->plan.shards; s++) {
         bool wrong = cluster->options.mistake == MISTAKE_TWO_OWNERS && s == cluster->mistake_left % plan->plan.shards &&
@@ -362,7 +132,7 @@ static void compute_done(void *context) {
         node->lazy = false;
         add_rows(node, 1);
         if (client_subscribe(&node->node.client, &error) != 0) {
-            violation(node->cluster, "app", "client_subscribe: %s", error.text);
+            cluster_violation(node->cluster, "app", "client_subscribe: %s", error.text);
         }
         node_wake(&node->node);
     }
@@ -373,7 +143,7 @@ static void compute_done(void *context) {
     compute_half(node, 1);
     for (uint32_t p = 0; p < node->node.client.partition_count; p++) {
         if (client_gather(&node->node.client, p, &error) != 0) {
-            violation(node->cluster, "app", "client_gather: %s", error.text);
+            cluster_violation(node->cluster, "app", "client_gather: %s", error.text);
         }
     }
     node_computed(&node->node, node->items, sim_now(node->cluster->sim) - node->computed_us);
@@ -382,12 +152,12 @@ static void compute_done(void *context) {
 static void hook_compute(void *context, uint64_t clock) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
-    check_begin(node, clock);
+    cluster_check_begin(node, clock);
     const double *totals = node->node.totals;
     if (totals[0] != (double)cluster->adder.items || totals[WIRE_TOTALS / 2] != cluster->node_count - 1 ||
         node->node.total_items != cluster->adder.items) {
-        violation(cluster, "app", "%s began with totals %g and %g over %llu items", node->node.name, totals[0],
-                  totals[WIRE_TOTALS / 2], (unsigned long long)node->node.total_items);
+        cluster_violation(cluster, "app", "%s began with totals %g and %g over %llu items", node->node.name, totals[0],
+                          totals[WIRE_TOTALS / 2], (unsigned long long)node->node.total_items);
     }
     node->clock = clock;
     node->computed_us = sim_now(cluster->sim);
@@ -397,21 +167,17 @@ static void hook_compute(void *context, uint64_t clock) {
     at_later(node, draw_one_in(cluster, 40) ? 8 * duration : duration, compute_done);
 }
 
-static double objective_of(uint64_t clock) {
-    return 1.0 + ldexp(1.0, -(int)(clock < 1000 ? clock : 1000));
-}
-
 static void evaluate_done(void *context) {
     struct cluster_node *node = context;
     if (node->ended) {
         return;
     }
     if (node->evaluate_stamp != node->node.client.stamp) {
-        violation(node->cluster, "I2", "%s: the cache changed while clock %llu was evaluated", node->node.name,
-                  (unsigned long long)node->clock);
+        cluster_violation(node->cluster, "I2", "%s: the cache changed while clock %llu was evaluated", node->node.name,
+                          (unsigned long long)node->clock);
     }
     double items = (double)node->items;
-    struct wire_metric_sum sums[CLUSTER_METRICS] = {{.sum = objective_of(node->clock) * items, .weight = items},
+    struct wire_metric_sum sums[CLUSTER_METRICS] = {{.sum = cluster_objective(node->clock) * items, .weight = items},
                                                     {.sum = items, .weight = 1}};
     node_evaluated(&node->node, sums);
 }
@@ -419,8 +185,8 @@ static void evaluate_done(void *context) {
 static void hook_evaluate(void *context, uint64_t clock) {
     struct cluster_node *node = context;
     if (clock != node->clock) {
-        violation(node->cluster, "app", "%s evaluates clock %llu after clock %llu", node->node.name,
-                  (unsigned long long)clock, (unsigned long long)node->clock);
+        cluster_violation(node->cluster, "app", "%s evaluates clock %llu after clock %llu", node->node.name,
+                          (unsigned long long)clock, (unsigned long long)node->clock);
     }
     node->evaluate_stamp = node->node.client.stamp;
     at_later(node, draw_between(node->cluster, 0, node->compute_us / 4), evaluate_done);
@@ -437,7 +203,7 @@ static void hook_save(void *context) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
     if (++node->saves > 1) {
-        violation(cluster, "app", "%s is asked to save twice", node->node.name);
+        cluster_violation(cluster, "app", "%s is asked to save twice", node->node.name);
     }
     for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
         for (unsigned n = 0; n < cluster->node_count; n++) {
@@ -445,9 +211,9 @@ static void hook_save(void *context) {
                 const struct server *server = &cluster->nodes[n].servers[s].server;
                 if (server->partitions != NULL && server->partitions[p] != NULL &&
                     server->partitions[p]->clock != cluster->controller.final) {
-                    violation(cluster, "I1", "the model is saved at clock %llu with partition %u at clock %llu",
-                              (unsigned long long)cluster->controller.final, p,
-                              (unsigned long long)server->partitions[p]->clock);
+                    cluster_violation(cluster, "I1", "the model is saved at clock %llu with partition %u at clock %llu",
+                                      (unsigned long long)cluster->controller.final, p,
+                                      (unsigned long long)server->partitions[p]->clock);
                 }
             }
         }
@@ -458,7 +224,7 @@ static void hook_save(void *context) {
 static void hook_end(void *context, int code, const char *text) {
     struct cluster_node *node = context;
     if (node->ended) {
-        violation(node->cluster, "app", "%s ends twice", node->node.name);
+        cluster_violation(node->cluster, "app", "%s ends twice", node->node.name);
     }
     node->ended = true;
     node->code = code;
@@ -546,10 +312,9 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
     }
     if (message->type == MESSAGE_PLAN && cluster->node_count > 1 && server->server.partition_count > 0 &&
         server->server.partitions[0] == NULL && mistake_due(cluster, MISTAKE_TWO_SERVERS)) {
-        server->server.partitions[0] =
-            partition_open(&cluster->adder.job, 0, server->server.partition_count, NULL);
+        server->server.partitions[0] = partition_open(&cluster->adder.job, 0, server->server.partition_count, NULL);
     }
-    check_server(server);
+    cluster_check_server(server);
 }
 
 static void server_actor_timer(void *self) {
@@ -585,13 +350,13 @@ static void node_actor_receive(void *self, actor_id from, struct message *messag
         message_close(message);
     }
     node_receive(&node->node, from, message);
-    check_node(node);
+    cluster_check_node(node);
 }
 
 static void node_actor_timer(void *self) {
     struct cluster_node *node = self;
     node_timer(&node->node);
-    check_node(node);
+    cluster_check_node(node);
 }
 
 static void node_begin(void *context) {
@@ -722,8 +487,11 @@ static void draw_missing(struct cluster *cluster) {
         cluster->policy.partitions = CLUSTER_PARTITIONS_MAX; /* so that it serves some, whoever registers first */
         return;
     }
-    struct fault *fault =
-        fault_add(cluster, kind == 0 ? FAULT_REMOVE : kind == 1 ? FAULT_PAUSE : FAULT_SEPARATE, at_us, until_us);
+    struct fault *fault = fault_add(cluster,
+                                    kind == 0   ? FAULT_REMOVE
+                                    : kind == 1 ? FAULT_PAUSE
+                                                : FAULT_SEPARATE,
+                                    at_us, until_us);
     fault->machine = machine;
     memset(fault->sides, 2, sizeof fault->sides);
     fault->sides[machine] = 1;
@@ -764,7 +532,7 @@ static void open_controller(struct cluster *cluster) {
     struct actor actor = {.receive = controller_actor_receive, .timer = controller_actor_timer, .self = cluster};
     sim_actor(cluster->sim, CLUSTER_CONTROLLER, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT, actor, &cluster->controller_io);
     if (controller_init(&cluster->controller, cluster->controller_io, &options, &error) != 0) {
-        violation(cluster, "app", "controller_init: %s", error.text);
+        cluster_violation(cluster, "app", "controller_init: %s", error.text);
     }
 }
 
@@ -817,7 +585,7 @@ static void open_node(struct cluster *cluster, struct cluster_node *node) {
     sim_actor(cluster->sim, node->machine, node->id, "",
               (struct actor){.receive = node_actor_receive, .timer = node_actor_timer, .self = node}, &node->io);
     node_init(&node->node, node->io, &options, job);
-    node->node.client.row_state = check_row_state;
+    node->node.client.row_state = cluster_check_row_state;
     node->node.client.context = node;
     sim_schedule(cluster->sim, node->machine, node->start_us, node_begin, node);
 }
@@ -870,147 +638,7 @@ static void cluster_close(struct cluster *cluster) {
     free(cluster->worked);
 }
 
-/* ---- The end of a run ---- */
-
-static void check_all_rows(struct cluster *cluster) {
-    const struct adder *adder = &cluster->adder;
-    const uint64_t *state = adder_state(&cluster->adder, cluster->controller.completed);
-    const uint64_t *start = adder_state(&cluster->adder, 0);
-    char text[256];
-    for (unsigned r = 0; r < adder->row_count; r++) {
-        const struct table_spec *spec = &adder->job.tables[adder->rows[r].table];
-        uint32_t number = table_partition(spec, adder->rows[r].key, cluster->policy.partitions);
-        const struct server *server = NULL;
-        for (unsigned n = 0; n < cluster->node_count; n++) {
-            for (unsigned s = 0; s < cluster->nodes[n].server_count; s++) {
-                const struct server *one = &cluster->nodes[n].servers[s].server;
-                server = one->self == cluster->serving[number] ? one : server;
-            }
-        }
-        if (server == NULL) {
-            violation(cluster, "I7", "nobody holds partition %u", number);
-            return;
-        }
-        const struct partition *partition = server->partitions[number];
-        const struct table *table = &partition->tables[adder->rows[r].table];
-        int64_t slot = spec->rows > 0 ? (int64_t)(adder->rows[r].key / cluster->policy.partitions)
-                                      : index_map_find(&table->index, adder->rows[r].key);
-        if (partition->clock != cluster->controller.completed) {
-            violation(cluster, "I1", "partition %u ended at clock %llu, the job at %llu", number,
-                      (unsigned long long)partition->clock, (unsigned long long)cluster->controller.completed);
-        } else if (slot < 0) {
-            if (memcmp(state + adder->rows[r].first, start + adder->rows[r].first, spec->width * sizeof *state) != 0) {
-                violation(cluster, "I1", "table %s: the row %llu is missing", spec->name,
-                          (unsigned long long)adder->rows[r].key);
-            }
-        } else if (!adder_equal(adder, r, state, table_row(table, (uint32_t)slot), text, sizeof text)) {
-            violation(cluster, "I1", "at the end, partition %u: %s", number, text);
-        }
-    }
-}
-
-static uint64_t whole(const json_t *object, const char *key) {
-    return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
-static void check_report(struct cluster *cluster) {
-    const struct controller *controller = &cluster->controller;
-    uint64_t each = cluster->terms.clocks_per_iteration;
-    uint64_t iterations = 0;
-    for (size_t l = 0; l < controller->line_count; l++) {
-        json_t *line = json_loads(controller->lines[l], 0, NULL);
-        const char *type = json_string_value(json_object_get(line, "type"));
-        if (type == NULL) {
-            violation(cluster, "report", "not a line of the report: %s", controller->lines[l]);
-        } else if (strcmp(type, "iteration") == 0) {
-            iterations++;
-            double objective = json_real_value(json_object_get(line, "objective"));
-            double expected = objective_of(iterations * each);
-            double items = json_real_value(json_object_get(line, "items_seen"));
-            if (whole(line, "iteration") != iterations || fabs(objective - expected) > 1e-6 * expected ||
-                whole(line, "items") != cluster->adder.items * each ||
-                fabs(items - (double)(cluster->adder.items * each)) > 0.5) {
-                violation(cluster, "report", "iteration %llu: %s, expected objective %.9g and %llu items",
-                          (unsigned long long)iterations, controller->lines[l], expected,
-                          (unsigned long long)(cluster->adder.items * each));
-            }
-        }
-        if (l + 1 == controller->line_count &&
-            (type == NULL || strcmp(type, "summary") != 0 || !json_is_true(json_object_get(line, "ok")) ||
-             whole(line, "iterations") != iterations || whole(line, "clocks") != iterations * each ||
-             whole(line, "items_processed") != cluster->adder.items * each * iterations ||
-             whole(line, "failures") != 0)) {
-            violation(cluster, "report", "%s, expected %llu iterations of %llu clocks and %llu items",
-                      controller->lines[l], (unsigned long long)iterations, (unsigned long long)each,
-                      (unsigned long long)cluster->adder.items);
-        }
-        json_decref(line);
-    }
-    const struct job_terms *terms = &cluster->terms;
-    bool only_iterations = terms->seconds == 0 && terms->tolerance == 0;
-    if (iterations == 0 || (terms->iterations != 0 && iterations > terms->iterations) ||
-        (only_iterations && iterations != terms->iterations)) {
-        violation(cluster, "report", "%llu iterations", (unsigned long long)iterations);
-    }
-}
-
-static void check_good_end(struct cluster *cluster) {
-    if (cluster->code != 0) {
-        violation(cluster, "I8", "the job failed: %s", cluster->text);
-        return;
-    }
-    for (unsigned n = 0; n < cluster->node_count; n++) {
-        const struct cluster_node *node = &cluster->nodes[n];
-        if (!node->ended || node->code != 0) {
-            violation(cluster, "I8", "%s %s: %s", node->node.name, node->ended ? "failed" : "has not ended",
-                      node->text);
-            return;
-        }
-    }
-    for (unsigned s = 0; s < cluster->policy.shards; s++) {
-        if (cluster->worked[s] != cluster->controller.completed) {
-            violation(cluster, "I6", "shard %u was worked on up to clock %llu of %llu", s,
-                      (unsigned long long)cluster->worked[s], (unsigned long long)cluster->controller.completed);
-        }
-    }
-    check_all_rows(cluster);
-    check_report(cluster);
-}
-
-/* Every part that is not missing itself must have ended with an error that names what is missing. */
-static bool names_missing(const struct cluster *cluster, const char *text) {
-    if (cluster->missing == (int)cluster->node_count) {
-        return strstr(text, "controller") != NULL;
-    }
-    const struct cluster_node *missing = &cluster->nodes[cluster->missing];
-    char host[64];
-    snprintf(host, sizeof host, "host-%u", missing->number);
-    bool registered = missing->node.heartbeat_ms != 0;
-    /* One that never came has no name: then how many are missing is all that can be said. */
-    return strstr(text, host) != NULL || (missing->node.name[0] != '\0' && strstr(text, missing->node.name) != NULL) ||
-           (!registered && strstr(text, "have registered") != NULL);
-}
-
-static void check_bad_end(struct cluster *cluster) {
-    bool controller_missing = cluster->missing == (int)cluster->node_count;
-    if (!controller_missing || !cluster->removed) {
-        if (cluster->code == 0) {
-            violation(cluster, "I8", "the controller saw nothing amiss");
-        } else if (!controller_missing && !names_missing(cluster, cluster->text)) {
-            violation(cluster, "I8", "the controller's error names another: %s", cluster->text);
-        }
-    }
-    for (unsigned n = 0; n < cluster->node_count; n++) {
-        const struct cluster_node *node = &cluster->nodes[n];
-        if ((int)n == cluster->missing) {
-            if (!cluster->removed && node->code == 0) {
-                violation(cluster, "I8", "%s, which was away, saw nothing amiss", node->node.name);
-            }
-        } else if (node->code == 0 || (!names_missing(cluster, node->text) && strstr(node->text, "controller") == NULL)) {
-            violation(cluster, "I8", "the error of %s does not name what is missing: %s", node->node.name, node->text);
-        }
-    }
-}
+/* ---- The run ---- */
 
 static bool cluster_ended(const struct cluster *cluster) {
     bool controller_gone = cluster->removed && cluster->missing == (int)cluster->node_count;
@@ -1035,8 +663,8 @@ static uint64_t deadline_us(const struct cluster *cluster) {
     if (cluster->options.campaign == CAMPAIGN_MISSING) {
         return calm_us + 5 * cluster->timeout_ms * UINT64_C(1000);
     }
-    uint64_t clocks = (cluster->terms.iterations > 0 ? cluster->terms.iterations : 12) *
-                      cluster->terms.clocks_per_iteration;
+    uint64_t clocks =
+        (cluster->terms.iterations > 0 ? cluster->terms.iterations : 12) * cluster->terms.clocks_per_iteration;
     return calm_us + load_us + (uint64_t)(cluster->terms.seconds * 1e6) + 20 * 1000 * 1000 +
            clocks * (14 * slowest_us + 2 * 1000 * 1000);
 }
@@ -1051,16 +679,16 @@ bool cluster_run(const struct cluster_options *options, struct cluster_result *r
     uint64_t steps = 0;
     while (result->violation[0] == '\0' && !cluster_ended(cluster)) {
         if (!sim_step(cluster->sim) || sim_now(cluster->sim) > deadline || ++steps > CLUSTER_STEPS_MAX) {
-            violation(cluster, "I8", "not ended after %llu steps, controller in phase %u at clock %llu",
-                      (unsigned long long)steps, cluster->controller.phase,
-                      (unsigned long long)cluster->controller.completed);
+            cluster_violation(cluster, "I8", "not ended after %llu steps, controller in phase %u at clock %llu",
+                              (unsigned long long)steps, cluster->controller.phase,
+                              (unsigned long long)cluster->controller.completed);
         }
     }
     if (result->violation[0] == '\0') {
         if (options->campaign == CAMPAIGN_FAULTS) {
-            check_good_end(cluster);
+            cluster_check_good_end(cluster);
         } else {
-            check_bad_end(cluster);
+            cluster_check_bad_end(cluster);
         }
     }
     result->virtual_us = sim_now(cluster->sim);
@@ -1068,7 +696,8 @@ bool cluster_run(const struct cluster_options *options, struct cluster_result *r
     result->clocks = cluster->controller.completed;
     result->nodes = cluster->node_count;
     if (result->statistics.refused > 0) {
-        violation(cluster, "wire", "the decoder refused %llu messages", (unsigned long long)result->statistics.refused);
+        cluster_violation(cluster, "wire", "the decoder refused %llu messages",
+                          (unsigned long long)result->statistics.refused);
     }
     cluster_close(cluster);
     free(cluster);

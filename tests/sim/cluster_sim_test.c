@@ -77,8 +77,8 @@ static bool run_campaign(enum campaign campaign, uint64_t first_seed, uint64_t s
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */
 static bool run_mistakes(void) {
     static const char *const found_by[MISTAKES] = {
-        [MISTAKE_FLUSH_WITHOUT_ROWS] = "I1", [MISTAKE_FLUSH_TWICE] = "I1", [MISTAKE_PUSH_WITHOUT_ROWS] = "I2",
-        [MISTAKE_STALE_WORKER] = "I3",       [MISTAKE_TWO_OWNERS] = "I6",  [MISTAKE_TWO_SERVERS] = "I7",
+        [MISTAKE_FLUSH_WITHOUT_ROWS] = "I1", [MISTAKE_FLUSH_TWICE] = "I1",        [MISTAKE_PUSH_WITHOUT_ROWS] = "I2",
+        [MISTAKE_STALE_WORKER] = "I3",       [MISTAKE_TWO_OWNERS] = "I6",         [MISTAKE_TWO_SERVERS] = "I7",
         [MISTAKE_DEAF_SERVER] = "I8",        [MISTAKE_PROGRESS_TWICE] = "report",
     };
     bool passed = true;
@@ -92,8 +92,8 @@ static bool run_mistakes(void) {
             made += result.mistaken ? 1 : 0;
             found = result.mistaken && strstr(result.violation, found_by[m]) != NULL;
         }
-        printf("mistake %s: %s %s after %u seeds\n", mistake_names[m], found ? "found by" : "NOT FOUND by",
-               found_by[m], made);
+        printf("mistake %s: %s %s after %u seeds\n", mistake_names[m], found ? "found by" : "NOT FOUND by", found_by[m],
+               made);
         passed = passed && found;
     }
     return passed;

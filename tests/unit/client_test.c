@@ -61,8 +61,8 @@ static void give(struct fake *fake, struct message *message) {
 /* A PUSH of clocks (from, to], with the row at `value`; negative: without rows. */
 static void push(struct fake *fake, uint64_t from, uint64_t to, uint64_t request, int64_t value) {
     struct message message = {.type = MESSAGE_PUSH};
-    message.push = (struct message_push){
-        .from_clock = from, .clock = to, .committed = to, .received = to, .request = request};
+    message.push =
+        (struct message_push){.from_clock = from, .clock = to, .committed = to, .received = to, .request = request};
     if (value >= 0) {
         static const struct wire_directory_entry entry = {.table = 0, .rows = 1};
         static const uint64_t key = KEY;

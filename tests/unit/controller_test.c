@@ -250,11 +250,8 @@ static void test_who_may_join(void **state) {
 /* A limit of iterations and another criterion: the hold takes the place of the final clock known before. */
 static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     (void)state;
-    struct fake *fake = fake_open((struct job_terms){.staleness = 3,
-                                                     .clocks_per_iteration = 2,
-                                                     .iterations = 100,
-                                                     .tolerance = 0.5,
-                                                     .tolerance_iterations = 1});
+    struct fake *fake = fake_open((struct job_terms){
+        .staleness = 3, .clocks_per_iteration = 2, .iterations = 100, .tolerance = 0.5, .tolerance_iterations = 1});
     begin(fake);
     assert_int_equal(fake->controller.final, 200);
     for (uint64_t c = 1; c <= 4; c++) {

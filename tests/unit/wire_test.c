@@ -28,7 +28,7 @@ static const struct wire_field {
     uint64_t limit;
 } wire_fields[] = {
 #define FIELD(number, kind, member, limit)                                                                             \
-    {number, kind, offsetof(struct message, member), sizeof(((struct message *)0)->member), limit}
+    { number, kind, offsetof(struct message, member), sizeof(((struct message *)0)->member), limit }
 #define CLOCK UINT64_C(0xFFFFFFF0)
     FIELD(MESSAGE_REGISTER, TEXT, registration.name, 0),
     FIELD(MESSAGE_REGISTER, TEXT, registration.host, 0),
@@ -100,10 +100,10 @@ static const struct wire_field {
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
 static const enum message_type wire_types[] = {
-    MESSAGE_REGISTER, MESSAGE_WELCOME,       MESSAGE_PLAN,      MESSAGE_LOADED, MESSAGE_START, MESSAGE_PROGRESS,
-    MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,      MESSAGE_SAVED,  MESSAGE_DONE,  MESSAGE_LEAVE,
-    MESSAGE_FAIL,     MESSAGE_ABORT,         MESSAGE_OBSERVE,   MESSAGE_REPORT, MESSAGE_STOP,  MESSAGE_SUBSCRIBE,
-    MESSAGE_PULL,     MESSAGE_PUSH,          MESSAGE_FLUSH,     MESSAGE_SCAN,   MESSAGE_ROWS,
+    MESSAGE_REGISTER,  MESSAGE_WELCOME,       MESSAGE_PLAN,    MESSAGE_LOADED, MESSAGE_START, MESSAGE_PROGRESS,
+    MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,    MESSAGE_SAVED,  MESSAGE_DONE,  MESSAGE_LEAVE,
+    MESSAGE_FAIL,      MESSAGE_ABORT,         MESSAGE_OBSERVE, MESSAGE_REPORT, MESSAGE_STOP,  MESSAGE_SUBSCRIBE,
+    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_FLUSH,   MESSAGE_SCAN,   MESSAGE_ROWS,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
