@@ -52,9 +52,18 @@ int main(int argc, char **argv) {
         {0}};
     struct aml_table tables[] = {{.name = "means", .type = AML_FLOAT32, .mode = AML_ADD, .width = 1}};
     const struct aml_metric metrics[] = {{.name = "rmse", .kind = AML_ROOT_MEAN}};
-    struct aml_app app = {.name = "average", .summary = "average ratings by gradient descent", .options = options,
-                          .tables = tables, .table_count = 1, .metrics = metrics, .metric_count = 1,
-                          .item_rows = 1, .item_tables = {0}, .item_bytes = sizeof(float),
-                          .read = average_read, .clock = average_clock, .context = &average};
+    struct aml_app app = {.name = "average",
+                          .summary = "average ratings by gradient descent",
+                          .options = options,
+                          .tables = tables,
+                          .table_count = 1,
+                          .metrics = metrics,
+                          .metric_count = 1,
+                          .item_rows = 1,
+                          .item_tables = {0},
+                          .item_bytes = sizeof(float),
+                          .read = average_read,
+                          .clock = average_clock,
+                          .context = &average};
     return aml_main(&app, argc, argv);
 }

@@ -55,8 +55,8 @@ struct aml_metric {
 
 /* Everything about an app. A zero field is a sensible default: "none". */
 struct aml_app {
-    const char *name;    /* at most 31 bytes */
-    const char *summary; /* one line for --help */
+    const char *name;                 /* at most 31 bytes */
+    const char *summary;              /* one line for --help */
     const struct aml_option *options; /* the app's own, ended by a NULL name; the library adds its own */
     struct aml_table *tables;
     unsigned table_count; /* at most 16 */
@@ -145,8 +145,8 @@ double aml_total(const aml_worker *worker, unsigned index);         /* the sum o
 double aml_total_maximum(const aml_worker *worker, unsigned index); /* -infinity when never raised */
 uint64_t aml_total_items(const aml_worker *worker);                 /* training items of all nodes */
 uint64_t aml_node_items(const aml_worker *worker);                  /* training items of this node */
-unsigned aml_nodes(const aml_worker *worker);   /* nodes that work on the data */
-unsigned aml_threads(const aml_worker *worker); /* worker threads of this process */
+unsigned aml_nodes(const aml_worker *worker);                       /* nodes that work on the data */
+unsigned aml_threads(const aml_worker *worker);                     /* worker threads of this process */
 /* This node's training items, all of them, in memory until the job ends; for preparing in `begin`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 

@@ -49,7 +49,8 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
         {"name", "NAME", AML_OPTION_STRING, &o->name, 0, 0, "this node's name in the job; chosen for it if not given"},
         {"listen", "HOST", AML_OPTION_STRING, &o->listen, 0, 0,
          "this machine's address, at which other nodes reach its servers"},
-        {"key", "FILE", AML_OPTION_STRING, &o->key, 0, 0, "the job's key file (proteus keygen): encrypt, admit only it"},
+        {"key", "FILE", AML_OPTION_STRING, &o->key, 0, 0,
+         "the job's key file (proteus keygen): encrypt, admit only it"},
         {"insecure", NULL, AML_OPTION_FLAG, &o->insecure, 0, 0, "allow plain text beyond this machine"},
         {"connect-timeout", "S", AML_OPTION_REAL, &o->connect_timeout, 0.1, 86400,
          "seconds to wait for the controller at first"},
@@ -361,10 +362,8 @@ int aml_read_ratings(aml_worker *worker, const char *path,
                      void *context) {
     struct runtime *runtime = worker->runtime;
     struct error error = {0};
-    struct ratings_call call = {.runtime = runtime,
-                                .each = each,
-                                .context = context,
-                                .first_order = (uint64_t)runtime->data_files++ << 40};
+    struct ratings_call call = {
+        .runtime = runtime, .each = each, .context = context, .first_order = (uint64_t)runtime->data_files++ << 40};
     int result = ratings_read(path, runtime->pool.threads, ratings_chunk, &call, &error);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
 }

@@ -212,9 +212,11 @@ void client_begin(struct client *client, uint64_t clock) {
     client->working = true;
 }
 
-/* Copies the deltas (add) or values (put) of the touched slots into `values`, and makes them the new base. */
-static void gather_rows(const struct cache_table *table, const uint32_t *slots, uint32_t count, uint64_t *keys,
-                        unsigned char *values) {
+/* Copies the deltas (add) or values (put) of the touched slots into `values`. `new_base`: the rows as they are become
+ * what the next deltas are taken against. Without staleness that can be left out: every one of these rows is pushed
+ * before the next clock begins. */
+static void gather_rows(const struct cache_table *table, const uint32_t *slots, uint32_t count, bool new_base,
+                        uint64_t *keys, unsigned char *values) {
     const struct table_spec *spec = table->spec;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slots[i];
@@ -225,7 +227,10 @@ static void gather_rows(const struct cache_table *table, const uint32_t *slots, 
         if (spec->mode == AML_PUT) {
             memcpy(value, row, spec->row_bytes);
         } else {
-            table_take_delta(spec->type, value, row, cache_base(table, slot), spec->width);
+            table_delta(spec->type, value, row, cache_base(table, slot), spec->width);
+            if (new_base) {
+                memcpy(cache_base(table, slot), row, spec->row_bytes);
+            }
         }
     }
 }
@@ -262,7 +267,7 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
         }
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
         struct buffer *values = buffer_new((size_t)count * table->spec->row_bytes);
-        gather_rows(table, slots, count, (uint64_t *)(void *)keys->data, values->data);
+        gather_rows(table, slots, count, client->job->staleness > 0, (uint64_t *)(void *)keys->data, values->data);
         flush->slots[t] = slots;
         flush->counts[t] = count;
         directory[tables] = (struct wire_directory_entry){.table = t, .rows = count};
@@ -375,8 +380,8 @@ static bool push_apply(struct client *client, uint32_t number, const struct mess
     for (int v = 0; v < count; v++) {
         slots[v] = view_cache_slots(client, number, &views[v]);
         if (slots[v] == NULL) {
-            error_set(&client->error, AML_EPROTOCOL, "PUSH: partition %u, table %s: a row that was not asked for", number,
-                      client->job->tables[views[v].table].name);
+            error_set(&client->error, AML_EPROTOCOL, "PUSH: partition %u, table %s: a row that was not asked for",
+                      number, client->job->tables[views[v].table].name);
             while (v-- > 0) {
                 free(slots[v]);
             }
@@ -394,7 +399,8 @@ static bool push_apply(struct client *client, uint32_t number, const struct mess
 /* The answer to a SUBSCRIBE: first state of rows that the app has not seen, so it need not wait. */
 static void receive_subscribed(struct client *client, uint32_t number, const struct message *message) {
     struct client_partition *partition = &client->partitions[number];
-    if (!partition->request_open || message->push.request != partition->request || !push_apply(client, number, message)) {
+    if (!partition->request_open || message->push.request != partition->request ||
+        !push_apply(client, number, message)) {
         return;
     }
     partition->request_open = false;

@@ -26,19 +26,19 @@ struct retained_flush {
 
 struct client_partition {
     actor_id server;
-    bool subscribed;         /* the first SUBSCRIBE was answered: `clock` holds */
-    uint64_t clock;          /* the state in the cache, own later updates aside */
-    uint64_t committed;      /* flushes up to this clock need not be retained; may be ahead of our own */
-    uint64_t request;        /* number of the SUBSCRIBE under way, or of the last one answered */
-    bool request_open;       /* it is not answered yet */
-    uint32_t *asked;         /* per table: rows of the cache's list named in SUBSCRIBEs so far */
-    uint32_t *answered;      /* per table: rows of the list whose first state has arrived */
+    bool subscribed;                 /* the first SUBSCRIBE was answered: `clock` holds */
+    uint64_t clock;                  /* the state in the cache, own later updates aside */
+    uint64_t committed;              /* flushes up to this clock need not be retained; may be ahead of our own */
+    uint64_t request;                /* number of the SUBSCRIBE under way, or of the last one answered */
+    bool request_open;               /* it is not answered yet */
+    uint32_t *asked;                 /* per table: rows of the cache's list named in SUBSCRIBEs so far */
+    uint32_t *answered;              /* per table: rows of the list whose first state has arrived */
     struct retained_flush *retained; /* staleness + 2 entries; clock c at c % entries */
     struct message *waiting; /* pushes that came during a clock or while frozen, each from where the one before ends */
     unsigned waiting_count;
-    uint64_t retry_us;       /* when to ask again, 0: not waiting */
+    uint64_t retry_us; /* when to ask again, 0: not waiting */
     uint64_t retry_wait_us;
-    uint64_t heard_us;       /* when the server last answered; since when we wait if later */
+    uint64_t heard_us; /* when the server last answered; since when we wait if later */
 };
 
 struct client {

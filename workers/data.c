@@ -105,8 +105,8 @@ static int run_to_items(struct data *data, struct cache *cache, const struct dat
             unsigned table = data->item_tables[r];
             int64_t slot = cache_add(cache, table, keys[r]);
             if (slot < 0) {
-                return error_set(error, (int)slot, "table %s: there is no room for row %llu", cache->job->tables[table].name,
-                                 (unsigned long long)keys[r]);
+                return error_set(error, (int)slot, "table %s: there is no room for row %llu",
+                                 cache->job->tables[table].name, (unsigned long long)keys[r]);
             }
             slots[r] = (uint32_t)slot;
         }

@@ -25,8 +25,8 @@ struct data {
     unsigned item_rows;
     const unsigned *item_tables;
     size_t item_bytes;
-    size_t record_size; /* keys and bytes, padded to 8 */
-    size_t item_size;   /* slots and bytes, padded to 4 */
+    size_t record_size;     /* keys and bytes, padded to 8 */
+    size_t item_size;       /* slots and bytes, padded to 4 */
     const actor_id *owners; /* of each shard */
     uint32_t shards;
     actor_id self;

@@ -58,8 +58,7 @@ void node_fail(struct node *node, int code, const char *text) {
 
 static void send_registration(struct node *node) {
     struct message message = {.type = MESSAGE_REGISTER, .registration = node->options.registration, .frame_count = 2};
-    message.frames[0] =
-        buffer_copy(node->options.servers, node->options.server_count * sizeof(struct wire_endpoint));
+    message.frames[0] = buffer_copy(node->options.servers, node->options.server_count * sizeof(struct wire_endpoint));
     message.frames[1] = buffer_copy(node->options.metrics, node->options.metric_count * sizeof(struct wire_metric));
     node_send(node, &message);
 }

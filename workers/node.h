@@ -16,21 +16,22 @@ enum {
 /* What the node asks of its process. Each is called on the io's thread and returns at once; the node_* function named
  * is called later, on the io's thread. */
 struct node_hooks {
-    void (*load)(void *context, const struct message *plan); /* node_loaded, after filling the cache with the rows it needs */
-    void (*compute)(void *context, uint64_t clock);          /* node_computed, after client_gather of every partition */
-    void (*evaluate)(void *context, uint64_t clock);         /* node_evaluated */
-    void (*save)(void *context);                             /* node_saved; asked once */
-    void (*end)(void *context, int code, const char *text);  /* the job is over for this node; once */
-    uint64_t (*memory_bytes)(void *context);                 /* resident set size; may be NULL */
+    void (*load)(void *context,
+                 const struct message *plan);        /* node_loaded, after filling the cache with the rows it needs */
+    void (*compute)(void *context, uint64_t clock);  /* node_computed, after client_gather of every partition */
+    void (*evaluate)(void *context, uint64_t clock); /* node_evaluated */
+    void (*save)(void *context);                     /* node_saved; asked once */
+    void (*end)(void *context, int code, const char *text);           /* the job is over for this node; once */
+    uint64_t (*memory_bytes)(void *context);                          /* resident set size; may be NULL */
     void (*bytes)(void *context, uint64_t *sent, uint64_t *received); /* over the network; may be NULL */
     void *context;
 };
 
 struct node_options {
-    actor_id self; /* part 0 */
-    const char *controller;                /* its endpoint */
-    struct message_register registration;  /* sent as it is */
-    const struct wire_endpoint *servers;   /* this node's server threads */
+    actor_id self;                        /* part 0 */
+    const char *controller;               /* its endpoint */
+    struct message_register registration; /* sent as it is */
+    const struct wire_endpoint *servers;  /* this node's server threads */
     unsigned server_count;
     const struct wire_metric *metrics;
     unsigned metric_count;
@@ -47,25 +48,25 @@ struct node {
     char name[WIRE_NAME_MAX];
     enum node_state state;
     uint32_t heartbeat_ms, timeout_ms;
-    struct message plan; /* the plan in force, frames held */
-    uint64_t loaded_items; /* training items of this node */
-    uint64_t total_items;  /* of all nodes, from START on */
+    struct message plan;        /* the plan in force, frames held */
+    uint64_t loaded_items;      /* training items of this node */
+    uint64_t total_items;       /* of all nodes, from START on */
     double totals[WIRE_TOTALS]; /* this node's until START, then the job's */
-    bool load_done;     /* node_loaded was called */
-    bool busy;          /* a hook is at work on a clock */
-    bool stepping;      /* inside node_step */
+    bool load_done;             /* node_loaded was called */
+    bool busy;                  /* a hook is at work on a clock */
+    bool stepping;              /* inside node_step */
     uint64_t hold, final;
-    uint64_t evaluated; /* the highest clock evaluated and reported */
+    uint64_t evaluated;       /* the highest clock evaluated and reported */
     struct message *progress; /* not acknowledged yet, oldest first */
     unsigned progress_count;
     uint64_t progress_again; /* the last clock of the burst that was sent again; 0: none */
     bool saving, saved;      /* SAVE has come; node_saved was called, and with what: */
     struct message_text save_outcome;
     uint64_t items, compute_us, clock_began_us; /* of the clock under way */
-    uint64_t heard_us;      /* when the controller was last heard */
+    uint64_t heard_us;                          /* when the controller was last heard */
     uint64_t started_us;
-    uint64_t heartbeat_us;  /* when the next heartbeat is due */
-    uint64_t timer_us;      /* what was asked of set_timer */
+    uint64_t heartbeat_us; /* when the next heartbeat is due */
+    uint64_t timer_us;     /* what was asked of set_timer */
     bool ended;
 };
 

@@ -15,7 +15,7 @@ struct pool {
     void (*run)(void *context, unsigned thread, int command);
     void *context;
     unsigned threads;
-    int done; /* eventfd: readable when a command is through; read it before the next pool_begin */
+    int done;                  /* eventfd: readable when a command is through; read it before the next pool_begin */
     pthread_barrier_t barrier; /* for `run`: all threads */
 
     pthread_mutex_t lock; /* guards what follows */

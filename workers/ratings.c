@@ -260,7 +260,9 @@ enum ratings_separator ratings_detect(const char *text, size_t size) {
         const char *line_end = ratings_find_line_end(line, end);
         const char *p = ratings_skip_spaces(line);
         if (p < line_end) {
-            p += strcspn(p, "\t, :\n");
+            while (*p != '\t' && *p != ',' && *p != ' ' && *p != ':' && *p != '\n') {
+                p++; /* ends: the text ends in LF, and has no final 0 for strcspn */
+            }
             return *p == '\t'                 ? RATINGS_TAB
                    : *p == ','                ? RATINGS_COMMA
                    : *p == ' '                ? RATINGS_SPACES

@@ -78,8 +78,8 @@ static void run_load(struct runtime *runtime, struct aml_worker *worker) {
         return;
     }
     struct cache *cache = &runtime->node.cache;
-    result = data_arrange(&runtime->data, cache, (unsigned)runtime->options.clocks_per_iteration,
-                          runtime->pool.threads, (uint64_t)runtime->options.seed, &error);
+    result = data_arrange(&runtime->data, cache, (unsigned)runtime->options.clocks_per_iteration, runtime->pool.threads,
+                          (uint64_t)runtime->options.seed, &error);
     for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
         uint64_t rows = runtime->job.tables[t].rows;
         uint64_t room = cache->tables[t].count + (uint64_t)RUNTIME_CACHE_SLACK;
@@ -539,8 +539,7 @@ static int open_net(struct runtime *runtime, struct error *error) {
                                    .warning = agent_warning};
     result = net_io_open(&runtime->agent, runtime->net, &agent, error);
     /* The node connects too, but can't say why it can't. */
-    return result != 0 ? result
-                       : net_io_connect(runtime->agent, ACTOR_CONTROLLER, runtime->options.controller, error);
+    return result != 0 ? result : net_io_connect(runtime->agent, ACTOR_CONTROLLER, runtime->options.controller, error);
 }
 
 static int open_signals(struct runtime *runtime, struct error *error) {
@@ -594,8 +593,8 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
                      net_io_endpoint(runtime->servers[s].io));
         }
     }
-    result = result != 0 ? result
-                         : pool_open(&runtime->pool, (unsigned)options->threads, runtime_pool_run, runtime, error);
+    result =
+        result != 0 ? result : pool_open(&runtime->pool, (unsigned)options->threads, runtime_pool_run, runtime, error);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->pool.done, pool_done, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->wake, agent_woken, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->signals, signal_arrived, runtime);

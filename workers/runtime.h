@@ -14,12 +14,12 @@
 
 enum {
     RUNTIME_ROW_LOCKS = 64,
-    RUNTIME_CLOSE_MS = 2000,        /* how long the app's functions may take to return at the end */
-    RUNTIME_SCAN_RETRY_MS = 1000,   /* a scan's piece is asked for again after so long */
-    RUNTIME_CACHE_SLACK = 1 << 20,  /* rows beyond those of the items that a sparse table's cache has room for */
+    RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
+    RUNTIME_SCAN_RETRY_MS = 1000,  /* a scan's piece is asked for again after so long */
+    RUNTIME_CACHE_SLACK = 1 << 20, /* rows beyond those of the items that a sparse table's cache has room for */
     RUNTIME_MALLOC_MMAP_BYTES = 32 << 20,
     RUNTIME_MALLOC_TRIM_BYTES = 512 << 20,
-    RUNTIME_CACHE_DENSE = 1 << 24   /* ... and a dense table's, at most */
+    RUNTIME_CACHE_DENSE = 1 << 24 /* ... and a dense table's, at most */
 };
 
 /* The options that the library adds to an app's own. */
@@ -65,14 +65,14 @@ struct runtime {
     struct data data;
     unsigned origins;    /* nodes that own data shards */
     unsigned data_files; /* that the app has read so far */
-    bool begun; /* the app's begin was called */
+    bool begun;          /* the app's begin was called */
     bool saving, saved;
     uint64_t clock;
     uint64_t compute_us;
     int wake;    /* eventfd: the pool's threads ask the main thread for something */
     int signals; /* signalfd */
 
-    pthread_mutex_t lock; /* held by the main thread while it runs the node, by others while they add rows or ask */
+    pthread_mutex_t lock;    /* held by the main thread while it runs the node, by others while they add rows or ask */
     pthread_cond_t answered; /* rows or a scan's piece have come, or the job ends */
     unsigned waiting;        /* threads that wait for it */
     bool want_rows;
@@ -89,7 +89,7 @@ struct runtime {
     pthread_mutex_t row_locks[RUNTIME_ROW_LOCKS]; /* rows changed by copy, by slot */
 
     bool stuck;
-    bool welcomed;     /* the controller was there */
+    bool welcomed; /* the controller was there */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };

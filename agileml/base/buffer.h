@@ -9,8 +9,8 @@
 
 struct buffer {
     atomic_uint references;
-    size_t size;         /* bytes in use, at most what was allocated */
-    unsigned char *data; /* 64-byte aligned when it comes from buffer_new */
+    size_t size;                            /* bytes in use, at most what was allocated */
+    unsigned char *data;                    /* 64-byte aligned when it comes from buffer_new */
     void (*release)(struct buffer *buffer); /* called once, by whoever drops the last reference */
 };
 

@@ -21,7 +21,7 @@ struct index_map {
     struct index_entry {
         uint64_t key;
         uint32_t value_plus_one; /* 0: free */
-    } *entries;
+    } * entries;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
 };

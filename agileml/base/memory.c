@@ -51,9 +51,9 @@ int arena_grow(struct arena *arena, size_t bytes) {
         }
         mapped *= 2; /* pages that nobody touches cost nothing */
     }
-    void *base = arena->base == NULL ? mmap(NULL, mapped, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                                     : mremap(arena->base, arena->mapped, mapped, MREMAP_MAYMOVE);
+    void *base = arena->base == NULL
+                     ? mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                     : mremap(arena->base, arena->mapped, mapped, MREMAP_MAYMOVE);
     if (base == MAP_FAILED) {
         return AML_ENOMEM;
     }

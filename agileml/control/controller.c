@@ -47,8 +47,8 @@ void controller_close(struct controller *controller) {
     free(controller->members);
     free(controller->window);
     free(controller->values);
-    for (size_t l = 0; l < controller->line_count; l++) {
-        free(controller->lines[l]);
+    for (size_t l = controller->first_line; l < controller->line_count; l++) {
+        free(controller->lines[l - controller->first_line]);
     }
     free(controller->lines);
     message_close(&controller->plan);
@@ -74,6 +74,14 @@ static void send_acks(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         send_ack(controller, &controller->members[m]);
     }
+}
+
+static void send_welcome(struct controller *controller, actor_id to, const char *name) {
+    struct message welcome = {.type = MESSAGE_WELCOME};
+    memcpy(welcome.welcome.name, name, sizeof welcome.welcome.name);
+    welcome.welcome.heartbeat_ms = controller->options.heartbeat_ms;
+    welcome.welcome.timeout_ms = controller->options.timeout_ms;
+    controller_send(controller, to, &welcome);
 }
 
 static void send_plan(struct controller *controller, const struct member *member) {
@@ -106,18 +114,31 @@ static void send_abort(struct controller *controller, actor_id to, int code, con
 /* ---- The report ---- */
 
 static void observer_send(struct controller *controller, const struct observer *observer) {
-    for (size_t l = observer->read; l < controller->line_count; l++) {
+    size_t first = observer->read > controller->first_line ? observer->read : controller->first_line;
+    for (size_t l = first; l < controller->line_count; l++) {
+        const char *line = controller->lines[l - controller->first_line];
         struct message report = {.type = MESSAGE_REPORT, .frame_count = 1};
         report.report.number = l;
-        report.frames[0] = buffer_copy(controller->lines[l], strlen(controller->lines[l]));
+        report.frames[0] = buffer_copy(line, strlen(line));
         controller_send(controller, observer->actor, &report);
     }
 }
 
 /* Takes over `line`, from malloc. */
 static void controller_report(struct controller *controller, char *line) {
-    controller->lines = memory_resized(controller->lines, controller->line_count + 1, sizeof *controller->lines);
-    controller->lines[controller->line_count++] = line;
+    size_t kept = controller->line_count - controller->first_line;
+    if (kept == CONTROLLER_LINES_MAX) {
+        size_t dropped = CONTROLLER_LINES_MAX / 4; /* some at a time, so that moving the others costs little */
+        for (size_t l = 0; l < dropped; l++) {
+            free(controller->lines[l]);
+        }
+        kept -= dropped;
+        memmove(controller->lines, controller->lines + dropped, kept * sizeof *controller->lines);
+        controller->first_line += dropped;
+    }
+    controller->lines = memory_resized(controller->lines, kept + 1, sizeof *controller->lines);
+    controller->lines[kept] = line;
+    controller->line_count++;
     for (unsigned o = 0; o < controller->observer_count; o++) {
         struct observer at_end = {.actor = controller->observers[o].actor, .read = controller->line_count - 1};
         observer_send(controller, &at_end);
@@ -224,7 +245,8 @@ static void registration_refusal(const struct controller *controller, const stru
     } else if (controller->member_count > 0 && strcmp(new->job.app, controller->job.app) != 0) {
         snprintf(reason, size, "this is a job of %s, not of %s", controller->job.app, new->job.app);
     } else if (controller->member_count > 0 && !job_terms_equal(&new->job, &controller->job)) {
-        snprintf(reason, size, "%s on %s was started with other options than %s on %s: a job's nodes need the same ones",
+        snprintf(reason, size,
+                 "%s on %s was started with other options than %s on %s: a job's nodes need the same ones",
                  new->job.app, new->host, controller->members[0].name, controller->members[0].host);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
@@ -253,8 +275,8 @@ static void controller_make_plan(struct controller *controller) {
         const struct member *member = &controller->members[m];
         struct wire_node *record = (struct wire_node *)(void *)records->data + m;
         nodes[m] = member->node;
-        *record = (struct wire_node){
-            .actor = member->node.actor, .tier = member->node.tier, .threads = member->node.threads};
+        *record =
+            (struct wire_node){.actor = member->node.actor, .tier = member->node.tier, .threads = member->node.threads};
         memcpy(record->name, member->name, sizeof record->name);
         endpoint_bytes += member->endpoints->size;
     }
@@ -296,6 +318,13 @@ static void controller_make_plan(struct controller *controller) {
 static void receive_register(struct controller *controller, actor_id from, const struct message *message) {
     const struct message_register *new = &message->registration;
     struct member *member = member_find(controller, from);
+    if (member == NULL && controller->phase >= PHASE_LEAVE) {
+        /* Too late: taken in, so that it knows the reason was told, and sent away for the job's reason. */
+        send_welcome(controller, from, new->name);
+        send_abort(controller, from, controller->code != 0 ? controller->code : AML_ESTOP,
+                   controller->code != 0 ? controller->text : "the job is over");
+        return;
+    }
     if (member == NULL) {
         char reason[ERROR_TEXT_MAX];
         registration_refusal(controller, message, reason, sizeof reason);
@@ -312,7 +341,7 @@ static void receive_register(struct controller *controller, actor_id from, const
             memcpy(controller->metrics, message->frames[1]->data, message->frames[1]->size);
             controller->values = memory_zeroed(WIRE_METRICS_MAX, sizeof(double));
             controller->window = memory_zeroed(window_entries(controller), sizeof *controller->window);
-            controller->final = new->job.iterations * new->job.clocks_per_iteration;
+            controller->final = new->job.iterations *new->job.clocks_per_iteration;
         }
         controller->members =
             memory_resized(controller->members, controller->member_count + 1, sizeof *controller->members);
@@ -338,11 +367,7 @@ static void receive_register(struct controller *controller, actor_id from, const
         controller_report(controller, report_event(controller, "join", member->name, NULL));
     }
     member->heard_us = controller_now(controller);
-    struct message welcome = {.type = MESSAGE_WELCOME};
-    memcpy(welcome.welcome.name, member->name, sizeof welcome.welcome.name);
-    welcome.welcome.heartbeat_ms = controller->options.heartbeat_ms;
-    welcome.welcome.timeout_ms = controller->options.timeout_ms;
-    controller_send(controller, from, &welcome);
+    send_welcome(controller, from, member->name);
     if (controller->phase == PHASE_GATHER &&
         controller->member_count == controller->options.reliable + controller->options.transient) {
         controller_make_plan(controller);
@@ -371,6 +396,7 @@ static void receive_loaded(struct controller *controller, struct member *member,
     }
     controller->phase = PHASE_TRAIN;
     controller->started_us = controller->iteration_us = controller_now(controller);
+    controller_report(controller, report_event(controller, "start", NULL, NULL));
     for (unsigned m = 0; m < controller->member_count; m++) {
         send_start(controller, &controller->members[m]);
     }
@@ -392,6 +418,16 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
     }
 }
 
+/* The node that runs the app's finish function: the first reliable one, so that the model is where people keep it. */
+static struct member *controller_saver(struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (controller->members[m].node.tier == TIER_RELIABLE) {
+            return &controller->members[m];
+        }
+    }
+    return &controller->members[0];
+}
+
 /* Goes on to saving the model once every node is through with the last clock and has seen its state, so that every
  * partition has reached it. */
 static void controller_check_final(struct controller *controller) {
@@ -405,7 +441,7 @@ static void controller_check_final(struct controller *controller) {
     }
     controller->phase = PHASE_SAVE;
     send_acks(controller);
-    send_empty(controller, controller->members[0].node.actor, MESSAGE_SAVE);
+    send_empty(controller, controller_saver(controller)->node.actor, MESSAGE_SAVE);
 }
 
 /* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
@@ -451,8 +487,8 @@ static void controller_check_stop(struct controller *controller, double objectiv
     bool first = controller->completed == controller->job.clocks_per_iteration;
     controller->calm = !first && change < controller->job.tolerance ? controller->calm + 1 : 0;
     bool converged = controller->job.tolerance > 0 && controller->calm >= controller->job.tolerance_iterations;
-    bool late = controller->job.seconds > 0 &&
-                seconds_since(controller, controller->started_us) >= controller->job.seconds;
+    bool late =
+        controller->job.seconds > 0 && seconds_since(controller, controller->started_us) >= controller->job.seconds;
     if (converged || late) {
         controller->final = 0; /* the limit of iterations gives way to the earlier end */
         controller_hold(controller);
@@ -466,9 +502,9 @@ static void complete_iteration(struct controller *controller) {
         controller->values[i] = report_metric(&controller->metrics[i], &controller->iteration.metrics[i]);
     }
     controller->objective = controller->metric_count > 0 ? controller->values[0] : 0.0;
-    controller_report(controller, report_iteration(controller, iteration,
-                                                   seconds_since(controller, controller->started_us),
-                                                   seconds_since(controller, controller->iteration_us)));
+    controller_report(controller,
+                      report_iteration(controller, iteration, seconds_since(controller, controller->started_us),
+                                       seconds_since(controller, controller->iteration_us)));
     controller->iteration = (struct clock_sums){0};
     controller->iteration_us = controller_now(controller);
     if (!isfinite(controller->objective)) {
@@ -552,7 +588,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     if (controller->phase >= PHASE_TRAIN && member->state == NODE_LOADED) {
         send_start(controller, member);
     }
-    if (controller->phase == PHASE_SAVE && member == &controller->members[0]) {
+    if (controller->phase == PHASE_SAVE && member == controller_saver(controller)) {
         send_empty(controller, member->node.actor, MESSAGE_SAVE);
     }
     send_ack(controller, member);

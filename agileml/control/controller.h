@@ -9,6 +9,7 @@
 
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
+    CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
     CONTROLLER_SHARDS_DEFAULT = 1024,
     CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
@@ -19,8 +20,8 @@ struct controller_options {
     unsigned reliable, transient; /* nodes to wait for */
     struct plan_policy policy;
     uint32_t heartbeat_ms;
-    uint32_t timeout_ms;       /* silence of a node longer than this is a failure */
-    uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
+    uint32_t timeout_ms;                                    /* silence of a node longer than this is a failure */
+    uint32_t start_timeout_ms;                              /* how long to wait for all nodes to register */
     void (*end)(void *context, int code, const char *text); /* the job is over and everyone was told; once */
     void *context;
 };
@@ -35,10 +36,10 @@ struct member {
     struct buffer *endpoints; /* struct wire_endpoint each */
     uint64_t epoch;           /* the plan it goes by */
     enum node_state state;
-    bool origin;              /* owns data shards */
+    bool origin; /* owns data shards */
     bool loaded;
     bool left;
-    uint64_t clock;    /* the highest begun */
+    uint64_t clock; /* the highest begun */
     uint64_t held;
     uint64_t progress; /* PROGRESS has come for every clock up to this */
     uint64_t heard_us;
@@ -68,19 +69,20 @@ struct controller {
     uint64_t items; /* of the data, all nodes */
     double totals[WIRE_TOTALS];
 
-    uint64_t completed; /* every origin reported clocks up to this */
-    struct clock_sums *window; /* staleness + 2 + CONTROLLER_AHEAD_MAX entries; clock c at c % entries */
+    uint64_t completed;          /* every origin reported clocks up to this */
+    struct clock_sums *window;   /* staleness + 2 + CONTROLLER_AHEAD_MAX entries; clock c at c % entries */
     struct clock_sums iteration; /* of the iteration under way */
     uint64_t iteration_bytes_sent, iteration_bytes_received; /* at its start */
-    double objective;            /* of the last iteration */
-    double *values;              /* every metric's, of the last iteration */
-    uint32_t calm;      /* iterations in a row below the tolerance */
+    double objective;                                        /* of the last iteration */
+    double *values;                                          /* every metric's, of the last iteration */
+    uint32_t calm;                                           /* iterations in a row below the tolerance */
     uint64_t hold, final;
     uint64_t items_processed;
     unsigned failures;
 
-    char **lines; /* the report so far */
-    size_t line_count;
+    char **lines; /* the report's last lines, from number `first_line` on */
+    size_t first_line;
+    size_t line_count; /* of the whole report so far */
     struct observer {
         actor_id actor;
         size_t read; /* lines it has */

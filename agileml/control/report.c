@@ -114,7 +114,7 @@ char *report_event(const struct controller *controller, const char *event, const
     json_object_set_new(object, "event", json_string(event));
     uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
     set_whole(object, "iteration", controller->completed / each);
-    json_object_set_new(object, "nodes", json_pack("[s]", node));
+    json_object_set_new(object, "nodes", node != NULL ? json_pack("[s]", node) : json_array());
     uint64_t now = controller->io->now_us(controller->io);
     set_real(object, "seconds", controller->started_us > 0 ? (double)(now - controller->started_us) / 1e6 : 0.0);
     if (reason != NULL) {

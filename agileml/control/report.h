@@ -17,6 +17,7 @@ double report_metric(const struct wire_metric *metric, const struct wire_metric_
 /* Each returns one line without a newline, from malloc. `seconds` since training began. */
 char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds);
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds, double iteration_seconds);
+/* `node` and `reason` may be NULL. */
 char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason);
 char *report_summary(const struct controller *controller, double seconds);
 

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 struct endpoint {
-    bool loopback; /* every address of HOST is in 127.0.0.0/8 or is ::1 */
-    bool ipv6;     /* no address of HOST is of IPv4; or HOST is `*` */
+    bool loopback;                   /* every address of HOST is in 127.0.0.0/8 or is ::1 */
+    bool ipv6;                       /* no address of HOST is of IPv4; or HOST is `*` */
     char numeric[WIRE_ENDPOINT_MAX]; /* the same endpoint with HOST's first address, IPv4 if it has one */
 };
 

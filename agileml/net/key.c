@@ -58,9 +58,9 @@ int net_key_generate(const char *path, struct error *error) {
         }
         close(fd);
         if (result == 0 && link(draft, path) != 0) {
-            result = errno == EEXIST ? error_set(error, AML_EINPUT, "%s: exists, and a key file is never overwritten",
-                                                 path)
-                                     : key_write_error(path, error);
+            result = errno == EEXIST
+                         ? error_set(error, AML_EINPUT, "%s: exists, and a key file is never overwritten", path)
+                         : key_write_error(path, error);
         }
         unlink(draft);
     }
@@ -106,9 +106,9 @@ static int key_open(const char *path, struct error *error) {
     if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
         result = error_set(error, AML_EINPUT, "%s: not a file, expected a key file (see 'proteus keygen')", path);
     } else if ((file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        result = error_set(error, AML_EINPUT,
-                           "%s: group or others may use this key file (mode %04o), expected mode 0600", path,
-                           (unsigned)(file.st_mode & 07777));
+        result =
+            error_set(error, AML_EINPUT, "%s: group or others may use this key file (mode %04o), expected mode 0600",
+                      path, (unsigned)(file.st_mode & 07777));
     }
     if (result != 0) {
         close(fd);

@@ -213,9 +213,9 @@ bool net_is_local(struct net *net, actor_id actor) {
 enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message) {
     pthread_rwlock_rdlock(&net->directory_lock);
     struct mailbox *mailbox = net_find(net, to);
-    enum net_delivery delivery = mailbox == NULL                        ? NET_NOT_HERE
+    enum net_delivery delivery = mailbox == NULL                       ? NET_NOT_HERE
                                  : mailbox_put(mailbox, from, message) ? NET_DELIVERED
-                                                                        : NET_FULL;
+                                                                       : NET_FULL;
     pthread_rwlock_unlock(&net->directory_lock);
     return delivery;
 }

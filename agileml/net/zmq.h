@@ -8,9 +8,9 @@
 #include "agileml/net/key.h"
 
 enum {
-    NET_ACTORS_MAX = 128,          /* open net_ios of one process */
-    NET_PEERS_MAX = 1 << 14,       /* peers that one net_io connects to */
-    NET_WATCHES_MAX = 16,          /* descriptors that one net_io watches */
+    NET_ACTORS_MAX = 128,    /* open net_ios of one process */
+    NET_PEERS_MAX = 1 << 14, /* peers that one net_io connects to */
+    NET_WATCHES_MAX = 16,    /* descriptors that one net_io watches */
     NET_IO_THREADS_MAX = 16,
     NET_HIGH_WATER_DEFAULT = 1024, /* messages queued in each direction of each connection. The protocol has a few
                                       messages per partition on the way (a clock's flush, its push); what doesn't fit is

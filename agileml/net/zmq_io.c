@@ -39,17 +39,17 @@ struct net_io {
     struct mailbox mailbox;
     struct source mailbox_source;
     bool mailbox_active;
-    struct link *router;         /* NULL: doesn't listen */
-    struct link **peers;         /* ordered by their actors */
+    struct link *router; /* NULL: doesn't listen */
+    struct link **peers; /* ordered by their actors */
     size_t peer_count;
-    struct link **active;        /* links that may have messages */
+    struct link **active; /* links that may have messages */
     size_t active_count;
-    size_t link_capacity;        /* of both arrays above, and of the one below */
-    struct link **retired;       /* to be closed at the turn's end */
+    size_t link_capacity;  /* of both arrays above, and of the one below */
+    struct link **retired; /* to be closed at the turn's end */
     size_t retired_count;
-    size_t stopped_count;        /* peers with stopped_us */
+    size_t stopped_count; /* peers with stopped_us */
     struct watch watches[NET_WATCHES_MAX];
-    uint64_t timer_us;           /* 0: none */
+    uint64_t timer_us; /* 0: none */
     uint64_t random_state;
     unsigned warnings;
     _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by our thread, read by any */

@@ -33,14 +33,14 @@ enum {
     ROUTING_BYTES = 1 + sizeof(actor_id), /* 'A', then the actor; ids that libzmq makes up start with a 0 */
     FRAME_COPY_MAX = 512,                 /* smaller frames are copied: cheaper than sharing them between threads */
     FRAME_ALIGNMENT = sizeof(uint64_t),
-    LINK_LINGER_MS = 1000,       /* how long the last messages may take to leave */
+    LINK_LINGER_MS = 1000, /* how long the last messages may take to leave */
     LINK_HANDSHAKE_MS = 10000,
     LINK_CONNECT_MS = 5000,
-    LINK_SILENCE_MS = 20000,     /* a peer that acknowledges nothing for so long is disconnected */
+    LINK_SILENCE_MS = 20000, /* a peer that acknowledges nothing for so long is disconnected */
     LINK_KEEPALIVE_IDLE_S = 10,
     LINK_KEEPALIVE_STEP_S = 5,
     LINK_KEEPALIVE_STEPS = 2,
-    LINK_BACKLOG = 1024,         /* the nodes of a whole job connect at once */
+    LINK_BACKLOG = 1024, /* the nodes of a whole job connect at once */
     LINK_EVENT_BYTES = 6
 };
 
@@ -59,8 +59,7 @@ static int link_set_key(void *socket, const struct net_key *key, bool listens) {
                    : zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, key->public_text, NET_KEY_TEXT);
 }
 
-static int link_set_options(struct link *link, const struct net *net, const struct net_io_options *options,
-                            bool ipv6) {
+static int link_set_options(struct link *link, const struct net *net, const struct net_io_options *options, bool ipv6) {
     bool listens = link->peer == ACTOR_NONE;
     int high_water = options->message_high_water > 0 ? options->message_high_water : NET_HIGH_WATER_DEFAULT;
     const struct {
@@ -102,8 +101,8 @@ static int link_set_options(struct link *link, const struct net *net, const stru
 
 /* The monitor tells of failed handshakes, which libzmq otherwise hides. */
 static int link_open_monitor(struct link *link, const struct net *net) {
-    int events = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    int events =
+        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     if (link->peer != ACTOR_NONE) {
         events |= ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED;
     }
@@ -313,8 +312,7 @@ static struct buffer *link_wrap(zmq_msg_t *part) {
 }
 
 /* Receives the payload parts. 0 or an error; either way nothing of the message is left in the socket. */
-static int link_receive_frames(void *socket, bool more, struct message *message, uint64_t *bytes,
-                               struct error *error) {
+static int link_receive_frames(void *socket, bool more, struct message *message, uint64_t *bytes, struct error *error) {
     int result = 0;
     while (more) {
         zmq_msg_t part;

@@ -37,6 +37,10 @@ void partition_close(struct partition *partition) {
     }
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         table_close(&partition->tables[t]);
+        for (unsigned i = 0; i < partition->late[t].count; i++) {
+            contribution_close(&partition->late[t].list[i]);
+        }
+        free(partition->late[t].list);
         for (unsigned r = 0; r <= partition->job->staleness; r++) {
             struct pending_table *pending = &partition->ring[r].tables[t];
             pending_table_release(pending);
@@ -92,10 +96,8 @@ void partition_expect(struct partition *partition, const actor_id *origins, unsi
         }
         partition->origins =
             memory_resized(partition->origins, partition->origin_count + 1, sizeof *partition->origins);
-        partition->origins[partition->origin_count++] = (struct origin){.actor = origins[i],
-                                                                        .from_clock = from_clock,
-                                                                        .until_clock = UINT64_MAX,
-                                                                        .received = from_clock - 1};
+        partition->origins[partition->origin_count++] = (struct origin){
+            .actor = origins[i], .from_clock = from_clock, .until_clock = UINT64_MAX, .received = from_clock - 1};
     }
     for (unsigned r = 0; r <= partition->job->staleness; r++) {
         struct pending *pending = &partition->ring[r];
@@ -229,12 +231,12 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
     struct contribution new[WIRE_TABLES_MAX];
     const struct subscription *subscription = partition_subscription(partition, origin);
     for (unsigned v = 0; v < view_count; v++) {
-        new[v] = (struct contribution){.values = message->frames[2 + 2 * v],
-                                       .slots = view_slots(
-                                           &partition->tables[views[v].table], &views[v],
-                                           subscription != NULL ? &subscription->lists[views[v].table] : NULL, error),
-                                       .count = views[v].count,
-                                       .writer = (uint32_t)found};
+        new[v] = (struct contribution){
+            .values = message->frames[2 + 2 * v],
+            .slots = view_slots(&partition->tables[views[v].table], &views[v],
+                                subscription != NULL ? &subscription->lists[views[v].table] : NULL, error),
+            .count = views[v].count,
+            .writer = (uint32_t)found};
         if (new[v].slots == NULL) {
             while (v-- > 0) {
                 free(new[v].slots);
@@ -264,27 +266,73 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
 
 /* ---- Advancing the clock ---- */
 
+/* Adds packed rows to the table, row i of `values` or, `by_slot`, at its slot's place. */
 static void table_apply(struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values,
-                        bool by_slot, uint32_t clock, uint32_t writer) {
+                        bool by_slot) {
     const struct table_spec *spec = table->spec;
-    uint32_t *clocks = table_clocks(table);
     for (uint32_t i = 0; i < count;) {
-        uint32_t slot = slots[i];
         uint32_t run = run_length(slots + i, count - i);
-        const unsigned char *from = values + (size_t)(by_slot ? slot : i) * spec->row_bytes;
-        if (spec->mode == AML_ADD) {
-            table_add(spec->type, table_row(table, slot), from, (size_t)run * spec->width);
-        } else {
-            memcpy(table_row(table, slot), from, (size_t)run * spec->row_bytes);
-            for (uint32_t r = 0; r < run; r++) {
-                table_writers(table)[slot + r] = writer;
-            }
-        }
-        for (uint32_t r = 0; r < run; r++) {
-            clocks[slot + r] = clock;
-        }
+        const unsigned char *from = values + (size_t)(by_slot ? slots[i] : i) * spec->row_bytes;
+        table_add(spec->type, table_row(table, slots[i]), from, (size_t)run * spec->width);
         i += run;
     }
+}
+
+static void table_stamp(struct table *table, const uint32_t *slots, uint32_t count, uint64_t clock) {
+    uint32_t *clocks = table_clocks(table);
+    for (uint32_t i = 0; i < count; i++) {
+        clocks[slots[i]] = (uint32_t)clock;
+    }
+}
+
+void partition_settle(struct partition *partition, unsigned t) {
+    struct late_puts *late = &partition->late[t];
+    const struct table *table = &partition->tables[t];
+    const size_t row_bytes = table->spec->row_bytes;
+    for (unsigned c = 0; c < late->count; c++) {
+        const struct contribution *put = &late->list[c];
+        for (uint32_t i = 0; i < put->count;) {
+            uint32_t run = run_length(put->slots + i, put->count - i);
+            memcpy(table_row(table, put->slots[i]), put->values->data + i * row_bytes, run * row_bytes);
+            i += run;
+        }
+        contribution_close(&late->list[c]);
+    }
+    late->count = 0;
+    late->rows = 0;
+}
+
+const unsigned char *partition_row(const struct partition *partition, unsigned t, uint32_t slot) {
+    const struct late_puts *late = &partition->late[t];
+    for (unsigned c = late->count; c > 0; c--) {
+        const struct contribution *put = &late->list[c - 1];
+        for (uint32_t i = put->count; i > 0; i--) {
+            if (put->slots[i - 1] == slot) {
+                return put->values->data + (size_t)(i - 1) * partition->tables[t].spec->row_bytes;
+            }
+        }
+    }
+    return table_row(&partition->tables[t], slot);
+}
+
+/* Takes over a put: it replaces an earlier one of the same rows, or waits beside the others. */
+static void late_put(struct partition *partition, unsigned t, const struct contribution *put) {
+    struct late_puts *late = &partition->late[t];
+    for (unsigned c = 0; c < late->count; c++) {
+        struct contribution *earlier = &late->list[c];
+        if (earlier->count == put->count && memcmp(earlier->slots, put->slots, put->count * sizeof *put->slots) == 0) {
+            late->rows -= earlier->count;
+            contribution_close(earlier);
+            memmove(earlier, earlier + 1, (--late->count - c) * sizeof *earlier);
+            break;
+        }
+    }
+    if (late->count == PARTITION_LATE_MAX || late->rows + put->count > partition->tables[t].count) {
+        partition_settle(partition, t);
+    }
+    late->list = memory_resized(late->list, late->count + 1, sizeof *late->list);
+    late->list[late->count++] = *put;
+    late->rows += put->count;
 }
 
 static void pending_apply(struct partition *partition, struct pending *pending) {
@@ -292,18 +340,28 @@ static void pending_apply(struct partition *partition, struct pending *pending) 
         struct table *table = &partition->tables[t];
         struct pending_table *sum = &pending->tables[t];
         for (unsigned i = 0; i < sum->waiting_count; i++) {
-            const struct contribution *one = &sum->waiting[i];
-            table_apply(table, one->slots, one->count, one->values->data, false, (uint32_t)pending->clock, one->writer);
+            struct contribution *one = &sum->waiting[i];
+            table_stamp(table, one->slots, one->count, pending->clock);
+            if (table->spec->mode == AML_ADD) {
+                table_apply(table, one->slots, one->count, one->values->data, false);
+                contribution_close(one);
+            } else {
+                for (uint32_t r = 0; r < one->count; r++) {
+                    table_writers(table)[one->slots[r]] = one->writer;
+                }
+                late_put(partition, t, one);
+            }
         }
-        pending_table_release(sum);
-        const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
+        sum->waiting_count = 0;
         if (sum->summed > 0) {
-            table_apply(table, slots, sum->summed, sum->sums.base, true, (uint32_t)pending->clock, 0);
+            const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
+            table_stamp(table, slots, sum->summed, pending->clock);
+            table_apply(table, slots, sum->summed, sum->sums.base, true);
+            for (uint32_t i = 0; i < sum->summed; i++) {
+                sum->marks.base[slots[i]] = 0;
+            }
+            sum->summed = 0;
         }
-        for (uint32_t i = 0; i < sum->summed; i++) {
-            sum->marks.base[slots[i]] = 0;
-        }
-        sum->summed = 0;
     }
     pending->clock = 0;
     pending->delivered_count = 0;
@@ -379,8 +437,10 @@ int partition_subscribe(struct partition *partition, actor_id subscriber, uint64
 }
 
 /* Appends keys and values of `slots` to a message whose frame 0 is the directory. */
-static void message_append_rows(struct message *message, const struct table *table, const uint32_t *slots,
+static void message_append_rows(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
                                 uint32_t count) {
+    partition_settle(partition, t);
+    const struct table *table = &partition->tables[t];
     const size_t row_bytes = table->spec->row_bytes;
     struct buffer *keys = buffer_new(count * sizeof(uint64_t));
     struct buffer *values = buffer_new(count * row_bytes);
@@ -466,7 +526,7 @@ void partition_changes(struct partition *partition, const struct subscription *s
         }
         if (count > 0) {
             message_directory_add(push, t, count);
-            message_append_rows(push, table, partition->scratch, count);
+            message_append_rows(push, partition, t, partition->scratch, count);
         }
     }
     message_end_rows(push);
@@ -480,7 +540,7 @@ void partition_rows(struct partition *partition, const struct rows_view *views, 
         uint32_t *slots = view_slots(table, &views[v], NULL, NULL);
         assert(slots != NULL); /* the SUBSCRIBE was taken, so its keys are fine */
         message_directory_add(push, views[v].table, views[v].count);
-        message_append_rows(push, table, slots, views[v].count);
+        message_append_rows(push, partition, views[v].table, slots, views[v].count);
         free(slots);
     }
     message_end_rows(push);
@@ -499,7 +559,7 @@ uint64_t partition_scan(struct partition *partition, uint32_t table_number, uint
             slots[i] = (uint32_t)cursor + i;
         }
         message_directory_add(message, table_number, count);
-        message_append_rows(message, table, slots, count);
+        message_append_rows(message, partition, table_number, slots, count);
         free(slots);
     }
     message_end_rows(message);

@@ -28,6 +28,17 @@ struct pending_table {
     uint32_t summed;    /* how many */
 };
 
+/* Puts that have been applied in all but copying: the rows' values still stand in the flushes that brought them. They
+ * are copied when someone reads the table (partition_settle); a worker that puts the same rows again each iteration
+ * only replaces its last flush. Bounded by the table's rows. */
+struct late_puts {
+    struct contribution *list; /* in the order in which they apply */
+    unsigned count;
+    uint64_t rows; /* in all */
+};
+
+enum { PARTITION_LATE_MAX = 1024 };
+
 struct pending {
     uint64_t clock;           /* 0: nothing of this ring entry has arrived */
     unsigned delivered_count; /* origins whose flush is here */
@@ -58,7 +69,8 @@ struct partition {
     const struct job *job;
     uint32_t id;
     uint64_t clock;
-    struct table tables[WIRE_TABLES_MAX];
+    struct table tables[WIRE_TABLES_MAX]; /* rows of put tables: see late */
+    struct late_puts late[WIRE_TABLES_MAX];
     struct pending *ring; /* staleness + 1 entries; clock c at c % entries */
     struct origin *origins;
     unsigned origin_count;
@@ -82,6 +94,12 @@ enum flush_result { FLUSH_TAKEN, FLUSH_REPEATED, FLUSH_UNEXPECTED /* not expecte
  * a repeat changes nothing. A flush_result, or AML_EPROTOCOL/AML_ELIMIT with nothing changed. */
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct message *message,
                     const struct rows_view *views, unsigned view_count, struct error *error);
+
+/* Makes the rows of a table what they are at the partition's clock, for reading. The functions below do it themselves. */
+void partition_settle(struct partition *partition, unsigned table);
+
+/* One row at the partition's clock, without settling: searches, so for tests and single rows. */
+const unsigned char *partition_row(const struct partition *partition, unsigned table, uint32_t slot);
 
 /* Applies every pending clock that is complete, in order. True when the clock advanced. */
 bool partition_advance(struct partition *partition);

@@ -156,7 +156,8 @@ static void receive_subscribe(struct server *server, struct partition *partition
     server->io->send(server->io, from, &push);
 }
 
-static void receive_pull(struct server *server, struct partition *partition, actor_id from, const struct message *pull) {
+static void receive_pull(struct server *server, struct partition *partition, actor_id from,
+                         const struct message *pull) {
     struct subscription *subscription = partition_subscription(partition, from);
     struct message push;
     push_head(server, partition, from, pull->pull.clock, &push);

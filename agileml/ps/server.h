@@ -19,7 +19,7 @@ struct server {
     struct scan_request {
         actor_id from;
         struct message_scan scan;
-    } *scans; /* waiting for their clock */
+    } * scans; /* waiting for their clock */
     unsigned scan_count;
     uint64_t refused; /* messages that were not for this epoch or partition, or broke the protocol */
 };

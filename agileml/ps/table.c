@@ -5,13 +5,13 @@
 
 /* Plain loops over restrict pointers: the compiler vectorises them, and memory is the limit. Whole numbers are
  * added as unsigned, which wraps where signed addition would be undefined. */
-#define TABLE_ADD(name, type)                                                                                      \
-    static void name(void *restrict target, const void *restrict source, size_t count) {                           \
-        type *restrict to = target;                                                                                \
-        const type *restrict from = source;                                                                        \
-        for (size_t i = 0; i < count; i++) {                                                                       \
-            to[i] += from[i];                                                                                      \
-        }                                                                                                          \
+#define TABLE_ADD(name, type)                                                                                          \
+    static void name(void *restrict target, const void *restrict source, size_t count) {                               \
+        type *restrict to = target;                                                                                    \
+        const type *restrict from = source;                                                                            \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            to[i] += from[i];                                                                                          \
+        }                                                                                                              \
     }
 TABLE_ADD(table_add_float32, float)
 TABLE_ADD(table_add_float64, double)
@@ -35,34 +35,33 @@ void table_add(enum aml_type type, void *target, const void *source, size_t coun
     }
 }
 
-#define TABLE_TAKE_DELTA(name, type)                                                                               \
-    static void name(void *restrict delta, const void *restrict row, void *restrict base, size_t count) {         \
-        type *restrict difference = delta;                                                                         \
-        const type *restrict new = row;                                                                            \
-        type *restrict old = base;                                                                                 \
-        for (size_t i = 0; i < count; i++) {                                                                       \
-            difference[i] = new[i] - old[i];                                                                       \
-            old[i] = new[i];                                                                                       \
-        }                                                                                                          \
+#define TABLE_DELTA(name, type)                                                                                        \
+    static void name(void *restrict delta, const void *restrict row, const void *restrict base, size_t count) {        \
+        type *restrict difference = delta;                                                                             \
+        const type *restrict new = row;                                                                                \
+        const type *restrict old = base;                                                                               \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            difference[i] = new[i] - old[i];                                                                           \
+        }                                                                                                              \
     }
-TABLE_TAKE_DELTA(table_take_delta_float32, float)
-TABLE_TAKE_DELTA(table_take_delta_float64, double)
-TABLE_TAKE_DELTA(table_take_delta_int32, uint32_t)
-TABLE_TAKE_DELTA(table_take_delta_int64, uint64_t)
+TABLE_DELTA(table_delta_float32, float)
+TABLE_DELTA(table_delta_float64, double)
+TABLE_DELTA(table_delta_int32, uint32_t)
+TABLE_DELTA(table_delta_int64, uint64_t)
 
-void table_take_delta(enum aml_type type, void *delta, const void *row, void *base, size_t count) {
+void table_delta(enum aml_type type, void *delta, const void *row, const void *base, size_t count) {
     switch (type) {
     case AML_FLOAT32:
-        table_take_delta_float32(delta, row, base, count);
+        table_delta_float32(delta, row, base, count);
         break;
     case AML_FLOAT64:
-        table_take_delta_float64(delta, row, base, count);
+        table_delta_float64(delta, row, base, count);
         break;
     case AML_INT32:
-        table_take_delta_int32(delta, row, base, count);
+        table_delta_int32(delta, row, base, count);
         break;
     case AML_INT64:
-        table_take_delta_int64(delta, row, base, count);
+        table_delta_int64(delta, row, base, count);
         break;
     }
 }

@@ -38,8 +38,8 @@ static inline uint32_t table_partition(const struct table_spec *spec, uint64_t k
 /* target[i] += source[i] for `count` elements of `type`. Whole numbers wrap around. The two do not overlap. */
 void table_add(enum aml_type type, void *target, const void *source, size_t count);
 
-/* delta[i] = row[i] - base[i], then base[i] = row[i]. None overlap. */
-void table_take_delta(enum aml_type type, void *delta, const void *row, void *base, size_t count);
+/* delta[i] = row[i] - base[i]. None overlap. */
+void table_delta(enum aml_type type, void *delta, const void *row, const void *base, size_t count);
 
 /* The rows of one table in one partition: slot i holds one row, packed. */
 struct table {

@@ -34,17 +34,36 @@ struct layout {
     struct field fields[FIELDS_MAX];
 };
 
-#define U8(member, limit) {FIELD_U8, offsetof(struct message, member), limit}
-#define I32(member) {FIELD_I32, offsetof(struct message, member), 0}
-#define U32(member, limit) {FIELD_U32, offsetof(struct message, member), limit}
-#define U64(member, limit) {FIELD_U64, offsetof(struct message, member), limit}
-#define F64(member) {FIELD_F64, offsetof(struct message, member), 0}
-#define TEXT(member) {FIELD_TEXT, offsetof(struct message, member), sizeof(((struct message *)0)->member)}
-#define ANY UINT64_MAX
+#define U8(member, limit)                                                                                              \
+    { FIELD_U8, offsetof(struct message, member), limit }
+#define I32(member)                                                                                                    \
+    { FIELD_I32, offsetof(struct message, member), 0 }
+#define U32(member, limit)                                                                                             \
+    { FIELD_U32, offsetof(struct message, member), limit }
+#define U64(member, limit)                                                                                             \
+    { FIELD_U64, offsetof(struct message, member), limit }
+#define F64(member)                                                                                                    \
+    { FIELD_F64, offsetof(struct message, member), 0 }
+#define TEXT(member)                                                                                                   \
+    { FIELD_TEXT, offsetof(struct message, member), sizeof(((struct message *)0)->member) }
+#define ANY   UINT64_MAX
 #define CLOCK UINT64_C(0xFFFFFFF0)
-#define NO_FRAMES FRAMES_NONE, 0, {0}, {0}
-#define TEXT_MESSAGE(title) {title, NO_FRAMES, {I32(text.code), TEXT(text.text)}}
-#define EMPTY_MESSAGE(title) {title, NO_FRAMES, {U8(empty.unused, 0)}}
+#define NO_FRAMES                                                                                                      \
+    FRAMES_NONE, 0, {0}, {                                                                                             \
+        0                                                                                                              \
+    }
+#define TEXT_MESSAGE(title)                                                                                            \
+    {                                                                                                                  \
+        title, NO_FRAMES, {                                                                                            \
+            I32(text.code), TEXT(text.text)                                                                            \
+        }                                                                                                              \
+    }
+#define EMPTY_MESSAGE(title)                                                                                           \
+    {                                                                                                                  \
+        title, NO_FRAMES, {                                                                                            \
+            U8(empty.unused, 0)                                                                                        \
+        }                                                                                                              \
+    }
 
 static const struct layout LAYOUTS[] = {
     [MESSAGE_REGISTER] = {"REGISTER",
@@ -69,8 +88,7 @@ static const struct layout LAYOUTS[] = {
                       {WIRE_NODES_MAX, WIRE_PARTITIONS_MAX, WIRE_SHARDS_MAX, WIRE_NODES_MAX *WIRE_SERVERS_MAX},
                       {U64(plan.from_clock, CLOCK), U32(plan.partitions, WIRE_PARTITIONS_MAX),
                        U32(plan.shards, WIRE_SHARDS_MAX)}},
-    [MESSAGE_LOADED] =
-        {"LOADED", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(loaded.items, ANY)}},
+    [MESSAGE_LOADED] = {"LOADED", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(loaded.items, ANY)}},
     [MESSAGE_START] = {"START", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(start.items, ANY)}},
     [MESSAGE_PROGRESS] = {"PROGRESS",
                           FRAMES_RECORDS,
@@ -80,10 +98,10 @@ static const struct layout LAYOUTS[] = {
                           {U64(progress.clock, CLOCK), U64(progress.items, ANY), U64(progress.compute_us, ANY),
                            U64(progress.clock_us, ANY), U64(progress.bytes_sent, ANY),
                            U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
-    [MESSAGE_HEARTBEAT] =
-        {"HEARTBEAT",
-         NO_FRAMES,
-         {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK), U64(heartbeat.held, CLOCK)}},
+    [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
+                           NO_FRAMES,
+                           {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK),
+                            U64(heartbeat.held, CLOCK)}},
     [MESSAGE_HEARTBEAT_ACK] = {"HEARTBEAT_ACK",
                                NO_FRAMES,
                                {U64(heartbeat_ack.progress, CLOCK), U64(heartbeat_ack.hold, CLOCK),
@@ -268,9 +286,8 @@ static int records_check(const struct message *message, const struct layout *lay
         return error_set(error, AML_EPROTOCOL, "PLAN: %u partitions and %u shards", message->plan.partitions,
                          message->plan.shards);
     }
-    if (message->type == MESSAGE_PLAN &&
-        (message->frames[1]->size != message->plan.partitions * sizeof(actor_id) ||
-         message->frames[2]->size != message->plan.shards * sizeof(actor_id))) {
+    if (message->type == MESSAGE_PLAN && (message->frames[1]->size != message->plan.partitions * sizeof(actor_id) ||
+                                          message->frames[2]->size != message->plan.shards * sizeof(actor_id))) {
         return error_set(error, AML_EPROTOCOL, "PLAN: frames do not fit %u partitions and %u shards",
                          message->plan.partitions, message->plan.shards);
     }

@@ -41,21 +41,21 @@ static inline unsigned actor_part(actor_id actor) {
 
 enum {
     WIRE_VERSION = 1,
-    WIRE_HEAD_MAX = 1024,           /* bytes of a head frame */
-    WIRE_NAME_MAX = 32,             /* bytes of a node's, table's or metric's name, the final 0 included */
+    WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
+    WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
     WIRE_ENDPOINT_MAX = 128,
     WIRE_TEXT_MAX = ERROR_TEXT_MAX, /* an error's text */
     WIRE_TABLES_MAX = 16,
     WIRE_METRICS_MAX = 16,
-    WIRE_TOTALS = 16,               /* the first half are sums over nodes, the second half maxima */
+    WIRE_TOTALS = 16, /* the first half are sums over nodes, the second half maxima */
     WIRE_NODES_MAX = 4096,
-    WIRE_SERVERS_MAX = 64,       /* server threads of one node */
+    WIRE_SERVERS_MAX = 64, /* server threads of one node */
     WIRE_PARTITIONS_MAX = 4096,
     WIRE_SHARDS_MAX = 65536,
     WIRE_STALENESS_MAX = 64,
     WIRE_ROW_BYTES_MAX = 1 << 26,
-    WIRE_JSON_MAX = 1 << 20,     /* one report line */
+    WIRE_JSON_MAX = 1 << 20, /* one report line */
     MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
@@ -146,12 +146,12 @@ struct message_start {
  * Frame: metrics, a struct wire_metric_sum each. */
 struct message_progress {
     uint64_t clock;
-    uint64_t items;          /* training items processed in this clock */
-    uint64_t compute_us;     /* wall time in the app's function */
-    uint64_t clock_us;       /* wall time of the whole clock, waiting included */
-    uint64_t bytes_sent;     /* over the network by this node since it started */
+    uint64_t items;      /* training items processed in this clock */
+    uint64_t compute_us; /* wall time in the app's function */
+    uint64_t clock_us;   /* wall time of the whole clock, waiting included */
+    uint64_t bytes_sent; /* over the network by this node since it started */
     uint64_t bytes_received;
-    uint64_t memory_bytes;   /* resident set size; 0 when unknown */
+    uint64_t memory_bytes; /* resident set size; 0 when unknown */
 };
 
 /* A node is alive, and how far it is. The header's epoch is the plan it goes by: the controller sends

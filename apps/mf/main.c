@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MF_CLOCKS = 8 };                        /* per iteration, for staleness 0 */
-enum { USERS = 0, ITEMS = 1 };                 /* tables */
-enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };        /* metrics */
-enum { TOTAL_RATINGS = 0 };                    /* totals: the sum of ratings ... */
+enum { MF_CLOCKS = 8 };                         /* per iteration, for staleness 0 */
+enum { USERS = 0, ITEMS = 1 };                  /* tables */
+enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };         /* metrics */
+enum { TOTAL_RATINGS = 0 };                     /* totals: the sum of ratings ... */
 enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* ... and their range */
 
 /* Steps that depend on how far training is, one copy per thread. */
@@ -74,7 +74,8 @@ static int check_writable(aml_worker *worker, const char *path) {
     memcpy(folder, slash == NULL ? "." : path, slash == NULL ? 2 : length);
     folder[slash == NULL ? 1 : length] = '\0';
     if (access(folder, W_OK | X_OK) != 0) {
-        return aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to this folder: %s", folder, strerror(errno));
+        return aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to this folder: %s", folder,
+                         strerror(errno));
     }
     return 0;
 }
@@ -279,12 +280,8 @@ static void mf_close(struct mf *mf) {
 }
 
 int main(int argc, char **argv) {
-    struct mf mf = {.rank = 16,
-                    .rate = 0.025,
-                    .decay = 0.92,
-                    .lambda = 0.035,
-                    .lambda_bias = 0.01,
-                    .item_limit = MF_ITEM_LIMIT};
+    struct mf mf = {
+        .rank = 16, .rate = 0.025, .decay = 0.92, .lambda = 0.035, .lambda_bias = 0.01, .item_limit = MF_ITEM_LIMIT};
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &mf.data, 0, 0,
          "ratings: lines of user, item, rating and perhaps time; plain or gzip"},

@@ -29,9 +29,8 @@ static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const s
         float value = mf_model_predict(&prediction->model, ratings[i].user, ratings[i].item);
         double error = (double)ratings[i].value - (double)value;
         prediction->squared_error += error * error;
-        if (prediction->out != NULL &&
-            fprintf(prediction->out, "%" PRIu64 "\t%" PRIu64 "\t%.6g\n", ratings[i].user, ratings[i].item,
-                    (double)value) < 0) {
+        if (prediction->out != NULL && fprintf(prediction->out, "%" PRIu64 "\t%" PRIu64 "\t%.6g\n", ratings[i].user,
+                                               ratings[i].item, (double)value) < 0) {
             return error_set(prediction->error, AML_EFAIL, "%s: %s", prediction->out_path, strerror(errno));
         }
     }

@@ -7,12 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADD_FLUSHES = 16 /* in one sample, each of another origin */ };
+enum {
+    ADD_FLUSHES = 16,       /* in one sample, each of another origin */
+    ADD_ROWS_MAX = 1 << 20 /* of a flush: narrow rows are many, and a sparse table of them takes long to make */
+};
 
 /* A table, and the rows of it that each flush names. */
 struct shape {
     uint32_t width; /* floats of a row */
-    size_t bytes;   /* of the values of a flush */
+    size_t bytes;   /* of the values of a flush, at most */
     bool sparse;    /* every third of the rows, in random order, of a table without a fixed number of rows;
                        else all rows of a dense table, in order */
 };
@@ -27,7 +30,7 @@ struct bench {
     actor_id origins[ADD_FLUSHES + 3];
 };
 
-/* Keys of a flush. Sparse: keys 0, 3, 6, ... are named, the others were made by an earlier flush of all rows. */
+/* Keys of a flush. Sparse: 0, 3, 6, ... are named; the rows between them are there too. */
 static void fill_keys(const struct shape *shape, uint64_t *keys, uint32_t count) {
     uint64_t random = 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -87,6 +90,7 @@ static void add_all(float *restrict sums, const float *restrict values, size_t c
 static int bench_open(struct bench *bench, const struct shape *shape, struct error *error) {
     *bench = (struct bench){.job = {.table_count = 1}};
     bench->count = (uint32_t)(shape->bytes / (shape->width * sizeof(float)));
+    bench->count = bench->count < ADD_ROWS_MAX ? bench->count : ADD_ROWS_MAX;
     uint32_t rows = shape->sparse ? 3 * bench->count : bench->count;
     bench->job.tables[0] = (struct table_spec){.name = "floats",
                                                .type = AML_FLOAT32,

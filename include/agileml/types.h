@@ -37,10 +37,10 @@ static inline size_t aml_type_size(unsigned type) {
  * these ends with an entry whose name is NULL. `target` already holds the default, which --help
  * shows; numbers outside minimum..maximum are refused. */
 enum aml_option_type {
-    AML_OPTION_FLAG = 0,   /* target: bool */
+    AML_OPTION_FLAG = 0,    /* target: bool */
     AML_OPTION_INTEGER = 1, /* target: int64_t */
-    AML_OPTION_REAL = 2,   /* target: double */
-    AML_OPTION_STRING = 3  /* target: const char *, pointing into argv; NULL when not given */
+    AML_OPTION_REAL = 2,    /* target: double */
+    AML_OPTION_STRING = 3   /* target: const char *, pointing into argv; NULL when not given */
 };
 
 struct aml_option {

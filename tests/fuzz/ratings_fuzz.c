@@ -18,8 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { FUZZ_FILE = 5 /* first bytes below are separators */ };
 
 /* The plain way to read an accepted line: by the C library, on a copy without the separators. */
-static void fuzz_check_line(const char *line, enum ratings_separator separator, const struct rating *rating) {
-    const char *newline = strchr(line, '\n');
+static void fuzz_check_line(const char *line, const char *end, enum ratings_separator separator,
+                            const struct rating *rating) {
+    const char *newline = memchr(line, '\n', (size_t)(end - line));
     FUZZ_CHECK(newline != NULL);
     char *copy = strndup(line, (size_t)(newline - line));
     FUZZ_CHECK(copy != NULL);
@@ -60,7 +61,7 @@ static void fuzz_parse(const char *text, size_t size, enum ratings_separator sep
         } else if (one.count != 0) {
             FUZZ_CHECK(one.count == 1 && one.lines == 1 && count < parsed.count);
             FUZZ_CHECK(memcmp(&rating[0].value, &ratings[count].value, sizeof ratings->value) == 0);
-            fuzz_check_line(line, separator, &ratings[count]);
+            fuzz_check_line(line, text + size, separator, &ratings[count]);
             count++;
         }
         line += length;

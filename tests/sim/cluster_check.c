@@ -42,7 +42,8 @@ static void check_partition(struct cluster *cluster, const struct cluster_server
                                   t);
                 return;
             }
-            if (!adder_equal(&cluster->adder, (unsigned)row, state, table_row(table, slot), text, sizeof text)) {
+            if (!adder_equal(&cluster->adder, (unsigned)row, state, partition_row(partition, t, slot), text,
+                             sizeof text)) {
                 cluster_violation(cluster, "I1", "partition %u at clock %llu: %s", number,
                                   (unsigned long long)partition->clock, text);
                 return;
@@ -194,7 +195,8 @@ static void check_all_rows(struct cluster *cluster) {
                 cluster_violation(cluster, "I1", "table %s: the row %llu is missing", spec->name,
                                   (unsigned long long)adder->rows[r].key);
             }
-        } else if (!adder_equal(adder, r, state, table_row(table, (uint32_t)slot), text, sizeof text)) {
+        } else if (!adder_equal(adder, r, state, partition_row(partition, adder->rows[r].table, (uint32_t)slot), text,
+                                sizeof text)) {
             cluster_violation(cluster, "I1", "at the end, partition %u: %s", number, text);
         }
     }

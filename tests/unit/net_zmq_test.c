@@ -88,10 +88,8 @@ static void echo_start(struct echo *echo, struct net *net, const char *bind) {
     struct error error = {0};
     memset(echo, 0, sizeof *echo);
     echo->net = net;
-    struct net_io_options options = {.self = ECHO,
-                                     .bind = bind,
-                                     .actor = {.receive = echo_receive, .self = echo},
-                                     .warning = echo_warning};
+    struct net_io_options options = {
+        .self = ECHO, .bind = bind, .actor = {.receive = echo_receive, .self = echo}, .warning = echo_warning};
     if (net_io_open(&echo->io, net, &options, &error) != 0) {
         fail_msg("%s", error.text);
     }
@@ -280,7 +278,7 @@ static struct buffer *pattern(size_t size, uint64_t seed) {
 /* A FLUSH with all the frames a message may have, of sizes around every threshold on their way. */
 static struct message flush_of_all_sizes(void) {
     static const size_t sizes[2 * WIRE_TABLES_MAX] = {
-        0,    1,    2,    7,    8,    9,     33,    34,    255,   256,   257,   511,    512,    513,     520,     1000,
+        0,    1,    2,    7,    8,    9,     33,    34,    255,   256,   257,    511,    512,    513,     520,     1000,
         4096, 8183, 8191, 8192, 8193, 16384, 65535, 65536, 65537, 99999, 100000, 131072, 262145, 1000003, 5000000, 3};
     struct message message = {
         .type = MESSAGE_FLUSH, .epoch = 3, .flush = {.partition = 5, .origin = PROBE, .clock = 99}};
@@ -719,8 +717,7 @@ static void names_and_ipv6_work(void **state) {
         echo_start(&echo, net_new(NULL), binds[i]);
         probe_open(&probe, net, PROBE);
         char endpoint[WIRE_ENDPOINT_MAX];
-        snprintf(endpoint, sizeof endpoint, "tcp://%s%s", i == 0 ? "localhost" : "[::1]",
-                 strrchr(echo.endpoint, ':'));
+        snprintf(endpoint, sizeof endpoint, "tcp://%s%s", i == 0 ? "localhost" : "[::1]", strrchr(echo.endpoint, ':'));
         probe.door->connect(probe.door, ECHO, endpoint);
         assert_echoes(&probe);
         probe_close(&probe);

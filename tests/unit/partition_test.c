@@ -127,8 +127,7 @@ static int flush_nothing(struct partition *partition, actor_id origin, uint64_t 
 static int64_t row_element(struct partition *partition, unsigned table, uint64_t key, unsigned element) {
     int64_t slot = table_slot(&partition->tables[table], key);
     assert_true(slot >= 0);
-    return get_element(partition->job->tables[table].type, table_row(&partition->tables[table], (uint32_t)slot),
-                       element);
+    return get_element(partition->job->tables[table].type, partition_row(partition, table, (uint32_t)slot), element);
 }
 
 static struct partition *open_partition(struct job *job, const actor_id *origins, unsigned count) {
@@ -480,6 +479,60 @@ static void test_scan_sees_every_row_once(void **state) {
     partition_close(partition);
 }
 
+/* Puts of changing subsets, repeated ones among them, read now and then: always the last value of each row. */
+static void test_puts_settle_in_order(void **state) {
+    (void)state;
+    enum { KEYS = 12, CLOCKS = 4 * PARTITION_LATE_MAX };
+    static const actor_id origins[1] = {100};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_PUT, 0);
+    struct partition *partition = open_partition(&job, origins, 1);
+    uint64_t keys[KEYS];
+    int64_t expected[KEYS];
+    uint64_t random = 7;
+    for (unsigned k = 0; k < KEYS; k++) {
+        keys[k] = key_at(&job.tables[0], k);
+        expected[k] = (int64_t)start_of(keys[k]);
+        assert_true(table_slot(&partition->tables[0], keys[k]) >= 0);
+    }
+    unsigned most_late = 0;
+    for (unsigned c = 1; c <= CLOCKS; c++) {
+        uint64_t some[KEYS];
+        int64_t values[KEYS];
+        uint32_t count = 0;
+        random = hash_mix(random);
+        for (unsigned k = 0; k < KEYS; k++) {
+            if ((random >> k & 1) != 0 || c % 3 == 0) {
+                some[count] = keys[k];
+                values[count++] = expected[k] = (int64_t)(c * 100 + k);
+            }
+        }
+        struct message flush = rows_message(&job, MESSAGE_FLUSH, 0, count, some, values);
+        if (count == 0) {
+            message_close(&flush);
+        }
+        assert_int_equal(flush_message(partition, origins[0], c, &flush), FLUSH_TAKEN);
+        assert_true(partition_advance(partition));
+        most_late = partition->late[0].count > most_late ? partition->late[0].count : most_late;
+        assert_true(partition->late[0].rows <= KEYS);
+        for (unsigned k = 0; k < KEYS; k++) {
+            assert_int_equal(row_element(partition, 0, keys[k], 0), expected[k]);
+        }
+        if (random >> 60 == 0) {
+            struct message rows = {.type = MESSAGE_ROWS};
+            assert_int_equal(partition_scan(partition, 0, 0, 1 << 20, &rows), 0);
+            for (unsigned k = 0; k < KEYS; k++) {
+                assert_true(((const uint64_t *)(const void *)rows.frames[1]->data)[k] == keys[k]);
+                assert_int_equal(((const int64_t *)(const void *)rows.frames[2]->data)[k * WIDTH], expected[k]);
+            }
+            message_close(&rows);
+            assert_int_equal(partition->late[0].count, 0);
+        }
+    }
+    assert_true(most_late >= 2);
+    partition_close(partition);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exactly_once),
@@ -491,6 +544,7 @@ int main(void) {
         cmocka_unit_test(test_only_subscribed_changes_are_pushed),
         cmocka_unit_test(test_equal_subscriptions_share_frames),
         cmocka_unit_test(test_scan_sees_every_row_once),
+        cmocka_unit_test(test_puts_settle_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
