@@ -63,6 +63,11 @@ void client_plan(struct client *client, const struct message *plan) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         client->partitions[p].server = placement[p];
     }
+    const actor_id *owners = (const void *)plan->frames[2]->data;
+    client->alone = true;
+    for (uint32_t s = 0; s < plan->plan.shards; s++) {
+        client->alone = client->alone && owners[s] == client->self;
+    }
 }
 
 /* ---- Waiting and asking again ---- */
@@ -212,11 +217,12 @@ void client_begin(struct client *client, uint64_t clock) {
     client->working = true;
 }
 
-/* Copies the deltas (add) or values (put) of the touched slots into `values`. `new_base`: the rows as they are become
- * what the next deltas are taken against. Without staleness that can be left out: every one of these rows is pushed
- * before the next clock begins. */
-static void gather_rows(const struct cache_table *table, const uint32_t *slots, uint32_t count, bool new_base,
-                        uint64_t *keys, unsigned char *values) {
+/* Copies the deltas (add) or values (put) of the touched slots into `values`, and sees to what the next deltas are taken
+ * against. With staleness that is the rows as they are. Without, every one of these rows is pushed before the next
+ * clock begins, and nothing needs to be done. A worker that is alone gets no rows back and makes its own what the
+ * server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. */
+static void gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
+                        uint32_t count, uint64_t *keys, unsigned char *values) {
     const struct table_spec *spec = table->spec;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slots[i];
@@ -226,11 +232,15 @@ static void gather_rows(const struct cache_table *table, const uint32_t *slots, 
         table->touched.base[slot] = 0;
         if (spec->mode == AML_PUT) {
             memcpy(value, row, spec->row_bytes);
-        } else {
-            table_delta(spec->type, value, row, cache_base(table, slot), spec->width);
-            if (new_base) {
-                memcpy(cache_base(table, slot), row, spec->row_bytes);
-            }
+            continue;
+        }
+        unsigned char *base = cache_base(table, slot);
+        table_delta(spec->type, value, row, base, spec->width);
+        if (client->alone) {
+            table_add(spec->type, base, value, spec->width);
+            memcpy(row, base, spec->row_bytes);
+        } else if (client->job->staleness > 0) {
+            memcpy(base, row, spec->row_bytes);
         }
     }
 }
@@ -267,7 +277,7 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
         }
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
         struct buffer *values = buffer_new((size_t)count * table->spec->row_bytes);
-        gather_rows(table, slots, count, client->job->staleness > 0, (uint64_t *)(void *)keys->data, values->data);
+        gather_rows(client, table, slots, count, (uint64_t *)(void *)keys->data, values->data);
         flush->slots[t] = slots;
         flush->counts[t] = count;
         directory[tables] = (struct wire_directory_entry){.table = t, .rows = count};

@@ -47,6 +47,7 @@ struct client {
     const struct job *job;
     struct cache *cache;
     uint64_t epoch;
+    bool alone; /* this worker is the plan's only origin: nothing it flushed is pushed back to it */
     uint32_t partition_count;
     struct client_partition *partitions;
     uint64_t begun;   /* the highest clock begun */

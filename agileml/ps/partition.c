@@ -368,25 +368,39 @@ static void pending_apply(struct partition *partition, struct pending *pending) 
     memset(pending->delivered, 0, partition->origin_count);
 }
 
-static bool clock_complete(const struct partition *partition, const struct pending *pending, uint64_t clock) {
+/* Every origin expected at `clock` has delivered it. Tells the index of one of them, and how many there are. */
+static bool clock_complete(const struct partition *partition, const struct pending *pending, uint64_t clock,
+                           unsigned *origin, unsigned *expected) {
     if (pending->clock != clock) {
         return false;
     }
-    unsigned expected = 0;
+    *expected = 0;
     for (unsigned i = 0; i < partition->origin_count; i++) {
-        expected += origin_expected(&partition->origins[i], clock) ? 1 : 0;
+        if (origin_expected(&partition->origins[i], clock)) {
+            *origin = i;
+            (*expected)++;
+        }
     }
-    return expected > 0 && pending->delivered_count == expected;
+    return *expected > 0 && pending->delivered_count == *expected;
 }
 
 bool partition_advance(struct partition *partition) {
     bool advanced = false;
+    unsigned origin = 0;
+    unsigned expected;
     for (;;) {
         struct pending *pending = partition_pending(partition, partition->clock + 1);
-        if (!clock_complete(partition, pending, partition->clock + 1)) {
+        if (!clock_complete(partition, pending, partition->clock + 1, &origin, &expected)) {
             return advanced;
         }
         pending_apply(partition, pending);
+        if (expected > 1) {
+            partition->alone = 0;
+            partition->mixed_clock = partition->clock + 1;
+        } else if (partition->alone != origin + 1) {
+            partition->alone = origin + 1;
+            partition->mixed_clock = partition->clock;
+        }
         partition->clock++;
         advanced = true;
     }
@@ -495,8 +509,11 @@ static bool share_rows(struct message *push, const struct message *model, uint32
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,
                        struct message *push) {
-    message_begin_rows(push);
     int writer = origin_find(partition, subscription->subscriber);
+    if (writer >= 0 && partition->alone == (unsigned)writer + 1 && from_clock >= partition->mixed_clock) {
+        return;
+    }
+    message_begin_rows(push);
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         const struct table *table = &partition->tables[t];
         const struct slot_list *list = &subscription->lists[t];

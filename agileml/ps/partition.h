@@ -74,6 +74,8 @@ struct partition {
     struct pending *ring; /* staleness + 1 entries; clock c at c % entries */
     struct origin *origins;
     unsigned origin_count;
+    unsigned alone;       /* 1 + index of the only origin expected at the clocks after mixed_clock; 0: several */
+    uint64_t mixed_clock; /* the last clock for which that does not hold */
     struct subscription *subscriptions;
     unsigned subscription_count;
     uint32_t *scratch; /* changed slots while a push is built */
@@ -112,7 +114,8 @@ int partition_subscribe(struct partition *partition, actor_id subscriber, uint64
 struct subscription *partition_subscription(struct partition *partition, actor_id subscriber);
 
 /* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`, without the put
- * rows that the subscriber itself wrote last. `model` is the push built just before for another subscriber
+ * rows that the subscriber itself wrote last, and without any when it was alone since: it knows them to the bit, as
+ * client_gather adds deltas to its rows as the server does. `model` is the push built just before for another subscriber
  * from the same clock, or NULL: equal tables share its frames. */
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,

@@ -393,7 +393,9 @@ static void draw_job(struct cluster *cluster) {
 }
 
 static unsigned draw_nodes(struct cluster *cluster) {
-    return (unsigned)draw_between(cluster, 2, draw_one_in(cluster, 4) ? CLUSTER_NODES_MAX : 8);
+    /* One node alone gets nothing pushed back; that one of several is missing takes two. */
+    unsigned least = cluster->options.campaign == CAMPAIGN_FAULTS && draw_one_in(cluster, 10) ? 1 : 2;
+    return (unsigned)draw_between(cluster, least, least == 1 ? 2 : draw_one_in(cluster, 4) ? CLUSTER_NODES_MAX : 8);
 }
 
 static void draw_cluster(struct cluster *cluster) {
