@@ -16,6 +16,7 @@ set(proteus_test_environment
 
 # Sanitized programs are several times slower.
 if(PROTEUS_SANITIZE)
+    list(APPEND proteus_test_environment "PROTEUS_SANITIZED=1")
     set(proteus_timeout_factor 5)
 else()
     set(proteus_timeout_factor 1)

@@ -1,0 +1,262 @@
+/* Tests of whole training runs with real processes: sums that are right to the last bit on any cluster, the example
+ * of the documentation, models that are written and read again, the criteria to stop, and the accuracy of
+ * matrix factorization where the real ratings are at hand. Nothing here depends on time. */
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/train_test.XXXXXX";
+static const char *build; /* the build folder */
+
+enum { COMMAND_MAX = 4096, USERS = 120, ITEMS = 60 };
+
+/* Runs a command line of the shell in the test's folder, with $bin and $tests set; returns the exit status. */
+__attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
+    char command[COMMAND_MAX];
+    char line[2 * COMMAND_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    snprintf(line, sizeof line, "cd %s && bin=%s/bin tests=%s/tests examples=%s/examples && { %s ; } >out 2>err",
+             folder, build, build, build, command);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static char *read_text(const char *name) {
+    char path[256];
+    char *text = calloc(1, 1 << 20);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        if (fread(text, 1, (1 << 20) - 1, file) == 0) {
+            text[0] = '\0';
+        }
+        fclose(file);
+    }
+    return text;
+}
+
+static void run_well(const char *command) {
+    int status = run("%s", command);
+    if (status != 0) {
+        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
+    }
+}
+
+/* A number of the report's summary. */
+static double summary(const char *key) {
+    char *text = read_text("report");
+    char *last = strrchr(text, '{');
+    assert_non_null(last);
+    json_t *line = json_loads(last, 0, NULL);
+    assert_non_null(line);
+    assert_string_equal(json_string_value(json_object_get(line, "type")), "summary");
+    assert_true(json_is_true(json_object_get(line, "ok")));
+    double value = json_number_value(json_object_get(line, key));
+    json_decref(line);
+    free(text);
+    return value;
+}
+
+/* ---- The tests ---- */
+
+static void test_sums_are_exact(void **state) {
+    (void)state;
+    const char *const clusters[] = {"--reliable 1", "--reliable 1 --threads 3",
+                                    "--reliable 2 --transient 2 --threads 2",
+                                    "--reliable 1 --transient 2 --stage traditional --partitions 3"};
+    const char *const jobs[] = {"", "--staleness 3 --clocks-per-iteration 4",
+                                "--staleness 1 --server-threads 2 --clocks-per-iteration 3"};
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
+            int status = run("$bin/proteus run %s --report report -- $tests/sum_app --data ratings --iterations 6 %s",
+                             clusters[c], jobs[j]);
+            if (status != 0) {
+                fail_msg("%s %s: status %d: %s", clusters[c], jobs[j], status, read_text("err"));
+            }
+            assert_true(summary("items_processed") == 6.0 * USERS * ITEMS / 2);
+        }
+    }
+}
+
+static void test_a_wrong_sum_is_found(void **state) {
+    (void)state;
+    assert_int_equal(run("$bin/proteus run --reliable 2 -- $tests/sum_app --data ratings --miscount"), 1);
+    char *error = read_text("err");
+    assert_non_null(strstr(error, "table 1"));
+    free(error);
+}
+
+static void test_the_example_learns_averages(void **state) {
+    (void)state;
+    run_well("$bin/proteus run --reliable 2 --report report -- $examples/average --data ratings --iterations 30");
+    assert_true(summary("objective") < 1.0); /* of ratings that spread by about 0.8 around their items' averages */
+    assert_true(summary("objective") > 0.5);
+    assert_true(summary("items_processed") == 30.0 * USERS * ITEMS / 2);
+    assert_int_equal(run("$bin/proteus run -- $examples/average"), 2);
+}
+
+static void test_a_model_is_written_and_read(void **state) {
+    (void)state;
+    run_well("$bin/proteus run --reliable 2 --report report -- mf --data ratings --test other --model-out model");
+    double trained = summary("test_rmse");
+    run_well("$bin/mf --predict model --data other --out predictions");
+    char *text = read_text("out");
+    double rmse = 0;
+    assert_int_equal(sscanf(text, "ratings %*d rmse %lf", &rmse), 1);
+    assert_true(rmse <= trained + 1e-6); /* the same predictions, but clipped to the range of ratings */
+    assert_true(rmse > trained - 0.05);
+    free(text);
+    text = read_text("predictions");
+    unsigned lines = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        lines += *c == '\n' ? 1 : 0;
+    }
+    assert_int_equal(lines, USERS);
+    free(text);
+    assert_int_equal(run("head -c 100 model > damaged && $bin/mf --predict damaged --data other"), 2);
+    assert_int_equal(run("$bin/mf --predict model --data missing"), 2);
+    assert_int_equal(run("$bin/mf --predict model"), 2);
+    assert_int_equal(run("$bin/mf --predict model --data other --out /dev/full"), 1);
+}
+
+static void test_one_seed_one_result(void **state) {
+    (void)state;
+    const char *command =
+        "$bin/proteus run --threads 2 --report report -- mf --data ratings --test-fraction 0.2 --seed 7";
+    run_well(command);
+    double first = summary("test_rmse");
+    run_well(command);
+    assert_true(summary("test_rmse") == first);
+    run_well("$bin/proteus run --report report -- mf --data ratings --test-fraction 0.2 --seed 8");
+    assert_true(summary("test_rmse") != first);
+}
+
+static void test_criteria_to_stop(void **state) {
+    (void)state;
+    run_well("$bin/proteus run --reliable 2 --report report -- mf --data ratings --tolerance 0.02 --staleness 2");
+    double iterations = summary("iterations");
+    assert_true(iterations > 3);
+    assert_true(summary("items_processed") == iterations * USERS * ITEMS / 2);
+    run_well("$bin/proteus run --reliable 2 --report report -- mf --data ratings --seconds 0.3 --staleness 2");
+    iterations = summary("iterations");
+    assert_true(iterations >= 1 && summary("items_processed") == iterations * USERS * ITEMS / 2);
+    run_well("$bin/proteus run --report report -- mf --data ratings --seconds 3600 --iterations 3");
+    assert_true(summary("iterations") == 3);
+    assert_int_equal(run("$bin/proteus run -- mf --data ratings --iterations 0"), 2);
+    assert_int_equal(run("$bin/proteus run --reliable 2 -- mf --data ratings --rate 9"), 1); /* diverges */
+}
+
+static void test_nodes_must_agree(void **state) {
+    (void)state;
+    run_well(
+        "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 2 --transient 0 --start-timeout 30 > endpoint & "
+        "controller=$!; while ! grep -q tcp endpoint; do sleep 0.05; done; "
+        "e=$(sed 's/.*\\(tcp:[^ ]*\\).*/\\1/;q' endpoint); "
+        "$bin/mf --controller $e --data ratings --rank 8 & first=$!; sleep 0.5; "
+        "$bin/mf --controller $e --data ratings --rank 9 2>second; test $? = 2 || exit 91; "
+        "grep -q 'other options' second || exit 92; "
+        "$bin/mf --controller $e --data ratings --rank 8 || exit 93; wait $first || exit 94; wait $controller");
+}
+
+static void test_accuracy_on_movielens(void **state) {
+    (void)state;
+    const struct {
+        const char *data, *cluster, *options;
+        double test_rmse;
+    } cases[] = {
+        {"ratings-ml-100k/u.data.gz", "--reliable 2 --threads 1", "--rank 16", 0.925},
+        {"ratings-ml-100k/u.data.gz", "--reliable 1 --threads 2", "--rank 16 --staleness 3", 0.925},
+        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 2 --threads 1", "--rank 16 --staleness 1", 0.855},
+        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 1 --threads 2", "--rank 64", 0.840},
+        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 2 --threads 1", "--rank 64 --staleness 3", 0.840},
+    };
+    const char *source = getenv("PROTEUS_SOURCE");
+    char shared[512];
+    snprintf(shared, sizeof shared, "%s/../shared/data", source != NULL ? source : ".");
+    if (access(shared, R_OK) != 0) {
+        print_message("skipped: the ratings are not at hand in ../shared/data\n");
+        skip();
+    }
+    size_t count = getenv("PROTEUS_SANITIZED") != NULL ? 2 : sizeof cases / sizeof cases[0];
+    for (size_t c = 0; c < count; c++) {
+        int status = run("$bin/proteus run %s --report report -- mf --data %s/%s %s --test-fraction 0.1 "
+                         "--iterations 40 --evaluate-every 1000000",
+                         cases[c].cluster, shared, cases[c].data, cases[c].options);
+        assert_int_equal(status, 0);
+        if (summary("test_rmse") > cases[c].test_rmse) {
+            fail_msg("%s %s %s: test RMSE %f, expected at most %f", cases[c].data, cases[c].cluster, cases[c].options,
+                     summary("test_rmse"), cases[c].test_rmse);
+        }
+    }
+}
+
+/* ---- The group ---- */
+
+/* Every user rates half of the items, by an average of the item and a taste of the user. */
+static int set_up(void **state) {
+    (void)state;
+    char path[256];
+    const char *bin = getenv("PROTEUS_BIN");
+    static char folder_of_build[512];
+    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
+    if (resolved == NULL || mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    snprintf(folder_of_build, sizeof folder_of_build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
+    free(resolved);
+    build = folder_of_build;
+    snprintf(path, sizeof path, "%s/ratings", folder);
+    FILE *ratings = fopen(path, "we");
+    snprintf(path, sizeof path, "%s/other", folder);
+    FILE *other = fopen(path, "we");
+    if (ratings == NULL || other == NULL) {
+        return -1;
+    }
+    for (int u = 0; u < USERS; u++) {
+        for (int i = u % 2; i < ITEMS; i += 2) {
+            double value = 3 + sin(i) + 1.2 * sin(u * 0.7) * cos(i * 1.3);
+            fprintf(i / 2 == u % (ITEMS / 2) ? other : ratings, "%d\t%d\t%.1f\n", u * 7 + 1, i * 3 + 1,
+                    round(2 * value) / 2);
+        }
+    }
+    /* The training file has all of them again: counts above are of whole halves. */
+    for (int u = 0; u < USERS; u++) {
+        int i = 2 * (u % (ITEMS / 2)) + u % 2;
+        fprintf(ratings, "%d\t%d\t%.1f\n", u * 7 + 1, i * 3 + 1, round(2 * (3 + sin(i))) / 2);
+    }
+    return fclose(ratings) == 0 && fclose(other) == 0 ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[300];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums_are_exact),
+        cmocka_unit_test(test_a_wrong_sum_is_found),
+        cmocka_unit_test(test_the_example_learns_averages),
+        cmocka_unit_test(test_a_model_is_written_and_read),
+        cmocka_unit_test(test_one_seed_one_result),
+        cmocka_unit_test(test_criteria_to_stop),
+        cmocka_unit_test(test_nodes_must_agree),
+        cmocka_unit_test(test_accuracy_on_movielens),
+    };
+    return cmocka_run_group_tests_name("train", tests, set_up, tear_down);
+}
