@@ -22,8 +22,11 @@ static void fuzz_check_line(const char *line, const char *end, enum ratings_sepa
                             const struct rating *rating) {
     const char *newline = memchr(line, '\n', (size_t)(end - line));
     FUZZ_CHECK(newline != NULL);
-    char *copy = strndup(line, (size_t)(newline - line));
+    size_t length = (size_t)(newline - line);
+    char *copy = malloc(length + 1);
     FUZZ_CHECK(copy != NULL);
+    memcpy(copy, line, length);
+    copy[length] = '\0';
     for (char *c = copy; *c != '\0'; c++) {
         if (*c == "?\t, :"[separator] || *c == '\r') {
             *c = ' ';
