@@ -102,8 +102,8 @@ int measure_options(const struct aml_option *options, const char *summary, int a
     }
     int result = options_parse(&options, 1, argc, argv, &operand, &error);
     if (result == 0 && operand < argc) {
-        result = error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only; see --help",
-                           argv[operand]);
+        result =
+            error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only; see --help", argv[operand]);
     }
     if (result != 0) {
         fprintf(stderr, "%s\n", error.text);

@@ -11,7 +11,7 @@ function(proteus_program name)
 endfunction()
 
 # proteus_bench(NAME SOURCE...)
-# A benchmark in build/bench. Never run by ctest: times are for people to read.
+# A benchmark in build/bench. Times are for people to read; ctest runs some with --quick, to see that they work.
 function(proteus_bench name)
     add_executable(${name} ${ARGN})
     target_link_libraries(${name} PRIVATE proteus_compile agileml)

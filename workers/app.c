@@ -6,7 +6,6 @@
 #include "workers/ratings.h"
 #include "workers/runtime.h"
 
-#include <malloc.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -280,11 +279,11 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
 }
 
 int aml_main(struct aml_app *app, int argc, char **argv) {
+    memory_keep();
     struct runtime *runtime = memory_zeroed(1, sizeof *runtime);
     struct error error = {0};
     runtime->app = app;
     log_set_name(app->name);
-    mallopt(M_ARENA_MAX, 1); /* large frames are freed in another thread: see keep_message_memory in runtime.c */
     runtime_init(runtime);
     int result = aml_configure(runtime, argc, argv, &error);
     bool told = false;

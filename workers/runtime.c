@@ -4,7 +4,6 @@
 #include "agileml/base/log.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,15 +57,6 @@ static void check_result(struct runtime *runtime, int result, const char *functi
     }
 }
 
-/* From here on memory is for messages. Received frames are allocated anew each time; without these limits malloc would
- * return their pages to the kernel each time, and faulting them in again costs more than the transfer (both are needed,
- * and a single arena, since the others return theirs all the same: docs/performance.md). What reading needed is returned before. */
-static void keep_message_memory(void) {
-    malloc_trim(0);
-    mallopt(M_MMAP_THRESHOLD, RUNTIME_MALLOC_MMAP_BYTES);
-    mallopt(M_TRIM_THRESHOLD, RUNTIME_MALLOC_TRIM_BYTES);
-}
-
 static void run_load(struct runtime *runtime, struct aml_worker *worker) {
     struct error error = {0};
     struct aml_app *app = runtime->app;
@@ -92,7 +82,7 @@ static void run_load(struct runtime *runtime, struct aml_worker *worker) {
                       (unsigned long long)room);
         }
     }
-    keep_message_memory();
+    memory_give_back(); /* the input's text and the records made of it */
     if (result != 0) {
         runtime_fail(runtime, result, error.text);
     }

@@ -3,12 +3,15 @@
 
 #include "agileml/types.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+enum { MEMORY_KEEP_BYTES = 1 << 30 }; /* blocks up to this, and so much at the heap's end */
 
 _Noreturn void memory_exhausted(size_t bytes) {
     fprintf(stderr, "out of memory: %zu bytes wanted\n", bytes);
@@ -36,6 +39,20 @@ void *memory_resized(void *old, size_t count, size_t size) {
 
 char *memory_string(const char *text) {
     return memory_checked(strdup(text), strlen(text) + 1);
+}
+
+void memory_keep(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, MEMORY_KEEP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, MEMORY_KEEP_BYTES);
+    mallopt(M_ARENA_MAX, 1); /* the other arenas give theirs back all the same */
+#endif
+}
+
+void memory_give_back(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 enum { ARENA_MINIMUM = 1 << 16, ARENA_HUGE_PAGE = 2 << 20 };

@@ -14,6 +14,13 @@ void *memory_zeroed(size_t count, size_t size);
 void *memory_resized(void *old, size_t count, size_t size);
 char *memory_string(const char *text);
 
+/* Has malloc keep what is freed, large blocks too, instead of giving it back to the kernel: a clock's buffers are as
+ * large as the one's before, and new pages cost more than the copy that fills them. Affects the whole process (libzmq
+ * receives into malloc's memory). Call it once, first in main. */
+void memory_keep(void);
+/* Gives what is free now back to the kernel after all: when a phase that needed more memory is over. */
+void memory_give_back(void);
+
 /* A contiguous run of zeroed bytes that grows without copying: the kernel moves the pages, so addresses
  * change when it grows, and only what was touched is resident. A zeroed struct is an empty arena.
  * Not thread-safe while it grows. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    ADD_FLUSHES = 16,       /* in one sample, each of another origin */
+    ADD_FLUSHES = 16,      /* in one sample, each of another origin */
     ADD_ROWS_MAX = 1 << 20 /* of a flush: narrow rows are many, and a sparse table of them takes long to make */
 };
 
@@ -24,9 +24,9 @@ struct bench {
     struct job job;
     struct partition *partition;
     struct message flush;
-    uint32_t count;       /* rows of a flush */
-    uint32_t *slots;      /* of its rows, for the plain loop */
-    struct arena sums;    /* the plain loop's */
+    uint32_t count;    /* rows of a flush */
+    uint32_t *slots;   /* of its rows, for the plain loop */
+    struct arena sums; /* the plain loop's */
     actor_id origins[ADD_FLUSHES + 3];
 };
 
@@ -63,9 +63,9 @@ static struct message make_flush(const struct shape *shape, uint32_t count) {
 static int take(struct bench *bench, actor_id origin, uint64_t clock, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(&bench->flush, bench->job.shapes, bench->job.table_count, views, error);
-    int result = count < 0 ? count
-                           : partition_flush(bench->partition, origin, clock, &bench->flush, views, (unsigned)count,
-                                             error);
+    int result = count < 0
+                     ? count
+                     : partition_flush(bench->partition, origin, clock, &bench->flush, views, (unsigned)count, error);
     return result < 0 || result == FLUSH_TAKEN ? result : error_set(error, AML_EFAIL, "a flush was not taken");
 }
 
@@ -113,9 +113,22 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
         }
     }
     bench->flush = make_flush(shape, bench->count);
+    /* As any worker's: its flushes come in the order of its subscription. */
+    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .frame_count = 2};
+    struct rows_view view;
+    for (unsigned f = 0; f < 2; f++) {
+        subscribe.frames[f] = bench->flush.frames[f];
+    }
+    int views = rows_check(&subscribe, bench->job.shapes, 1, &view, error);
+    for (unsigned o = 0; o < sizeof bench->origins / sizeof bench->origins[0] && views == 1; o++) {
+        if (partition_subscribe(bench->partition, bench->origins[o], 1, &view, 1, error) != 0) {
+            return error->code;
+        }
+    }
     bench->slots = memory_resized(NULL, bench->count, sizeof *bench->slots);
     for (uint32_t i = 0; i < bench->count; i++) {
-        bench->slots[i] = (uint32_t)table_slot(table, ((const uint64_t *)(const void *)bench->flush.frames[1]->data)[i]);
+        bench->slots[i] =
+            (uint32_t)table_slot(table, ((const uint64_t *)(const void *)bench->flush.frames[1]->data)[i]);
     }
     if (arena_grow(&bench->sums, (size_t)rows * bench->job.tables[0].row_bytes) != 0) {
         return error_set(error, AML_ENOMEM, "no memory for %u sums", rows);

@@ -60,8 +60,9 @@ static int parse_ranks(struct bench *bench, struct error *error) {
         long rank = strtol(text, &end, 10);
         if (end == text || rank < 1 || rank > MF_RANK_MAX || (*end != ',' && *end != '\0') ||
             bench->rank_count == RANKS_MAX) {
-            return error_set(error, AML_EINPUT, "--ranks: expected up to %d numbers of 1 to %d with commas, got '%.100s'",
-                             RANKS_MAX, MF_RANK_MAX, bench->ranks_text);
+            return error_set(error, AML_EINPUT,
+                             "--ranks: expected up to %d numbers of 1 to %d with commas, got '%.100s'", RANKS_MAX,
+                             MF_RANK_MAX, bench->ranks_text);
         }
         bench->ranks[bench->rank_count++] = (unsigned)rank;
         text = *end == ',' ? end + 1 : NULL;

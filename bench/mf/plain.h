@@ -24,11 +24,11 @@ struct plain {
     struct pool pool;
     struct mf_kernel kernel;
     float mean;
-    double *rating_sums;     /* per parser thread */
+    double *rating_sums; /* per parser thread */
     struct arena users, items;
     struct mf_sgd sgd;
-    double *squared_errors;  /* per thread */
-    double runs;             /* of ratings with the same user, in one pass */
+    double *squared_errors; /* per thread */
+    double runs;            /* of ratings with the same user, in one pass */
 };
 
 /* Reads the ratings of `path` and starts the threads. */

@@ -143,7 +143,7 @@ static bool worker_subscribed(const struct protocol_worker *worker) {
 }
 
 static bool worker_has_state(const struct protocol_worker *worker) {
-    return client_has_state(&worker->client, worker->client.flushed);
+    return client_has_state(&worker->client, worker->wanted);
 }
 
 int protocol_subscribe(struct protocol_worker *worker, struct error *error) {
@@ -151,10 +151,10 @@ int protocol_subscribe(struct protocol_worker *worker, struct error *error) {
     return result != 0 ? result : worker_wait(worker, worker_subscribed, error);
 }
 
-int protocol_worker_open(struct protocol_worker *worker, const struct shape *shape, const char *endpoint,
+int protocol_worker_open(struct protocol_worker *worker, const struct shape *shape, actor_id self, const char *endpoint,
                          struct error *error) {
     const struct net_options net_options = {0};
-    const struct net_io_options options = {.self = SHAPE_WORKER,
+    const struct net_io_options options = {.self = self,
                                            .actor = {.receive = worker_receive, .timer = worker_timer, .self = worker}};
     *worker = (struct protocol_worker){0};
     job_of_shape(&worker->job, shape);
@@ -165,7 +165,7 @@ int protocol_worker_open(struct protocol_worker *worker, const struct shape *sha
     if (result != 0) {
         return result;
     }
-    client_init(&worker->client, net_io_of(worker->io), SHAPE_WORKER, &worker->job, &worker->cache);
+    client_init(&worker->client, net_io_of(worker->io), self, &worker->job, &worker->cache);
     struct message plan = plan_of_shape(shape, endpoint);
     client_plan(&worker->client, &plan);
     message_close(&plan);
@@ -199,7 +199,7 @@ void protocol_change_rows(struct protocol_worker *worker) {
     }
 }
 
-int protocol_push(struct protocol_worker *worker, struct error *error) {
+int protocol_gather(struct protocol_worker *worker, struct error *error) {
     struct client *client = &worker->client;
     client_begin(client, client->begun + 1);
     for (uint32_t p = 0; p < client->partition_count; p++) {
@@ -208,7 +208,13 @@ int protocol_push(struct protocol_worker *worker, struct error *error) {
             return result;
         }
     }
+    return 0;
+}
+
+int protocol_push(struct protocol_worker *worker, struct error *error) {
+    struct client *client = &worker->client;
     client_flush(client);
+    worker->wanted = client->flushed;
     return worker_wait(worker, worker_has_state, error);
 }
 
@@ -220,5 +226,6 @@ int protocol_pull(struct protocol_worker *worker, struct error *error) {
         client->partitions[p].clock = 0; /* as if nothing had come since */
         io->send(io, SHAPE_SERVER, &pull);
     }
+    worker->wanted = 1;
     return worker_wait(worker, worker_has_state, error);
 }

@@ -35,22 +35,27 @@ struct protocol_worker {
     struct cache cache;
     struct client client;
     bool (*done)(const struct protocol_worker *worker); /* what net_io_run waits for */
+    uint64_t wanted;                                    /* the clock, if that is it */
     double deadline;
     struct error error;
 };
 
-/* Connects, and follows the partitions' clocks. The cache has all rows, but pushes of them are not asked for yet. */
-int protocol_worker_open(struct protocol_worker *worker, const struct shape *shape, const char *endpoint,
+/* Connects `self`, and follows the partitions' clocks. The cache has all rows, but pushes of them are not asked for
+ * yet. */
+int protocol_worker_open(struct protocol_worker *worker, const struct shape *shape, actor_id self, const char *endpoint,
                          struct error *error);
 void protocol_worker_close(struct protocol_worker *worker);
 
-/* One clock: takes the deltas of all rows, flushes them, and waits until every partition has applied them. */
+/* SHAPE_WORKER. What the app would do before a clock's flush: changes every row. */
+void protocol_change_rows(struct protocol_worker *worker);
+/* Then: begins a clock and takes the deltas of all rows. */
+int protocol_gather(struct protocol_worker *worker, struct error *error);
+/* Then: flushes them, and waits until every partition has applied them. */
 int protocol_push(struct protocol_worker *worker, struct error *error);
-/* Has all rows' state sent; needed once before protocol_pull, after which pushes come back to the worker. */
+
+/* SHAPE_READER. Asks for pushes of all rows, and for their state; once, before protocol_pull. */
 int protocol_subscribe(struct protocol_worker *worker, struct error *error);
 /* Asks for what changed since clock 0, which is every row, and waits until all of it is in the cache. */
 int protocol_pull(struct protocol_worker *worker, struct error *error);
-/* What the app would do before a clock's flush: changes every row. */
-void protocol_change_rows(struct protocol_worker *worker);
 
 #endif

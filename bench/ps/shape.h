@@ -16,8 +16,9 @@ static inline uint32_t shape_rows(const struct shape *shape, uint32_t number) {
     return shape->rows / shape->partitions + (number < shape->rows % shape->partitions ? 1 : 0);
 }
 
-/* The bench's two nodes: the worker in this process, the server in the other. */
+/* In this process a worker that changes the rows and another that only reads them; the server's node in the other. */
 static const actor_id SHAPE_WORKER = 0x10000;
+static const actor_id SHAPE_READER = 0x30000;
 static const actor_id SHAPE_SERVER_AGENT = 0x20000;
 static const actor_id SHAPE_SERVER = 0x20001;
 
