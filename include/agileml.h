@@ -48,7 +48,7 @@ enum aml_metric_kind {
 
 /* A number in the report's lines. The first metric is the objective: --tolerance looks at it. */
 struct aml_metric {
-    const char *name; /* its key in the report, at most 31 bytes */
+    const char *name; /* its key in the report: a-z, 0-9 and _, at most 31 bytes */
     enum aml_metric_kind kind;
     int evaluated; /* 1: added to by `evaluate`, the latest clock counts; 0: by `clock`, summed over the iteration */
 };
@@ -161,7 +161,8 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker);
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
 
 /* Copies row `key` into values[width]. The row becomes part of this process's cache; the first time a row that no
- * item names is read takes a trip to its server. Any thread; consistent against aml_update_param. */
+ * item names is read takes a trip to its server, and it comes as it is there, which with staleness may be newer than rows
+ * read before. Any thread; consistent against aml_update_param. */
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values);
 /* Adds delta[width] to row `key` (AML_PUT: replaces it). Any thread. In `clock` only. */
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 _Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
@@ -88,6 +89,23 @@ static int check_name(const char *what, const char *name, struct error *error) {
     return 0;
 }
 
+/* Metrics' names stand beside the report's own keys, in its lines. */
+static int check_metric(const struct aml_app *app, unsigned number, struct error *error) {
+    const char *name = app->metrics[number].name;
+    if (check_name("metric", name, error) != 0) {
+        return AML_EINPUT;
+    }
+    bool taken = report_key(name);
+    for (unsigned m = 0; m < number; m++) {
+        taken = taken || strcmp(app->metrics[m].name, name) == 0;
+    }
+    if (taken || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name)) {
+        return error_set(error, AML_EINPUT, "metric '%s': expected a-z, 0-9 and _, and a name that nothing else has",
+                         name);
+    }
+    return 0;
+}
+
 static int make_table(struct table_spec *spec, const struct aml_table *table, void *context, struct error *error) {
     size_t element = aml_type_size(table->type);
     if (check_name("table", table->name, error) != 0) {
@@ -133,7 +151,7 @@ static int make_job(struct runtime *runtime, struct error *error) {
         }
     }
     for (unsigned m = 0; m < app->metric_count; m++) {
-        if (check_name("metric", app->metrics[m].name, error) != 0) {
+        if (check_metric(app, m, error) != 0) {
             return AML_EINPUT;
         }
         runtime->metrics[m].kind = app->metrics[m].kind;
@@ -250,13 +268,13 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
         return error_set(error, AML_EINPUT, "the job would never stop: give --iterations, --seconds or --tolerance");
     }
     struct aml_worker worker = {.runtime = runtime};
-    if (app->configure != NULL) {
-        int result = app->configure(&worker, app);
-        if (result != 0) {
-            error_set(error, runtime->error.code != 0 ? runtime->error.code : result, "%s",
-                      runtime->error.code != 0 ? runtime->error.text : "the app's configure function failed");
-            return result;
-        }
+    int configured = app->configure != NULL ? app->configure(&worker, app) : 0;
+    if (runtime->error.code != 0) {
+        return error_set(error, runtime->error.code, "%s", runtime->error.text);
+    }
+    if (configured != 0) {
+        return error_set(error, configured < 0 ? configured : AML_EFAIL, "the app's configure function failed with %d",
+                         configured);
     }
     if (options->clocks_per_iteration == 0) {
         options->clocks_per_iteration = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1;
@@ -361,6 +379,10 @@ int aml_read_ratings(aml_worker *worker, const char *path,
                      void *context) {
     struct runtime *runtime = worker->runtime;
     struct error error = {0};
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+        return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
+    }
     struct ratings_call call = {
         .runtime = runtime, .each = each, .context = context, .first_order = (uint64_t)runtime->data_files++ << 40};
     int result = ratings_read(path, runtime->pool.threads, ratings_chunk, &call, &error);
@@ -475,15 +497,22 @@ int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const voi
 }
 
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
-    const struct cache_table *rows = &worker->runtime->node.cache.tables[table];
-    return (struct aml_rows){
+    struct runtime *runtime = worker->runtime;
+    const struct cache_table *rows = &runtime->node.cache.tables[table];
+    pthread_mutex_lock(&runtime->lock); /* another thread may be adding rows; they don't move */
+    struct aml_rows result = {
         .base = rows->rows.base, .stride = rows->stride, .touched = rows->touched.base, .count = rows->count};
+    pthread_mutex_unlock(&runtime->lock);
+    return result;
 }
 
 int aml_scan(aml_worker *worker, unsigned table,
              int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context) {
     struct runtime *runtime = worker->runtime;
     int result = check_table(worker, table);
+    if (!runtime->saving) {
+        return aml_error(worker, AML_EFAIL, "aml_scan: expected in the app's finish function only");
+    }
     for (uint32_t p = 0; p < runtime->node.client.partition_count && result == 0; p++) {
         uint64_t cursor = 0;
         do {
@@ -495,9 +524,11 @@ int aml_scan(aml_worker *worker, unsigned table,
                 return result;
             }
             int count = rows_check(&piece, runtime->job.shapes, runtime->job.table_count, views, &error);
-            if (count < 0) {
-                result = aml_error(worker, count, "%s", error.text);
-            } else if (count > 0) {
+            bool good = count == 0 || (count == 1 && views[0].table == table);
+            if (!good || (piece.rows.next != 0 && piece.rows.next <= cursor)) {
+                result = aml_error(worker, AML_EPROTOCOL, "partition %u sent no rows of table %u: %s", p, table,
+                                   count < 0 ? error.text : "another table's, or the same ones again");
+            } else if (count == 1) {
                 result = each(context, views[0].keys, views[0].values, views[0].count);
             }
             cursor = piece.rows.next;

@@ -48,6 +48,9 @@ void client_plan(struct client *client, const struct message *plan) {
     if (plan->epoch <= client->epoch) {
         return;
     }
+    if (client->partitions != NULL && plan->plan.partitions != client->partition_count) {
+        return; /* the number of partitions is fixed at start */
+    }
     client->epoch = plan->epoch;
     if (client->partitions == NULL) {
         client->partition_count = plan->plan.partitions;
@@ -519,7 +522,9 @@ void client_flush(struct client *client) {
 void client_receive(struct client *client, actor_id from, struct message *message) {
     if (message->type == MESSAGE_PUSH) {
         receive_push(client, from, message);
-    } else if (message->type == MESSAGE_ROWS && client->rows != NULL) {
+    } else if (message->type == MESSAGE_ROWS && client->rows != NULL &&
+               message->rows.partition < client->partition_count &&
+               client->partitions[message->rows.partition].server == from) {
         client->rows(client->context, message);
     }
 }

@@ -176,10 +176,9 @@ static int group_order(const void *a, const void *b) {
     return left->hash < right->hash ? -1 : left->hash > right->hash;
 }
 
-static uint32_t item_slot(const struct data *data, const unsigned char *item, unsigned row) {
+static uint32_t item_slot(const unsigned char *item, unsigned row) {
     uint32_t slot;
     memcpy(&slot, item + row * sizeof slot, sizeof slot);
-    (void)data;
     return slot;
 }
 
@@ -191,7 +190,7 @@ static struct group *make_groups(const struct data *data, const struct cache *ca
     size_t slots = by_row ? table->count : data->count;
     struct group *groups = memory_zeroed(slots, sizeof *groups);
     for (size_t i = 0; i < data->count; i++) {
-        groups[by_row ? item_slot(data, items + i * data->item_size, 0) : i].count++;
+        groups[by_row ? item_slot(items + i * data->item_size, 0) : i].count++;
     }
     uint32_t first = 0;
     for (size_t g = 0; g < slots; g++) {
@@ -203,7 +202,7 @@ static struct group *make_groups(const struct data *data, const struct cache *ca
     }
     for (size_t i = 0; i < data->count; i++) {
         const unsigned char *item = items + i * data->item_size;
-        struct group *group = &groups[by_row ? item_slot(data, item, 0) : i];
+        struct group *group = &groups[by_row ? item_slot(item, 0) : i];
         memcpy(sorted + (size_t)(group->first + group->count++) * data->item_size, item, data->item_size);
     }
     size_t kept = 0;
@@ -248,7 +247,7 @@ static uint8_t *make_bins(const struct data *data, const struct cache *cache, co
     uint64_t *loads = memory_zeroed(bins, sizeof *loads);
     uint8_t *bin_of = memory_zeroed(slots, 1);
     for (size_t i = 0; i < data->count; i++) {
-        weights[item_slot(data, items + i * data->item_size, 1)]++;
+        weights[item_slot(items + i * data->item_size, 1)]++;
     }
     for (size_t s = 0; s < slots; s++) {
         unsigned bin = least_loaded(loads, bins);
@@ -280,7 +279,7 @@ static void fill_blocks(struct data *data, const struct group *groups, size_t gr
                     }
                     for (uint32_t i = groups[g].first; i < groups[g].first + groups[g].count; i++) {
                         const unsigned char *item = sorted + (size_t)i * data->item_size;
-                        if (bin_of == NULL || bin_of[item_slot(data, item, 1)] == bin) {
+                        if (bin_of == NULL || bin_of[item_slot(item, 1)] == bin) {
                             memcpy(data->items + at++ * data->item_size, item, data->item_size);
                         }
                     }
@@ -301,7 +300,7 @@ static void arrange_tests(struct data *data, unsigned char *tests, unsigned thre
         data->test_starts[thread] = at;
         for (size_t i = 0; i < data->test_count; i++) {
             const unsigned char *item = tests + i * data->item_size;
-            uint64_t group = data->item_rows > 0 ? item_slot(data, item, 0) : i;
+            uint64_t group = data->item_rows > 0 ? item_slot(item, 0) : i;
             if (hash_mix(group) % threads == thread) {
                 memcpy(data->tests + at++ * data->item_size, item, data->item_size);
             }

@@ -2,6 +2,7 @@
 #include "workers/runtime.h"
 
 #include "agileml/base/log.h"
+#include "agileml/net/endpoint.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -203,7 +204,7 @@ int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, ui
         struct timespec again;
         runtime->scan.wanted = true;
         event_raise(runtime->wake);
-        clock_gettime(CLOCK_REALTIME, &again);
+        clock_gettime(CLOCK_MONOTONIC, &again);
         again.tv_sec += RUNTIME_SCAN_RETRY_MS / 1000;
         while (!runtime->scan.arrived && !runtime->stopping &&
                pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again) != ETIMEDOUT) {
@@ -508,6 +509,26 @@ static void server_end(struct server_thread *thread) {
 
 /* ---- The whole process ---- */
 
+/* Other nodes connect to --listen, so it must be an address that they can reach. */
+static int check_listen(const struct runtime_options *options, struct error *error) {
+    struct endpoint controller;
+    struct endpoint own;
+    char text[WIRE_ENDPOINT_MAX];
+    const char *listen = options->listen;
+    snprintf(text, sizeof text, "tcp://%s:0", listen);
+    int result = endpoint_parse(&controller, options->controller, false, error);
+    result = result != 0 ? result : endpoint_parse(&own, text, true, error);
+    if (result != 0) {
+        return result;
+    }
+    if (strcmp(listen, "*") == 0 || strcmp(listen, "0.0.0.0") == 0 || strcmp(listen, "[::]") == 0 ||
+        (own.loopback && !controller.loopback)) {
+        return error_set(error, AML_EINPUT,
+                         "--listen %s: other nodes can't reach that; expected this machine's address", listen);
+    }
+    return 0;
+}
+
 static int open_net(struct runtime *runtime, struct error *error) {
     struct net_key key;
     struct net_options options = {.insecure = runtime->options.insecure};
@@ -518,7 +539,8 @@ static int open_net(struct runtime *runtime, struct error *error) {
         }
         options.key = &key;
     }
-    int result = net_open(&runtime->net, &options, error);
+    int result = check_listen(&runtime->options, error);
+    result = result != 0 ? result : net_open(&runtime->net, &options, error);
     memset(&key, 0, sizeof key);
     if (result != 0) {
         return result;
@@ -632,7 +654,11 @@ static void runtime_close(struct runtime *runtime) {
 
 void runtime_init(struct runtime *runtime) {
     pthread_mutex_init(&runtime->lock, NULL);
-    pthread_cond_init(&runtime->answered, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&runtime->answered, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     for (unsigned l = 0; l < RUNTIME_ROW_LOCKS; l++) {
         pthread_mutex_init(&runtime->row_locks[l], NULL);
     }

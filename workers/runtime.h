@@ -17,7 +17,7 @@ enum {
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
     RUNTIME_SCAN_RETRY_MS = 1000,  /* a scan's piece is asked for again after so long */
     RUNTIME_CACHE_SLACK = 1 << 20, /* rows beyond those of the items that a sparse table's cache has room for */
-    RUNTIME_CACHE_DENSE = 1 << 24 /* ... and a dense table's, at most */
+    RUNTIME_CACHE_DENSE = 1 << 24  /* ... and a dense table's, at most */
 };
 
 /* The options that the library adds to an app's own. */

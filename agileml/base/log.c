@@ -4,38 +4,19 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agileml/types.h"
-
 static struct {
-    atomic_int level;
     pthread_mutex_t name_mutex; /* guards name */
     char name[LOG_NAME_MAX];
-} log_state = {LOG_LEVEL_INFO, PTHREAD_MUTEX_INITIALIZER, "proteus"};
+} log_state = {PTHREAD_MUTEX_INITIALIZER, "proteus"};
 
 void log_set_name(const char *name) {
     pthread_mutex_lock(&log_state.name_mutex);
     snprintf(log_state.name, sizeof log_state.name, "%s", name);
     pthread_mutex_unlock(&log_state.name_mutex);
-}
-
-void log_set_level(enum log_level level) {
-    atomic_store_explicit(&log_state.level, (int)level, memory_order_relaxed);
-}
-
-int log_level_parse(const char *text, enum log_level *level) {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *level = (enum log_level)i;
-            return AML_OK;
-        }
-    }
-    return AML_EINPUT;
 }
 
 /* Ends the `length` bytes that a *printf wanted to put into `line`: cut if too long, one line, newline. */
@@ -54,12 +35,7 @@ static size_t log_finish_line(char line[LOG_LINE_MAX], size_t length) {
     return length + 1;
 }
 
-__attribute__((format(printf, 2, 0))) static void log_write(enum log_level level, const char *format,
-                                                            va_list arguments) {
-    static const char *const titles[] = {"error", "warning", "info", "debug"};
-    if ((int)level > atomic_load_explicit(&log_state.level, memory_order_relaxed)) {
-        return;
-    }
+__attribute__((format(printf, 2, 0))) static void log_write(const char *level, const char *format, va_list arguments) {
     int saved_errno = errno;
     char name[LOG_NAME_MAX];
     pthread_mutex_lock(&log_state.name_mutex);
@@ -67,7 +43,7 @@ __attribute__((format(printf, 2, 0))) static void log_write(enum log_level level
     pthread_mutex_unlock(&log_state.name_mutex);
 
     char line[LOG_LINE_MAX];
-    int head = snprintf(line, sizeof line, "%s: %s: ", name, titles[level]);
+    int head = snprintf(line, sizeof line, "%s: %s: ", name, level);
     errno = saved_errno; /* for %m */
     int text = vsnprintf(line + head, sizeof line - (size_t)head, format, arguments);
     size_t length = log_finish_line(line, (size_t)head + (text > 0 ? (size_t)text : 0));
@@ -83,27 +59,13 @@ __attribute__((format(printf, 2, 0))) static void log_write(enum log_level level
 void log_error(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    log_write(LOG_LEVEL_ERROR, format, arguments);
+    log_write("error", format, arguments);
     va_end(arguments);
 }
 
 void log_warn(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    log_write(LOG_LEVEL_WARN, format, arguments);
-    va_end(arguments);
-}
-
-void log_info(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    log_write(LOG_LEVEL_INFO, format, arguments);
-    va_end(arguments);
-}
-
-void log_debug(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    log_write(LOG_LEVEL_DEBUG, format, arguments);
+    log_write("warning", format, arguments);
     va_end(arguments);
 }

@@ -2,7 +2,7 @@
  * results, which a program prints itself, and not for hot loops.
  *
  * The log is the one thing in AgileML that belongs to the process, because standard error does. Its
- * state is the level (an atomic) and the name (under a mutex held for the copy only), so all functions
+ * state is the name, under a mutex held for the copy only, so all functions
  * may be called from any thread at any time, but not from a signal handler, and not between fork and
  * exec. Each line is one write(2) of at most LOG_LINE_MAX bytes, less than a pipe's atomic size, so lines
  * of several threads and processes do not mix. errno is kept. */
@@ -14,21 +14,11 @@ enum {
     LOG_LINE_MAX = 1024, /* bytes of a line with its newline; longer lines are cut and end in "..." */
 };
 
-enum log_level { LOG_LEVEL_ERROR = 0, LOG_LEVEL_WARN = 1, LOG_LEVEL_INFO = 2, LOG_LEVEL_DEBUG = 3 };
-
 /* The name that begins each line, such as "proteus" or "mf[node-2]"; copied. "proteus" until set. */
 void log_set_name(const char *name);
-
-/* Lines above this level are dropped. LOG_LEVEL_INFO until set. */
-void log_set_level(enum log_level level);
-
-/* "error", "warn", "info" or "debug" into *level; AML_EINPUT for any other text. */
-int log_level_parse(const char *text, enum log_level *level);
 
 /* Control characters in the text, which may come from a peer or a file, are written as spaces. */
 __attribute__((format(printf, 1, 2))) void log_error(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void log_warn(const char *format, ...);
-__attribute__((format(printf, 1, 2))) void log_info(const char *format, ...);
-__attribute__((format(printf, 1, 2))) void log_debug(const char *format, ...);
 
 #endif

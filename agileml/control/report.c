@@ -18,6 +18,40 @@ double report_metric(const struct wire_metric *metric, const struct wire_metric_
     }
 }
 
+bool report_key(const char *key) {
+    static const char *const keys[] = {"type",
+                                       "event",
+                                       "nodes",
+                                       "reason",
+                                       "clock",
+                                       "clocks",
+                                       "iteration",
+                                       "iterations",
+                                       "seconds",
+                                       "objective",
+                                       "stage",
+                                       "reliable",
+                                       "transient",
+                                       "memory_bytes",
+                                       "bytes_sent",
+                                       "bytes_received",
+                                       "items",
+                                       "items_per_second",
+                                       "items_processed",
+                                       "items_redone",
+                                       "failures",
+                                       "evictions",
+                                       "ok",
+                                       "status",
+                                       "error"};
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+        if (strcmp(keys[k], key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* JSON has no NaN: what is not a number becomes null. */
 static void set_real(json_t *object, const char *key, double value) {
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());

@@ -14,6 +14,9 @@ enum metric_kind {
 /* NaN when there is no weight. */
 double report_metric(const struct wire_metric *metric, const struct wire_metric_sum *sum);
 
+/* Whether `key` is one of the report's own keys, which no metric may have. */
+bool report_key(const char *key);
+
 /* Each returns one line without a newline, from malloc. `seconds` since training began. */
 char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds);
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds, double iteration_seconds);

@@ -52,14 +52,16 @@ struct net_io {
     uint64_t timer_us; /* 0: none */
     uint64_t random_state;
     unsigned warnings;
+    char warned[ERROR_TEXT_MAX]; /* the last one: a peer that tries again and again is told of once */
     _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by our thread, read by any */
 };
 
 static void net_io_warn(struct net_io *io, const char *text) {
-    if (io->warnings == NET_WARNINGS_MAX) {
+    if (io->warnings == NET_WARNINGS_MAX || strncmp(io->warned, text, sizeof io->warned - 1) == 0) {
         return;
     }
     io->warnings++;
+    snprintf(io->warned, sizeof io->warned, "%s", text);
     if (io->options.warning != NULL) {
         io->options.warning(io->options.actor.self, text);
     } else {

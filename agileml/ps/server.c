@@ -53,7 +53,6 @@ static void server_plan(struct server *server, actor_id from, const struct messa
         return; /* only our own agent tells us; a repeat or an old plan changes nothing */
     }
     if (server->epoch > 0 && plan->plan.partitions != server->partition_count) {
-        server->refused++;
         return; /* the number of partitions is fixed at start */
     }
     server->epoch = plan->epoch;
@@ -187,8 +186,9 @@ static void receive_flush(struct server *server, struct partition *partition, co
 static void receive_scan(struct server *server, struct partition *partition, actor_id from,
                          const struct message_scan *scan) {
     if (scan->table >= server->job->table_count) {
-        server->refused++;
-    } else if (partition->clock >= scan->min_clock) {
+        return;
+    }
+    if (partition->clock >= scan->min_clock) {
         server_scan(server, from, scan);
     } else if (server->scan_count < SERVER_SCANS_MAX) { /* else the reader asks again */
         server->scans = memory_resized(server->scans, server->scan_count + 1, sizeof *server->scans);
@@ -209,8 +209,7 @@ void server_receive(void *self, actor_id from, struct message *message) {
                                                          : UINT32_MAX;
     struct partition *partition = server_partition(server, number);
     if (partition == NULL || message->epoch != server->epoch) {
-        server->refused++; /* another epoch's: whoever sent it asks again once the plan has reached both */
-        return;
+        return; /* another epoch's: whoever sent it asks again once the plan has reached both */
     }
     switch ((unsigned)message->type) {
     case MESSAGE_SUBSCRIBE:

@@ -21,7 +21,6 @@ struct server {
         struct message_scan scan;
     } * scans; /* waiting for their clock */
     unsigned scan_count;
-    uint64_t refused; /* messages that were not for this epoch or partition, or broke the protocol */
 };
 
 enum { SERVER_SCANS_MAX = 64 };

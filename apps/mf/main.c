@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MF_CLOCKS = 8 };                         /* per iteration, for staleness 0 */
@@ -55,6 +56,11 @@ static void items_start(void *context, uint64_t key, void *row) {
 }
 
 static int check_readable(aml_worker *worker, const char *option, const char *path) {
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { /* opening a pipe could wait for ever */
+        return aml_error(worker, AML_EINPUT, "--%s: %s: not a regular file, and every process of the job reads it",
+                         option, path);
+    }
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
