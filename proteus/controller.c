@@ -41,12 +41,17 @@ struct controller_host {
 
 /* Under `proteus run` the launcher does this. */
 static void show_new_lines(struct controller_host *host) {
-    while (!host->launched && host->lines_shown < host->controller.line_count) {
-        const char *text = host->controller.lines[host->lines_shown++];
+    for (; !host->launched && host->lines_shown < host->controller.line_count; host->lines_shown++) {
+        const char *text = controller_line(&host->controller, host->lines_shown);
+        if (text == NULL) {
+            continue; /* dropped before we came to it */
+        }
         json_t *line = json_loads(text, 0, NULL);
         report_file_write(&host->report, text, strlen(text));
-        progress_report(&host->progress, line);
-        json_decref(line);
+        if (line != NULL) {
+            progress_report(&host->progress, line);
+            json_decref(line);
+        }
     }
 }
 
@@ -202,7 +207,7 @@ int command_controller(int argc, char **argv) {
     const struct aml_option own[] = {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
          "tcp://HOST:PORT of this machine; port 0 has one chosen"},
-        {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 86400,
+        {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 2 * 86400,
          "how long to wait for all nodes"},
         {0},
     };

@@ -72,8 +72,11 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (options->partitions == 0) {
         options->partitions = (nodes + 1) / 2 > JOB_PARTITIONS_DEFAULT ? (nodes + 1) / 2 : JOB_PARTITIONS_DEFAULT;
     }
+    int64_t shards = nodes * CONTROLLER_SHARDS_PER_NODE;
+    shards = shards < CONTROLLER_SHARDS_DEFAULT ? CONTROLLER_SHARDS_DEFAULT : shards;
+    shards = shards > WIRE_SHARDS_MAX ? WIRE_SHARDS_MAX : shards;
     *policy = (struct plan_policy){
-        .stage = stage, .partitions = (uint32_t)options->partitions, .shards = CONTROLLER_SHARDS_DEFAULT};
+        .stage = stage, .partitions = (uint32_t)options->partitions, .shards = (uint32_t)shards};
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/control/controller.h"
 #include "proteus/process.h"
 #include "proteus/signals.h"
 
@@ -41,15 +42,20 @@ struct launcher {
     struct process check, controller;
     struct process *nodes; /* reliable ones first */
     unsigned node_count, reliable;
+    bool *joined; /* of each node */
+    unsigned joined_count;
 
     uint64_t lines_read;  /* of the report */
+    uint64_t lines_asked; /* when we last asked for more */
     bool summary;         /* has come */
-    uint64_t iteration;   /* the last that ended */
+    uint64_t iteration;   /* the last that ended ... */
+    json_t *iteration_line; /* ... and what was reported of it; NULL: none */
     uint64_t training_us; /* when training began; 0: not known yet */
 
     struct message_text stop; /* why we want the job to end; code 0: we don't */
     unsigned signals;         /* that asked us to end */
     /* Times of what is to be done then; 0: nothing. */
+    uint64_t start_us;   /* every node should have joined */
     uint64_t failure_us; /* tell the controller of nodes that ended */
     uint64_t silence_us; /* the controller has ended without a summary */
     uint64_t kill_us;    /* kill what still runs */
@@ -87,7 +93,7 @@ static bool launcher_any_runs(const struct launcher *launcher) {
 
 static void launcher_kill_all(struct launcher *launcher) {
     launcher->phase = LAUNCHER_END;
-    launcher->kill_us = 0;
+    launcher->start_us = launcher->failure_us = launcher->kill_us = 0;
     launcher_signal_all(launcher, SIGKILL);
 }
 
@@ -105,9 +111,10 @@ __attribute__((format(printf, 3, 4))) static void launcher_fail(struct launcher 
 
 /* ---- Talking to the controller ---- */
 
-static void send_observe(const struct launcher *launcher) {
+static void send_observe(struct launcher *launcher) {
     struct io *io = net_io_of(launcher->io);
     struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = launcher->lines_read}};
+    launcher->lines_asked = launcher->lines_read;
     io->send(io, ACTOR_CONTROLLER, &observe);
 }
 
@@ -121,12 +128,18 @@ static void send_stop(const struct launcher *launcher) {
 static void launcher_stop(struct launcher *launcher, int code, const char *text) {
     launcher->stop.code = code;
     snprintf(launcher->stop.text, sizeof launcher->stop.text, "%s", text);
-    launcher->failure_us = 0;
+    launcher->start_us = launcher->failure_us = 0;
     launcher->kill_us = launcher_after(launcher, LAUNCHER_STOP_WAIT_MS);
     send_stop(launcher);
 }
 
 /* ---- Starting ---- */
+
+/* Seconds that the nodes have to join. */
+static double start_timeout(const struct launcher *launcher) {
+    double least = fmax(launcher->options->job->failure_timeout, LAUNCHER_START_MIN_S);
+    return least + (double)launcher->node_count / LAUNCHER_STARTS_PER_S;
+}
 
 static void start_check(struct launcher *launcher) {
     const struct launcher_options *options = launcher->options;
@@ -175,6 +188,7 @@ static void launcher_start_nodes(struct launcher *launcher, const char *endpoint
         return;
     }
     launcher->phase = LAUNCHER_JOB;
+    launcher->start_us = launcher_now(launcher) + (uint64_t)(start_timeout(launcher) * 1e6);
     send_observe(launcher);
     for (unsigned n = 0; n < launcher->node_count && launcher->phase == LAUNCHER_JOB; n++) {
         start_node(launcher, n, endpoint);
@@ -232,6 +246,8 @@ static void launcher_start_controller(struct launcher *launcher) {
     arguments_add(&arguments, "--partitions=%lld", (long long)job->partitions);
     arguments_add(&arguments, "--stage=%s", job->stage);
     arguments_add(&arguments, "--failure-timeout=%.17g", job->failure_timeout);
+    /* We know the missing nodes' names, and should be the first to tell. */
+    arguments_add(&arguments, "--start-timeout=%.17g", start_timeout(launcher) + LAUNCHER_START_MIN_S);
     arguments_add(&arguments, "--ready-fd=%d", ready[1]);
     add_net_arguments(launcher, &arguments);
     launcher->ready_fd = ready[0];
@@ -303,7 +319,7 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     const json_t *status = json_object_get(line, "status");
     launcher->summary = true;
     launcher->phase = LAUNCHER_END;
-    launcher->failure_us = launcher->silence_us = 0;
+    launcher->start_us = launcher->failure_us = launcher->silence_us = 0;
     bool ok = json_is_true(json_object_get(line, "ok"));
     launcher->kill_us = launcher_after(launcher, ok ? LAUNCHER_END_WAIT_MS : LAUNCHER_ABORT_WAIT_MS);
     if (!ok) {
@@ -312,7 +328,20 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     }
 }
 
-static void read_line(struct launcher *launcher, const json_t *line) {
+static void read_join(struct launcher *launcher, const json_t *line) {
+    const char *name = json_string_value(json_array_get(json_object_get(line, "nodes"), 0));
+    unsigned number;
+    if (name != NULL && sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count &&
+        !launcher->joined[number - 1]) {
+        launcher->joined[number - 1] = true;
+        launcher->joined_count++;
+    }
+    if (launcher->joined_count == launcher->node_count) {
+        launcher->start_us = 0;
+    }
+}
+
+static void read_line(struct launcher *launcher, json_t *line) {
     const char *type = json_string_value(json_object_get(line, "type"));
     const char *event = json_string_value(json_object_get(line, "event"));
     const json_t *iteration = json_object_get(line, "iteration");
@@ -326,18 +355,52 @@ static void read_line(struct launcher *launcher, const json_t *line) {
     }
     if (strcmp(type, "iteration") == 0 && json_is_integer(iteration)) {
         launcher->iteration = (uint64_t)json_integer_value(iteration);
+        json_decref(launcher->iteration_line);
+        launcher->iteration_line = json_incref(line);
+    } else if (event != NULL && strcmp(event, "join") == 0) {
+        read_join(launcher, line);
     } else if (strcmp(type, "summary") == 0) {
         read_summary(launcher, line);
     }
+}
+
+/* The report's last line, when the controller could not write it: as much as we know. */
+static void write_summary(struct launcher *launcher, int status) {
+    static const char *const not_of_the_job[] = {"iteration", "clock", "items", "items_per_second", "bytes_sent",
+                                                 "bytes_received"};
+    const json_t *last = launcher->iteration_line;
+    json_t *line = json_pack("{s:s, s:I, s:I, s:f}", "type", "summary", "iterations", (json_int_t)launcher->iteration,
+                             "clocks", json_integer_value(json_object_get(last, "clock")), "seconds",
+                             json_number_value(json_object_get(last, "seconds")));
+    json_t *metrics = json_copy(launcher->iteration_line);
+    for (size_t k = 0; k < sizeof not_of_the_job / sizeof *not_of_the_job; k++) {
+        json_object_del(metrics, not_of_the_job[k]);
+    }
+    json_object_update_missing(line, metrics);
+    json_object_set_new(line, "ok", json_false());
+    json_object_set_new(line, "status", json_integer(status));
+    json_t *text = json_string(launcher->error.text);
+    json_object_set_new(line, "error", text != NULL ? text : json_string("(not text)"));
+    char *bytes = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (bytes == NULL) {
+        memory_exhausted(0);
+    }
+    report_file_write(launcher->report, bytes, strlen(bytes));
+    free(bytes);
+    json_decref(metrics);
+    json_decref(line);
 }
 
 static void launcher_settle(struct launcher *launcher);
 
 static void launcher_receive(void *self, actor_id from, struct message *message) {
     struct launcher *launcher = self;
-    if (from != ACTOR_CONTROLLER || message->type != MESSAGE_REPORT || launcher->summary ||
-        message->report.number != launcher->lines_read) {
-        return; /* what we have already, or what is beyond a gap: we ask for what we lack */
+    if (from != ACTOR_CONTROLLER || message->type != MESSAGE_REPORT || launcher->summary) {
+        return;
+    }
+    uint64_t number = message->report.number;
+    if (number != launcher->lines_read && (number < launcher->lines_read || number != message->report.oldest)) {
+        return; /* what we have already, or what is beyond a gap that can be closed: we ask for what we lack */
     }
     const char *text = (const char *)message->frames[0]->data;
     json_t *line = json_loadb(text, message->frames[0]->size, 0, NULL);
@@ -345,13 +408,13 @@ static void launcher_receive(void *self, actor_id from, struct message *message)
         launcher_fail(launcher, AML_EPROTOCOL, "the controller sent a report that is not JSON");
         return;
     }
-    launcher->lines_read++;
+    launcher->lines_read = number + 1;
     report_file_write(launcher->report, text, message->frames[0]->size);
     progress_report(launcher->progress, line);
     read_line(launcher, line);
     json_decref(line);
-    if (launcher->summary) {
-        send_observe(launcher); /* the controller waits to hear that we have it */
+    if (launcher->summary || launcher->lines_read - launcher->lines_asked >= CONTROLLER_BURST_MAX) {
+        send_observe(launcher); /* the controller waits to hear that we have them */
     }
     launcher_settle(launcher);
 }
@@ -434,16 +497,41 @@ static bool describe_nodes(const struct launcher *launcher, bool any, char *text
 /* The nodes' ends become the job's. One that ended with exit status 2 was given what it can't use. */
 static void stop_for_nodes(struct launcher *launcher) {
     char text[LAUNCHER_NODES_TEXT];
-    char reason[LAUNCHER_NODES_TEXT + 32];
+    char reason[LAUNCHER_REASON_TEXT];
     int code = AML_EFAIL;
+    bool strangers = true;
     for (unsigned n = 0; n < launcher->node_count; n++) {
         const struct process *node = &launcher->nodes[n];
         bool refused = node->pid != 0 && !node->running && WIFEXITED(node->status) && WEXITSTATUS(node->status) == 2;
         code = refused ? AML_EINPUT : code;
+        strangers = strangers && (node->running || (process_succeeded(node) && !launcher->joined[n]));
     }
     describe_nodes(launcher, true, text, sizeof text);
-    snprintf(reason, sizeof reason, "%s before the job was over", text);
+    if (strangers) { /* what calls aml_main joins, or says why it doesn't */
+        snprintf(reason, sizeof reason, "%s and never joined the job: is '%.100s' an app?", text,
+                 launcher->options->app[0]);
+    } else {
+        snprintf(reason, sizeof reason, "%s before the job was over", text);
+    }
     launcher_stop(launcher, code, reason);
+}
+
+static void stop_for_missing(struct launcher *launcher) {
+    char text[LAUNCHER_NODES_TEXT];
+    char reason[LAUNCHER_REASON_TEXT];
+    size_t used = 0;
+    unsigned count = 0;
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        if (!launcher->joined[n] && count++ < LAUNCHER_NAMED_MAX) {
+            used += (size_t)snprintf(text + used, sizeof text - used, "%snode-%u", used > 0 ? ", " : "", n + 1);
+        }
+    }
+    if (count > LAUNCHER_NAMED_MAX) {
+        snprintf(text + used, sizeof text - used, " and %u more", count - LAUNCHER_NAMED_MAX);
+    }
+    snprintf(reason, sizeof reason, "after %.0f s %s %s not joined", start_timeout(launcher), text,
+             count == 1 ? "has" : "have");
+    launcher_stop(launcher, AML_EFAIL, reason);
 }
 
 /* ---- Signals ---- */
@@ -460,7 +548,7 @@ static void launcher_interrupt(struct launcher *launcher, int number) {
 
 /* Ctrl-Z stops the whole job, and what is due waits for as long. */
 static void launcher_suspend(struct launcher *launcher) {
-    uint64_t *const times[] = {&launcher->failure_us, &launcher->silence_us, &launcher->kill_us};
+    uint64_t *const times[] = {&launcher->start_us, &launcher->failure_us, &launcher->silence_us, &launcher->kill_us};
     uint64_t began_us = launcher_now(launcher);
     progress_clear(launcher->progress);
     launcher_signal_all(launcher, SIGSTOP);
@@ -494,7 +582,7 @@ static bool is_due(const struct launcher *launcher, uint64_t at_us) {
 
 /* Ends each callback: carries out events, sees whether all is over, sets the timer. */
 static void launcher_settle(struct launcher *launcher) {
-    const uint64_t times[] = {launcher->failure_us, launcher->silence_us, launcher->kill_us,
+    const uint64_t times[] = {launcher->start_us, launcher->failure_us, launcher->silence_us, launcher->kill_us,
                               launcher_run_events(launcher)};
     uint64_t next_us = launcher_after(launcher, LAUNCHER_OBSERVE_MS);
     for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
@@ -511,6 +599,8 @@ static void launcher_timer(void *self) {
     struct launcher *launcher = self;
     if (is_due(launcher, launcher->failure_us)) {
         stop_for_nodes(launcher);
+    } else if (is_due(launcher, launcher->start_us)) {
+        stop_for_missing(launcher);
     }
     if (is_due(launcher, launcher->silence_us)) {
         char end[PROCESS_END_TEXT];
@@ -588,6 +678,8 @@ static void launcher_close(struct launcher *launcher) {
     if (launcher->signal_fd >= 0) {
         close(launcher->signal_fd);
     }
+    json_decref(launcher->iteration_line);
+    free(launcher->joined);
     free(launcher->nodes);
 }
 
@@ -613,6 +705,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         .node_count = (unsigned)(options->job->reliable + options->job->transient),
     };
     launcher.nodes = memory_zeroed(launcher.node_count, sizeof *launcher.nodes);
+    launcher.joined = memory_zeroed(launcher.node_count, sizeof *launcher.joined);
     if (launcher_open(&launcher, &launcher.error) == 0) {
         start_check(&launcher);
         if (launcher_any_runs(&launcher)) {
@@ -621,6 +714,9 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         }
     }
     int status = launcher_verdict(&launcher);
+    if (!launcher.summary && process_succeeded(&launcher.check)) {
+        write_summary(&launcher, status);
+    }
     progress_clear(progress);
     launcher_close(&launcher);
     *error = launcher.error;

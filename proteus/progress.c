@@ -92,7 +92,8 @@ static bool is_own_key(const char *key) {
 }
 
 /* Calls for the objective and each metric. The first metric is the objective under its own name: it comes right
- * behind it and is shown once, by that name. */
+ * behind it and is shown once, by that name. What is null was not evaluated, such as a test's error when nothing is
+ * held out, and isn't shown. */
 static void each_metric(const json_t *line, void (*show)(struct text *text, const char *name, double value),
                         struct text *text) {
     const char *key;
@@ -105,17 +106,15 @@ static void each_metric(const json_t *line, void (*show)(struct text *text, cons
         if (is_own_key(key) || !number) {
             continue;
         }
-        if (!first && json_is_null(value)) {
-            continue; /* not evaluated, such as a test's error when nothing is held out */
-        }
-        double metric = json_is_number(value) ? json_number_value(value) : (double)NAN;
-        if (first && has(line, "objective") && metric != objective && !(isnan(metric) && isnan(objective))) {
+        if (first && !isnan(objective) && json_number_value(value) != objective) {
             show(text, "objective", objective);
         }
         first = false;
-        show(text, key, metric);
+        if (json_is_number(value)) {
+            show(text, key, json_number_value(value));
+        }
     }
-    if (first && has(line, "objective")) {
+    if (first && !isnan(objective)) {
         show(text, "objective", objective);
     }
 }

@@ -2,15 +2,15 @@
 #include "proteus/report_file.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 int report_file_open(struct report_file *report, const char *path, struct error *error) {
     *report = (struct report_file){.path = path};
     if (path == NULL) {
         return 0;
     }
-    report->file = fopen(path, "we");
+    report->file = fopen(path, "ae");
     if (report->file == NULL) {
         return error_set(error, AML_EINPUT, "--report %s: can't create the file: %s", path, strerror(errno));
     }
@@ -21,6 +21,13 @@ int report_file_open(struct report_file *report, const char *path, struct error 
 void report_file_write(struct report_file *report, const char *line, size_t size) {
     if (report->file == NULL) {
         return;
+    }
+    if (!report->begun) {
+        report->begun = true;
+        /* A pipe or a device has nothing to cut. */
+        if (ftruncate(fileno(report->file), 0) != 0 && errno != EINVAL) {
+            report->failure = errno;
+        }
     }
     bool written = fwrite(line, 1, size, report->file) == size && fputc('\n', report->file) != EOF;
     if (!written && report->failure == 0) {

@@ -5,15 +5,18 @@
 
 #include "agileml/base/error.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct report_file {
     FILE *file; /* NULL: no report is wanted */
     const char *path;
+    bool begun;  /* an earlier report of that name is gone */
     int failure; /* errno of the first write that failed */
 };
 
-/* A NULL path: no report. 0, or AML_EINPUT when the file can't be created. */
+/* A NULL path: no report. 0, or AML_EINPUT when the file can't be created. What it holds already stays until the first
+ * line is written. */
 int report_file_open(struct report_file *report, const char *path, struct error *error);
 /* `line` without its newline. */
 void report_file_write(struct report_file *report, const char *line, size_t size);

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { RUN_THREADS_MAX = 1024 };
@@ -47,15 +48,62 @@ static int check_host(const struct run_options *options, struct error *error) {
     return result;
 }
 
-/* "--check" would be lost on an app that is asked for its help. */
-static bool asks_for_help(const struct launcher_options *launch) {
+/* For something that an app does without a job. */
+static bool asks_for_no_job(const struct launcher_options *launch) {
     for (int a = 1; a < launch->app_count; a++) {
         if (strcmp(launch->app[a], "--help") == 0 || strcmp(launch->app[a], "-h") == 0 ||
-            strcmp(launch->app[a], "--version") == 0) {
+            strcmp(launch->app[a], "--version") == 0 || strcmp(launch->app[a], "--check") == 0) {
             return true;
         }
     }
     return false;
+}
+
+static bool is_option(const char *argument, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, name, length) == 0 &&
+           (argument[2 + length] == '\0' || argument[2 + length] == '=');
+}
+
+/* An app has options that the launcher gives to each node, behind those that are written here: they would be lost. */
+static int check_app_arguments(const struct launcher_options *launch, struct error *error) {
+    static const char *const ours[] = {"threads", "listen", "key", "insecure"};
+    static const char *const of_nodes[] = {"controller", "tier", "name", "supervised"};
+    for (int a = 1; a < launch->app_count; a++) {
+        for (size_t n = 0; n < sizeof ours / sizeof *ours; n++) {
+            if (is_option(launch->app[a], ours[n])) {
+                return error_set(error, AML_EINPUT, "--%s belongs to 'proteus run': write it before '--'", ours[n]);
+            }
+        }
+        for (size_t n = 0; n < sizeof of_nodes / sizeof *of_nodes; n++) {
+            if (is_option(launch->app[a], of_nodes[n])) {
+                return error_set(error, AML_EINPUT, "--%s belongs to 'proteus run', which chooses it for each node",
+                                 of_nodes[n]);
+            }
+        }
+    }
+    return 0;
+}
+
+static bool is_file(const char *path, const struct stat *file) {
+    struct stat other;
+    return path != NULL && stat(path, &other) == 0 && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+}
+
+/* The report must not take the place of what the job reads. */
+static int check_report(const struct run_options *options, struct error *error) {
+    const struct launcher_options *launch = &options->launch;
+    const char *path = options->job.report;
+    struct stat file;
+    if (path == NULL || stat(path, &file) != 0 || !S_ISREG(file.st_mode)) {
+        return 0;
+    }
+    bool taken = is_file(options->events, &file) || is_file(options->job.key, &file);
+    for (int a = 0; a < launch->app_count; a++) {
+        const char *value = strchr(launch->app[a], '=');
+        taken = taken || is_file(launch->app[a], &file) || (value != NULL && is_file(value + 1, &file));
+    }
+    return taken ? error_set(error, AML_EINPUT, "--report %.200s: the job has another use for this file", path) : 0;
 }
 
 static int run_job(struct run_options *options, struct error *error) {
@@ -103,6 +151,15 @@ static int check_options(struct run_options *options, int operand, int argc, cha
         .app = argv + operand,
         .app_count = argc - operand,
     };
+    while (options->launch.app_count > 1 && strcmp(argv[operand + options->launch.app_count - 1], "--") == 0) {
+        options->launch.app_count--; /* what the launcher adds are options */
+    }
+    if (result == 0) {
+        result = check_app_arguments(&options->launch, error);
+    }
+    if (result == 0) {
+        result = check_report(options, error);
+    }
     return result;
 }
 
@@ -129,7 +186,7 @@ int command_run(int argc, char **argv) {
         result = check_options(&options, operand, argc, argv, &error);
     }
     int status = error_exit_status(result);
-    if (result == 0 && asks_for_help(&options.launch)) {
+    if (result == 0 && asks_for_no_job(&options.launch)) {
         execv(options.app_path, argv + operand);
         status = error_exit_status(
             error_set(&error, AML_EINPUT, "can't run '%.200s': %s", options.app_path, strerror(errno)));

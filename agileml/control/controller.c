@@ -113,12 +113,18 @@ static void send_abort(struct controller *controller, actor_id to, int code, con
 
 /* ---- The report ---- */
 
+const char *controller_line(const struct controller *controller, size_t number) {
+    bool there = number >= controller->first_line && number < controller->line_count;
+    return there ? controller->lines[number - controller->first_line] : NULL;
+}
+
 static void observer_send(struct controller *controller, const struct observer *observer) {
     size_t first = observer->read > controller->first_line ? observer->read : controller->first_line;
-    for (size_t l = first; l < controller->line_count; l++) {
-        const char *line = controller->lines[l - controller->first_line];
+    for (size_t l = first; l < controller->line_count && l < first + CONTROLLER_BURST_MAX; l++) {
+        const char *line = controller_line(controller, l);
         struct message report = {.type = MESSAGE_REPORT, .frame_count = 1};
         report.report.number = l;
+        report.report.oldest = controller->first_line;
         report.frames[0] = buffer_copy(line, strlen(line));
         controller_send(controller, observer->actor, &report);
     }
@@ -193,6 +199,15 @@ static void controller_try_end(struct controller *controller) {
         controller->phase = PHASE_ENDED;
         controller->io->set_timer(controller->io, 0);
         controller->options.end(controller->options.context, controller->code, controller->text);
+    }
+}
+
+/* A node's failure ends the job. `name` may be NULL: `text` tells. */
+static void controller_fail(struct controller *controller, const char *name, int code, const char *text) {
+    if (controller->phase < PHASE_LEAVE) {
+        controller->failures++;
+        controller_report(controller, report_event(controller, "failure", name, text));
+        controller_abort(controller, code, text);
     }
 }
 
@@ -540,12 +555,23 @@ static void complete_clocks(struct controller *controller) {
     }
 }
 
+static void fail_for_metrics(struct controller *controller, const struct member *member, size_t count) {
+    char text[ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s (%s, pid %llu) sent %zu metrics, expected %u: is it another version of %s?",
+             member->name, member->host, (unsigned long long)member->process_id, count, controller->metric_count,
+             controller->job.app);
+    controller_fail(controller, member->name, AML_EPROTOCOL, text);
+}
+
 static void receive_progress(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_progress *progress = &message->progress;
     const struct wire_metric_sum *metrics = (const void *)message->frames[0]->data;
     if (progress->clock == member->progress + 1 && member->origin &&
-        progress->clock <= controller->completed + window_entries(controller) &&
-        message->frames[0]->size == controller->metric_count * sizeof *metrics) {
+        progress->clock <= controller->completed + window_entries(controller)) {
+        if (message->frames[0]->size != controller->metric_count * sizeof *metrics) {
+            fail_for_metrics(controller, member, message->frames[0]->size / sizeof *metrics);
+            return;
+        }
         struct clock_sums *sums = &controller->window[progress->clock % window_entries(controller)];
         member->progress = progress->clock;
         member->clock = progress->clock > member->clock ? progress->clock : member->clock;
@@ -635,12 +661,8 @@ static void receive_member(struct controller *controller, struct member *member,
         controller_try_end(controller);
         break;
     case MESSAGE_FAIL:
-        if (controller->phase < PHASE_LEAVE) {
-            controller->failures++;
-            member->left = true;
-            controller_report(controller, report_event(controller, "failure", member->name, message->text.text));
-            controller_abort(controller, message->text.code, message->text.text);
-        }
+        member->left = member->left || controller->phase < PHASE_LEAVE;
+        controller_fail(controller, member->name, message->text.code, message->text.text);
         break;
     default:
         break;
@@ -657,6 +679,8 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         receive_register(controller, from, message);
     } else if (message->type == MESSAGE_OBSERVE) {
         receive_observe(controller, from, message->observe.from);
+    } else if (message->type == MESSAGE_STOP && message->text.code == AML_EFAIL) {
+        controller_fail(controller, NULL, message->text.code, message->text.text); /* a node ended before its time */
     } else if (message->type == MESSAGE_STOP) {
         controller_abort(controller, message->text.code, message->text.text);
     } else if (member != NULL) {
@@ -672,9 +696,16 @@ static void check_gathering(struct controller *controller, uint64_t now) {
         return;
     }
     char text[ERROR_TEXT_MAX];
-    snprintf(text, sizeof text, "after %.0f s %u of %u reliable and %u of %u transient nodes have registered",
+    char joined[ERROR_TEXT_MAX / 2] = "";
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        size_t used = strlen(joined);
+        snprintf(joined + used, sizeof joined - used, "%s%s (%s)", m > 0 ? ", " : ": ", member->name, member->host);
+    }
+    snprintf(text, sizeof text, "after %.0f s %u of %u reliable and %u of %u transient nodes have joined%s",
              (double)(now - controller->began_us) / 1e6, members_of_tier(controller, TIER_RELIABLE),
-             controller->options.reliable, members_of_tier(controller, TIER_TRANSIENT), controller->options.transient);
+             controller->options.reliable, members_of_tier(controller, TIER_TRANSIENT), controller->options.transient,
+             joined);
     controller_abort(controller, AML_EFAIL, text);
 }
 
@@ -711,6 +742,7 @@ void controller_timer(void *self) {
         for (unsigned m = 0; m < controller->member_count; m++) {
             controller->members[m].heard_us = now;
         }
+        controller->began_us += now - controller->tick_us;
     }
     check_gathering(controller, now);
     check_silence(controller, now);

@@ -10,8 +10,10 @@
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
     CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
+    CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
     CONTROLLER_SHARDS_DEFAULT = 1024,
+    CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
                                    staleness allows: its flushes may arrive while its PROGRESS is late */
 };
@@ -102,6 +104,9 @@ void controller_close(struct controller *controller);
 
 /* Ends the job: every process gets the one line. */
 void controller_abort(struct controller *controller, int code, const char *text);
+
+/* A line of the report by its number, from 0; NULL when it is not there any more, or not yet. */
+const char *controller_line(const struct controller *controller, size_t number);
 
 /* The actor's functions, `self` a struct controller. */
 void controller_receive(void *self, actor_id from, struct message *message);

@@ -192,6 +192,7 @@ struct message_observe {
 /* One line of the report. Frame: JSON text. */
 struct message_report {
     uint64_t number; /* lines count from 0 */
+    uint64_t oldest; /* lines below this number are gone */
 };
 
 /* A worker names rows that it wants pushed from now on. Frames: rows without values. The server

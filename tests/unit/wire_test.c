@@ -73,6 +73,7 @@ static const struct wire_field {
     FIELD(MESSAGE_ABORT, TEXT, text.text, 0),
     FIELD(MESSAGE_OBSERVE, WHOLE, observe.from, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.number, UINT64_MAX),
+    FIELD(MESSAGE_REPORT, WHOLE, report.oldest, UINT64_MAX),
     FIELD(MESSAGE_STOP, SIGNED, text.code, 0),
     FIELD(MESSAGE_STOP, TEXT, text.text, 0),
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.partition, WIRE_PARTITIONS_MAX - 1),
