@@ -45,12 +45,12 @@ struct launcher {
     bool *joined; /* of each node */
     unsigned joined_count;
 
-    uint64_t lines_read;  /* of the report */
-    uint64_t lines_asked; /* when we last asked for more */
-    bool summary;         /* has come */
-    uint64_t iteration;   /* the last that ended ... */
+    uint64_t lines_read;    /* of the report */
+    uint64_t lines_asked;   /* when we last asked for more */
+    bool summary;           /* has come */
+    uint64_t iteration;     /* the last that ended ... */
     json_t *iteration_line; /* ... and what was reported of it; NULL: none */
-    uint64_t training_us; /* when training began; 0: not known yet */
+    uint64_t training_us;   /* when training began; 0: not known yet */
 
     struct message_text stop; /* why we want the job to end; code 0: we don't */
     unsigned signals;         /* that asked us to end */
@@ -366,8 +366,8 @@ static void read_line(struct launcher *launcher, json_t *line) {
 
 /* The report's last line, when the controller could not write it: as much as we know. */
 static void write_summary(struct launcher *launcher, int status) {
-    static const char *const not_of_the_job[] = {"iteration", "clock", "items", "items_per_second", "bytes_sent",
-                                                 "bytes_received"};
+    static const char *const not_of_the_job[] = {"iteration",        "clock",      "items",
+                                                 "items_per_second", "bytes_sent", "bytes_received"};
     const json_t *last = launcher->iteration_line;
     json_t *line = json_pack("{s:s, s:I, s:I, s:f}", "type", "summary", "iterations", (json_int_t)launcher->iteration,
                              "clocks", json_integer_value(json_object_get(last, "clock")), "seconds",
@@ -517,7 +517,7 @@ static void stop_for_nodes(struct launcher *launcher) {
 }
 
 static void stop_for_missing(struct launcher *launcher) {
-    char text[LAUNCHER_NODES_TEXT];
+    char text[LAUNCHER_NODES_TEXT] = "";
     char reason[LAUNCHER_REASON_TEXT];
     size_t used = 0;
     unsigned count = 0;

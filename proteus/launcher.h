@@ -9,16 +9,16 @@
 #include "proteus/report_file.h"
 
 enum {
-    LAUNCHER_OBSERVE_MS = 200,       /* how often the controller is asked for what we lack */
-    LAUNCHER_START_MIN_S = 5,        /* nodes may take this long to join, or the failure timeout if that is longer ... */
-    LAUNCHER_STARTS_PER_S = 10,      /* ... and 1 s more for so many nodes */
-    LAUNCHER_FAILURE_WAIT_MS = 1000, /* after a node's end: its own words may be on the way */
-    LAUNCHER_SUMMARY_WAIT_MS = 500,  /* after the controller's end: its last lines may be on the way */
-    LAUNCHER_STOP_WAIT_MS = 3000,    /* for the controller to end a job that it was asked to end */
-    LAUNCHER_END_WAIT_MS = 5000,     /* for the processes to end by themselves after the job */
-    LAUNCHER_ABORT_WAIT_MS = 2000,   /* the same after a failure: nothing is left to be saved */
-    LAUNCHER_NAMED_MAX = 3,          /* nodes that a message about their end names */
-    LAUNCHER_NODES_TEXT = 320,       /* bytes of that message */
+    LAUNCHER_OBSERVE_MS = 200,  /* how often the controller is asked for what we lack */
+    LAUNCHER_START_MIN_S = 5,   /* nodes may take this long to join, or the failure timeout if that is longer ... */
+    LAUNCHER_STARTS_PER_S = 10, /* ... and 1 s more for so many nodes */
+    LAUNCHER_FAILURE_WAIT_MS = 1000,                  /* after a node's end: its own words may be on the way */
+    LAUNCHER_SUMMARY_WAIT_MS = 500,                   /* after the controller's end: its last lines may be on the way */
+    LAUNCHER_STOP_WAIT_MS = 3000,                     /* for the controller to end a job that it was asked to end */
+    LAUNCHER_END_WAIT_MS = 5000,                      /* for the processes to end by themselves after the job */
+    LAUNCHER_ABORT_WAIT_MS = 2000,                    /* the same after a failure: nothing is left to be saved */
+    LAUNCHER_NAMED_MAX = 3,                           /* nodes that a message about their end names */
+    LAUNCHER_NODES_TEXT = 320,                        /* bytes of that message */
     LAUNCHER_REASON_TEXT = LAUNCHER_NODES_TEXT + 160, /* of a message around it */
 };
 

@@ -27,7 +27,7 @@ enum {
     HANG_MS = 90 * 1000, /* a wait of this long is a failure */
     POLL_MS = 10,
     PATHS_MAX = 32,
-    OUTPUT_MAX = 1 << 16,
+    OUTPUT_MAX = 1 << 24,
     CYCLES_DEFAULT = 5, /* or $PROTEUS_CYCLES */
 };
 
@@ -223,6 +223,28 @@ static void assert_done(struct job *job) {
 
 /* ---- Jobs that would go on for hours ---- */
 
+/* The last line of a failed job's report is a summary that says `expected`. */
+static void assert_failed_summary(const char *expected) {
+    char *report = read_file(in_folder("report"));
+    size_t size = strlen(report);
+    assert_true(size > 0 && report[size - 1] == '\n');
+    report[size - 1] = '\0';
+    const char *newline = strrchr(report, '\n');
+    json_t *line = json_loads(newline != NULL ? newline + 1 : report, 0, NULL);
+    assert_non_null(line);
+    assert_string_equal(json_string_value(json_object_get(line, "type")), "summary");
+    assert_true(json_is_false(json_object_get(line, "ok")));
+    assert_int_equal(json_integer_value(json_object_get(line, "status")), 1);
+    assert_true(json_integer_value(json_object_get(line, "iterations")) > 0);
+    assert_true(json_integer_value(json_object_get(line, "clocks")) > 0);
+    assert_true(json_is_real(json_object_get(line, "seconds")));
+    assert_true(json_is_real(json_object_get(line, "objective")));
+    assert_true(json_is_real(json_object_get(line, "train_rmse")));
+    assert_non_null(strstr(json_string_value(json_object_get(line, "error")), expected));
+    json_decref(line);
+    free(report);
+}
+
 /* Waits until a job's report has a line with `text`. */
 static void wait_for_report(struct job *job, const char *text) {
     for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
@@ -320,7 +342,7 @@ static void test_refused_usage(void **state) {
     write_file("open_key", "agileml-key 1\n");
     chmod(in_folder("open_key"), 0644);
     const struct {
-        const char *arguments[12];
+        const char *arguments[14];
         const char *expected;
     } cases[] = {
         {{"proteus"}, "no command"},
@@ -336,6 +358,13 @@ static void test_refused_usage(void **state) {
         {{"proteus", "run", "--events", in_folder("events"), "--", "mf", "--data", ratings}, "events:2: join needs"},
         {{"proteus", "run", "--", "mf", "--data", "/nonexistent/ratings"}, "/nonexistent/ratings"},
         {{"proteus", "run", "--", "mf", "--dat", ratings}, "did you mean '--data'?"},
+        {{"proteus", "run", "--", "mf", "--threads", "2"}, "--threads belongs to 'proteus run': write it before '--'"},
+        {{"proteus", "run", "--", "mf", "--listen=0.0.0.0"}, "--listen belongs to 'proteus run'"},
+        {{"proteus", "run", "--", "mf", "--name=x"}, "--name belongs to 'proteus run'"},
+        {{"proteus", "run", "--", "mf", "--predict", "model", "--data", ratings}, "--check"},
+        {{"proteus", "run", "--report", ratings, "--", "mf", "--data", ratings}, "another use for this file"},
+        {{"proteus", "run", "--report", in_folder("events"), "--events", in_folder("events"), "--", "mf"},
+         "another use for this file"},
         {{"proteus", "controller"}, "--listen"},
         {{"proteus", "keygen", "/nonexistent/key"}, "/nonexistent/key"},
     };
@@ -343,6 +372,25 @@ static void test_refused_usage(void **state) {
         struct job job = run_list(cases[c].arguments);
         assert_failed(&job, 2, cases[c].expected);
     }
+}
+
+/* Until a job has begun its report's file keeps what it holds. */
+static void test_old_report(void **state) {
+    (void)state;
+    write_file("old", "an old report\n");
+    struct job job = RUN("proteus", "run", "--report", in_folder("old"), "--", "mf", "--dat", in_folder("ratings"));
+    assert_failed(&job, 2, "did you mean '--data'?");
+    char *report = read_file(in_folder("old"));
+    assert_string_equal(report, "an old report\n");
+    free(report);
+    job = RUN("proteus", "run", "--report", in_folder("old"), "--", "mf", "--data", in_folder("ratings"),
+              "--iterations", "1", "--"); /* the launcher's own options still come through */
+    assert_done(&job);
+    discard(&job);
+    report = read_file(in_folder("old"));
+    assert_null(strstr(report, "an old report"));
+    assert_non_null(strstr(report, "\"type\":\"summary\""));
+    free(report);
 }
 
 static void test_bad_line_of_data(void **state) {
@@ -411,6 +459,34 @@ static void test_job_by_hand(void **state) {
     discard(&controller);
 }
 
+/* Longer than the part of the report that the controller keeps. */
+static void test_long_job_by_hand(void **state) {
+    (void)state;
+    enum { ITERATIONS = 700, CLOCKS = 64 };
+    char endpoint[128];
+    write_file("few", "1 1 4\n1 2 3\n2 1 5\n");
+    unlink(in_folder("out"));
+    unlink(in_folder("report"));
+    struct job controller =
+        START("proteus", "controller", "--listen", "tcp://127.0.0.1:0", "--report", in_folder("report"));
+    read_endpoint(endpoint);
+    struct job node = RUN("mf", "--controller", endpoint, "--data", in_folder("few"), "--rank", "1", "--iterations",
+                          "700", "--clocks-per-iteration", "64");
+    assert_int_equal(node.status, 0);
+    discard(&node);
+    finish(&controller);
+    assert_done(&controller);
+    discard(&controller);
+    unsigned lines = 0;
+    char *report = read_file(in_folder("report"));
+    for (const char *at = strchr(report, '\n'); at != NULL; at = strchr(at + 1, '\n')) {
+        lines++;
+    }
+    assert_int_equal(lines, ITERATIONS * (CLOCKS + 1) + 3); /* it joins, it starts, the summary */
+    assert_non_null(strstr(report, "\"iterations\":700,"));
+    free(report);
+}
+
 static void test_wrong_key(void **state) {
     (void)state;
     char endpoint[128];
@@ -471,6 +547,26 @@ static void test_killed_node(void **state) {
     kill(the_process("--name=node-2"), SIGKILL);
     finish(&job);
     assert_failed(&job, 1, "node-2 was killed by signal 9");
+    assert_failed_summary("node-2 was killed by signal 9");
+    char *report = read_file(in_folder("report"));
+    assert_non_null(strstr(report, "\"event\":\"failure\""));
+    assert_non_null(strstr(report, "\"failures\":1"));
+    free(report);
+}
+
+/* A node that is there but never joins. */
+static void test_missing_node(void **state) {
+    (void)state;
+    write_file("late", "#!/bin/sh\ncase \"$*\" in *--name=node-2*) sleep 1000;; esac\nexec \"$APP\" \"$@\"\n");
+    chmod(in_folder("late"), 0755);
+    char app[PATH_MAX];
+    const char *bin = getenv("PROTEUS_BIN");
+    snprintf(app, sizeof app, "%s/mf", bin != NULL ? bin : "build/bin");
+    setenv("APP", app, 1);
+    struct job job = RUN("proteus", "run", "--reliable", "2", "--failure-timeout", "0.5", "--", in_folder("late"),
+                         "--data", in_folder("ratings"));
+    unsetenv("APP");
+    assert_failed(&job, 1, "s node-2 has not joined");
 }
 
 static void test_killed_controller(void **state) {
@@ -479,6 +575,7 @@ static void test_killed_controller(void **state) {
     kill(the_process("--ready-fd"), SIGKILL);
     finish(&job);
     assert_failed(&job, 1, "the controller was killed by signal 9");
+    assert_failed_summary("the controller was killed by signal 9");
 }
 
 static void test_stopped_node(void **state) {
@@ -495,6 +592,7 @@ static void test_stopped_controller(void **state) {
     kill(the_process("--ready-fd"), SIGSTOP);
     finish(&job);
     assert_failed(&job, 1, "the controller does not answer");
+    assert_failed_summary("the controller does not answer");
 }
 
 static void test_killed_launcher(void **state) {
@@ -529,7 +627,7 @@ static void test_strange_apps(void **state) {
     write_file("silent", "#!/bin/sh\nexit 0\n");
     chmod(in_folder("silent"), 0755);
     struct job job = RUN("proteus", "run", "--", in_folder("silent"));
-    assert_failed(&job, 1, "node-1 ended with exit status 0 before the job was over");
+    assert_failed(&job, 1, "node-1 ended with exit status 0 and never joined the job: is '");
 
     write_file("crashing", "#!/bin/sh\nkill -SEGV $$\n");
     chmod(in_folder("crashing"), 0755);
@@ -593,15 +691,27 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trains),          cmocka_unit_test(test_quiet_traditional_with_key),
-        cmocka_unit_test(test_refused_usage),   cmocka_unit_test(test_bad_line_of_data),
-        cmocka_unit_test(test_port_in_use),     cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_job_by_hand),     cmocka_unit_test(test_wrong_key),
-        cmocka_unit_test(test_interrupt),       cmocka_unit_test(test_interrupt_at_start),
-        cmocka_unit_test(test_killed_node),     cmocka_unit_test(test_killed_controller),
-        cmocka_unit_test(test_stopped_node),    cmocka_unit_test(test_stopped_controller),
-        cmocka_unit_test(test_killed_launcher), cmocka_unit_test(test_events),
-        cmocka_unit_test(test_strange_apps),    cmocka_unit_test(test_cycles),
+        cmocka_unit_test(test_trains),
+        cmocka_unit_test(test_quiet_traditional_with_key),
+        cmocka_unit_test(test_refused_usage),
+        cmocka_unit_test(test_old_report),
+        cmocka_unit_test(test_missing_node),
+        cmocka_unit_test(test_bad_line_of_data),
+        cmocka_unit_test(test_port_in_use),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_long_job_by_hand),
+        cmocka_unit_test(test_job_by_hand),
+        cmocka_unit_test(test_wrong_key),
+        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_interrupt_at_start),
+        cmocka_unit_test(test_killed_node),
+        cmocka_unit_test(test_killed_controller),
+        cmocka_unit_test(test_stopped_node),
+        cmocka_unit_test(test_stopped_controller),
+        cmocka_unit_test(test_killed_launcher),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_strange_apps),
+        cmocka_unit_test(test_cycles),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -301,6 +301,116 @@ static void test_progress_far_ahead_is_kept(void **state) {
     fake_close(fake);
 }
 
+/* What a node far behind gets for one OBSERVE: lines in a row from the oldest on, each with its number. */
+static uint64_t observe(struct fake *fake, uint64_t from) {
+    struct message message = {.type = MESSAGE_OBSERVE, .observe = {.from = from}};
+    uint64_t next = from;
+    forget(fake);
+    give(fake, 7, &message);
+    for (unsigned m = 0; m < fake->count; m++) {
+        const struct message *report = &fake->sent[m].message;
+        const char *line = controller_line(&fake->controller, (size_t)report->report.number);
+        assert_int_equal(report->type, MESSAGE_REPORT);
+        assert_int_equal(report->report.oldest, fake->controller.first_line);
+        if (m == 0 && from < report->report.oldest) {
+            next = report->report.oldest;
+        }
+        assert_int_equal(report->report.number, next++);
+        assert_int_equal(report->frames[0]->size, strlen(line));
+        assert_memory_equal(report->frames[0]->data, line, strlen(line));
+    }
+    assert_true(fake->count <= CONTROLLER_BURST_MAX);
+    return next;
+}
+
+static void test_a_long_report_loses_its_beginning(void **state) {
+    (void)state;
+    enum { CLOCKS = CONTROLLER_LINES_MAX + 100 };
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10 * CLOCKS});
+    begin(fake);
+    assert_non_null(strstr(controller_line(&fake->controller, 2), "\"event\":\"start\""));
+    for (uint64_t c = 1; c <= CLOCKS; c++) {
+        progress(fake, 0, c, 1);
+        progress(fake, 1, c, 1);
+        forget(fake);
+    }
+    size_t first = fake->controller.first_line;
+    assert_true(first > 0);
+    assert_int_equal(fake->controller.line_count, CLOCKS + 3); /* two joined, and the start */
+    assert_null(controller_line(&fake->controller, first - 1));
+    assert_null(controller_line(&fake->controller, CLOCKS + 3));
+    assert_non_null(strstr(controller_line(&fake->controller, CLOCKS + 2), "\"iteration\":32868,"));
+    uint64_t read = 0;
+    for (unsigned bursts = 0; read < CLOCKS + 3; bursts++) {
+        assert_true(bursts <= CONTROLLER_LINES_MAX / CONTROLLER_BURST_MAX);
+        read = observe(fake, read);
+    }
+    assert_int_equal(observe(fake, read), read);
+    assert_int_equal(fake->count, 0);
+    fake_close(fake);
+}
+
+static void expect_failure(struct fake *fake, const char *text) {
+    const struct controller *controller = &fake->controller;
+    assert_int_equal(controller->phase, PHASE_LEAVE);
+    assert_int_equal(controller->failures, 1);
+    assert_non_null(strstr(controller->text, text));
+    assert_non_null(strstr(controller_line(controller, controller->line_count - 2), "\"event\":\"failure\""));
+    assert_non_null(strstr(controller_line(controller, controller->line_count - 1), "\"failures\":1"));
+}
+
+static void test_metrics_of_another_number_end_the_job(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    begin(fake);
+    struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
+    struct wire_metric_sum sums[2] = {{.sum = 1}, {.sum = 2}};
+    message.progress = (struct message_progress){.clock = 1, .items = 10};
+    message.frames[0] = buffer_copy(sums, sizeof sums);
+    give(fake, 1, &message);
+    expect_failure(fake, "two (host, pid 1) sent 2 metrics, expected 1");
+    fake_close(fake);
+}
+
+/* The launcher stops a job whose node has ended: that is a failure; a job that someone stops has none. */
+static void test_a_stop_may_be_a_failure(void **state) {
+    (void)state;
+    static const int codes[] = {AML_EFAIL, AML_ESTOP};
+    for (unsigned c = 0; c < 2; c++) {
+        struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+        begin(fake);
+        for (unsigned repeat = 0; repeat < 2; repeat++) {
+            struct message stop = {.type = MESSAGE_STOP, .text = {.code = codes[c], .text = "two was killed"}};
+            give(fake, 7, &stop);
+        }
+        assert_int_equal(fake->controller.code, codes[c]);
+        assert_int_equal(fake->controller.failures, codes[c] == AML_EFAIL ? 1 : 0);
+        if (codes[c] == AML_EFAIL) {
+            expect_failure(fake, "two was killed");
+        }
+        fake_close(fake);
+    }
+}
+
+static void test_who_has_joined_in_time(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    controller_timer(&fake->controller);
+    fake->now_us += 60 * UINT64_C(1000000); /* we were stopped ourselves */
+    controller_timer(&fake->controller);
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(fake->controller.phase, PHASE_GATHER);
+    for (unsigned t = 0; t < 200 && fake->controller.phase == PHASE_GATHER; t++) {
+        fake->now_us += HEARTBEAT_MS * UINT64_C(1000);
+        heartbeat(fake, 1, NODE_LOADING, 0, 0);
+        controller_timer(&fake->controller);
+    }
+    assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+    assert_non_null(
+        strstr(fake->controller.text, "0 of 1 reliable and 1 of 1 transient nodes have joined: two (host)"));
+    fake_close(fake);
+}
+
 static void test_silence_ends_the_job(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
@@ -358,6 +468,10 @@ int main(void) {
         cmocka_unit_test(test_who_may_join),
         cmocka_unit_test(test_the_hold_names_a_clock_nobody_has_passed),
         cmocka_unit_test(test_progress_far_ahead_is_kept),
+        cmocka_unit_test(test_a_long_report_loses_its_beginning),
+        cmocka_unit_test(test_metrics_of_another_number_end_the_job),
+        cmocka_unit_test(test_a_stop_may_be_a_failure),
+        cmocka_unit_test(test_who_has_joined_in_time),
         cmocka_unit_test(test_silence_ends_the_job),
         cmocka_unit_test(test_a_pause_of_our_own_is_no_silence),
         cmocka_unit_test(test_options_are_checked),

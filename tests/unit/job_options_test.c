@@ -13,13 +13,13 @@ static void test_choices(void **state) {
     static const struct {
         int64_t reliable, transient, partitions;
         const char *stage;
-        unsigned expected_partitions;
+        unsigned expected_partitions, expected_shards;
         enum stage expected_stage;
     } cases[] = {
-        {1, 0, 0, "auto", 8, STAGE_1},       {16, 0, 0, "1", 8, STAGE_1},
-        {1, 16, 0, "auto", 9, STAGE_1},      {0, 3, 0, "traditional", 8, STAGE_TRADITIONAL},
-        {4, 60, 0, "auto", 32, STAGE_1},     {4, 60, 5, "auto", 5, STAGE_1},
-        {2048, 2048, 0, "1", 2048, STAGE_1},
+        {1, 0, 0, "auto", 8, 1024, STAGE_1},   {16, 0, 0, "1", 8, 1024, STAGE_1},
+        {1, 16, 0, "auto", 9, 1024, STAGE_1},  {0, 3, 0, "traditional", 8, 1024, STAGE_TRADITIONAL},
+        {4, 60, 0, "auto", 32, 1024, STAGE_1}, {4, 60, 5, "auto", 5, 1024, STAGE_1},
+        {4, 61, 0, "auto", 33, 1040, STAGE_1}, {2048, 2048, 0, "1", 2048, WIRE_SHARDS_MAX, STAGE_1},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct job_options options = job_options_defaults();
@@ -33,7 +33,7 @@ static void test_choices(void **state) {
         assert_int_equal(policy.partitions, cases[c].expected_partitions);
         assert_int_equal(options.partitions, cases[c].expected_partitions);
         assert_int_equal(policy.stage, cases[c].expected_stage);
-        assert_true(policy.shards > 0);
+        assert_int_equal(policy.shards, cases[c].expected_shards);
     }
 }
 
