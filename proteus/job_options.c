@@ -75,8 +75,8 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     int64_t shards = nodes * CONTROLLER_SHARDS_PER_NODE;
     shards = shards < CONTROLLER_SHARDS_DEFAULT ? CONTROLLER_SHARDS_DEFAULT : shards;
     shards = shards > WIRE_SHARDS_MAX ? WIRE_SHARDS_MAX : shards;
-    *policy = (struct plan_policy){
-        .stage = stage, .partitions = (uint32_t)options->partitions, .shards = (uint32_t)shards};
+    *policy =
+        (struct plan_policy){.stage = stage, .partitions = (uint32_t)options->partitions, .shards = (uint32_t)shards};
     return 0;
 }
 

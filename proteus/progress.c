@@ -1,6 +1,8 @@
 /* See progress.h. */
 #include "proteus/progress.h"
 
+#include "agileml/control/report.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -59,38 +61,6 @@ static bool has(const json_t *line, const char *key) {
     return json_object_get(line, key) != NULL;
 }
 
-/* Keys that are no metric of the app. */
-static bool is_own_key(const char *key) {
-    static const char *const keys[] = {"type",
-                                       "iteration",
-                                       "iterations",
-                                       "clock",
-                                       "clocks",
-                                       "seconds",
-                                       "objective",
-                                       "stage",
-                                       "reliable",
-                                       "transient",
-                                       "memory_bytes",
-                                       "bytes_sent",
-                                       "bytes_received",
-                                       "items",
-                                       "items_per_second",
-                                       "items_processed",
-                                       "items_redone",
-                                       "failures",
-                                       "evictions",
-                                       "status",
-                                       "ok",
-                                       "error"};
-    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
-        if (strcmp(key, keys[k]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Calls for the objective and each metric. The first metric is the objective under its own name: it comes right
  * behind it and is shown once, by that name. What is null was not evaluated, such as a test's error when nothing is
  * held out, and isn't shown. */
@@ -103,7 +73,7 @@ static void each_metric(const json_t *line, void (*show)(struct text *text, cons
     /* jansson keeps the order of keys. Its macro's cast drops const, which the functions it calls don't need. */
     json_object_foreach((json_t *)(uintptr_t)line, key, value) {
         bool number = json_is_number(value) || json_is_null(value);
-        if (is_own_key(key) || !number) {
+        if (report_key(key) || !number) {
             continue;
         }
         if (first && !isnan(objective) && json_number_value(value) != objective) {

@@ -702,7 +702,7 @@ static void check_gathering(struct controller *controller, uint64_t now) {
         size_t used = strlen(joined);
         snprintf(joined + used, sizeof joined - used, "%s%s (%s)", m > 0 ? ", " : ": ", member->name, member->host);
     }
-    snprintf(text, sizeof text, "after %.0f s %u of %u reliable and %u of %u transient nodes have joined%s",
+    snprintf(text, sizeof text, "after %.0f s %u of %u reliable and %u of %u transient nodes have registered%s",
              (double)(now - controller->began_us) / 1e6, members_of_tier(controller, TIER_RELIABLE),
              controller->options.reliable, members_of_tier(controller, TIER_TRANSIENT), controller->options.transient,
              joined);

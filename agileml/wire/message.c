@@ -113,7 +113,8 @@ static const struct layout LAYOUTS[] = {
     [MESSAGE_FAIL] = TEXT_MESSAGE("FAIL"),
     [MESSAGE_ABORT] = TEXT_MESSAGE("ABORT"),
     [MESSAGE_OBSERVE] = {"OBSERVE", NO_FRAMES, {U64(observe.from, ANY)}},
-    [MESSAGE_REPORT] = {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY), U64(report.oldest, ANY)}},
+    [MESSAGE_REPORT] =
+        {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY), U64(report.oldest, ANY)}},
     [MESSAGE_STOP] = TEXT_MESSAGE("STOP"),
     [MESSAGE_SUBSCRIBE] = {"SUBSCRIBE",
                            FRAMES_KEYS,

@@ -407,7 +407,7 @@ static void test_who_has_joined_in_time(void **state) {
     }
     assert_int_equal(fake->controller.phase, PHASE_LEAVE);
     assert_non_null(
-        strstr(fake->controller.text, "0 of 1 reliable and 1 of 1 transient nodes have joined: two (host)"));
+        strstr(fake->controller.text, "0 of 1 reliable and 1 of 1 transient nodes have registered: two (host)"));
     fake_close(fake);
 }
 
