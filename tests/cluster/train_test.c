@@ -108,6 +108,18 @@ static void test_the_example_learns_averages(void **state) {
     assert_int_equal(run("$bin/proteus run -- $examples/average"), 2);
 }
 
+static void test_the_readme_shows_the_example(void **state) {
+    (void)state;
+    const char *source = getenv("PROTEUS_SOURCE");
+    char path[512];
+    char *resolved = realpath(source != NULL ? source : ".", NULL);
+    assert_non_null(resolved);
+    snprintf(path, sizeof path, "%s", resolved);
+    free(resolved);
+    assert_int_equal(
+        run("sed -n '/^```c$/,/^```$/p' %s/README.md | sed '1d;$d' | diff - %s/examples/average.c", path, path), 0);
+}
+
 static void test_a_model_is_written_and_read(void **state) {
     (void)state;
     run_well("$bin/proteus run --reliable 2 --report report -- mf --data ratings --test other --model-out model");
@@ -252,6 +264,7 @@ int main(void) {
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_a_wrong_sum_is_found),
         cmocka_unit_test(test_the_example_learns_averages),
+        cmocka_unit_test(test_the_readme_shows_the_example),
         cmocka_unit_test(test_a_model_is_written_and_read),
         cmocka_unit_test(test_one_seed_one_result),
         cmocka_unit_test(test_criteria_to_stop),
