@@ -104,11 +104,8 @@ static void send_pull(struct client *client, uint32_t number) {
 
 static void send_retained(struct client *client, const struct client_partition *partition,
                           const struct retained_flush *flush) {
-    struct message copy = flush->message;
+    struct message copy = message_share(&flush->message);
     copy.epoch = client->epoch;
-    for (unsigned f = 0; f < copy.frame_count; f++) {
-        buffer_hold(copy.frames[f]);
-    }
     client->io->send(client->io, partition->server, &copy);
 }
 

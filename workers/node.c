@@ -85,8 +85,7 @@ static void send_leave(struct node *node) {
 }
 
 static void send_progress(struct node *node, unsigned index) {
-    struct message copy = node->progress[index];
-    buffer_hold(copy.frames[0]);
+    struct message copy = message_share(&node->progress[index]);
     node_send(node, &copy);
 }
 
@@ -281,19 +280,13 @@ static void receive_plan(struct node *node, const struct message *plan) {
         }
     }
     for (unsigned s = 0; s < node->options.server_count; s++) {
-        struct message copy = *plan;
-        for (unsigned f = 0; f < copy.frame_count; f++) {
-            buffer_hold(copy.frames[f]);
-        }
+        struct message copy = message_share(plan);
         node->io->send(node->io, node->options.servers[s].actor, &copy);
     }
     bool first = node->client.epoch == 0;
     client_plan(&node->client, plan);
     message_close(&node->plan);
-    node->plan = *plan;
-    for (unsigned f = 0; f < plan->frame_count; f++) {
-        buffer_hold(plan->frames[f]);
-    }
+    node->plan = message_share(plan);
     if (first) {
         node->state = NODE_LOADING;
         node->options.hooks.load(node->options.hooks.context, &node->plan);

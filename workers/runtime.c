@@ -171,6 +171,7 @@ int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key) {
     if (slot == INDEX_NONE) {
         const struct cache_table *rows = &cache->tables[table];
         slot = rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
+        runtime->new_rows = runtime->new_rows || slot >= 0;
         if (slot == AML_ELIMIT) {
             error_set(&runtime->error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
                       rows->capacity);
@@ -179,7 +180,7 @@ int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key) {
                       (unsigned long long)key, (unsigned long long)rows->spec->rows - 1);
         }
     }
-    if (slot >= 0 && rows_missing(runtime)) {
+    if (slot >= 0 && runtime->new_rows) {
         runtime->want_rows = true;
         runtime->waiting++;
         event_raise(runtime->wake);
@@ -187,6 +188,7 @@ int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key) {
             pthread_cond_wait(&runtime->answered, &runtime->lock);
         }
         runtime->waiting--;
+        runtime->new_rows = rows_missing(runtime);
         slot = runtime->stopping ? AML_ESTOP : slot;
     }
     pthread_mutex_unlock(&runtime->lock);
@@ -226,10 +228,7 @@ static void client_rows(void *context, const struct message *message) {
         message->rows.table != runtime->scan.table || message->rows.cursor != runtime->scan.cursor) {
         return;
     }
-    runtime->scan.piece = *message;
-    for (unsigned f = 0; f < message->frame_count; f++) {
-        buffer_hold(message->frames[f]);
-    }
+    runtime->scan.piece = message_share(message);
     runtime->scan.arrived = true;
 }
 
@@ -337,7 +336,6 @@ static void pool_done(void *context) {
         sum_metrics(runtime, metrics);
         node_evaluated(node, metrics);
     } else {
-        runtime->saved = true;
         node_saved(node, runtime->error.code, runtime->error.text);
     }
     node_leave(runtime);
@@ -400,12 +398,8 @@ static void hook_evaluate(void *context, uint64_t clock) {
 
 static void hook_save(void *context) {
     struct runtime *runtime = context;
-    if (!runtime->saving) { /* asked again while we are at it, or after: the answer went out or will */
-        runtime->saving = true;
-        pool_begin(&runtime->pool, COMMAND_SAVE);
-    } else if (runtime->saved) {
-        node_saved(&runtime->node, runtime->error.code, runtime->error.text);
-    }
+    runtime->saving = true;
+    pool_begin(&runtime->pool, COMMAND_SAVE);
 }
 
 static void hook_end(void *context, int code, const char *text) {

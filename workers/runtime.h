@@ -64,7 +64,7 @@ struct runtime {
     unsigned origins;    /* nodes that own data shards */
     unsigned data_files; /* that the app has read so far */
     bool begun;          /* the app's begin was called */
-    bool saving, saved;
+    bool saving;         /* the app's finish was called */
     uint64_t clock;
     uint64_t compute_us;
     int wake;    /* eventfd: the pool's threads ask the main thread for something */
@@ -74,6 +74,7 @@ struct runtime {
     pthread_cond_t answered; /* rows or a scan's piece have come, or the job ends */
     unsigned waiting;        /* threads that wait for it */
     bool want_rows;
+    bool new_rows; /* were added in a clock, and may not have their state yet */
     struct {
         bool wanted, arrived;
         uint32_t partition, table;

@@ -85,10 +85,7 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
 }
 
 static void send_plan(struct controller *controller, const struct member *member) {
-    struct message copy = controller->plan;
-    for (unsigned f = 0; f < copy.frame_count; f++) {
-        buffer_hold(copy.frames[f]);
-    }
+    struct message copy = message_share(&controller->plan);
     controller_send(controller, member->node.actor, &copy);
 }
 
@@ -422,7 +419,6 @@ static void receive_loaded(struct controller *controller, struct member *member,
 static void sums_add(struct clock_sums *sums, const struct clock_sums *more, const struct wire_metric *metrics,
                      unsigned metric_count) {
     sums->items += more->items;
-    sums->clock_us += more->clock_us;
     for (unsigned i = 0; i < metric_count; i++) {
         if (metrics[i].evaluated != 0) {
             sums->metrics[i] = more->metrics[i];
@@ -580,7 +576,6 @@ static void receive_progress(struct controller *controller, struct member *membe
         member->memory_bytes = progress->memory_bytes;
         sums->reported++;
         sums->items += progress->items;
-        sums->clock_us = progress->clock_us > sums->clock_us ? progress->clock_us : sums->clock_us;
         for (unsigned i = 0; i < controller->metric_count; i++) {
             sums->metrics[i].sum += metrics[i].sum;
             sums->metrics[i].weight += metrics[i].weight;

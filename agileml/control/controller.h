@@ -53,7 +53,6 @@ struct member {
 struct clock_sums {
     unsigned reported;
     uint64_t items;
-    uint64_t clock_us; /* the slowest origin's */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 

@@ -103,10 +103,7 @@ static void server_push_all(struct server *server, struct partition *partition) 
                           share ? &model : NULL, &push);
         subscription->sent_clock = partition->clock;
         message_close(&model);
-        model = push;
-        for (unsigned f = 0; f < push.frame_count; f++) {
-            buffer_hold(push.frames[f]);
-        }
+        model = message_share(&push);
         model_subscription = subscription;
         server->io->send(server->io, subscription->subscriber, &push);
     }

@@ -341,6 +341,14 @@ int message_decode_head(struct message *message, const void *head, size_t size, 
     return result != 0 ? result : records_check(message, layout, error);
 }
 
+struct message message_share(const struct message *message) {
+    struct message shared = *message;
+    for (unsigned f = 0; f < shared.frame_count; f++) {
+        buffer_hold(shared.frames[f]);
+    }
+    return shared;
+}
+
 void message_close(struct message *message) {
     for (unsigned i = 0; i < message->frame_count; i++) {
         buffer_drop(message->frames[i]);

@@ -323,6 +323,9 @@ size_t message_encode_head(const struct message *message, unsigned char *head);
  * checked against the table; values in frames of rows are for rows_check. 0 or AML_EPROTOCOL. */
 int message_decode_head(struct message *message, const void *head, size_t size, struct error *error);
 
+/* Another message with the same frames, each held once more: to send it again, or to keep it. */
+struct message message_share(const struct message *message);
+
 /* Gives every frame back. The message may be used anew. */
 void message_close(struct message *message);
 
