@@ -1,6 +1,7 @@
 /* Writes the seeds of ratings_fuzz into the folder that is its only argument: each separator, what a file can start
  * and end with, numbers at their limits, gzip of one and two members. No seed is stored in the repository. */
-#include <limits.h>
+#include "tests/fuzz/corpus.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static bool corpus_gzip(unsigned char *seed, size_t *size, const char *text, siz
     return complete;
 }
 
-static bool corpus_write(const char *folder, size_t number) {
+static bool corpus_seed(const char *folder, size_t number) {
     const char *text = corpus_seeds[number].text;
     size_t length = strlen(text);
     unsigned char seed[CORPUS_SEED_MAX] = {corpus_seeds[number].first};
@@ -66,16 +67,9 @@ static bool corpus_write(const char *folder, size_t number) {
         memcpy(seed + 1, text, length);
         size += length;
     }
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/seed-%02zu", folder, number) >= (int)sizeof path) {
-        return false;
-    }
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        return false;
-    }
-    bool written = fwrite(seed, 1, size, file) == size;
-    return fclose(file) == 0 && written;
+    char name[32];
+    snprintf(name, sizeof name, "seed-%02zu", number);
+    return corpus_write(folder, name, seed, size);
 }
 
 int main(int argc, char **argv) {
@@ -84,7 +78,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     for (size_t i = 0; i < sizeof corpus_seeds / sizeof corpus_seeds[0]; i++) {
-        if (!corpus_write(argv[1], i)) {
+        if (!corpus_seed(argv[1], i)) {
             fprintf(stderr, "ratings_corpus: cannot write seed %zu into %s\n", i, argv[1]);
             return 1;
         }

@@ -1,8 +1,9 @@
 /* Writes the seeds of wire_fuzz into the folder that is its only argument: one message of every type as it is sent,
  * and rows of several tables. No seed is stored in the repository. */
+#include "tests/fuzz/corpus.h"
+
 #include "agileml/wire/message.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +74,7 @@ static void put_size(unsigned char *at, size_t size) {
     at[1] = (unsigned char)(size >> 8);
 }
 
-static bool corpus_write(const char *folder, unsigned type, unsigned variant) {
+static bool corpus_seed(const char *folder, unsigned type, unsigned variant) {
     struct message message = {.type = type, .epoch = 1};
     unsigned char head[WIRE_HEAD_MAX];
     unsigned char seed[CORPUS_SEED_MAX];
@@ -95,16 +96,9 @@ static bool corpus_write(const char *folder, unsigned type, unsigned variant) {
         }
     }
     message_close(&message);
-    char path[PATH_MAX];
-    if (!fits || snprintf(path, sizeof path, "%s/seed-%02u-%u", folder, type, variant) >= (int)sizeof path) {
-        return false;
-    }
-    FILE *file = fopen(path, "wb");
-    if (file == NULL) {
-        return false;
-    }
-    bool written = fwrite(seed, 1, size, file) == size;
-    return fclose(file) == 0 && written;
+    char name[32];
+    snprintf(name, sizeof name, "seed-%02u-%u", type, variant);
+    return fits && corpus_write(folder, name, seed, size);
 }
 
 int main(int argc, char **argv) {
@@ -114,7 +108,7 @@ int main(int argc, char **argv) {
     }
     for (unsigned type = 0; type < CORPUS_TYPES; type++) {
         for (unsigned variant = 0; variant < 4 && strcmp(message_name(type), "unknown") != 0; variant++) {
-            if (!corpus_write(argv[1], type, variant)) {
+            if (!corpus_seed(argv[1], type, variant)) {
                 fprintf(stderr, "wire_corpus: cannot write seed %u into %s\n", type, argv[1]);
                 return 1;
             }
