@@ -10,6 +10,9 @@
  * to some clock c - 1 - staleness or later, nothing newer from others, and all of its own process's. (Stale
  * synchronous parallel; paper section 2.1.)
  *
+ * Nodes may join and leave while the job runs, so a process's data may change between clocks: `begin` is called
+ * again then, and `read` may be. Everything that must outlive a process belongs in tables.
+ *
  * Errors: functions return 0 or a negative aml_error_code. Functions of the app return the same; a negative one ends the
  * job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's. */
 #ifndef AGILEML_H
@@ -65,8 +68,9 @@ struct aml_app {
 
     /* Data items. Each names `item_rows` rows, one of each of the tables item_tables[0..item_rows-1], and carries
      * `item_bytes` bytes. In memory an item is uint32_t slots[item_rows] (see aml_table_rows), then the bytes, padded
-     * to 4. Items with the same first row (say, one user's ratings) always go to the same thread, and no two threads of
-     * a process work at once on items that share their first or their second row: both may be changed in place. */
+     * to 4. Items with the same first row (say, one user's ratings) always go to the same thread (until the next
+     * `begin`) and to the same part of every iteration, and no two threads of a process work at once on items that
+     * share their first or their second row: both may be changed in place. */
     unsigned item_rows; /* 0, 1 or 2 */
     unsigned item_tables[AML_ITEM_ROWS_MAX];
     size_t item_bytes;
@@ -79,16 +83,22 @@ struct aml_app {
      * configure: in every process, once, when the options have their values: checks them (that an input file can be
      * read, say) and may complete the tables (their width). Keep it quick: it also runs for --check. */
     int (*configure)(aml_worker *worker, struct aml_app *app);
-    /* read: reads the whole input and calls aml_emit for each item; the library keeps those of its node. In every process,
-     * once, in one thread; aml_read_ratings calls back in several. */
+    /* read: reads the whole input and calls aml_emit for each item, the same ones in every process; the library keeps
+     * those of its node, and as many others as fit --standby-memory. In one thread; aml_read_ratings calls back in
+     * several. Called again when the node is to work on data that was not kept, while the other functions go on: it
+     * must not change what they use. */
     int (*read)(aml_worker *worker, void *context);
-    /* begin: before clock 1, once per process, when totals over all nodes are known. */
+    /* begin: before the process's first clock, when totals over all nodes are known, and again before each clock with
+     * other items (aml_items) or another number of nodes (aml_nodes) than at the last call: replaces what depends on
+     * them. In one thread, while no other function but perhaps `read` runs. */
     int (*begin)(aml_worker *worker, void *context);
     /* clock: the worker's part of one clock, in one or more calls with different items; every thread. */
     int (*clock)(aml_worker *worker, const void *items, size_t count, void *context);
     /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. */
     int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
-    /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). */
+    /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). The process
+     * may never have had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and
+     * aml_read_param fail with AML_ESTOP; finish is to return that, and is called again later, perhaps elsewhere. */
     int (*finish)(aml_worker *worker, void *context);
 
     void *context; /* passed to all of them */
@@ -109,13 +119,14 @@ int aml_error(aml_worker *worker, int code, const char *format, ...);
 
 enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
 
-/* Gives one item: keys[item_rows] name its rows, `bytes` (item_bytes) is copied. Items whose shard belongs to
- * another node are dropped; shards are cut by the first key. 1 when this node keeps the item, 0 when not, negative on
- * an error (a key beyond a dense table's rows). */
+/* Gives one item: keys[item_rows] name its rows, `bytes` (item_bytes) is copied. 1 when this process keeps the item, for
+ * itself or in case it takes over another node's, 0 when not, negative on an error (a key beyond a dense table's
+ * rows). */
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
 
-/* Adds to sum `index` (0..7), or raises maximum `index` (0..7), of the totals over all nodes: for items that this node
- * keeps, so that each counts once. */
+/* Adds to sum `index` (0..7), or raises maximum `index` (0..7), of the totals over all nodes. The value belongs to the
+ * item that this worker emitted last, and counts once in the job, whichever processes keep the item; nothing happens
+ * when aml_emit returned 0 for it. */
 void aml_total_add(aml_worker *worker, unsigned index, double value);
 void aml_total_raise(aml_worker *worker, unsigned index, double value);
 
@@ -141,19 +152,21 @@ uint64_t aml_mix(uint64_t seed, uint64_t value);
 
 /* ---- From `begin` on ---- */
 
+/* Totals are over the whole input: the same in every call. */
 double aml_total(const aml_worker *worker, unsigned index);         /* the sum over all nodes */
 double aml_total_maximum(const aml_worker *worker, unsigned index); /* -infinity when never raised */
 uint64_t aml_total_items(const aml_worker *worker);                 /* training items of all nodes */
-uint64_t aml_node_items(const aml_worker *worker);                  /* training items of this node */
-unsigned aml_nodes(const aml_worker *worker);                       /* nodes that work on the data */
+uint64_t aml_node_items(const aml_worker *worker);                  /* training items of aml_items */
+unsigned aml_nodes(const aml_worker *worker);                       /* nodes that work on the data in this clock */
 unsigned aml_threads(const aml_worker *worker);                     /* worker threads of this process */
-/* This node's training items, all of them, in memory until the job ends; for preparing in `begin`. */
+/* This node's training items, all clocks' of an iteration, in memory until the next `begin`; for preparing in `begin`.
+ * Now and then these are, for some clocks, only what a lost node has left undone. None in `finish`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 
 /* ---- In `clock`, `evaluate` and `finish` ---- */
 
 unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 0 */
-uint64_t aml_clock(const aml_worker *worker);     /* the clock being worked on or evaluated, from 1 */
+uint64_t aml_clock(const aml_worker *worker);     /* worked on or evaluated, from 1; in `finish` the job's last one */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration it belongs to, from 1 */
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
 
@@ -167,8 +180,9 @@ int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *value
 /* Adds delta[width] to row `key` (AML_PUT: replaces it). Any thread. In `clock` only. */
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);
 
-/* The rows of a table in this process's cache, for use in place: as fast as a plain array. Row `slot` of an item is
- * at base + slot * stride. Rows that more than one thread may change at once need aml_update_param. */
+/* The rows of a table in this process's cache, for use in place: as fast as a plain array. Row `slot` of an item is at
+ * base + slot * stride, until the app's function returns (a slot names the same row for as long as the process runs).
+ * Rows that more than one thread may change at once need aml_update_param. */
 struct aml_rows {
     unsigned char *base;
     size_t stride;          /* bytes; a multiple of 16, base too */

@@ -4,7 +4,11 @@
 #define PROTEUS_COMMAND_H
 
 int command_controller(int argc, char **argv);
+int command_evict(int argc, char **argv);
+int command_join(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 int command_run(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_stop(int argc, char **argv);
 
 #endif

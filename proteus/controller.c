@@ -10,23 +10,29 @@
 #include "proteus/signals.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct controller_options_read {
     struct job_options job;
     struct plan_policy policy;
     const char *listen;
-    double start_timeout; /* seconds */
-    int64_t ready_fd;     /* where to write the endpoint; -1: not started by `proteus run` */
+    const char *store;                           /* file; NULL: none */
+    double start_timeout;                        /* seconds */
+    int64_t ready_fd;                            /* where to write the endpoint; -1: not started by `proteus run` */
+    char checkpoint[PATH_MAX], resume[PATH_MAX]; /* of the job's options, absolute */
 };
 
 struct controller_host {
     struct controller controller;
     struct net *net;
     struct net_io *io;
+    struct store *store; /* NULL: none */
     struct report_file report;
     struct progress progress;
     size_t lines_shown;
@@ -112,13 +118,16 @@ static int tell_endpoint(const struct controller_host *host, const struct contro
 
 static int host_open(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
     static const int numbers[] = {SIGINT, SIGTERM, 0};
-    progress_open(&host->progress, stdout, host->launched);
+    progress_begin(&host->progress, stdout, host->launched);
     int result = report_file_open(&host->report, options->job.report, error);
     if (result == 0) {
         result = signals_open(&host->signal_fd, numbers, error);
     }
     if (result == 0) {
-        result = job_open_net(&options->job, &host->net, error);
+        result = job_open_net(options->job.key, options->job.insecure, &host->net, error);
+    }
+    if (result == 0 && options->store != NULL) {
+        result = store_open(&host->store, options->store, error);
     }
     const struct net_io_options io_options = {
         .self = ACTOR_CONTROLLER,
@@ -140,14 +149,23 @@ static int host_run(struct controller_host *host, const struct controller_option
         .reliable = (unsigned)options->job.reliable,
         .transient = (unsigned)options->job.transient,
         .policy = options->policy,
+        .thresholds = {.to_2 = options->job.threshold_2, .to_3 = options->job.threshold_3},
+        .commit_every = (uint32_t)options->job.commit_every,
         .heartbeat_ms = job_heartbeat_ms(&options->job),
         .timeout_ms = (uint32_t)(options->job.failure_timeout * 1e3),
         .start_timeout_ms = (uint32_t)(options->start_timeout * 1e3),
+        .checkpoint = options->job.checkpoint,
+        .checkpoint_every = (uint32_t)options->job.checkpoint_every,
+        .resume = options->job.resume,
+        .store = host->store,
         .end = host_job_ended,
         .context = host,
     };
     int result = controller_init(&host->controller, net_io_of(host->io), &controller_options, error);
     if (result == 0) {
+        /* What an earlier controller of this job has reported stands in its report. */
+        host->lines_shown = host->controller.line_count;
+        host->report.begun = host->lines_shown > 0;
         result = tell_endpoint(host, options, error);
     }
     if (result == 0) {
@@ -166,6 +184,9 @@ static void host_close(struct controller_host *host) {
     net_io_close(host->io);
     if (host->net != NULL) {
         net_close(host->net);
+    }
+    if (host->store != NULL) {
+        host->store->close(host->store);
     }
     if (host->signal_fd >= 0) {
         close(host->signal_fd);
@@ -194,10 +215,38 @@ static int run_controller(const struct controller_options_read *options) {
 
 /* ---- The command line ---- */
 
+/* Makes a folder's path absolute: nodes use it too. */
+static int resolve_folder(const char *option, const char **folder, char path[PATH_MAX], struct error *error) {
+    if (realpath(*folder, path) == NULL) {
+        return error_set(error, AML_EINPUT, "%s %.200s: %s", option, *folder, strerror(errno));
+    }
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
+        return error_set(error, AML_EINPUT, "%s %.200s: not a directory", option, *folder);
+    }
+    *folder = path;
+    return 0;
+}
+
+static int resolve_folders(struct controller_options_read *options, struct error *error) {
+    int result = 0;
+    if (options->job.checkpoint != NULL) {
+        if (mkdir(options->job.checkpoint, 0777) != 0 && errno != EEXIST) {
+            return error_set(error, AML_EINPUT, "--checkpoint %.200s: %s", options->job.checkpoint, strerror(errno));
+        }
+        result = resolve_folder("--checkpoint", &options->job.checkpoint, options->checkpoint, error);
+    }
+    if (result == 0 && options->job.resume != NULL) {
+        result = resolve_folder("--resume", &options->job.resume, options->resume, error);
+    }
+    return result;
+}
+
 static void print_help(const struct aml_option *table) {
     printf("usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N [OPTIONS]\n\n"
            "Runs the controller of a job. Its nodes are started by hand, as\n"
-           "    APP ... --controller tcp://HOST:PORT --tier reliable|transient\n\n");
+           "    APP ... --controller tcp://HOST:PORT --tier reliable|transient\n"
+           "The job begins when so many are there; more may join later.\n\n");
     options_help(stdout, table);
 }
 
@@ -207,6 +256,8 @@ int command_controller(int argc, char **argv) {
     const struct aml_option own[] = {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
          "tcp://HOST:PORT of this machine; port 0 has one chosen"},
+        {"store", "FILE", AML_OPTION_STRING, &options.store, 0, 0,
+         "keep in FILE what a controller needs that is started again"},
         {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 2 * 86400,
          "how long to wait for all nodes"},
         {0},
@@ -232,6 +283,9 @@ int command_controller(int argc, char **argv) {
     }
     if (result == 0) {
         result = job_options_check(&options.job, &options.policy, &error);
+    }
+    if (result == 0) {
+        result = resolve_folders(&options, &error);
     }
     if (result != 0) {
         log_error("%s", error.text);

@@ -163,6 +163,7 @@ static int parse_target(struct words *words, struct event *event, struct error *
 }
 
 static int parse_notice(struct words *words, struct event *event, struct error *error) {
+    event->notice = EVENTS_NOTICE_DEFAULT;
     if (!take(words, "notice")) {
         return 0;
     }
@@ -286,31 +287,64 @@ void events_close(struct events *events) {
 
 /* ---- Against the cluster ---- */
 
-static int check_event(const struct event *event, unsigned reliable, unsigned transient, struct error *error) {
-    if (event->action == EVENT_JOIN || event->action == EVENT_EVICT || event->action == EVENT_START) {
-        return error_set(error, AML_EINPUT, "%s needs elastic membership, which this version does not have yet",
-                         ACTIONS[event->action]);
-    }
-    unsigned of_tier = event->tier == TIER_RELIABLE ? reliable : transient;
+/* The cluster as it is when the lines above have happened. */
+struct checked {
+    unsigned tiers[2]; /* nodes that there were in all */
+    bool elastic, controller_killed;
+};
+
+static int check_nodes(const struct event *event, const struct checked *before, struct error *error) {
+    unsigned of_tier = before->tiers[event->tier];
+    unsigned all = before->tiers[TIER_RELIABLE] + before->tiers[TIER_TRANSIENT];
     if (event->target == EVENT_TIER && (event->count > of_tier || of_tier == 0)) {
         return error_set(error, AML_EINPUT, "the job has %u %s nodes", of_tier,
                          event->tier == TIER_RELIABLE ? "reliable" : "transient");
     }
     for (size_t n = 0; n < event->node_count; n++) {
-        if (event->nodes[n] > reliable + transient) {
-            return error_set(error, AML_EINPUT, "no node-%u: the job has node-1 to node-%u", event->nodes[n],
-                             reliable + transient);
+        if (event->nodes[n] > all) {
+            return error_set(error, AML_EINPUT, "no node-%u: the job has node-1 to node-%u", event->nodes[n], all);
         }
     }
     return 0;
 }
 
-int events_check(const struct events *events, unsigned reliable, unsigned transient, struct error *error) {
+static int check_event(const struct event *event, struct checked *cluster, struct error *error) {
+    if (!cluster->elastic && (event->action == EVENT_JOIN || event->action == EVENT_EVICT)) {
+        return error_set(error, AML_EINPUT, "%s: nodes can't come or go with --stage traditional",
+                         ACTIONS[event->action]);
+    }
+    if (event->action == EVENT_START && !cluster->controller_killed) {
+        return error_set(error, AML_EINPUT, "start controller: no line above kills it");
+    }
+    if (event->action != EVENT_JOIN) {
+        bool controller = event->target == EVENT_CONTROLLER;
+        if (controller && event->action != EVENT_PAUSE && event->action != EVENT_RESUME) {
+            cluster->controller_killed = event->action == EVENT_KILL;
+        }
+        return controller ? 0 : check_nodes(event, cluster, error);
+    }
+    cluster->tiers[event->tier] += event->count;
+    return cluster->tiers[TIER_RELIABLE] + cluster->tiers[TIER_TRANSIENT] <= WIRE_NODES_MAX
+               ? 0
+               : error_set(error, AML_ELIMIT, "more than %d nodes in all", WIRE_NODES_MAX);
+}
+
+int events_check(const struct events *events, const struct events_cluster *cluster, struct error *error) {
+    struct checked checked = {.tiers = {[TIER_RELIABLE] = cluster->reliable, [TIER_TRANSIENT] = cluster->transient},
+                              .elastic = cluster->elastic};
     for (size_t e = 0; e < events->count; e++) {
         struct error why = {0};
-        if (check_event(&events->list[e], reliable, transient, &why) != 0) {
+        if (check_event(&events->list[e], &checked, &why) != 0) {
             return refuse(events, events->list[e].line, &why, error);
         }
     }
     return 0;
+}
+
+unsigned events_joining(const struct events *events) {
+    uint64_t joining = 0;
+    for (size_t e = 0; e < events->count; e++) {
+        joining += events->list[e].action == EVENT_JOIN ? events->list[e].count : 0;
+    }
+    return joining < WIRE_NODES_MAX ? (unsigned)joining : WIRE_NODES_MAX;
 }

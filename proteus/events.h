@@ -18,8 +18,9 @@
 
 enum {
     EVENTS_MAX = 10000,
-    EVENTS_LINE_MAX = 4096, /* bytes */
-    EVENTS_WORDS_MAX = 512, /* of a line */
+    EVENTS_LINE_MAX = 4096,      /* bytes */
+    EVENTS_WORDS_MAX = 512,      /* of a line */
+    EVENTS_NOTICE_DEFAULT = 120, /* seconds: what the large clouds give */
 };
 
 enum event_action { EVENT_KILL, EVENT_PAUSE, EVENT_RESUME, EVENT_JOIN, EVENT_EVICT, EVENT_START };
@@ -55,7 +56,16 @@ void events_close(struct events *events);
 int event_parse(char *line, struct event *event, bool *present, struct error *error);
 void event_close(struct event *event);
 
-/* Whether a cluster of so many nodes, node-1 on, the reliable ones first, can have these events happen to it. */
-int events_check(const struct events *events, unsigned reliable, unsigned transient, struct error *error);
+/* What the events happen to: node-1 on, the reliable ones first; those that join are numbered on. */
+struct events_cluster {
+    unsigned reliable, transient;
+    bool elastic; /* nodes may come and go */
+};
+
+/* Whether these events can happen to the cluster. 0, AML_EINPUT or AML_ELIMIT. */
+int events_check(const struct events *events, const struct events_cluster *cluster, struct error *error);
+
+/* How many nodes join in all. */
+unsigned events_joining(const struct events *events);
 
 #endif

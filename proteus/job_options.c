@@ -5,9 +5,12 @@
 
 #include <assert.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 struct job_options job_options_defaults(void) {
-    return (struct job_options){.reliable = 1, .stage = "auto", .failure_timeout = 10};
+    return (struct job_options){
+        .reliable = 1, .stage = "auto", .checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT, .failure_timeout = 10};
 }
 
 void job_options_table(struct job_options *options, const struct aml_option *own,
@@ -18,7 +21,17 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"partitions", "N", AML_OPTION_INTEGER, &options->partitions, 0, WIRE_PARTITIONS_MAX,
          "partitions of the tables; 0: 8, or half as many as nodes if that is more"},
         {"stage", "STAGE", AML_OPTION_STRING, &options->stage, 0, 0,
-         "1: reliable nodes serve the tables; traditional: all nodes; auto: 1"},
+         "who serves the tables: 1, 2, 3, auto (as the cluster asks for), or traditional (not elastic)"},
+        {"threshold-2", "X", AML_OPTION_REAL, &options->threshold_2, 0, WIRE_NODES_MAX,
+         "stage 2 above X transient nodes per reliable one; 0: learned"},
+        {"threshold-3", "X", AML_OPTION_REAL, &options->threshold_3, 0, WIRE_NODES_MAX,
+         "stage 3 above X transient nodes per reliable one; 0: learned"},
+        {"commit-every", "N", AML_OPTION_INTEGER, &options->commit_every, 0, WIRE_COMMIT_EVERY_MAX,
+         "clocks between updates of the backups; 0: chosen"},
+        {"checkpoint", "DIR", AML_OPTION_STRING, &options->checkpoint, 0, 0, "write checkpoints into DIR"},
+        {"checkpoint-every", "N", AML_OPTION_INTEGER, &options->checkpoint_every, 1, 1e9,
+         "iterations between checkpoints"},
+        {"resume", "DIR", AML_OPTION_STRING, &options->resume, 0, 0, "go on from the newest checkpoint in DIR"},
         {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, 0.2, 86400,
          "silence after which a node has failed"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
@@ -36,24 +49,20 @@ void job_options_table(struct job_options *options, const struct aml_option *own
 }
 
 static int parse_stage(const char *text, enum stage *stage, struct error *error) {
-    if (strcmp(text, "auto") == 0 || strcmp(text, "1") == 0) {
-        *stage = STAGE_1;
-    } else if (strcmp(text, "traditional") == 0) {
-        *stage = STAGE_TRADITIONAL;
-    } else if (strcmp(text, "2") == 0 || strcmp(text, "3") == 0) {
-        return error_set(error, AML_EINPUT,
-                         "--stage %s: needs elastic membership, which this version does not have yet; expected auto, 1 "
-                         "or traditional",
-                         text);
-    } else {
-        return error_set(error, AML_EINPUT, "--stage: expected auto, 1 or traditional, got '%.100s'", text);
+    static const char *const names[] = {
+        [STAGE_AUTO] = "auto", [STAGE_1] = "1", [STAGE_2] = "2", [STAGE_3] = "3", [STAGE_TRADITIONAL] = "traditional"};
+    for (size_t s = 0; s < sizeof names / sizeof *names; s++) {
+        if (strcmp(text, names[s]) == 0) {
+            *stage = (enum stage)s;
+            return 0;
+        }
     }
-    return 0;
+    return error_set(error, AML_EINPUT, "--stage: expected auto, 1, 2, 3 or traditional, got '%.100s'", text);
 }
 
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error) {
     enum stage stage = STAGE_AUTO;
-    int64_t nodes = options->reliable + options->transient;
+    int64_t nodes = options->reliable + options->transient + options->joining;
     int result = parse_stage(options->stage, &stage, error);
     if (result != 0) {
         return result;
@@ -61,13 +70,17 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (nodes > WIRE_NODES_MAX) {
         return error_set(error, AML_ELIMIT, "%lld nodes, expected at most %d", (long long)nodes, WIRE_NODES_MAX);
     }
-    if (nodes == 0) {
+    if (options->reliable + options->transient == 0) {
         return error_set(error, AML_EINPUT, "a job of no nodes: expected --reliable or --transient of at least 1");
     }
-    if (stage == STAGE_1 && options->reliable == 0) {
+    if (stage != STAGE_TRADITIONAL && options->reliable == 0) {
         return error_set(error, AML_EINPUT,
-                         "--reliable 0: expected at least 1, since the reliable nodes serve the tables, or --stage "
+                         "--reliable 0: expected at least 1, since the reliable nodes keep the tables, or --stage "
                          "traditional");
+    }
+    if (options->threshold_2 > 0 && options->threshold_3 > 0 && options->threshold_3 < options->threshold_2) {
+        return error_set(error, AML_EINPUT, "--threshold-3 %g: expected at least as much as --threshold-2 %g",
+                         options->threshold_3, options->threshold_2);
     }
     if (options->partitions == 0) {
         options->partitions = (nodes + 1) / 2 > JOB_PARTITIONS_DEFAULT ? (nodes + 1) / 2 : JOB_PARTITIONS_DEFAULT;
@@ -87,11 +100,11 @@ unsigned job_heartbeat_ms(const struct job_options *options) {
                                             : (unsigned)each_ms;
 }
 
-int job_open_net(const struct job_options *options, struct net **net, struct error *error) {
+int job_open_net(const char *key_path, bool insecure, struct net **net, struct error *error) {
     struct net_key key;
-    struct net_options net_options = {.insecure = options->insecure};
-    if (options->key != NULL) {
-        int result = net_key_load(options->key, &key, error);
+    struct net_options net_options = {.insecure = insecure};
+    if (key_path != NULL) {
+        int result = net_key_load(key_path, &key, error);
         if (result != 0) {
             return result;
         }
@@ -100,4 +113,14 @@ int job_open_net(const struct job_options *options, struct net **net, struct err
     int result = net_open(net, &net_options, error);
     explicit_bzero(&key, sizeof key);
     return result;
+}
+
+actor_id job_observer_id(void) {
+    actor_id actor = 0;
+    while (actor_node(actor) == 0) {
+        if (getrandom(&actor, sizeof actor, 0) != sizeof actor) {
+            actor = (actor_id)getpid() << ACTOR_PART_BITS;
+        }
+    }
+    return actor_of_part(actor, 0);
 }

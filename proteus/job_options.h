@@ -9,19 +9,26 @@
 
 enum {
     JOB_OPTIONS_OWN_MAX = 8,                        /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 10, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 16, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
+    JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_HEARTBEAT_MIN_MS = 50,
     JOB_HEARTBEAT_MAX_MS = 1000,
     JOB_HEARTBEATS = 10, /* that a node may miss before it counts as failed */
 };
 
 struct job_options {
-    int64_t reliable, transient; /* nodes */
+    int64_t reliable, transient; /* nodes to begin with */
+    int64_t joining;             /* nodes that are known to join later */
     int64_t partitions;          /* 0: chosen by job_options_check */
     const char *stage;
-    double failure_timeout; /* seconds */
-    const char *key;        /* file; NULL: none */
+    double threshold_2, threshold_3; /* transient nodes per reliable one; 0: learned */
+    int64_t commit_every;            /* clocks; 0: chosen */
+    const char *checkpoint;          /* folder; NULL: none */
+    int64_t checkpoint_every;        /* iterations */
+    const char *resume;              /* folder; NULL: a new job */
+    double failure_timeout;          /* seconds */
+    const char *key;                 /* file; NULL: none */
     bool insecure;
     const char *report; /* file; NULL: none */
     bool help;
@@ -37,7 +44,10 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
 
 unsigned job_heartbeat_ms(const struct job_options *options);
 
-/* Opens the process's net, with the key if there is one. */
-int job_open_net(const struct job_options *options, struct net **net, struct error *error);
+/* Opens a process's net, with the key in the file `key` unless that is NULL. */
+int job_open_net(const char *key, bool insecure, struct net **net, struct error *error);
+
+/* An actor id for one that takes no part in a job. */
+actor_id job_observer_id(void);
 
 #endif

@@ -1,8 +1,10 @@
-/* `proteus run` at work: has the app check its options, starts a controller and the nodes as child processes,
- * follows the job as an observer of the controller, carries out events, and leaves no process behind, whatever happens. */
+/* `proteus run` at work: has the app check its options, starts a controller and the nodes as child processes, starts the
+ * controller again when it is lost, follows the job as its observer, tells it which nodes have ended, carries out events,
+ * and leaves no process behind, whatever happens. */
 #ifndef PROTEUS_LAUNCHER_H
 #define PROTEUS_LAUNCHER_H
 
+#include "proteus/app.h"
 #include "proteus/events.h"
 #include "proteus/job_options.h"
 #include "proteus/progress.h"
@@ -14,6 +16,7 @@ enum {
     LAUNCHER_STARTS_PER_S = 10, /* ... and 1 s more for so many nodes */
     LAUNCHER_FAILURE_WAIT_MS = 1000,                  /* after a node's end: its own words may be on the way */
     LAUNCHER_SUMMARY_WAIT_MS = 500,                   /* after the controller's end: its last lines may be on the way */
+    LAUNCHER_RESTARTS_MAX = 5,                        /* of a controller that was lost */
     LAUNCHER_STOP_WAIT_MS = 3000,                     /* for the controller to end a job that it was asked to end */
     LAUNCHER_END_WAIT_MS = 5000,                      /* for the processes to end by themselves after the job */
     LAUNCHER_ABORT_WAIT_MS = 2000,                    /* the same after a failure: nothing is left to be saved */
@@ -26,9 +29,7 @@ struct launcher_options {
     const struct job_options *job;
     const char *host; /* where the controller and the nodes listen */
     int64_t threads;  /* of each node */
-    const char *app_path;
-    char *const *app; /* name and arguments */
-    int app_count;
+    const struct app *app;
 };
 
 /* Runs the job to its end and returns the exit status; `error` holds what to print, if anything: when the app

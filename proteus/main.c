@@ -14,6 +14,10 @@ static const struct {
 } COMMANDS[] = {
     {"run", command_run, "start a job on this machine, watch it, and end with it"},
     {"controller", command_controller, "the controller of a job whose nodes are started by hand"},
+    {"join", command_join, "start nodes on this machine that join a running job"},
+    {"status", command_status, "show a running job, its nodes and what they do"},
+    {"evict", command_evict, "have nodes leave a running job in time"},
+    {"stop", command_stop, "end a running job well, before its time"},
     {"keygen", command_keygen, "make a key that a job's processes share"},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
@@ -30,7 +34,7 @@ static void print_help(void) {
 
 static int run_command(int argc, char **argv) {
     if (argc < 2) {
-        log_error("no command; expected run, controller or keygen, see --help");
+        log_error("no command; expected run, controller, join, status, evict, stop or keygen, see --help");
         return 2;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -46,7 +50,7 @@ static int run_command(int argc, char **argv) {
             return COMMANDS[c].run(argc - 1, argv + 1);
         }
     }
-    log_error("unknown %s '%.100s'; expected run, controller or keygen, see --help",
+    log_error("unknown %s '%.100s'; expected run, controller, join, status, evict, stop or keygen, see --help",
               argv[1][0] == '-' ? "option" : "command", argv[1]);
     return 2;
 }

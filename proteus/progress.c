@@ -93,11 +93,25 @@ static void show_in_line(struct text *text, const char *name, double value) {
     text_add(text, "  %s %.6g", name, value);
 }
 
+/* "stage 2, 4+60 nodes": reliable and transient ones. */
+static void add_cluster(struct text *text, const json_t *line) {
+    const json_t *stage = json_object_get(line, "stage");
+    if (json_is_string(stage)) {
+        text_add(text, "  %s", json_string_value(stage));
+    } else if (json_is_integer(stage)) {
+        text_add(text, "  stage %lld", (long long)json_integer_value(stage));
+    }
+    if (has(line, "reliable") && has(line, "transient")) {
+        text_add(text, ", %.0f+%.0f nodes", number_of(line, "reliable"), number_of(line, "transient"));
+    }
+}
+
 void progress_line_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     struct text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
     const char *what = has(line, "iteration") ? "iteration" : "clock";
     char number[PROGRESS_NUMBER_TEXT];
     text_add(&text, "%s %.0f  %.2f s", what, number_of(line, what), number_of(line, "seconds"));
+    add_cluster(&text, line);
     each_metric(line, show_in_line, &text);
     if (has(line, "items_per_second")) {
         progress_count_text(number_of(line, "items_per_second"), number);
@@ -108,6 +122,26 @@ void progress_line_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
         text_add(&text, "  sent %s", number);
         progress_bytes_text(number_of(line, "bytes_received"), number);
         text_add(&text, "  received %s", number);
+    }
+}
+
+void progress_event_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
+    struct text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
+    const json_t *nodes = json_object_get(line, "nodes");
+    const char *event = json_string_value(json_object_get(line, "event"));
+    const char *reason = json_string_value(json_object_get(line, "reason"));
+    size_t count = json_array_size(nodes);
+    text_add(&text, "iteration %.0f  %.2f s  %s", number_of(line, "iteration"), number_of(line, "seconds"),
+             event != NULL ? event : "?");
+    for (size_t n = 0; n < count && n < PROGRESS_NAMED_MAX; n++) {
+        const char *name = json_string_value(json_array_get(nodes, n));
+        text_add(&text, "%s %s", n > 0 ? "," : "", name != NULL ? name : "?");
+    }
+    if (count > PROGRESS_NAMED_MAX) {
+        text_add(&text, " and %zu more", count - PROGRESS_NAMED_MAX);
+    }
+    if (reason != NULL) {
+        text_add(&text, ": %s", reason);
     }
 }
 
@@ -129,6 +163,11 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     text_add(&text, "%-*s %s", SUMMARY_COLUMN, "items", number);
     progress_count_text(seconds > 0 ? items / seconds : 0, number);
     text_add(&text, ", %s a second\n", number);
+    if (number_of(line, "failures") > 0 || number_of(line, "evictions") > 0) {
+        progress_count_text(number_of(line, "items_redone"), number);
+        text_add(&text, "%-*s %.0f failures, %.0f evictions, %s items done again\n", SUMMARY_COLUMN, "nodes lost",
+                 number_of(line, "failures"), number_of(line, "evictions"), number);
+    }
     progress_bytes_text(number_of(line, "bytes_sent"), number);
     text_add(&text, "%-*s %s sent", SUMMARY_COLUMN, "network", number);
     progress_bytes_text(number_of(line, "bytes_received"), number);
@@ -139,7 +178,7 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
 
 /* ---- The terminal ---- */
 
-void progress_open(struct progress *progress, FILE *stream, bool quiet) {
+void progress_begin(struct progress *progress, FILE *stream, bool quiet) {
     const char *kind = getenv("TERM");
     *progress = (struct progress){
         .stream = stream,
@@ -201,6 +240,23 @@ void progress_note(struct progress *progress, const char *format, ...) {
     fputc('\n', progress->stream);
 }
 
+/* What happens to the cluster. Until training begins that is only nodes coming. */
+static void report_event_line(struct progress *progress, const json_t *line, const char *event) {
+    char text[PROGRESS_LINE_TEXT];
+    bool join = strcmp(event, "join") == 0;
+    if (strcmp(event, "start") == 0) {
+        progress->started = true;
+    } else if (join && !progress->started) {
+        progress->joined += (unsigned)json_array_size(json_object_get(line, "nodes"));
+        snprintf(text, sizeof text, "starting: %u nodes have joined", progress->joined);
+        progress_live(progress, text, 0);
+    } else {
+        progress_event_text(line, text);
+        make_printable(text, "");
+        progress_note(progress, "%s", text);
+    }
+}
+
 void progress_report(struct progress *progress, const json_t *line) {
     const char *type = json_string_value(json_object_get(line, "type"));
     const char *event = json_string_value(json_object_get(line, "event"));
@@ -223,8 +279,7 @@ void progress_report(struct progress *progress, const json_t *line) {
             make_printable(text, "\n");
             fputs(text, progress->stream);
         }
-    } else if (event != NULL && strcmp(event, "join") == 0) {
-        snprintf(text, sizeof text, "starting: %u nodes have joined", ++progress->joined);
-        progress_live(progress, text, 0);
+    } else if (event != NULL) {
+        report_event_line(progress, line, event);
     }
 }

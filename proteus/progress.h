@@ -12,6 +12,7 @@ enum {
     PROGRESS_NUMBER_TEXT = 32,
     PROGRESS_LINE_TEXT = 1024,
     PROGRESS_COLUMNS_DEFAULT = 80,
+    PROGRESS_NAMED_MAX = 4,   /* nodes of an event that are named */
     PROGRESS_LIVE_MS = 100,   /* between changes of the live line, so that it can be read ... */
     PROGRESS_CLOCK_MS = 1000, /* ... and before a clock, which tells less, takes the place of an iteration */
 };
@@ -22,10 +23,11 @@ struct progress {
     bool terminal;   /* `stream` is one that can rewrite its line */
     bool live;       /* the live line stands there */
     int64_t live_ms; /* when it last changed */
-    unsigned joined;
+    unsigned joined; /* nodes */
+    bool started;    /* training has begun */
 };
 
-void progress_open(struct progress *progress, FILE *stream, bool quiet);
+void progress_begin(struct progress *progress, FILE *stream, bool quiet);
 /* Shows a line of the report. */
 void progress_report(struct progress *progress, const json_t *line);
 /* A line for people that stays. */
@@ -39,6 +41,8 @@ void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]);
 void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]);
 /* A line of type iteration or clock. */
 void progress_line_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+/* A line of type event. */
+void progress_event_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
 /* A line of type summary, as several lines. */
 void progress_summary_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
 

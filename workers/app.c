@@ -6,7 +6,9 @@
 #include "workers/ratings.h"
 #include "workers/runtime.h"
 
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +56,12 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
         {"insecure", NULL, AML_OPTION_FLAG, &o->insecure, 0, 0, "allow plain text beyond this machine"},
         {"connect-timeout", "S", AML_OPTION_REAL, &o->connect_timeout, 0.1, 86400,
          "seconds to wait for the controller at first"},
+        {"patience", "S", AML_OPTION_REAL, &o->patience, 0.1, 1e6,
+         "seconds to go on without the controller before giving up"},
+        {"notice", "S", AML_OPTION_REAL, &o->notice, 0, 86400,
+         "seconds between SIGTERM and this machine's end: what the node has to leave the job"},
+        {"standby-memory", "MIB", AML_OPTION_INTEGER, &o->standby_memory, 0, 1 << 20,
+         "for data that other nodes work on, to take it over without reading it again; 0: none"},
         {"check", NULL, AML_OPTION_FLAG, &o->check, 0, 0,
          "check options and input, then stop, as proteus run does first"},
         {"supervised", NULL, AML_OPTION_FLAG, &o->supervised, 0, 0,
@@ -242,7 +250,10 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                                         .tolerance_iterations = 3,
                                         .evaluate_every = 1,
                                         .seed = 1,
-                                        .connect_timeout = 30};
+                                        .standby_memory = 256,
+                                        .connect_timeout = 30,
+                                        .notice = 120,
+                                        .patience = 300};
     fill_options(options, common, sizeof common / sizeof common[0]);
     int64_t iterations = options->iterations;
     for (int i = 1; i < argc; i++) { /* --help shows the defaults, whatever else is said */
@@ -298,6 +309,19 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     return result;
 }
 
+/* Executes the program again, as the same process. Returns only when that can't be done. */
+static void start_anew(char **argv, struct error *error) {
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
+    fflush(NULL);
+    execv("/proc/self/exe", argv);
+    *error = (struct error){0};
+    error_set(error, AML_EFAIL, "can't start anew: %s", strerror(errno));
+}
+
 int aml_main(struct aml_app *app, int argc, char **argv) {
     memory_keep();
     struct runtime *runtime = memory_zeroed(1, sizeof *runtime);
@@ -311,6 +335,11 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
         result = runtime_run(runtime, &error);
         /* A supervised node's errors have reached the controller, which names them once for all nodes, if it was there. */
         told = runtime->options.supervised && runtime->welcomed;
+    }
+    if (runtime->rejoin) {
+        start_anew(argv, &error);
+        result = error.code;
+        told = false;
     }
     if (result < 0 && !told) {
         log_error("%s", error.text);
@@ -330,7 +359,9 @@ int aml_error(aml_worker *worker, int code, const char *format, ...) {
     va_end(arguments);
     struct runtime *runtime = worker->runtime;
     pthread_mutex_lock(&runtime->lock);
-    error_set(&runtime->error, code, "%s", text);
+    if (!runtime->unsaving || worker != &runtime->workers[0]) { /* finish was told to return: that is no error */
+        error_set(&runtime->error, code, "%s", text);
+    }
     pthread_mutex_unlock(&runtime->lock);
     return code;
 }
@@ -339,6 +370,9 @@ int aml_error(aml_worker *worker, int code, const char *format, ...) {
 
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes) {
     struct runtime *runtime = worker->runtime;
+    if (worker->chunk == NULL) {
+        return aml_error(worker, AML_EFAIL, "aml_emit: expected in the app's read function only");
+    }
     for (unsigned r = 0; r < runtime->app->item_rows; r++) {
         const struct table_spec *spec = &runtime->job.tables[runtime->app->item_tables[r]];
         if (spec->rows > 0 && keys[r] >= spec->rows) {
@@ -349,13 +383,24 @@ int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, co
     return data_emit(&runtime->data, worker->chunk, use, keys, bytes);
 }
 
+/* That the item emitted last counts in; NULL: none. */
+static double *item_totals(aml_worker *worker) {
+    return worker->chunk != NULL ? data_totals(&worker->runtime->data, worker->chunk) : NULL;
+}
+
 void aml_total_add(aml_worker *worker, unsigned index, double value) {
-    worker->chunk->totals[index % (WIRE_TOTALS / 2)] += value;
+    double *totals = item_totals(worker);
+    if (totals != NULL) {
+        totals[index % (WIRE_TOTALS / 2)] += value;
+    }
 }
 
 void aml_total_raise(aml_worker *worker, unsigned index, double value) {
-    double *total = &worker->chunk->totals[WIRE_TOTALS / 2 + index % (WIRE_TOTALS / 2)];
-    *total = fmax(*total, value);
+    double *totals = item_totals(worker);
+    if (totals != NULL) {
+        double *total = &totals[WIRE_TOTALS / 2 + index % (WIRE_TOTALS / 2)];
+        *total = fmax(*total, value);
+    }
 }
 
 struct ratings_call {
@@ -368,11 +413,12 @@ struct ratings_call {
 static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
     struct ratings_call *call = context;
     struct aml_worker worker = {.runtime = call->runtime, .thread = thread};
-    worker.chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
+    worker.chunk = data_chunk_open(call->first_order + chunk);
     int result = call->each(&worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
-    if (result >= 0 && atomic_load_explicit(&call->runtime->failed, memory_order_relaxed)) {
-        return aml_error(&worker, AML_ESTOP, "the job ended while its data was read");
+    if (result >= 0 && runtime_failed(call->runtime)) {
+        result = aml_error(&worker, AML_ESTOP, "the job ended while its data was read");
     }
+    data_chunk_close(&call->runtime->data, worker.chunk);
     return result < 0 ? result : 0;
 }
 
@@ -382,12 +428,17 @@ int aml_read_ratings(aml_worker *worker, const char *path,
     struct runtime *runtime = worker->runtime;
     struct error error = {0};
     struct stat status;
+    if (worker->chunk == NULL) {
+        return aml_error(worker, AML_EFAIL, "aml_read_ratings: expected in the app's read function only");
+    }
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
     }
     struct ratings_call call = {
-        .runtime = runtime, .each = each, .context = context, .first_order = (uint64_t)runtime->data_files++ << 40};
-    int result = ratings_read(path, runtime->pool.threads, ratings_chunk, &call, &error);
+        .runtime = runtime, .each = each, .context = context, .first_order = data_next_order(&runtime->data)};
+    /* When it is read again the other threads are at work on clocks. */
+    unsigned threads = runtime->data.complete ? 1 : runtime->pool.threads;
+    int result = ratings_read(path, threads, ratings_chunk, &call, &error);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
 }
 
@@ -410,12 +461,14 @@ uint64_t aml_total_items(const aml_worker *worker) {
 }
 
 uint64_t aml_node_items(const aml_worker *worker) {
-    return worker->runtime->data.count;
+    const struct runtime_set *set = worker->runtime->set;
+    return set != NULL ? set->items.count : 0;
 }
 
 const void *aml_items(const aml_worker *worker, size_t *count) {
-    *count = worker->runtime->data.count;
-    return worker->runtime->data.items;
+    const struct runtime_set *set = worker->runtime->set;
+    *count = set != NULL ? set->items.count : 0;
+    return set != NULL ? set->items.items : NULL;
 }
 
 unsigned aml_thread(const aml_worker *worker) {

@@ -28,6 +28,7 @@ void cache_close(struct cache *cache) {
         arena_close(&table->touched);
         arena_close(&table->keys);
         arena_close(&table->stamps);
+        arena_close(&table->clocks);
         index_map_close(&table->index);
     }
     for (size_t l = 0; l < (size_t)cache->partitions * cache->job->table_count; l++) {
@@ -53,6 +54,7 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
     result = result != 0 ? result : arena_grow(&table->touched, slots);
     result = result != 0 ? result : arena_grow(&table->keys, slots * sizeof(uint64_t));
     result = result != 0 ? result : arena_grow(&table->stamps, slots * sizeof(uint32_t));
+    result = result != 0 ? result : arena_grow(&table->clocks, slots * sizeof(uint32_t));
     if (result == 0) {
         table->capacity = (uint32_t)capacity;
     }

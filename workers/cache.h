@@ -8,6 +8,9 @@
 
 #include "agileml/ps/table.h"
 
+/* In place of a row's clock: its state is not to be gone by any more and is asked for again. Above WIRE_CLOCK_MAX. */
+#define CACHE_CLOCK_VOID UINT32_MAX
+
 struct cache_table {
     const struct table_spec *spec;
     uint32_t count;
@@ -17,7 +20,8 @@ struct cache_table {
     struct arena base;    /* add tables: the rows when they were last received or flushed */
     struct arena touched; /* a byte per slot: changed since the last flush */
     struct arena keys;    /* uint64_t per slot */
-    struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c) */
+    struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c) ... */
+    struct arena clocks;  /* uint32_t per slot: ... and the clock of that push, or CACHE_CLOCK_VOID */
     struct index_map index;
 };
 
@@ -54,6 +58,9 @@ static inline unsigned char *cache_row(const struct cache_table *table, uint32_t
 }
 static inline unsigned char *cache_base(const struct cache_table *table, uint32_t slot) {
     return table->base.base + slot * table->stride;
+}
+static inline uint32_t *cache_clocks(const struct cache_table *table) {
+    return (uint32_t *)(void *)table->clocks.base;
 }
 static inline uint64_t cache_key(const struct cache_table *table, uint32_t slot) {
     return ((const uint64_t *)(const void *)table->keys.base)[slot];

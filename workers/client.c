@@ -5,20 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-void client_init(struct client *client, struct io *io, actor_id self, const struct job *job, struct cache *cache) {
-    *client = (struct client){.io = io, .self = self, .job = job, .cache = cache};
+/* Which rows of a message are for the cache: all; those whose first state it is; those that were asked for again. */
+enum rows_wanted { ROWS_ALL, ROWS_NEW, ROWS_VOID };
+
+static uint64_t client_now(const struct client *client) {
+    return client->io->now_us(client->io);
 }
 
-static unsigned retained_entries(const struct client *client) {
-    return client->job->staleness + 2;
-}
-
-/* Servers can't be further ahead of an origin; those of one without data can. */
+/* Clocks whose pushes wait at most: servers can't be further ahead of an origin; those of a node without duties can. */
 static unsigned waiting_entries(const struct client *client) {
     return client->job->staleness + 2;
 }
 
-static void retained_close(const struct client *client, struct retained_flush *flush) {
+/* ---- Opening and closing ---- */
+
+void client_init(struct client *client, struct io *io, actor_id self, const struct job *job, struct cache *cache) {
+    *client = (struct client){.io = io, .self = self, .job = job, .cache = cache};
+}
+
+static void flush_close(const struct client *client, struct retained_flush *flush) {
     message_close(&flush->message);
     for (unsigned t = 0; t < client->job->table_count; t++) {
         free(flush->slots[t]);
@@ -26,87 +31,174 @@ static void retained_close(const struct client *client, struct retained_flush *f
     memset(flush, 0, sizeof *flush);
 }
 
+static void subscription_open(const struct client *client, struct client_subscription *subscription, actor_id server) {
+    *subscription = (struct client_subscription){.server = server, .heard_us = client_now(client)};
+    if (server != ACTOR_NONE) {
+        subscription->asked = memory_zeroed(client->job->table_count, sizeof *subscription->asked);
+        subscription->answered = memory_zeroed(client->job->table_count, sizeof *subscription->answered);
+    }
+}
+
+static void subscription_close(struct client_subscription *subscription) {
+    free(subscription->asked);
+    free(subscription->answered);
+    memset(subscription, 0, sizeof *subscription);
+}
+
+static void waiting_drop(struct client_partition *partition) {
+    for (unsigned w = 0; w < partition->waiting_count; w++) {
+        message_close(&partition->waiting[w]);
+    }
+    partition->waiting_count = 0;
+}
+
+static void partitions_open(struct client *client) {
+    client->partition_count = client->plan.plan.partitions;
+    client->partitions = memory_zeroed(client->partition_count, sizeof *client->partitions);
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        struct client_partition *partition = &client->partitions[p];
+        partition->filled = memory_zeroed(client->job->table_count, sizeof *partition->filled);
+    }
+}
+
 void client_close(struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
-        for (unsigned r = 0; r < retained_entries(client); r++) {
-            retained_close(client, &partition->retained[r]);
+        flush_close(client, &partition->gathered);
+        for (unsigned r = 0; r < partition->retained_count; r++) {
+            flush_close(client, &partition->retained[r]);
         }
-        for (unsigned w = 0; w < partition->waiting_count; w++) {
-            message_close(&partition->waiting[w]);
-        }
+        waiting_drop(partition);
+        subscription_close(&partition->now);
+        subscription_close(&partition->next);
         free(partition->retained);
         free(partition->waiting);
-        free(partition->asked);
-        free(partition->answered);
+        free(partition->filled);
     }
     free(client->partitions);
+    message_close(&client->plan);
     memset(client, 0, sizeof *client);
 }
 
-void client_plan(struct client *client, const struct message *plan) {
-    if (plan->epoch <= client->epoch) {
-        return;
-    }
-    if (client->partitions != NULL && plan->plan.partitions != client->partition_count) {
-        return; /* the number of partitions is fixed at start */
-    }
-    client->epoch = plan->epoch;
-    if (client->partitions == NULL) {
-        client->partition_count = plan->plan.partitions;
-        client->partitions = memory_zeroed(plan->plan.partitions, sizeof *client->partitions);
-        for (uint32_t p = 0; p < plan->plan.partitions; p++) {
-            struct client_partition *partition = &client->partitions[p];
-            partition->retained = memory_zeroed(retained_entries(client), sizeof *partition->retained);
-            partition->asked = memory_zeroed(client->job->table_count, sizeof *partition->asked);
-            partition->answered = memory_zeroed(client->job->table_count, sizeof *partition->answered);
+/* ---- What the plan says ---- */
+
+static const struct wire_placement *client_placement(const struct client *client, uint32_t partition) {
+    return (const struct wire_placement *)(const void *)client->plan.frames[1]->data + partition;
+}
+
+actor_id client_server(const struct client *client, uint32_t partition, uint64_t clock) {
+    const struct wire_placement *placement = client_placement(client, partition);
+    return clock >= client->plan.plan.from_clock ? placement->next_server : placement->server;
+}
+
+static size_t plan_duties(const struct message *plan, const struct wire_duty **duties) {
+    *duties = (const void *)plan->frames[2]->data;
+    return plan->frames[2]->size / sizeof **duties;
+}
+
+static bool duty_covers(const struct wire_duty *duty, uint64_t clock) {
+    return clock >= duty->from_clock && clock <= duty->until_clock;
+}
+
+/* `origin` works in `clock`; *alone: nobody else does. */
+static bool plan_origin_works(const struct message *plan, actor_id origin, uint64_t clock, bool *alone) {
+    const struct wire_duty *duties;
+    size_t count = plan_duties(plan, &duties);
+    bool works = false;
+    *alone = true;
+    for (size_t d = 0; d < count; d++) {
+        if (duty_covers(&duties[d], clock)) {
+            works = works || duties[d].origin == origin;
+            *alone = *alone && duties[d].origin == origin;
         }
     }
-    const actor_id *placement = (const void *)plan->frames[1]->data;
-    for (uint32_t p = 0; p < client->partition_count; p++) {
-        client->partitions[p].server = placement[p];
+    return works;
+}
+
+/* Which state our next clock wants, and, before our first one, which clock counts as flushed. */
+static void find_wanted(struct client *client) {
+    const struct wire_duty *duties;
+    size_t count = plan_duties(&client->plan, &duties);
+    uint64_t done = client->clock > 0 ? client->flushed : 0;
+    uint64_t next = WIRE_CLOCK_NEVER;
+    uint64_t catch_up = 0;
+    for (size_t d = 0; d < count; d++) {
+        uint64_t from = duties[d].from_clock;
+        if (duties[d].origin == client->self) {
+            from = from > done ? from : done + 1;
+            next = from <= duties[d].until_clock && from < next ? from : next;
+        } else if (actor_node(duties[d].origin) == actor_node(client->self) && from > catch_up) {
+            catch_up = from;
+        }
     }
-    const actor_id *owners = (const void *)plan->frames[2]->data;
-    client->alone = true;
-    for (uint32_t s = 0; s < plan->plan.shards; s++) {
-        client->alone = client->alone && owners[s] == client->self;
+    client->wanted = next != WIRE_CLOCK_NEVER ? next - 1 : client->flushed;
+    if (client->clock == 0) {
+        client->flushed = client->wanted;
+    }
+    if (catch_up > client->wanted) {
+        client->wanted = catch_up - 1;
     }
 }
 
 /* ---- Waiting and asking again ---- */
 
-static void partition_wait(struct client *client, struct client_partition *partition) {
-    uint64_t now = client->io->now_us(client->io);
+/* The clock of the state that has arrived, be it in the cache or waiting. */
+static uint64_t partition_arrived(const struct client_partition *partition) {
+    for (unsigned w = partition->waiting_count; w > 0; w--) {
+        if (partition->waiting[w - 1].push.request == 0) {
+            return partition->waiting[w - 1].push.clock;
+        }
+    }
+    return partition->clock;
+}
+
+/* We wait for the state after our own flushes, for that before our next clock, or for the commit without which it can't
+ * begin. */
+static bool partition_behind(const struct client *client, const struct client_partition *partition) {
+    uint64_t arrived = partition_arrived(partition);
+    uint64_t ahead = (uint64_t)client->job->staleness + client->plan.plan.window;
+    return partition->subscribed &&
+           (arrived < client->wanted || partition->durable + ahead < client->wanted ||
+            (partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > arrived));
+}
+
+static bool now_awaited(const struct client *client, const struct client_partition *partition) {
+    return partition->now.open || partition->restoring || partition_behind(client, partition);
+}
+
+static bool partition_awaited(const struct client *client, const struct client_partition *partition) {
+    return partition->next.open || now_awaited(client, partition);
+}
+
+static void partition_wait(const struct client *client, struct client_partition *partition) {
     if (partition->retry_us == 0) {
+        uint64_t now = client_now(client);
         partition->retry_wait_us = CLIENT_RETRY_MIN_US;
-        partition->heard_us = now;
         partition->retry_us = now + partition->retry_wait_us;
+        partition->now.heard_us = partition->next.heard_us = now;
     }
 }
 
-/* The clock of the state that has arrived, be it in the cache or waiting. */
-static uint64_t partition_arrived(const struct client_partition *partition) {
-    unsigned count = partition->waiting_count;
-    return count > 0 ? partition->waiting[count - 1].push.clock : partition->clock;
-}
-
-/* We wait for a partition while its rows' first state or our own flushes' outcome is missing. */
-static bool partition_awaited(const struct client *client, const struct client_partition *partition) {
-    return partition->request_open || (partition->subscribed && partition_arrived(partition) < client->flushed);
-}
-
+/* Asks the server of the next clock's state, and every second time, when it has not answered, the plan's other one. */
 static void send_pull(struct client *client, uint32_t number) {
+    struct client_partition *partition = &client->partitions[number];
+    const struct wire_placement *placement = client_placement(client, number);
+    actor_id server = partition->now.server;
+    if (partition->pulls % 2 == 1) {
+        server = placement->server == server ? placement->next_server : placement->server;
+    }
+    partition->pulls++;
     struct message pull = {.type = MESSAGE_PULL, .epoch = client->epoch};
     pull.pull.partition = number;
-    pull.pull.clock = partition_arrived(&client->partitions[number]);
-    client->io->send(client->io, client->partitions[number].server, &pull);
+    pull.pull.clock = partition_arrived(partition);
+    client->io->send(client->io, server, &pull);
 }
 
-static void send_retained(struct client *client, const struct client_partition *partition,
-                          const struct retained_flush *flush) {
+static void send_flush(struct client *client, uint32_t number, const struct retained_flush *flush) {
     struct message copy = message_share(&flush->message);
     copy.epoch = client->epoch;
-    client->io->send(client->io, partition->server, &copy);
+    copy.flush.committed = client->committed;
+    client->io->send(client->io, client_server(client, number, flush->clock), &copy);
 }
 
 /* ---- Subscribing ---- */
@@ -125,80 +217,320 @@ static int rows_fit(const struct client *client, unsigned table, uint32_t partit
     return 0;
 }
 
-/* Names the rows that the open request is about: those between answered and asked. */
-static void send_subscribe(struct client *client, uint32_t number) {
-    struct client_partition *partition = &client->partitions[number];
-    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = client->epoch};
-    subscribe.subscribe.partition = number;
-    subscribe.subscribe.request = partition->request;
+static struct buffer *keys_between(const struct client *client, uint32_t number, unsigned t, uint32_t first,
+                                   uint32_t last) {
+    const struct cache_list *list = cache_list(client->cache, number, t);
+    struct buffer *keys = buffer_new((last - first) * sizeof(uint64_t));
+    for (uint32_t i = first; i < last; i++) {
+        ((uint64_t *)(void *)keys->data)[i - first] = cache_key(&client->cache->tables[t], list->slots[i]);
+    }
+    return keys;
+}
+
+static struct buffer *keys_void(const struct client *client, uint32_t number, unsigned t) {
+    const struct cache_table *table = &client->cache->tables[t];
+    const struct cache_list *list = cache_list(client->cache, number, t);
+    uint32_t filled = client->partitions[number].filled[t];
+    struct buffer *keys = buffer_new(filled * sizeof(uint64_t));
+    keys->size = 0;
+    for (uint32_t i = 0; i < filled; i++) {
+        if (cache_clocks(table)[list->slots[i]] == CACHE_CLOCK_VOID) {
+            uint64_t key = cache_key(table, list->slots[i]);
+            memcpy(keys->data + keys->size, &key, sizeof key);
+            keys->size += sizeof key;
+        }
+    }
+    return keys;
+}
+
+/* Takes over `keys`, of each table; empty ones leave no trace. */
+static void send_subscribe(struct client *client, actor_id server, const struct message_subscribe *subscribe,
+                           struct buffer **keys) {
+    struct message message = {.type = MESSAGE_SUBSCRIBE, .epoch = client->epoch, .subscribe = *subscribe};
     struct wire_directory_entry directory[WIRE_TABLES_MAX];
     unsigned tables = 0;
     for (unsigned t = 0; t < client->job->table_count; t++) {
-        const struct cache_list *list = cache_list(client->cache, number, t);
-        uint32_t first = partition->answered[t];
-        uint32_t count = partition->asked[t] - first;
-        if (count == 0) {
+        if (keys[t]->size == 0) {
+            buffer_drop(keys[t]);
             continue;
         }
-        struct buffer *keys = buffer_new(count * sizeof(uint64_t));
-        for (uint32_t i = 0; i < count; i++) {
-            ((uint64_t *)(void *)keys->data)[i] = cache_key(&client->cache->tables[t], list->slots[first + i]);
-        }
-        directory[tables++] = (struct wire_directory_entry){.table = t, .rows = count};
-        subscribe.frames[tables] = keys;
+        directory[tables++] =
+            (struct wire_directory_entry){.table = t, .rows = (uint32_t)(keys[t]->size / sizeof(uint64_t))};
+        message.frames[tables] = keys[t];
     }
     if (tables > 0) {
-        subscribe.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);
-        subscribe.frame_count = 1 + tables;
+        message.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);
+        message.frame_count = 1 + tables;
     }
-    client->io->send(client->io, partition->server, &subscribe);
+    client->io->send(client->io, server, &message);
+}
+
+/* Names the rows that the open request is about: those between answered and asked. */
+static void send_request(struct client *client, uint32_t number, const struct client_subscription *subscription) {
+    struct buffer *keys[WIRE_TABLES_MAX];
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        keys[t] = keys_between(client, number, t, subscription->answered[t], subscription->asked[t]);
+    }
+    send_subscribe(client, subscription->server,
+                   &(struct message_subscribe){
+                       .partition = number, .request = subscription->request, .known = subscription->since},
+                   keys);
+}
+
+static void send_restore(struct client *client, uint32_t number) {
+    const struct client_partition *partition = &client->partitions[number];
+    struct buffer *keys[WIRE_TABLES_MAX];
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        keys[t] = keys_void(client, number, t);
+    }
+    send_subscribe(client, partition->now.server,
+                   &(struct message_subscribe){.partition = number, .request = partition->restore_request, .again = 1},
+                   keys);
+}
+
+/* Asks a server for what it was not told of yet: at first the rows whose state we have, and what changed since; then
+ * new ones. One request at a time; what is new follows when it is answered. */
+static int subscription_ask(struct client *client, uint32_t number, struct client_subscription *subscription,
+                            struct error *error) {
+    struct client_partition *partition = &client->partitions[number];
+    bool first = !subscription->known; /* every worker follows every partition's clock, rows or not */
+    bool ask = first;
+    if (subscription->server == ACTOR_NONE || subscription->open) {
+        return 0;
+    }
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        uint32_t count = cache_list(client->cache, number, t)->count;
+        if (rows_fit(client, t, number, count, error) != 0) {
+            return AML_ELIMIT;
+        }
+        count = first && partition->subscribed ? partition->filled[t] : count;
+        ask = ask || count > subscription->asked[t];
+        subscription->asked[t] = count;
+    }
+    if (ask) {
+        subscription->request = ++client->requests;
+        subscription->since = first && partition->subscribed ? partition_arrived(partition) : 0;
+        subscription->open = true;
+        partition_wait(client, partition);
+        subscription->heard_us = client_now(client);
+        send_request(client, number, subscription);
+    }
+    return 0;
+}
+
+static int partition_ask(struct client *client, uint32_t number, struct error *error) {
+    struct client_partition *partition = &client->partitions[number];
+    int result = subscription_ask(client, number, &partition->now, error);
+    return result != 0 ? result : subscription_ask(client, number, &partition->next, error);
 }
 
 int client_subscribe(struct client *client, struct error *error) {
-    for (uint32_t p = 0; p < client->partition_count; p++) {
-        struct client_partition *partition = &client->partitions[p];
-        if (partition->request_open) {
-            continue; /* one at a time; what is new follows when it is answered */
-        }
-        bool new_rows = !partition->subscribed; /* every worker follows every partition's clock, rows or not */
-        for (unsigned t = 0; t < client->job->table_count; t++) {
-            uint32_t count = cache_list(client->cache, p, t)->count;
-            if (rows_fit(client, t, p, count, error) != 0) {
-                return AML_ELIMIT;
-            }
-            new_rows = new_rows || count > partition->asked[t];
-            partition->asked[t] = count;
-        }
-        if (new_rows) {
-            partition->request++;
-            partition->request_open = true;
-            partition_wait(client, partition);
-            send_subscribe(client, p);
+    client->subscribing = true;
+    for (uint32_t p = 0; p < client->partition_count && !client->fenced; p++) {
+        if (partition_ask(client, p, error) != 0) {
+            return AML_ELIMIT;
         }
     }
     return 0;
 }
 
-bool client_subscribed(const struct client *client) {
-    for (uint32_t p = 0; p < client->partition_count; p++) {
-        const struct client_partition *partition = &client->partitions[p];
-        if (!partition->subscribed) {
+/* The server pushes every row whose state we have: only then its pushes are all that we miss. */
+static bool subscription_covers(const struct client *client, const struct client_partition *partition,
+                                const struct client_subscription *subscription) {
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        if (subscription->answered[t] < partition->filled[t]) {
             return false;
         }
+    }
+    return subscription->known;
+}
+
+bool client_filled(const struct client *client) {
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        const struct client_partition *partition = &client->partitions[p];
         for (unsigned t = 0; t < client->job->table_count; t++) {
-            if (partition->answered[t] < cache_list(client->cache, p, t)->count) {
+            if (partition->filled[t] < cache_list(client->cache, p, t)->count) {
                 return false;
             }
         }
+        if (!partition->subscribed) {
+            return false;
+        }
     }
-    return true;
+    return client->partition_count > 0;
+}
+
+bool client_subscribed(const struct client *client) {
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        const struct client_partition *partition = &client->partitions[p];
+        if (!subscription_covers(client, partition, &partition->now) ||
+            (partition->next.server != ACTOR_NONE && !subscription_covers(client, partition, &partition->next))) {
+            return false;
+        }
+    }
+    return client_filled(client);
+}
+
+/* Once the server of the next clock's state is another, that is whom we go by; rows of which it could not tell the
+ * state, and the server before it did not either, are asked for anew. */
+static void subscription_promote(const struct client *client, struct client_partition *partition) {
+    subscription_close(&partition->now);
+    partition->now = partition->next;
+    memset(&partition->next, 0, sizeof partition->next);
+    struct client_subscription *now = &partition->now;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        if (now->answered[t] > partition->filled[t]) {
+            now->answered[t] = now->asked[t] = partition->filled[t];
+            now->open = false;
+        }
+    }
+}
+
+/* Finds out by the plan whom to go by, now and after the switch. What was agreed with a server that stays, stays. */
+static void partition_place(struct client *client, uint32_t number) {
+    struct client_partition *partition = &client->partitions[number];
+    actor_id now = client_server(client, number, partition_arrived(partition) + 1);
+    actor_id next = client_server(client, number, WIRE_CLOCK_NEVER);
+    if (partition->now.server != now && partition->next.server == now) {
+        subscription_promote(client, partition);
+    } else if (partition->now.server != now) {
+        subscription_close(&partition->now);
+        subscription_open(client, &partition->now, now);
+    }
+    next = next == now ? ACTOR_NONE : next;
+    if (partition->next.server != next) {
+        subscription_close(&partition->next);
+        subscription_open(client, &partition->next, next);
+    }
+}
+
+/* ---- Plans and epochs ---- */
+
+/* In a new epoch nobody knows us. We go on from `restore` at most, and may not go by what we have seen beyond it. */
+static void partition_restore(const struct client *client, uint32_t number, uint64_t restore) {
+    struct client_partition *partition = &client->partitions[number];
+    waiting_drop(partition);
+    subscription_close(&partition->now);
+    subscription_close(&partition->next);
+    partition->retry_us = 0;
+    partition->pulls = 0;
+    partition->restore_request = 0;
+    partition->durable = partition->durable < client->committed ? partition->durable : client->committed;
+    partition->clock = partition->clock < restore ? partition->clock : restore;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct cache_list *list = cache_list(client->cache, number, t);
+        uint32_t *clocks = cache_clocks(&client->cache->tables[t]);
+        for (uint32_t i = 0; i < partition->filled[t]; i++) {
+            if (clocks[list->slots[i]] > restore) {
+                clocks[list->slots[i]] = CACHE_CLOCK_VOID;
+                partition->restoring = true;
+            }
+        }
+    }
+}
+
+static bool rows_void(const struct client *client, uint32_t number) {
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct cache_list *list = cache_list(client->cache, number, t);
+        const uint32_t *clocks = cache_clocks(&client->cache->tables[t]);
+        for (uint32_t i = 0; i < client->partitions[number].filled[t]; i++) {
+            if (clocks[list->slots[i]] == CACHE_CLOCK_VOID) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Asks for the rows beyond the restored state, once the server knows us again; pushes may bring them first. */
+static void restore_step(struct client *client, uint32_t number) {
+    struct client_partition *partition = &client->partitions[number];
+    if (!partition->restoring || !partition->now.known) {
+        return;
+    }
+    if (!rows_void(client, number)) {
+        partition->restoring = false;
+        partition->restore_request = 0;
+    } else if (partition->restore_request == 0) {
+        partition->restore_request = ++client->requests;
+        partition_wait(client, partition);
+        send_restore(client, number);
+    }
+}
+
+static void epoch_begin(struct client *client, bool missed) {
+    uint64_t restore = missed ? 0 : client->plan.plan.restore;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        partition_restore(client, p, restore);
+    }
+}
+
+static void epoch_send_again(struct client *client) {
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        struct client_partition *partition = &client->partitions[p];
+        for (unsigned r = 0; r < partition->retained_count; r++) {
+            if (partition->retained[r].clock > client->plan.plan.restore) {
+                send_flush(client, p, &partition->retained[r]);
+            }
+        }
+        if (partition_awaited(client, partition)) {
+            partition_wait(client, partition);
+        }
+    }
+}
+
+void client_plan(struct client *client, const struct message *plan) {
+    bool first = client->plan.frame_count == 0;
+    if (plan->epoch < client->epoch || (!first && (plan->plan.version <= client->plan.plan.version ||
+                                                   plan->plan.partitions != client->partition_count))) {
+        return;
+    }
+    /* When an epoch went by without us, the others may have been put at a clock below this restore, and gone on from
+     * there: but not if they could not have done so without our flushes. */
+    bool alone;
+    bool restored = !first && plan->epoch > client->plan.epoch;
+    bool missed = restored && plan->epoch > client->plan.epoch + 1 &&
+                  !plan_origin_works(&client->plan, client->self, plan->plan.restore, &alone);
+    message_close(&client->plan);
+    client->plan = message_share(plan);
+    client->epoch = plan->epoch;
+    client->fenced = false;
+    if (first) {
+        partitions_open(client);
+    }
+    find_wanted(client);
+    if (restored) {
+        epoch_begin(client, missed);
+    }
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        partition_place(client, p);
+    }
+    if (client->subscribing) {
+        client_subscribe(client, NULL);
+    }
+    if (restored) {
+        epoch_send_again(client);
+    }
+}
+
+void client_fence(struct client *client, uint64_t epoch) {
+    if (epoch <= client->epoch) {
+        return;
+    }
+    client->epoch = epoch;
+    client->fenced = true;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        waiting_drop(&client->partitions[p]);
+        client->partitions[p].retry_us = 0;
+    }
 }
 
 /* ---- Clocks ---- */
 
 bool client_has_state(const struct client *client, uint64_t clock) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
-        if (!client->partitions[p].subscribed || client->partitions[p].clock < clock) {
+        const struct client_partition *partition = &client->partitions[p];
+        if (!partition->subscribed || partition->restoring || partition->clock < clock) {
             return false;
         }
     }
@@ -207,20 +539,42 @@ bool client_has_state(const struct client *client, uint64_t clock) {
 
 bool client_may_begin(const struct client *client, uint64_t clock) {
     uint64_t lag = 1 + (uint64_t)client->job->staleness;
-    return client_has_state(client, clock > lag ? clock - lag : 0);
+    return !client->fenced && client->partition_count > 0 &&
+           clock <= client->committed + lag + client->plan.plan.window &&
+           client_has_state(client, clock > lag ? clock - lag : 0);
 }
 
-void client_begin(struct client *client, uint64_t clock) {
-    assert(!client->working && clock == client->begun + 1 && client->flushed == client->begun);
+/* Without staleness the rows of a flush are what deltas are taken against only when they are pushed (gather_rows). When
+ * a clock begins before that, under another origin, they are it now. */
+static void settle_flushed(const struct client *client, const struct client_partition *partition) {
+    for (unsigned r = 0; r < partition->retained_count; r++) {
+        const struct retained_flush *flush = &partition->retained[r];
+        for (unsigned t = 0; t < client->job->table_count && flush->clock > partition->clock; t++) {
+            const struct cache_table *table = &client->cache->tables[t];
+            for (uint32_t i = 0; i < flush->counts[t] && table->spec->mode == AML_ADD; i++) {
+                uint32_t slot = flush->slots[t][i];
+                memcpy(cache_base(table, slot), cache_row(table, slot), table->spec->row_bytes);
+            }
+        }
+    }
+}
+
+void client_begin(struct client *client, actor_id origin, uint64_t clock) {
+    assert(!client->working && !client->frozen && (origin != client->self || clock > client->flushed));
     assert(client_may_begin(client, clock)); /* I3 */
-    client->begun = clock;
+    for (uint32_t p = 0; p < client->partition_count && client->job->staleness == 0; p++) {
+        settle_flushed(client, &client->partitions[p]);
+    }
+    client->origin = origin;
+    client->clock = clock;
     client->working = true;
+    plan_origin_works(&client->plan, origin, clock, &client->alone);
 }
 
-/* Copies the deltas (add) or values (put) of the touched slots into `values`, and sees to what the next deltas are taken
- * against. With staleness that is the rows as they are. Without, every one of these rows is pushed before the next
- * clock begins, and nothing needs to be done. A worker that is alone gets no rows back and makes its own what the
- * server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. */
+/* Copies the deltas (add) or values (put) of the touched slots into `values`, and sees to what the next deltas are
+ * taken against. With staleness that is the rows as they are. Without, every one of these rows is pushed before the
+ * next clock begins, and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back and
+ * makes its own what the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. */
 static void gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                         uint32_t count, uint64_t *keys, unsigned char *values) {
     const struct table_spec *spec = table->spec;
@@ -246,14 +600,14 @@ static void gather_rows(const struct client *client, const struct cache_table *t
 }
 
 int client_gather(struct client *client, uint32_t number, struct error *error) {
-    struct client_partition *partition = &client->partitions[number];
-    struct retained_flush *flush = &partition->retained[client->begun % retained_entries(client)];
-    assert(client->working && flush->clock == 0); /* what was there is committed: the window is staleness + 1 clocks */
-    flush->clock = client->begun;
-    flush->message = (struct message){.type = MESSAGE_FLUSH, .epoch = client->epoch};
+    struct retained_flush *flush = &client->partitions[number].gathered;
+    assert(client->working && flush->clock == 0);
+    flush->origin = client->origin;
+    flush->clock = client->clock;
+    flush->message = (struct message){.type = MESSAGE_FLUSH};
     flush->message.flush.partition = number;
-    flush->message.flush.origin = client->self;
-    flush->message.flush.clock = client->begun;
+    flush->message.flush.origin = client->origin;
+    flush->message.flush.clock = client->clock;
     struct wire_directory_entry directory[WIRE_TABLES_MAX];
     unsigned tables = 0;
     for (unsigned t = 0; t < client->job->table_count; t++) {
@@ -324,9 +678,9 @@ static void reapply_own(const struct client *client, const struct client_partiti
                         uint64_t clock) {
     const struct cache_table *table = &client->cache->tables[t];
     const uint32_t *stamps = (const uint32_t *)(const void *)table->stamps.base;
-    for (uint64_t later = clock + 1; later <= client->flushed; later++) {
-        const struct retained_flush *flush = &partition->retained[later % retained_entries(client)];
-        if (flush->clock != later || flush->counts[t] == 0) {
+    for (unsigned r = 0; r < partition->retained_count; r++) {
+        const struct retained_flush *flush = &partition->retained[r];
+        if (flush->clock <= clock || flush->counts[t] == 0) {
             continue;
         }
         unsigned v = 0;
@@ -350,40 +704,49 @@ static void reapply_own(const struct client *client, const struct client_partiti
     }
 }
 
+/* The first slot of a partition's rows that has no state yet: slots grow along the list. */
+static uint32_t first_new_slot(const struct client *client, uint32_t number, unsigned t) {
+    uint32_t filled = client->partitions[number].filled[t];
+    return filled > 0 ? cache_list(client->cache, number, t)->slots[filled - 1] + 1 : 0;
+}
+
 static void apply_rows(struct client *client, uint32_t number, uint64_t clock, const struct rows_view *view,
-                       const uint32_t *slots) {
+                       const uint32_t *slots, enum rows_wanted wanted) {
+    const struct client_partition *partition = &client->partitions[number];
     struct cache_table *table = &client->cache->tables[view->table];
     uint32_t *stamps = (uint32_t *)(void *)table->stamps.base;
+    uint32_t *clocks = cache_clocks(table);
     size_t row_bytes = table->spec->row_bytes;
     bool add = table->spec->mode == AML_ADD;
-    bool own_later = client->flushed > clock; /* else the pushed rows are the rows */
+    bool own_later = /* else the pushed rows are the rows */
+        partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
+    uint32_t first = wanted == ROWS_NEW ? first_new_slot(client, number, view->table) : 0;
     for (uint32_t i = 0; i < view->count; i++) {
-        const unsigned char *value = view->values + i * row_bytes;
-        memcpy(cache_row(table, slots[i]), value, row_bytes);
-        if (add && !own_later) {
-            memcpy(cache_base(table, slots[i]), value, row_bytes);
+        uint32_t slot = slots[i];
+        if (slot < first || (wanted == ROWS_VOID && clocks[slot] != CACHE_CLOCK_VOID)) {
+            continue;
         }
-        stamps[slots[i]] = client->stamp;
+        const unsigned char *value = view->values + i * row_bytes;
+        memcpy(cache_row(table, slot), value, row_bytes);
+        if (add && !own_later) {
+            memcpy(cache_base(table, slot), value, row_bytes);
+        }
+        stamps[slot] = client->stamp;
+        clocks[slot] = (uint32_t)clock;
     }
     if (own_later) {
-        reapply_own(client, &client->partitions[number], view->table, clock);
+        reapply_own(client, partition, view->table, clock);
         for (uint32_t i = 0; add && i < view->count; i++) {
-            memcpy(cache_base(table, slots[i]), cache_row(table, slots[i]), row_bytes);
+            if (stamps[slots[i]] == client->stamp) {
+                memcpy(cache_base(table, slots[i]), cache_row(table, slots[i]), row_bytes);
+            }
         }
     }
 }
 
-static void release_committed(struct client *client, struct client_partition *partition) {
-    for (unsigned r = 0; r < retained_entries(client); r++) {
-        struct retained_flush *flush = &partition->retained[r];
-        if (flush->clock != 0 && flush->clock <= partition->committed && flush->clock <= client->flushed) {
-            retained_close(client, flush);
-        }
-    }
-}
-
-/* Applies a PUSH whose turn it is. False when it breaks the protocol. */
-static bool push_apply(struct client *client, uint32_t number, const struct message *message) {
+/* Puts a PUSH's rows into the cache. False when it breaks the protocol. */
+static bool apply_message(struct client *client, uint32_t number, const struct message *message,
+                          enum rows_wanted wanted) {
     struct rows_view views[WIRE_TABLES_MAX];
     uint32_t *slots[WIRE_TABLES_MAX];
     int count = rows_check(message, client->job->shapes, client->job->table_count, views, &client->error);
@@ -400,85 +763,71 @@ static bool push_apply(struct client *client, uint32_t number, const struct mess
     }
     client->stamp++;
     for (int v = 0; v < count; v++) {
-        apply_rows(client, number, message->push.clock, &views[v], slots[v]);
+        apply_rows(client, number, message->push.clock, &views[v], slots[v], wanted);
         free(slots[v]);
     }
     return count >= 0;
 }
 
-/* The answer to a SUBSCRIBE: first state of rows that the app has not seen, so it need not wait. */
-static void receive_subscribed(struct client *client, uint32_t number, const struct message *message) {
-    struct client_partition *partition = &client->partitions[number];
-    if (!partition->request_open || message->push.request != partition->request ||
-        !push_apply(client, number, message)) {
-        return;
+/* Forgets flushes that are committed, and in the state that the cache has. */
+static void release_committed(const struct client *client, struct client_partition *partition) {
+    uint64_t released = client->committed < partition->clock ? client->committed : partition->clock;
+    unsigned count = 0;
+    while (count < partition->retained_count && partition->retained[count].clock <= released) {
+        flush_close(client, &partition->retained[count++]);
     }
-    partition->request_open = false;
-    memcpy(partition->answered, partition->asked, client->job->table_count * sizeof *partition->answered);
-    if (!partition->subscribed) {
-        partition->subscribed = true;
-        partition->clock = message->push.clock;
-        if (client->row_state != NULL) {
-            client->row_state(client->context, number, partition->clock);
-        }
+    if (count > 0) {
+        partition->retained_count -= count;
+        memmove(partition->retained, partition->retained + count,
+                partition->retained_count * sizeof *partition->retained);
     }
-    client_subscribe(client, NULL); /* rows added meanwhile */
 }
 
+static void find_committed(struct client *client) {
+    uint64_t committed = UINT64_MAX;
+    for (uint32_t p = 0; p < client->partition_count && committed > client->committed; p++) {
+        uint64_t durable = client->partitions[p].subscribed ? client->partitions[p].durable : 0;
+        committed = durable < committed ? durable : committed;
+    }
+    if (committed > client->committed) {
+        client->committed = committed;
+        for (uint32_t p = 0; p < client->partition_count; p++) {
+            release_committed(client, &client->partitions[p]);
+        }
+    }
+}
+
+/* The partition's state has come to `clock`. */
+static void partition_came_to(struct client *client, uint32_t number, uint64_t clock) {
+    struct client_partition *partition = &client->partitions[number];
+    partition->clock = clock;
+    release_committed(client, partition);
+    if (client->row_state != NULL) {
+        client->row_state(client->context, number, clock);
+    }
+}
+
+/* Applies a push whose turn it is, or the answer to `restore_request`. */
 static void apply_push(struct client *client, uint32_t number, const struct message *message) {
     struct client_partition *partition = &client->partitions[number];
-    if (message->push.clock > partition->clock && message->push.from_clock <= partition->clock &&
-        push_apply(client, number, message)) {
-        partition->clock = message->push.clock;
-        partition->committed = message->push.committed;
-        release_committed(client, partition);
-        if (client->row_state != NULL) {
-            client->row_state(client->context, number, partition->clock);
-        }
+    if (message->push.request != 0) {
+        apply_message(client, number, message, ROWS_VOID);
+    } else if (message->push.clock > partition->clock && message->push.from_clock <= partition->clock &&
+               apply_message(client, number, message, ROWS_ALL)) {
+        partition_came_to(client, number, message->push.clock);
     }
 }
 
-static void receive_push(struct client *client, actor_id from, struct message *message) {
-    uint32_t number = message->push.partition;
-    if (number >= client->partition_count || from != client->partitions[number].server ||
-        message->epoch != client->epoch) {
+/* Applies a push, or keeps it until the app is through with the cache. */
+static void take_push(struct client *client, uint32_t number, struct message *message) {
+    struct client_partition *partition = &client->partitions[number];
+    if (!client->working && !client->frozen) {
+        apply_push(client, number, message);
         return;
     }
-    struct client_partition *partition = &client->partitions[number];
-    partition->heard_us = client->io->now_us(client->io);
-    if (message->push.request != 0) {
-        receive_subscribed(client, number, message);
-    } else if (partition->subscribed && message->push.clock > partition_arrived(partition)) {
-        bool later = client->working || client->frozen;
-        if (message->push.from_clock > partition_arrived(partition) ||
-            (later && partition->waiting_count == waiting_entries(client))) {
-            partition_wait(client, partition); /* one before it was lost, or nobody waits for us: ask for it later */
-            return;
-        }
-        if (later) {
-            partition->waiting =
-                memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
-            partition->waiting[partition->waiting_count++] = *message;
-            message->frame_count = 0; /* ours now */
-        } else {
-            apply_push(client, number, message);
-        }
-        partition->retry_us = 0; /* the silence is over; another may begin */
-        if (partition_awaited(client, partition)) {
-            partition_wait(client, partition);
-        }
-    } else if (partition->subscribed) {
-        /* Nothing new there: an answer to our PULL. Send again what has not arrived. */
-        for (uint64_t c = message->push.received + 1; c <= client->flushed; c++) {
-            const struct retained_flush *flush = &partition->retained[c % retained_entries(client)];
-            if (flush->clock == c) {
-                send_retained(client, partition, flush);
-            }
-        }
-    }
-    if (!partition_awaited(client, partition)) {
-        partition->retry_us = 0;
-    }
+    partition->waiting = memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
+    partition->waiting[partition->waiting_count++] = *message;
+    message->frame_count = 0; /* ours now */
 }
 
 static void apply_waiting(struct client *client) {
@@ -486,11 +835,196 @@ static void apply_waiting(struct client *client) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned w = 0; w < partition->waiting_count; w++) {
             apply_push(client, p, &partition->waiting[w]);
-            message_close(&partition->waiting[w]);
         }
-        partition->waiting_count = 0;
+        waiting_drop(partition);
+        restore_step(client, p);
     }
 }
+
+/* ---- What servers say ---- */
+
+/* A push goes on from what has arrived, and there is room for it. */
+static bool push_fits(const struct client *client, const struct client_partition *partition,
+                      const struct message *message) {
+    return message->push.from_clock <= partition_arrived(partition) &&
+           ((!client->working && !client->frozen) || partition->waiting_count < waiting_entries(client));
+}
+
+/* Takes a push that fits. It may bring us to the switch. */
+static void go_on(struct client *client, uint32_t number, struct message *message) {
+    struct client_partition *partition = &client->partitions[number];
+    take_push(client, number, message);
+    if (client_server(client, number, partition_arrived(partition) + 1) != partition->now.server) {
+        partition_place(client, number);
+        partition_ask(client, number, NULL);
+    }
+    partition->retry_us = 0; /* the silence is over; another may begin */
+    if (partition_awaited(client, partition)) {
+        partition_wait(client, partition);
+    }
+}
+
+/* The server answers a PULL with nothing new: sends it again what it has not got. */
+static void send_missing(struct client *client, uint32_t number, actor_id server, uint64_t received) {
+    const struct client_partition *partition = &client->partitions[number];
+    uint64_t arrived = partition_arrived(partition);
+    for (unsigned r = 0; r < partition->retained_count; r++) {
+        const struct retained_flush *flush = &partition->retained[r];
+        if (flush->clock > (flush->origin == client->self ? received : arrived) &&
+            client_server(client, number, flush->clock) == server) {
+            send_flush(client, number, flush);
+        }
+    }
+}
+
+/* False when the push can't be taken now: one before it was lost, or nobody waits for us. */
+static bool receive_changes(struct client *client, uint32_t number, actor_id from,
+                            const struct client_subscription *subscription, struct message *message) {
+    struct client_partition *partition = &client->partitions[number];
+    if (!partition->subscribed) {
+        return true;
+    }
+    if (message->push.clock > partition_arrived(partition)) {
+        if (subscription == NULL || !subscription_covers(client, partition, subscription) ||
+            !push_fits(client, partition, message)) {
+            return false;
+        }
+        go_on(client, number, message);
+    } else if (partition->pulls > 0) {
+        send_missing(client, number, from, message->push.received);
+    }
+    partition->pulls = 0;
+    return true;
+}
+
+/* Rows without a state are among those that the open request names. */
+static bool request_names_new(const struct client *client, const struct client_partition *partition,
+                              const struct client_subscription *subscription) {
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        if (subscription->asked[t] > partition->filled[t]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* First state of rows that the app has not seen, so it need not wait. Not where the answer lacks rows before them. */
+static bool fill_rows(struct client *client, uint32_t number, const struct client_subscription *subscription,
+                      const struct message *message) {
+    struct client_partition *partition = &client->partitions[number];
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        if (subscription->answered[t] > partition->filled[t]) {
+            return true;
+        }
+    }
+    if (!apply_message(client, number, message, ROWS_NEW)) {
+        return false;
+    }
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        if (subscription->asked[t] > partition->filled[t]) {
+            partition->filled[t] = subscription->asked[t];
+        }
+    }
+    return true;
+}
+
+/* The answer to an open SUBSCRIBE. One that names all rows at once is also a push of what changed since `since`. */
+static void receive_answer(struct client *client, uint32_t number, struct client_subscription *subscription,
+                           struct message *message) {
+    struct client_partition *partition = &client->partitions[number];
+    bool now = subscription == &partition->now;
+    bool serves = message->push.clock > 0 || message->frame_count > 0;
+    bool news = request_names_new(client, partition, subscription);
+    bool lags = partition->subscribed && message->push.clock < partition_arrived(partition);
+    if ((news && now && !serves) || (serves && lags)) {
+        return; /* it has not got so far, or not even the plan: asked again */
+    }
+    if (news && serves && !fill_rows(client, number, subscription, message)) {
+        return;
+    }
+    bool first = !subscription->known;
+    subscription->open = false;
+    subscription->known = true;
+    memcpy(subscription->answered, subscription->asked, client->job->table_count * sizeof *subscription->answered);
+    if (!partition->subscribed) {
+        if (now || serves) {
+            partition->subscribed = true;
+            partition_came_to(client, number, message->push.clock);
+            partition_place(client, number);
+        }
+    } else if (first && message->push.clock > partition_arrived(partition) &&
+               subscription_covers(client, partition, subscription)) {
+        message->push.request = 0;
+        message->push.from_clock = subscription->since;
+        if (push_fits(client, partition, message)) {
+            go_on(client, number, message);
+        }
+    }
+    partition_ask(client, number, NULL); /* rows added meanwhile */
+}
+
+static bool restored_waits(const struct client_partition *partition) {
+    for (unsigned w = 0; w < partition->waiting_count; w++) {
+        if (partition->waiting[w].push.request != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void receive_push(struct client *client, actor_id from, struct message *message) {
+    uint32_t number = message->push.partition;
+    struct client_partition *partition = &client->partitions[number];
+    struct client_subscription *subscription = from == partition->now.server    ? &partition->now
+                                               : from == partition->next.server ? &partition->next
+                                                                                : NULL;
+    const struct message_push push = message->push;
+    if (subscription != NULL) {
+        subscription->heard_us = client_now(client);
+    }
+    bool lacking = false;
+    if (push.request == 0) {
+        lacking = !receive_changes(client, number, from, subscription, message);
+    } else if (partition->restoring && push.request == partition->restore_request) {
+        if (message->frame_count > 0 && !restored_waits(partition)) {
+            take_push(client, number, message);
+        }
+    } else if (subscription != NULL && subscription->open && push.request == subscription->request) {
+        receive_answer(client, number, subscription, message);
+    }
+    /* Where nothing is kept for undoing, nothing is waited for either. */
+    uint64_t durable = client->plan.plan.recoverable != 0 ? push.durable : push.clock;
+    if (durable > partition->durable) {
+        partition->durable = durable;
+    }
+    find_committed(client);
+    restore_step(client, number);
+    if (lacking) {
+        partition_wait(client, partition); /* asked for later */
+    } else if (!partition_awaited(client, partition)) {
+        partition->retry_us = 0;
+    }
+}
+
+void client_receive(struct client *client, actor_id from, struct message *message) {
+    bool push = message->type == MESSAGE_PUSH;
+    uint32_t number = push ? message->push.partition : message->rows.partition;
+    if ((!push && message->type != MESSAGE_ROWS) || client->fenced || message->epoch != client->epoch ||
+        number >= client->partition_count) {
+        return;
+    }
+    const struct wire_placement *placement = client_placement(client, number);
+    if (from != placement->server && from != placement->next_server) {
+        return;
+    }
+    if (push) {
+        receive_push(client, from, message);
+    } else if (client->rows != NULL) {
+        client->rows(client->context, message);
+    }
+}
+
+/* ---- The end of a clock ---- */
 
 void client_freeze(struct client *client) {
     assert(!client->working && !client->frozen);
@@ -503,31 +1037,80 @@ void client_thaw(struct client *client) {
     apply_waiting(client);
 }
 
+/* Keeps what was gathered until it is committed. */
+static const struct retained_flush *retain(struct client_partition *partition) {
+    partition->retained =
+        memory_resized(partition->retained, partition->retained_count + 1, sizeof *partition->retained);
+    const struct retained_flush *new = &partition->gathered;
+    unsigned at = partition->retained_count++;
+    for (; at > 0; at--) {
+        const struct retained_flush *before = &partition->retained[at - 1];
+        if (before->clock < new->clock || (before->clock == new->clock && before->origin < new->origin)) {
+            break;
+        }
+        partition->retained[at] = *before;
+    }
+    partition->retained[at] = *new;
+    memset(&partition->gathered, 0, sizeof partition->gathered);
+    return &partition->retained[at];
+}
+
+/* A catch-up may come after later clocks of ours: rows that both have put are what the later clock made them. */
+static void put_later(struct client *client, const struct client_partition *partition,
+                      const struct retained_flush *flush) {
+    client->stamp++;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct cache_table *table = &client->cache->tables[t];
+        uint32_t *stamps = (uint32_t *)(void *)table->stamps.base;
+        for (uint32_t i = 0; i < flush->counts[t] && table->spec->mode == AML_PUT; i++) {
+            stamps[flush->slots[t][i]] = client->stamp;
+        }
+        reapply_own(client, partition, t, flush->clock);
+    }
+}
+
 void client_flush(struct client *client) {
     assert(client->working && !client->frozen);
     client->working = false;
-    client->flushed = client->begun;
+    if (client->origin == client->self) {
+        client->flushed = client->clock;
+        find_wanted(client);
+    }
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
-        partition_wait(client, partition);
-        send_retained(client, partition, &partition->retained[client->begun % retained_entries(client)]);
-        release_committed(client, partition); /* when nobody waited for this flush: we own no data */
+        assert(partition->gathered.clock == client->clock);
+        const struct retained_flush *flush = retain(partition);
+        if (partition->retained[partition->retained_count - 1].clock > flush->clock) {
+            put_later(client, partition, flush);
+        }
+        if (!client->fenced) {
+            partition_wait(client, partition);
+            send_flush(client, p, flush);
+        }
     }
     apply_waiting(client);
 }
 
-void client_receive(struct client *client, actor_id from, struct message *message) {
-    if (message->type == MESSAGE_PUSH) {
-        receive_push(client, from, message);
-    } else if (message->type == MESSAGE_ROWS && client->rows != NULL &&
-               message->rows.partition < client->partition_count &&
-               client->partitions[message->rows.partition].server == from) {
-        client->rows(client->context, message);
+/* ---- Time ---- */
+
+static void ask_again(struct client *client, uint32_t number) {
+    const struct client_partition *partition = &client->partitions[number];
+    if (partition->now.open) {
+        send_request(client, number, &partition->now);
+    }
+    if (partition->next.open) {
+        send_request(client, number, &partition->next);
+    }
+    if (partition->restore_request != 0 && !restored_waits(partition)) {
+        send_restore(client, number);
+    }
+    if (partition->subscribed) {
+        send_pull(client, number);
     }
 }
 
 uint64_t client_timer(struct client *client) {
-    uint64_t now = client->io->now_us(client->io);
+    uint64_t now = client_now(client);
     uint64_t next = 0;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
@@ -535,12 +1118,7 @@ uint64_t client_timer(struct client *client) {
             continue;
         }
         if (partition->retry_us <= now) {
-            if (partition->request_open) {
-                send_subscribe(client, p);
-            }
-            if (partition->subscribed) {
-                send_pull(client, p);
-            }
+            ask_again(client, p);
             partition->retry_wait_us *= 2;
             if (partition->retry_wait_us > CLIENT_RETRY_MAX_US) {
                 partition->retry_wait_us = CLIENT_RETRY_MAX_US;
@@ -556,10 +1134,23 @@ actor_id client_silent(const struct client *client, uint64_t *since_us) {
     actor_id silent = ACTOR_NONE;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         const struct client_partition *partition = &client->partitions[p];
-        if (partition->retry_us != 0 && (silent == ACTOR_NONE || partition->heard_us < *since_us)) {
-            silent = partition->server;
-            *since_us = partition->heard_us;
+        const struct client_subscription *awaited[2] = {
+            now_awaited(client, partition) ? &partition->now : NULL,
+            partition->next.open ? &partition->next : NULL,
+        };
+        for (unsigned a = 0; a < 2 && partition->retry_us != 0; a++) {
+            if (awaited[a] != NULL && (silent == ACTOR_NONE || awaited[a]->heard_us < *since_us)) {
+                silent = awaited[a]->server;
+                *since_us = awaited[a]->heard_us;
+            }
         }
     }
     return silent;
+}
+
+void client_excuse(struct client *client) {
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        struct client_partition *partition = &client->partitions[p];
+        partition->now.heard_us = partition->next.heard_us = client_now(client);
+    }
 }

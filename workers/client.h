@@ -18,43 +18,66 @@ enum {
 
 /* A flush that is not committed yet. */
 struct retained_flush {
-    uint64_t clock;                   /* 0: free */
+    actor_id origin;
+    uint64_t clock;
     struct message message;           /* its frames held; sent again as it is */
     uint32_t *slots[WIRE_TABLES_MAX]; /* cache slots of its rows, in order; by table number */
     uint32_t counts[WIRE_TABLES_MAX];
 };
 
+/* What one server has been asked about one partition. Two of them while a plan changes: each row is subscribed to with
+ * both. */
+struct client_subscription {
+    actor_id server;    /* ACTOR_NONE: unused */
+    uint64_t request;   /* number of the SUBSCRIBE under way, or of the last one answered; numbers never come again */
+    uint64_t since;     /* the `known` it says */
+    bool open;          /* it is not answered yet */
+    bool known;         /* the first SUBSCRIBE was answered */
+    uint32_t *asked;    /* per table: rows of the cache's list named in SUBSCRIBEs so far */
+    uint32_t *answered; /* per table: rows of the list that were answered */
+    uint64_t heard_us;  /* when the server last answered; since when we wait if later */
+};
+
 struct client_partition {
-    actor_id server;
-    bool subscribed;                 /* the first SUBSCRIBE was answered: `clock` holds */
-    uint64_t clock;                  /* the state in the cache, own later updates aside */
-    uint64_t committed;              /* flushes up to this clock need not be retained; may be ahead of our own */
-    uint64_t request;                /* number of the SUBSCRIBE under way, or of the last one answered */
-    bool request_open;               /* it is not answered yet */
-    uint32_t *asked;                 /* per table: rows of the cache's list named in SUBSCRIBEs so far */
-    uint32_t *answered;              /* per table: rows of the list whose first state has arrived */
-    struct retained_flush *retained; /* staleness + 2 entries; clock c at c % entries */
-    struct message *waiting; /* pushes that came during a clock or while frozen, each from where the one before ends */
+    struct client_subscription now, next; /* with the server of the next clock's state; with the one after the switch */
+    bool subscribed;                      /* the first state has come: `clock` holds */
+    uint64_t clock;                       /* the state in the cache, own later updates aside */
+    uint32_t *filled;                     /* per table: rows of the cache's list whose first state has come */
+    uint64_t durable;                     /* on a reliable machine, as the server says */
+    bool restoring;           /* rows seen beyond the epoch's `restore` are asked for again: CACHE_CLOCK_VOID ... */
+    uint64_t restore_request; /* ... by this request; 0: not asked yet */
+    struct retained_flush gathered;  /* of the clock under way; touched by client_gather until client_flush */
+    struct retained_flush *retained; /* in the order of clocks, then of origins */
+    unsigned retained_count;
+    struct message *waiting; /* pushes that came during a clock or while frozen, each from where the one before ends;
+                                and the answer to `restore_request` */
     unsigned waiting_count;
+    unsigned pulls;    /* PULLs sent since one was last answered */
     uint64_t retry_us; /* when to ask again, 0: not waiting */
     uint64_t retry_wait_us;
-    uint64_t heard_us; /* when the server last answered; since when we wait if later */
 };
 
 struct client {
     struct io *io;
-    actor_id self;
+    actor_id self; /* the node's origin of part 0 */
     const struct job *job;
     struct cache *cache;
     uint64_t epoch;
-    bool alone; /* this worker is the plan's only origin: nothing it flushed is pushed back to it */
+    bool fenced;         /* no plan of `epoch` has come yet: nothing is sent or taken */
+    struct message plan; /* in force, frames held */
     uint32_t partition_count;
     struct client_partition *partitions;
-    uint64_t begun;   /* the highest clock begun */
-    uint64_t flushed; /* the highest clock flushed */
-    bool working;     /* the app is at work on clock `begun`: the cache is its own */
-    bool frozen;      /* the app reads the cache between clocks: it does not change */
-    uint32_t stamp;   /* number of the last push applied */
+    bool subscribing;   /* client_subscribe was called: what is new is asked for, a plan's new servers too */
+    uint64_t requests;  /* the last SUBSCRIBE's number */
+    uint64_t committed; /* every partition is durable up to there */
+    uint64_t flushed;   /* the highest clock flushed under `self`; before the first duty, the clock before it */
+    uint64_t wanted;    /* the state that the next clock of a duty waits for, at the most */
+    actor_id origin;    /* of the clock under way ... */
+    uint64_t clock;     /* ... which is this one */
+    bool alone;         /* ... and in which this origin is the plan's only one: nothing of it is pushed back */
+    bool working;       /* the app is at work on it: the cache is its own */
+    bool frozen;        /* the app reads the cache between clocks: it does not change */
+    uint32_t stamp;     /* number of the last push applied */
     void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* tests: called after each push applied */
     /* An answer to SCAN; the message stays the caller's. */
     void (*rows)(void *context, const struct message *message);
@@ -66,25 +89,34 @@ struct client {
 void client_init(struct client *client, struct io *io, actor_id self, const struct job *job, struct cache *cache);
 void client_close(struct client *client);
 
-/* Goes by `plan` from now on: where partitions are served. */
+/* Goes by `plan` from now on. A plan of a later epoch ends the fence: what was seen beyond its `restore` is asked for
+ * again, flushes beyond it are sent again. */
 void client_plan(struct client *client, const struct message *plan);
+/* The epoch is over: sends and takes nothing more until a plan of `epoch` or a later one comes. */
+void client_fence(struct client *client, uint64_t epoch);
+
+/* The server thread that serves `clock` of a partition. */
+actor_id client_server(const struct client *client, uint32_t partition, uint64_t clock);
 
 /* Asks for the state of every row in the cache that was not asked for yet. AML_ELIMIT when a partition's rows do
  * not fit one message. */
 int client_subscribe(struct client *client, struct error *error);
-/* Every row in the cache has its state. */
+/* Every row in the cache has its first state: a clock that touches any of them may begin. */
+bool client_filled(const struct client *client);
+/* ... and will be pushed by the servers, those after the switch too. */
 bool client_subscribed(const struct client *client);
 
-/* SSP: state >= clock - 1 - staleness is in the cache, so `clock` may begin. */
+/* `clock` may begin: state >= clock - 1 - staleness is in the cache (SSP), nothing is being restored, and the commit is
+ * not further behind than the plan's window allows. */
 bool client_may_begin(const struct client *client, uint64_t clock);
 /* The state at `clock` itself, or later, is in the cache. */
 bool client_has_state(const struct client *client, uint64_t clock);
-/* The app begins `clock` (the one after `begun`): pushes wait from now on. */
-void client_begin(struct client *client, uint64_t clock);
-/* Takes the deltas of one partition's touched rows, once per clock and partition. Any thread, different partitions
- * at the same time; nobody else may touch the rows meanwhile. AML_ELIMIT as client_subscribe. */
+/* The app begins `clock` under one of this node's origins: pushes wait from now on. */
+void client_begin(struct client *client, actor_id origin, uint64_t clock);
+/* Takes the deltas of one partition's touched rows, once per clock, origin and partition. Any thread, different
+ * partitions at the same time; nobody else may touch the rows meanwhile. AML_ELIMIT as client_subscribe. */
 int client_gather(struct client *client, uint32_t partition, struct error *error);
-/* Sends what was gathered for clock `begun`, then applies the pushes that waited. */
+/* Sends what was gathered for the clock under way, then applies the pushes that waited. */
 void client_flush(struct client *client);
 
 /* The app reads the cache until client_thaw: pushes wait. Not during a clock. */
@@ -95,7 +127,9 @@ void client_thaw(struct client *client);
 void client_receive(struct client *client, actor_id from, struct message *message);
 /* Asks again where an answer is overdue. Returns when to call next, 0: nothing to wait for. */
 uint64_t client_timer(struct client *client);
-/* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE when we wait for none. */
+/* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);
+/* We were stopped ourselves: no server's silence until now counts. */
+void client_excuse(struct client *client);
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NODE_EVICT_REQUEST = 1 }; /* this node asks for one thing only: to leave */
+
 static uint64_t node_now(const struct node *node) {
     return node->io->now_us(node->io);
 }
@@ -20,6 +22,7 @@ void node_init(struct node *node, struct io *io, const struct node_options *opti
     const struct job_terms *terms = &options->registration.job;
     node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
+    node->servers = memory_zeroed(options->server_count + 1U, sizeof *node->servers);
     client_init(&node->client, io, options->self, job, &node->cache);
     io->connect(io, ACTOR_CONTROLLER, options->controller);
 }
@@ -28,17 +31,31 @@ void node_close(struct node *node) {
     for (unsigned i = 0; i < node->progress_count; i++) {
         message_close(&node->progress[i]);
     }
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        buffer_drop(node->servers[s].reaches);
+    }
+    for (unsigned s = 0; s < node->set_count; s++) {
+        free(node->sets[s].shards);
+    }
     free(node->progress);
+    free(node->servers);
+    free(node->sets);
+    free(node->duties);
+    free(node->checkpoint.written);
     message_close(&node->plan);
     client_close(&node->client);
     cache_close(&node->cache);
     memset(node, 0, sizeof *node);
 }
 
+static void node_stop(struct node *node) {
+    node->ended = true;
+    node->io->set_timer(node->io, 0);
+}
+
 static void node_end(struct node *node, int code, const char *text) {
     if (!node->ended) {
-        node->ended = true;
-        node->io->set_timer(node->io, 0);
+        node_stop(node);
         node->options.hooks.end(node->options.hooks.context, code, text);
     }
 }
@@ -63,20 +80,34 @@ static void send_registration(struct node *node) {
     node_send(node, &message);
 }
 
-static void send_loaded(struct node *node) {
-    struct message message = {.type = MESSAGE_LOADED, .frame_count = 1};
-    message.loaded.items = node->loaded_items;
-    message.frames[0] = buffer_copy(node->totals, sizeof node->totals);
-    node_send(node, &message);
+/* The node whose server we have waited for longer than the timeout. */
+static actor_id silent_node(const struct node *node) {
+    uint64_t since_us = 0;
+    actor_id server = client_silent(&node->client, &since_us);
+    bool long_enough = node_now(node) > since_us + node->timeout_ms * UINT64_C(1000);
+    return server != ACTOR_NONE && long_enough ? actor_node(server) : ACTOR_NONE;
 }
 
 static void send_heartbeat(struct node *node) {
     struct message message = {.type = MESSAGE_HEARTBEAT};
     message.heartbeat.state = (uint8_t)node->state;
-    message.heartbeat.clock = node->client.begun;
-    message.heartbeat.held = node->hold;
+    message.heartbeat.clock = node->begun;
+    message.heartbeat.hold = node->hold.number;
+    message.heartbeat.version = node->plan.plan.version;
+    message.heartbeat.ready = node->ready;
+    message.heartbeat.committed = node->client.committed;
+    message.heartbeat.silent = silent_node(node);
     node_send(node, &message);
     node->heartbeat_us = node_now(node) + node->heartbeat_ms * UINT64_C(1000);
+}
+
+static void send_evict(struct node *node) {
+    uint64_t now = node_now(node);
+    struct message message = {.type = MESSAGE_EVICT, .frame_count = 1};
+    message.evict.request = NODE_EVICT_REQUEST;
+    message.evict.notice_ms = node->leave_us > now ? (uint32_t)((node->leave_us - now) / 1000) : 0;
+    message.frames[0] = buffer_new(0);
+    node_send(node, &message);
 }
 
 static void send_leave(struct node *node) {
@@ -95,14 +126,15 @@ static void send_progress_again(struct node *node) {
     for (unsigned i = 0; i < count; i++) {
         send_progress(node, i);
     }
-    node->progress_again = count > 0 ? node->progress[count - 1].progress.clock : 0;
+    node->progress_again = count;
 }
 
 static void report_progress(struct node *node, const struct wire_metric_sum *metrics) {
     const struct node_hooks *hooks = &node->options.hooks;
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
     struct message_progress *progress = &message.progress;
-    progress->clock = node->evaluated;
+    progress->origin = node->at.origin;
+    progress->clock = node->client.clock;
     progress->items = node->items;
     progress->compute_us = node->compute_us;
     progress->clock_us = node_now(node) - node->clock_began_us;
@@ -113,64 +145,266 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
         hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
     }
     message.frames[0] = buffer_copy(metrics, node->options.metric_count * sizeof *metrics);
-    assert(node->progress_count < NODE_PROGRESS_MAX); /* node_advance sees to it */
+    assert(node->progress_count < NODE_PROGRESS_MAX); /* begin_clock sees to it */
     node->progress = memory_resized(node->progress, node->progress_count + 1, sizeof *node->progress);
     node->progress[node->progress_count++] = message;
     send_progress(node, node->progress_count - 1);
 }
 
+/* ---- Data of the duties ---- */
+
+/* The set's data is being prepared, or at work. */
+static bool set_in_use(const struct node *node, unsigned index) {
+    const struct node_set *set = &node->sets[index];
+    return (set->asked && !set->prepared) || ((node->busy || node->unevaluated) && node->at.set == index);
+}
+
+static bool set_needed(const struct node *node, unsigned index) {
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        if (node->duties[d].set == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set_remove(struct node *node, unsigned index) {
+    struct node_set old = node->sets[index];
+    node->set_count--;
+    memmove(node->sets + index, node->sets + index + 1, (node->set_count - index) * sizeof *node->sets);
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        node->duties[d].set -= node->duties[d].set > index ? 1 : 0;
+    }
+    node->at.set -= node->at.set > index ? 1 : 0;
+    free(old.shards);
+    if (old.asked) {
+        node->options.hooks.release(node->options.hooks.context, old.number);
+    }
+}
+
+static void release_sets(struct node *node) {
+    for (unsigned s = node->set_count; s > 0; s--) {
+        if (!set_needed(node, s - 1) && !set_in_use(node, s - 1)) {
+            set_remove(node, s - 1);
+        }
+    }
+}
+
+/* What a dead node has left undone comes first: everyone waits for it. Then what begins first. */
+static bool duty_before(const struct node_duty *one, const struct node_duty *other) {
+    bool catch_up = origin_is_catch_up(one->origin);
+    return catch_up != (bool)origin_is_catch_up(other->origin) ? catch_up : one->from_clock < other->from_clock;
+}
+
+/* Asks for the data of the most urgent duty that lacks it. True when there was one. */
+static bool prepare_next(struct node *node) {
+    const struct node_duty *first = NULL;
+    for (unsigned s = 0; s < node->set_count; s++) {
+        if (node->sets[s].asked && !node->sets[s].prepared) {
+            return false; /* one at a time */
+        }
+    }
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        const struct node_duty *duty = &node->duties[d];
+        if (!node->sets[duty->set].asked && (first == NULL || duty_before(duty, first))) {
+            first = duty;
+        }
+    }
+    if (first == NULL) {
+        return false;
+    }
+    node->sets[first->set].asked = true;
+    node->options.hooks.prepare(node->options.hooks.context, &node->sets[first->set]);
+    return true;
+}
+
+static void fill_sets(struct node *node) {
+    bool lacking = false;
+    for (unsigned s = 0; s < node->set_count; s++) {
+        lacking = lacking || (node->sets[s].prepared && !node->sets[s].filled);
+    }
+    bool filled = lacking && client_filled(&node->client);
+    for (unsigned s = 0; s < node->set_count && filled; s++) {
+        node->sets[s].filled = node->sets[s].prepared;
+    }
+}
+
+/* ---- How far the node is ---- */
+
+/* A duty from the job's first clock on. */
+static bool duty_is_first(const struct node *node, const struct node_duty *duty) {
+    return duty->from_clock == node->plan.plan.restore + 1;
+}
+
+static void send_loaded(struct node *node) {
+    struct message message = {.type = MESSAGE_LOADED, .frame_count = 1};
+    double totals[WIRE_TOTALS] = {0};
+    message.loaded.version = node->loaded;
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        const struct node_set *set = &node->sets[node->duties[d].set];
+        if (!duty_is_first(node, &node->duties[d])) {
+            continue;
+        }
+        for (unsigned t = 0; t < WIRE_TOTALS; t++) {
+            double sum = totals[t] + set->totals[t];
+            double most = message.loaded.items == 0 || set->totals[t] > totals[t] ? set->totals[t] : totals[t];
+            totals[t] = t < WIRE_TOTALS / 2 ? sum : most;
+        }
+        message.loaded.items += set->items;
+    }
+    message.frames[0] = buffer_copy(totals, sizeof totals);
+    node_send(node, &message);
+}
+
+/* LOADED once for each plan, until START. */
+static void tell_loaded(struct node *node) {
+    if ((node->state != NODE_LOADING && node->state != NODE_LOADED) || node->loaded == node->plan.plan.version) {
+        return;
+    }
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        if (duty_is_first(node, &node->duties[d]) && !node->sets[node->duties[d].set].filled) {
+            return;
+        }
+    }
+    node->state = NODE_LOADED;
+    node->loaded = node->plan.plan.version;
+    send_loaded(node);
+}
+
+static bool node_is_ready(const struct node *node) {
+    if (node->plan.frame_count == 0 || node->client.fenced) {
+        return false;
+    }
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        const struct node_server *server = &node->servers[s];
+        if (server->has_role && (server->version < node->plan.plan.version || !server->in_step)) {
+            return false;
+        }
+    }
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        if (!node->sets[node->duties[d].set].filled) {
+            return false;
+        }
+    }
+    return node->duty_count == 0 || client_subscribed(&node->client);
+}
+
+static void tell_ready(struct node *node) {
+    if (node->ready != node->plan.plan.version && node_is_ready(node)) {
+        node->ready = node->plan.plan.version;
+        send_heartbeat(node);
+    }
+}
+
 /* ---- Going on ---- */
 
-/* The clock that may turn out to be the last: its evaluation waits for the full state. While there is a hold
- * without a `final`, it is the hold. */
-static uint64_t last_clock(const struct node *node) {
-    return node->final != 0 ? node->final : node->hold;
+/* The next clock of a duty that has its clock; WIRE_CLOCK_NEVER when there is none. */
+static uint64_t duty_next(const struct node *node, const struct node_duty *duty) {
+    uint64_t done = duty->origin == node->options.self ? node->client.flushed : duty->done;
+    uint64_t next = duty->from_clock > done ? duty->from_clock : done + 1;
+    return next <= duty->until_clock ? next : WIRE_CLOCK_NEVER;
+}
+
+static bool held_at(const struct node *node, uint64_t clock) {
+    return clock >= node->hold.clock && node->plan.plan.version < node->hold.until;
+}
+
+static bool duty_may_begin(const struct node *node, const struct node_duty *duty, uint64_t clock) {
+    return clock != WIRE_CLOCK_NEVER && !held_at(node, clock - 1) && (node->final == 0 || clock <= node->final) &&
+           node->sets[duty->set].filled && client_may_begin(&node->client, clock);
+}
+
+/* The catch-up, or else the duty of our own, that comes next; NULL when none may begin. */
+static struct node_duty *duty_to_begin(struct node *node, bool catch_up) {
+    struct node_duty *first = NULL;
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        struct node_duty *duty = &node->duties[d];
+        if ((bool)origin_is_catch_up(duty->origin) == catch_up &&
+            (first == NULL || duty_next(node, duty) < duty_next(node, first))) {
+            first = duty;
+        }
+    }
+    return first != NULL && duty_may_begin(node, first, duty_next(node, first)) ? first : NULL;
+}
+
+static void begin_clock(struct node *node, const struct node_duty *duty) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    uint64_t clock = duty_next(node, duty);
+    client_begin(&node->client, duty->origin, clock);
+    node->at = *duty;
+    node->begun = clock > node->begun ? clock : node->begun;
+    node->clock_began_us = node_now(node);
+    node->busy = true;
+    hooks->compute(hooks->context, node->sets[duty->set].number, clock);
+}
+
+static void evaluate_clock(struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    node->unevaluated = false;
+    node->busy = true;
+    client_freeze(&node->client);
+    hooks->evaluate(hooks->context, node->sets[node->at.set].number, node->client.clock);
+}
+
+/* The clock that was flushed is evaluated when the next one may begin; one that may turn out to be the last waits for
+ * the full state. Nothing waits while a catch-up can go on, of which that state may need more. */
+static bool evaluation_due(const struct node *node, bool catch_up) {
+    uint64_t clock = node->client.clock;
+    bool last = clock == node->final || held_at(node, clock);
+    return catch_up || origin_is_catch_up(node->at.origin) ||
+           (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
 }
 
 /* Begins what can begin now. True when that was something. */
 static bool node_advance(struct node *node) {
-    struct client *client = &node->client;
-    const struct node_hooks *hooks = &node->options.hooks;
-    if (node->ended || node->busy) {
+    if (node->ended) {
         return false;
     }
-    if (node->state == NODE_LOADING && node->load_done && client_subscribed(client)) {
-        node->state = NODE_LOADED;
-        send_loaded(node);
+    release_sets(node);
+    if (prepare_next(node)) {
+        return true;
+    }
+    fill_sets(node);
+    if (node->state < NODE_STARTED || node->busy || node->unsaving) {
         return false;
     }
-    if (node->state != NODE_STARTED) {
-        return false;
-    }
-    uint64_t done = client->flushed;
-    uint64_t last = last_clock(node);
-    bool beyond = node->final != 0 && done > node->final; /* without data, nobody waits for us to hold */
-    if (node->evaluated < done && !beyond) {
-        if (done == last ? client_has_state(client, done) : client_may_begin(client, done + 1)) {
-            node->busy = true;
-            client_freeze(client);
-            hooks->evaluate(hooks->context, done);
-            return true;
+    const struct node_duty *catch_up = duty_to_begin(node, true);
+    if (node->unevaluated) {
+        bool due = evaluation_due(node, catch_up != NULL);
+        if (due) {
+            evaluate_clock(node);
         }
+        return due;
+    }
+    const struct node_duty *duty = catch_up != NULL ? catch_up : duty_to_begin(node, false);
+    if (duty == NULL || node->progress_count == NODE_PROGRESS_MAX) {
         return false;
     }
-    if (node->final != 0 && done >= node->final) {
-        if (!client_has_state(client, node->final)) {
-            return false; /* our flushes may have to be sent again */
-        }
-        node->state = NODE_FINISHED;
-        send_heartbeat(node);
-        return false;
-    }
-    if ((last != 0 && done + 1 > last) || node->progress_count == NODE_PROGRESS_MAX ||
-        !client_may_begin(client, done + 1)) {
-        return false;
-    }
-    client_begin(client, done + 1);
-    node->clock_began_us = node_now(node);
-    node->busy = true;
-    hooks->compute(hooks->context, client->begun);
+    begin_clock(node, duty);
     return true;
+}
+
+/* Everything up to the last clock is done, and of that one we have the state: our flushes have arrived. */
+static bool node_is_through(const struct node *node) {
+    if (node->final == 0 || node->busy || node->unevaluated) {
+        return false;
+    }
+    bool had_final = false;
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        const struct node_duty *duty = &node->duties[d];
+        if (duty_next(node, duty) <= node->final) {
+            return false;
+        }
+        had_final = had_final || (duty->from_clock <= node->final && duty->until_clock >= node->final);
+    }
+    return !had_final || client_has_state(&node->client, node->final);
+}
+
+static void tell_finished(struct node *node) {
+    if (node->state >= NODE_STARTED && node_is_through(node) != (node->state == NODE_FINISHED)) {
+        node->state = node->state == NODE_STARTED ? NODE_FINISHED : NODE_STARTED;
+        send_heartbeat(node);
+    }
 }
 
 static void node_set_timer(struct node *node) {
@@ -198,6 +432,11 @@ static void node_step(struct node *node) {
     if (node->client.error.code != 0) {
         node_fail(node, node->client.error.code, node->client.error.text);
     }
+    if (!node->ended) {
+        tell_loaded(node);
+        tell_ready(node);
+        tell_finished(node);
+    }
     node_set_timer(node);
 }
 
@@ -212,14 +451,21 @@ void node_start(struct node *node) {
     node_set_timer(node);
 }
 
-void node_loaded(struct node *node, uint64_t items, const double totals[WIRE_TOTALS]) {
+/* ---- The hooks' answers ---- */
+
+void node_prepared(struct node *node, unsigned number, uint64_t items, const double totals[WIRE_TOTALS]) {
     struct error error = {0};
     if (node->ended) {
         return;
     }
-    node->loaded_items = items;
-    memcpy(node->totals, totals, sizeof node->totals);
-    node->load_done = true;
+    for (unsigned s = 0; s < node->set_count; s++) {
+        struct node_set *set = &node->sets[s];
+        if (set->number == number) {
+            set->prepared = true;
+            set->items = items;
+            memcpy(set->totals, totals, sizeof set->totals);
+        }
+    }
     if (client_subscribe(&node->client, &error) != 0) {
         node_fail(node, error.code, error.text);
         return;
@@ -234,6 +480,12 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
     node->items = items;
     node->compute_us = compute_us;
     node->busy = false;
+    node->unevaluated = true;
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        if (node->duties[d].origin == node->at.origin) {
+            node->duties[d].done = node->client.clock;
+        }
+    }
     client_flush(&node->client);
     node_step(node);
 }
@@ -243,7 +495,9 @@ void node_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
         return;
     }
     client_thaw(&node->client);
-    node->evaluated = node->client.flushed;
+    if (node->at.origin == node->options.self) {
+        node->evaluated = node->client.clock;
+    }
     node->busy = false;
     report_progress(node, metrics);
     node_step(node);
@@ -258,44 +512,324 @@ void node_saved(struct node *node, int code, const char *text) {
     if (node->ended) {
         return;
     }
+    if (node->unsaving) {
+        node->unsaving = false;
+        if (node->saving) { /* it was asked for again meanwhile */
+            node->options.hooks.save(node->options.hooks.context);
+        }
+        node_step(node);
+        return;
+    }
     node->saved = true;
     node->save_outcome.code = code;
     snprintf(node->save_outcome.text, sizeof node->save_outcome.text, "%s", text);
     send_saved(node);
 }
 
-/* ---- What the controller says ---- */
-
-static void receive_plan(struct node *node, const struct message *plan) {
-    if (plan->epoch <= node->client.epoch) {
+void node_leave_soon(struct node *node, uint32_t notice_ms) {
+    if (node->ended) {
         return;
     }
-    if (node->cache.job == NULL) {
-        cache_open(&node->cache, node->job, plan->plan.partitions);
+    node->leaving = true;
+    node->leave_us = node_now(node) + notice_ms * UINT64_C(1000);
+    if (node->heartbeat_ms != 0) {
+        send_evict(node);
     }
-    const struct wire_endpoint *endpoints = (const void *)plan->frames[3]->data;
-    for (size_t e = 0; e < plan->frames[3]->size / sizeof *endpoints; e++) {
-        if (actor_node(endpoints[e].actor) != actor_node(node->options.self)) {
-            node->io->connect(node->io, endpoints[e].actor, endpoints[e].endpoint);
+}
+
+/* ---- Plans ---- */
+
+static int compare_numbers(const void *one, const void *other) {
+    uint64_t a;
+    uint64_t b;
+    memcpy(&a, one, sizeof a);
+    memcpy(&b, other, sizeof b);
+    return a < b ? -1 : a > b;
+}
+
+static int compare_shards(const void *one, const void *other) {
+    uint32_t a;
+    uint32_t b;
+    memcpy(&a, one, sizeof a);
+    memcpy(&b, other, sizeof b);
+    return a < b ? -1 : a > b;
+}
+
+static size_t plan_endpoints(const struct message *plan, const struct wire_endpoint **endpoints) {
+    *endpoints = plan->frame_count > 0 ? (const void *)plan->frames[4]->data : NULL;
+    return plan->frame_count > 0 ? plan->frames[4]->size / sizeof **endpoints : 0;
+}
+
+/* Makes the servers of a new plan known to the io, and those that are in it no more forgotten. */
+static void connect_servers(struct node *node, const struct message *plan) {
+    const struct wire_endpoint *old;
+    const struct wire_endpoint *new;
+    size_t old_count = plan_endpoints(&node->plan, &old);
+    size_t new_count = plan_endpoints(plan, &new);
+    actor_id *actors = memory_resized(NULL, new_count + 1, sizeof *actors);
+    for (size_t e = 0; e < new_count; e++) {
+        actors[e] = new[e].actor;
+        if (actor_node(new[e].actor) != node->options.self) {
+            node->io->connect(node->io, new[e].actor, new[e].endpoint);
         }
     }
+    qsort(actors, new_count, sizeof *actors, compare_numbers);
+    for (size_t e = 0; e < old_count; e++) {
+        if (actor_node(old[e].actor) != node->options.self &&
+            bsearch(&old[e].actor, actors, new_count, sizeof *actors, compare_numbers) == NULL) {
+            node->io->connect(node->io, old[e].actor, NULL);
+        }
+    }
+    free(actors);
+}
+
+/* The set of these shards, made when new. Takes over `shards`. */
+static unsigned set_of_shards(struct node *node, uint32_t *shards, uint32_t count) {
+    qsort(shards, count, sizeof *shards, compare_shards);
+    for (unsigned s = 0; s < node->set_count; s++) {
+        const struct node_set *set = &node->sets[s];
+        if (set->count == count && memcmp(set->shards, shards, count * sizeof *shards) == 0) {
+            free(shards);
+            return s;
+        }
+    }
+    node->sets = memory_resized(node->sets, node->set_count + 1, sizeof *node->sets);
+    node->sets[node->set_count] = (struct node_set){.number = ++node->sets_made, .shards = shards, .count = count};
+    return node->set_count++;
+}
+
+static uint64_t origin_done(const struct node *node, actor_id origin) {
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        if (node->duties[d].origin == origin) {
+            return node->duties[d].done;
+        }
+    }
+    return 0;
+}
+
+/* Our part of the plan's duties. Data that is there stays, whatever the clocks. */
+static void take_duties(struct node *node) {
+    const struct wire_duty *planned = (const void *)node->plan.frames[2]->data;
+    const uint32_t *listed = (const void *)node->plan.frames[3]->data;
+    size_t planned_count = node->plan.frames[2]->size / sizeof *planned;
+    struct node_duty *duties = memory_zeroed(planned_count + 1, sizeof *duties);
+    unsigned count = 0;
+    for (size_t d = 0; d < planned_count; d++) {
+        if (actor_node(planned[d].origin) != node->options.self) {
+            continue;
+        }
+        uint32_t *shards = memory_resized(NULL, planned[d].count, sizeof *shards);
+        memcpy(shards, listed + planned[d].first, planned[d].count * sizeof *shards);
+        duties[count++] = (struct node_duty){.origin = planned[d].origin,
+                                             .from_clock = planned[d].from_clock,
+                                             .until_clock = planned[d].until_clock,
+                                             .done = origin_done(node, planned[d].origin),
+                                             .set = set_of_shards(node, shards, planned[d].count)};
+    }
+    free(node->duties);
+    node->duties = duties;
+    node->duty_count = count;
+}
+
+/* Which of our servers have a part in the plan. */
+static void find_roles(struct node *node) {
+    const struct wire_placement *placement = (const void *)node->plan.frames[1]->data;
     for (unsigned s = 0; s < node->options.server_count; s++) {
-        struct message copy = message_share(plan);
+        actor_id actor = node->options.servers[s].actor;
+        node->servers[s].has_role = false;
+        for (uint32_t p = 0; p < node->plan.plan.partitions && !node->servers[s].has_role; p++) {
+            node->servers[s].has_role = placement[p].server == actor || placement[p].backup == actor ||
+                                        placement[p].next_server == actor || placement[p].next_backup == actor;
+        }
+    }
+}
+
+static void checkpoint_drop(struct node *node) {
+    free(node->checkpoint.written);
+    memset(&node->checkpoint, 0, sizeof node->checkpoint);
+}
+
+/* What was done for the old epoch's end of the job is void. */
+static void save_drop(struct node *node) {
+    if (node->saving && !node->saved && !node->unsaving) {
+        node->unsaving = true;
+        node->options.hooks.unsave(node->options.hooks.context);
+    }
+    node->saving = node->saved = false;
+}
+
+static void send_servers(struct node *node, const struct message *message) {
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        struct message copy = message_share(message);
         node->io->send(node->io, node->options.servers[s].actor, &copy);
     }
-    bool first = node->client.epoch == 0;
+}
+
+static void receive_plan(struct node *node, const struct message *plan) {
+    bool first = node->plan.frame_count == 0;
+    if (plan->epoch < node->client.epoch || (!first && (plan->plan.version <= node->plan.plan.version ||
+                                                        plan->plan.partitions != node->plan.plan.partitions))) {
+        return;
+    }
+    bool new_epoch = !first && plan->epoch > node->plan.epoch;
+    if (first) {
+        cache_open(&node->cache, node->job, plan->plan.partitions);
+        node->state = NODE_LOADING;
+    }
+    connect_servers(node, plan);
+    send_servers(node, plan);
     client_plan(&node->client, plan);
     message_close(&node->plan);
     node->plan = message_share(plan);
-    if (first) {
-        node->state = NODE_LOADING;
-        node->options.hooks.load(node->options.hooks.context, &node->plan);
+    find_roles(node);
+    take_duties(node);
+    if (new_epoch) {
+        checkpoint_drop(node);
+        save_drop(node);
     }
     send_heartbeat(node);
 }
 
+unsigned node_origins(const struct node *node, uint64_t clock) {
+    const struct wire_duty *duties = (const void *)node->plan.frames[2]->data;
+    size_t count = node->plan.frames[2]->size / sizeof *duties;
+    actor_id *nodes = memory_resized(NULL, count + 1, sizeof *nodes);
+    size_t at_work = 0;
+    for (size_t d = 0; d < count; d++) {
+        if (clock >= duties[d].from_clock && clock <= duties[d].until_clock) {
+            nodes[at_work++] = actor_node(duties[d].origin);
+        }
+    }
+    qsort(nodes, at_work, sizeof *nodes, compare_numbers);
+    unsigned different = 0;
+    for (size_t n = 0; n < at_work; n++) {
+        different += n == 0 || nodes[n] != nodes[n - 1] ? 1 : 0;
+    }
+    free(nodes);
+    return different;
+}
+
+/* ---- Failures of others ---- */
+
+/* Once all of our servers stand still. */
+static void send_fenced(struct node *node) {
+    struct message message = {.type = MESSAGE_FENCED, .frame_count = 1};
+    size_t size = 0;
+    message.fenced.begun = node->begun;
+    message.fenced.committed = node->client.committed;
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        const struct node_server *server = &node->servers[s];
+        if (!server->fenced) {
+            return;
+        }
+        size += server->reaches->size;
+        if (server->committed > message.fenced.committed) {
+            message.fenced.committed = server->committed;
+        }
+    }
+    message.frames[0] = buffer_new(size);
+    size = 0;
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        const struct buffer *reaches = node->servers[s].reaches;
+        memcpy(message.frames[0]->data + size, reaches->data, reaches->size);
+        size += reaches->size;
+    }
+    node_send(node, &message);
+}
+
+static void receive_fence(struct node *node, const struct message *fence) {
+    if (fence->epoch < node->client.epoch || (fence->epoch == node->client.epoch && !node->client.fenced)) {
+        return; /* the plan that ends it has come */
+    }
+    if (fence->epoch > node->client.epoch) {
+        client_fence(&node->client, fence->epoch);
+        checkpoint_drop(node);
+        for (unsigned s = 0; s < node->options.server_count; s++) {
+            node->servers[s].fenced = false;
+        }
+    }
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        if (!node->servers[s].fenced) {
+            struct message copy = message_share(fence);
+            node->io->send(node->io, node->options.servers[s].actor, &copy);
+        }
+    }
+    send_fenced(node);
+}
+
+/* ---- What our servers say ---- */
+
+static void receive_replicas(struct node *node, struct node_server *server, const struct message *message) {
+    if (message->epoch != node->client.epoch) {
+        return;
+    }
+    server->version = message->replicas.version;
+    server->in_step = message->replicas.in_step != 0;
+    server->committed = message->replicas.committed;
+    if (message->replicas.fenced != 0 && node->client.fenced) {
+        server->fenced = true;
+        buffer_drop(server->reaches);
+        server->reaches = buffer_hold(message->frames[0]);
+        send_fenced(node);
+    }
+}
+
+static void receive_written(struct node *node, const struct message *message) {
+    if (message->epoch != node->client.epoch) {
+        return;
+    }
+    if (message->written.clock == node->checkpoint.clock && message->written.code == 0) {
+        unsigned count = node->checkpoint.count++;
+        node->checkpoint.written =
+            memory_resized(node->checkpoint.written, count + 1U, sizeof *node->checkpoint.written);
+        node->checkpoint.written[count] = message->written;
+    }
+    struct message copy = message_share(message);
+    node_send(node, &copy);
+}
+
+static void receive_server(struct node *node, struct node_server *server, const struct message *message) {
+    switch ((unsigned)message->type) {
+    case MESSAGE_FAIL:
+        node_fail(node, message->text.code, message->text.text);
+        break;
+    case MESSAGE_REPLICAS:
+        receive_replicas(node, server, message);
+        break;
+    case MESSAGE_WRITTEN:
+        receive_written(node, message);
+        break;
+    default:
+        break;
+    }
+}
+
+static struct node_server *own_server(const struct node *node, actor_id actor) {
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        if (node->options.servers[s].actor == actor) {
+            return &node->servers[s];
+        }
+    }
+    return NULL;
+}
+
+/* ---- What the controller says ---- */
+
+static void receive_welcome(struct node *node, const struct message_welcome *welcome) {
+    if (node->heartbeat_ms != 0) {
+        return;
+    }
+    memcpy(node->name, welcome->name, sizeof node->name);
+    node->heartbeat_ms = welcome->heartbeat_ms;
+    node->timeout_ms = welcome->timeout_ms;
+    send_heartbeat(node);
+    if (node->leaving) {
+        send_evict(node);
+    }
+}
+
 static void receive_start(struct node *node, const struct message *start) {
-    if (node->state != NODE_LOADED) {
+    if (node->state != NODE_LOADING && node->state != NODE_LOADED) {
         return;
     }
     memcpy(node->totals, start->frames[0]->data, sizeof node->totals);
@@ -304,52 +838,124 @@ static void receive_start(struct node *node, const struct message *start) {
     send_heartbeat(node);
 }
 
-static void receive_ack(struct node *node, const struct message_heartbeat_ack *ack) {
-    unsigned acknowledged = 0;
-    while (acknowledged < node->progress_count && node->progress[acknowledged].progress.clock <= ack->progress) {
-        message_close(&node->progress[acknowledged++]);
+/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's. */
+static bool progress_arrived(const struct node *node, const struct message_progress *progress,
+                             const struct message *ack) {
+    bool present = ack->epoch == node->plan.epoch && progress->origin == origin_catch_up(node->options.self, ack->epoch);
+    return progress->clock <= (present ? ack->heartbeat_ack.catch_up : ack->heartbeat_ack.progress);
+}
+
+static void drop_arrived(struct node *node, const struct message *ack) {
+    unsigned kept = 0;
+    unsigned again = node->progress_again;
+    for (unsigned i = 0; i < node->progress_count; i++) {
+        if (!progress_arrived(node, &node->progress[i].progress, ack)) {
+            node->progress[kept++] = node->progress[i];
+            continue;
+        }
+        message_close(&node->progress[i]);
+        node->progress_again -= i < again ? 1 : 0;
     }
-    if (acknowledged > 0) {
-        node->progress_count -= acknowledged;
-        memmove(node->progress, node->progress + acknowledged, node->progress_count * sizeof *node->progress);
-    }
-    if (acknowledged > 0 && node->progress_again != 0 && ack->progress >= node->progress_again) {
+    node->progress_count = kept;
+    if (again > 0 && node->progress_again == 0) {
         send_progress_again(node);
-    }
-    /* The controller's hold never falls, so an ack with a lower one is old; and a hold takes the place of the final
-     * clock that was known before. */
-    if (ack->hold > node->hold) {
-        node->hold = ack->hold;
-        node->final = ack->final;
-        send_heartbeat(node);
-    } else if (ack->hold == node->hold && ack->final != 0) {
-        node->final = ack->final;
     }
 }
 
-void node_receive(void *self, actor_id from, struct message *message) {
-    struct node *node = self;
-    if (node->ended) {
-        return;
+static void receive_ack(struct node *node, const struct message *message) {
+    const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
+    drop_arrived(node, message);
+    if (ack->hold < node->hold.number) {
+        return; /* the number never falls: this one is old */
     }
-    if (from != ACTOR_CONTROLLER) {
-        if (message->type == MESSAGE_FAIL && actor_node(from) == actor_node(node->options.self)) {
-            node_fail(node, message->text.code, message->text.text); /* one of our own servers */
-            return;
+    node->final = ack->final != 0 ? ack->final : node->final;
+    if (ack->hold > node->hold.number) {
+        node->hold.number = ack->hold;
+        node->hold.clock = ack->hold_clock;
+        node->hold.until = ack->hold_until;
+        send_heartbeat(node);
+    }
+}
+
+static void receive_save(struct node *node, const struct message *message) {
+    if (message->epoch != node->client.epoch || node->client.fenced) {
+        return; /* of an epoch that is over */
+    }
+    if (node->saving && node->saved) {
+        send_saved(node);
+    } else if (!node->saving) {
+        node->saving = true;
+        if (!node->unsaving) {
+            node->options.hooks.save(node->options.hooks.context);
         }
-        client_receive(&node->client, from, message);
-        node_step(node);
+    }
+}
+
+static bool checkpoint_has(const struct node *node, uint32_t partition) {
+    for (unsigned w = 0; w < node->checkpoint.count; w++) {
+        if (node->checkpoint.written[w].partition == partition) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Passes on to one of our servers what it is to write, by the plan, and has not written yet. */
+static void send_checkpoint(struct node *node, actor_id server, const struct message *checkpoint) {
+    const struct wire_placement *placement = (const void *)node->plan.frames[1]->data;
+    const uint32_t *partitions = (const void *)checkpoint->frames[0]->data;
+    size_t count = checkpoint->frames[0]->size / sizeof *partitions;
+    struct message copy = {
+        .type = MESSAGE_CHECKPOINT, .epoch = checkpoint->epoch, .checkpoint = checkpoint->checkpoint, .frame_count = 1};
+    copy.frames[0] = buffer_new(count * sizeof *partitions);
+    copy.frames[0]->size = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t p = partitions[i];
+        if (p < node->plan.plan.partitions && !checkpoint_has(node, p) &&
+            (placement[p].server == server || placement[p].backup == server || placement[p].next_server == server ||
+             placement[p].next_backup == server)) {
+            memcpy(copy.frames[0]->data + copy.frames[0]->size, &p, sizeof p);
+            copy.frames[0]->size += sizeof p;
+        }
+    }
+    if (copy.frames[0]->size > 0) {
+        node->io->send(node->io, server, &copy);
+    } else {
+        message_close(&copy);
+    }
+}
+
+static void receive_checkpoint(struct node *node, const struct message *message) {
+    if (message->epoch != node->client.epoch || node->client.fenced || node->plan.frame_count == 0) {
         return;
     }
-    node->heard_us = node_now(node);
+    if (message->checkpoint.clock != node->checkpoint.clock) {
+        checkpoint_drop(node);
+        node->checkpoint.clock = message->checkpoint.clock;
+    }
+    for (unsigned w = 0; w < node->checkpoint.count; w++) {
+        struct message written = {.type = MESSAGE_WRITTEN, .written = node->checkpoint.written[w]};
+        node_send(node, &written);
+    }
+    for (unsigned s = 0; s < node->options.server_count; s++) {
+        send_checkpoint(node, node->options.servers[s].actor, message);
+    }
+}
+
+static void receive_outcome(struct node *node, const struct message_outcome *outcome) {
+    if (!node->leaving || outcome->request != NODE_EVICT_REQUEST) {
+        return;
+    }
+    node->leaving = false;
+    if (outcome->code != 0) {
+        node_fail(node, outcome->code, outcome->text);
+    }
+}
+
+static void receive_controller(struct node *node, const struct message *message) {
     switch ((unsigned)message->type) {
     case MESSAGE_WELCOME:
-        if (node->heartbeat_ms == 0) {
-            memcpy(node->name, message->welcome.name, sizeof node->name);
-            node->heartbeat_ms = message->welcome.heartbeat_ms;
-            node->timeout_ms = message->welcome.timeout_ms;
-            send_heartbeat(node);
-        }
+        receive_welcome(node, &message->welcome);
         break;
     case MESSAGE_PLAN:
         receive_plan(node, message);
@@ -358,66 +964,82 @@ void node_receive(void *self, actor_id from, struct message *message) {
         receive_start(node, message);
         break;
     case MESSAGE_HEARTBEAT_ACK:
-        receive_ack(node, &message->heartbeat_ack);
+        receive_ack(node, message);
+        break;
+    case MESSAGE_FENCE:
+        receive_fence(node, message);
+        break;
+    case MESSAGE_CHECKPOINT:
+        receive_checkpoint(node, message);
         break;
     case MESSAGE_SAVE:
-        if (!node->saving) {
-            node->saving = true;
-            node->options.hooks.save(node->options.hooks.context);
-        } else if (node->saved) {
-            send_saved(node);
-        }
+        receive_save(node, message);
+        break;
+    case MESSAGE_OUTCOME:
+        receive_outcome(node, &message->outcome);
+        break;
+    case MESSAGE_REJOIN:
+        node_stop(node);
+        node->options.hooks.rejoin(node->options.hooks.context, "the controller gave this node up");
         break;
     case MESSAGE_DONE:
         send_leave(node);
         node_end(node, 0, "");
-        return;
+        break;
     case MESSAGE_ABORT:
         send_leave(node);
         node_end(node, message->text.code, message->text.text);
-        return;
+        break;
     default:
         break;
     }
-    node_step(node);
 }
 
-/* The name and endpoint of a server for people. */
-static void describe_server(const struct node *node, actor_id server, char *text, size_t size) {
-    const struct wire_node *nodes = (const void *)node->plan.frames[0]->data;
-    const struct wire_endpoint *endpoints = (const void *)node->plan.frames[3]->data;
-    const char *name = "a server";
-    const char *endpoint = "?";
-    for (size_t n = 0; n < node->plan.frames[0]->size / sizeof *nodes; n++) {
-        name = actor_node(nodes[n].actor) == actor_node(server) ? nodes[n].name : name;
+void node_receive(void *self, actor_id from, struct message *message) {
+    struct node *node = self;
+    if (node->ended) {
+        return;
     }
-    for (size_t e = 0; e < node->plan.frames[3]->size / sizeof *endpoints; e++) {
-        endpoint = endpoints[e].actor == server ? endpoints[e].endpoint : endpoint;
+    if (from == ACTOR_CONTROLLER) {
+        node->heard_us = node_now(node);
+        receive_controller(node, message);
+    } else {
+        struct node_server *server = own_server(node, from);
+        if (server != NULL) {
+            receive_server(node, server, message);
+        }
+        client_receive(&node->client, from, message);
     }
-    snprintf(text, size, "%s (%s)", name, endpoint);
+    if (!node->ended) {
+        node_step(node);
+    }
 }
 
+/* ---- Time ---- */
+
+/* Training goes on without a controller: but not for ever. */
 static bool node_check_silence(struct node *node, uint64_t now) {
-    uint64_t timeout_us = node->timeout_ms * UINT64_C(1000);
+    uint32_t patience_ms = node->heartbeat_ms == 0 ? node->timeout_ms : node->options.patience_ms;
+    if (now - node->heard_us <= patience_ms * UINT64_C(1000)) {
+        return false;
+    }
     char text[ERROR_TEXT_MAX];
-    if (now - node->heard_us > timeout_us) {
-        snprintf(text, sizeof text, "the controller at %s has not answered for %.1f s", node->options.controller,
-                 (double)(now - node->heard_us) / 1e6);
-        node_fail(node, AML_EFAIL, text);
-        return true;
+    snprintf(text, sizeof text, "the controller at %s has not answered for %.1f s", node->options.controller,
+             (double)(now - node->heard_us) / 1e6);
+    node_fail(node, AML_EFAIL, text);
+    return true;
+}
+
+/* What the controller is told each time, until it answers. */
+static void repeat(struct node *node) {
+    send_heartbeat(node);
+    if (node->state == NODE_LOADED && node->loaded == node->plan.plan.version) {
+        send_loaded(node);
     }
-    uint64_t since_us = 0;
-    actor_id silent = client_silent(&node->client, &since_us);
-    /* The controller, which sees more, gets the first chance to name who is missing. */
-    if (silent != ACTOR_NONE && now - since_us > timeout_us + timeout_us / 2) {
-        char server[256];
-        describe_server(node, silent, server, sizeof server);
-        snprintf(text, sizeof text, "%s: %s has not answered for %.1f s", node->name, server,
-                 (double)(now - since_us) / 1e6);
-        node_fail(node, AML_EFAIL, text);
-        return true;
+    if (node->leaving) {
+        send_evict(node);
     }
-    return false;
+    send_progress_again(node);
 }
 
 void node_timer(void *self) {
@@ -429,9 +1051,7 @@ void node_timer(void *self) {
     if (node->timer_us != 0 && now > node->timer_us + node->timeout_ms * UINT64_C(500)) {
         /* We were stopped ourselves (a debugger, a laptop's lid): what we did not hear proves nothing. */
         node->heard_us = now;
-        for (uint32_t p = 0; p < node->client.partition_count; p++) {
-            node->client.partitions[p].heard_us = now;
-        }
+        client_excuse(&node->client);
     }
     node->timer_us = 0;
     if (node_check_silence(node, now)) {
@@ -442,11 +1062,7 @@ void node_timer(void *self) {
             send_registration(node);
             node->heartbeat_us = now + NODE_REGISTER_RETRY_US;
         } else {
-            send_heartbeat(node);
-            if (node->state == NODE_LOADED) {
-                send_loaded(node);
-            }
-            send_progress_again(node);
+            repeat(node);
         }
     }
     node_step(node);

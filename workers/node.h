@@ -13,15 +13,42 @@ enum {
     NODE_PROGRESS_BURST = 16, /* sent again at once */
 };
 
+/* Data shards that one duty or several consist of, and that the process has arranged for the app. */
+struct node_set {
+    unsigned number;  /* never used twice */
+    uint32_t *shards; /* ascending */
+    uint32_t count;
+    bool asked, prepared; /* hooks.prepare was called; node_prepared was */
+    bool filled;          /* ... and its rows' first state has come since: a clock may begin */
+    uint64_t items;       /* training items, once prepared */
+    double totals[WIRE_TOTALS];
+};
+
+/* One of this node's duties: the set's items in these clocks, under that origin. */
+struct node_duty {
+    actor_id origin;
+    uint64_t from_clock, until_clock;
+    uint64_t done; /* clocks up to this are flushed under the origin */
+    unsigned set;  /* index in node.sets */
+};
+
 /* What the node asks of its process. Each is called on the io's thread and returns at once; the node_* function named
- * is called later, on the io's thread. */
+ * is called later, on the io's thread. A set goes by its number. */
 struct node_hooks {
-    void (*load)(void *context,
-                 const struct message *plan);        /* node_loaded, after filling the cache with the rows it needs */
-    void (*compute)(void *context, uint64_t clock);  /* node_computed, after client_gather of every partition */
-    void (*evaluate)(void *context, uint64_t clock); /* node_evaluated */
-    void (*save)(void *context);                     /* node_saved; asked once */
+    /* node_prepared, once the set's items are in memory, arranged, and the cache holds the rows that they name. In the
+     * background: clocks are computed meanwhile. One at a time; `set` is the node's and stays only during the call. */
+    void (*prepare)(void *context, const struct node_set *set);
+    /* The set is not needed any more; its shards may be again. Not while it is prepared, computed or evaluated. */
+    void (*release)(void *context, unsigned set);
+    void (*compute)(void *context, unsigned set,
+                    uint64_t clock); /* node_computed, after client_gather of all partitions */
+    void (*evaluate)(void *context, unsigned set, uint64_t clock); /* node_evaluated */
+    void (*save)(void *context);                                   /* node_saved; asked once */
+    void (*unsave)(
+        void *context); /* a failure meanwhile: have the app's finish function return soon; node_saved follows,
+                                      and save may be asked again */
     void (*end)(void *context, int code, const char *text);           /* the job is over for this node; once */
+    void (*rejoin)(void *context, const char *why);                   /* start anew, as a new node; instead of end */
     uint64_t (*memory_bytes)(void *context);                          /* resident set size; may be NULL */
     void (*bytes)(void *context, uint64_t *sent, uint64_t *received); /* over the network; may be NULL */
     void *context;
@@ -35,7 +62,8 @@ struct node_options {
     unsigned server_count;
     const struct wire_metric *metrics;
     unsigned metric_count;
-    uint32_t timeout_ms; /* until WELCOME tells the job's */
+    uint32_t timeout_ms;  /* until WELCOME tells the job's */
+    uint32_t patience_ms; /* without a controller for longer than this (once welcomed), the node gives up */
     struct node_hooks hooks;
 };
 
@@ -48,20 +76,45 @@ struct node {
     char name[WIRE_NAME_MAX];
     enum node_state state;
     uint32_t heartbeat_ms, timeout_ms;
-    struct message plan;        /* the plan in force, frames held */
-    uint64_t loaded_items;      /* training items of this node */
+    struct message plan; /* the plan in force, frames held */
+    struct node_set *sets;
+    unsigned set_count, sets_made;
+    struct node_duty *duties;
+    unsigned duty_count;
+    uint64_t begun;             /* the highest clock begun under any origin */
     uint64_t total_items;       /* of all nodes, from START on */
-    double totals[WIRE_TOTALS]; /* this node's until START, then the job's */
-    bool load_done;             /* node_loaded was called */
-    bool busy;                  /* a hook is at work on a clock */
+    double totals[WIRE_TOTALS]; /* likewise */
+    bool busy;                  /* a hook is at work on a clock, client.clock ... */
+    bool unevaluated;           /* ... or has computed it and not evaluated it yet ... */
+    struct node_duty at;        /* ... in this duty */
     bool stepping;              /* inside node_step */
-    uint64_t hold, final;
-    uint64_t evaluated;       /* the highest clock evaluated and reported */
+    struct node_server {
+        bool has_role;    /* in the plan */
+        uint64_t version; /* of the plan that this is about: */
+        bool in_step, fenced;
+        uint64_t committed;
+        struct buffer *reaches;
+    } * servers; /* what each of our servers said last, by index in options.servers */
+    struct {
+        uint64_t number, clock, until;
+    } hold;
+    uint64_t final;
+    uint64_t told_committed;  /* in the last heartbeat */
+    uint64_t evaluated;       /* the highest clock evaluated and reported under part 0 */
+    uint64_t loaded, ready;   /* the last versions that LOADED and the heartbeat told of */
     struct message *progress; /* not acknowledged yet, oldest first */
     unsigned progress_count;
-    uint64_t progress_again; /* the last clock of the burst that was sent again; 0: none */
-    bool saving, saved;      /* SAVE has come; node_saved was called, and with what: */
+    unsigned progress_again; /* of the burst that was sent again, so many are not acknowledged yet */
+    struct {
+        uint64_t clock; /* of the last CHECKPOINT; 0: none in this epoch */
+        struct message_written *written;
+        unsigned count;
+    } checkpoint;
+    bool saving, saved; /* SAVE has come; node_saved was called, and with what: */
     struct message_text save_outcome;
+    bool unsaving;                              /* an earlier save is to return: its outcome does not count */
+    bool leaving;                               /* asked to be evicted, by a signal, ... */
+    uint64_t leave_us;                          /* ... until then */
     uint64_t items, compute_us, clock_began_us; /* of the clock under way */
     uint64_t heard_us;                          /* when the controller was last heard */
     uint64_t started_us;
@@ -76,13 +129,19 @@ void node_close(struct node *node);
 void node_start(struct node *node);
 
 /* The hooks' answers. */
-void node_loaded(struct node *node, uint64_t items, const double totals[WIRE_TOTALS]);
+void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);
 void node_saved(struct node *node, int code, const char *text);
 
+/* How many different nodes have duties in `clock`. */
+unsigned node_origins(const struct node *node, uint64_t clock);
+
 /* Looks again for what can begin and when to call the timer: after the client was used from outside. */
 void node_wake(struct node *node);
+
+/* Asks the controller to let this node leave within the notice; it goes on until DONE. Repeated until then. */
+void node_leave_soon(struct node *node, uint32_t notice_ms);
 
 /* Tells the controller that this node can't go on, and ends. */
 void node_fail(struct node *node, int code, const char *text);

@@ -3,6 +3,7 @@
 
 #include "agileml/base/log.h"
 #include "agileml/net/endpoint.h"
+#include "agileml/ps/checkpoint.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum runtime_command { COMMAND_LOAD, COMMAND_COMPUTE, COMMAND_EVALUATE, COMMAND_SAVE };
+enum runtime_command { COMMAND_COMPUTE, COMMAND_EVALUATE, COMMAND_SAVE };
 
 static uint64_t monotonic_us(void) {
     struct timespec now;
@@ -35,9 +36,9 @@ static void event_clear(int event) {
     }
 }
 
-/* ---- The pool's threads: the app's functions ---- */
+/* ---- The app's functions ---- */
 
-static bool runtime_failed(const struct runtime *runtime) {
+bool runtime_failed(const struct runtime *runtime) {
     return atomic_load_explicit(&runtime->failed, memory_order_acquire);
 }
 
@@ -58,52 +59,38 @@ static void check_result(struct runtime *runtime, int result, const char *functi
     }
 }
 
-static void run_load(struct runtime *runtime, struct aml_worker *worker) {
-    struct error error = {0};
-    struct aml_app *app = runtime->app;
-    worker->chunk = data_chunk_open(&runtime->data, UINT64_MAX); /* for items that `read` emits itself */
-    int result = app->read(worker, app->context);
-    worker->chunk = NULL;
-    check_result(runtime, result, "read");
-    if (result < 0) {
-        return;
-    }
-    struct cache *cache = &runtime->node.cache;
-    result = data_arrange(&runtime->data, cache, (unsigned)runtime->options.clocks_per_iteration, runtime->pool.threads,
-                          (uint64_t)runtime->options.seed, &error);
-    for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
-        uint64_t rows = runtime->job.tables[t].rows;
-        uint64_t room = cache->tables[t].count + (uint64_t)RUNTIME_CACHE_SLACK;
-        if (rows > 0 && rows < RUNTIME_CACHE_DENSE) {
-            room = rows;
-        }
-        result = cache_reserve(cache, t, room);
+static unsigned clock_part(const struct runtime *runtime) {
+    return (unsigned)((runtime->clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
+}
+
+static void run_gather(struct runtime *runtime, unsigned thread) {
+    struct client *client = &runtime->node.client;
+    for (uint32_t p = thread; p < client->partition_count; p += runtime->pool.threads) {
+        struct error error = {0};
+        pthread_rwlock_rdlock(&runtime->lists);
+        int result = client_gather(client, p, &error);
+        pthread_rwlock_unlock(&runtime->lists);
         if (result != 0) {
-            error_set(&error, result, "table %s: no memory for the cache of %llu rows", runtime->job.tables[t].name,
-                      (unsigned long long)room);
+            runtime_fail(runtime, error.code, error.text);
         }
-    }
-    memory_give_back(); /* the input's text and the records made of it */
-    if (result != 0) {
-        runtime_fail(runtime, result, error.text);
     }
 }
 
 static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     struct aml_app *app = runtime->app;
+    const struct data_set *items_of = &runtime->set->items;
     uint64_t start_us = monotonic_us();
-    unsigned part = (unsigned)((runtime->clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
     worker->clock = runtime->clock;
     memset(worker->metrics, 0, sizeof worker->metrics);
-    if (!runtime->begun) {
-        if (worker->thread == 0 && app->begin != NULL) {
+    if (runtime->begin && app->begin != NULL) {
+        if (worker->thread == 0) {
             check_result(runtime, app->begin(worker, app->context), "begin");
         }
         pthread_barrier_wait(&runtime->pool.barrier);
     }
-    for (unsigned round = 0; round < runtime->data.bins; round++) {
+    for (unsigned round = 0; round < items_of->bins; round++) {
         const void *items;
-        size_t count = data_block(&runtime->data, part, worker->thread, round, &items);
+        size_t count = data_block(items_of, clock_part(runtime), worker->thread, round, &items);
         if (count > 0 && !runtime_failed(runtime)) {
             check_result(runtime, app->clock(worker, items, count, app->context), "clock");
         }
@@ -111,25 +98,29 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     }
     if (worker->thread == 0) {
         runtime->compute_us = monotonic_us() - start_us;
-        runtime->begun = true;
     }
-    if (runtime_failed(runtime)) {
-        return;
-    }
-    struct client *client = &runtime->node.client;
-    for (uint32_t p = worker->thread; p < client->partition_count; p += runtime->pool.threads) {
-        struct error error = {0};
-        if (client_gather(client, p, &error) != 0) {
-            runtime_fail(runtime, error.code, error.text);
-        }
+    if (!runtime_failed(runtime)) {
+        run_gather(runtime, worker->thread);
     }
 }
 
 static void run_evaluate(struct runtime *runtime, struct aml_worker *worker) {
     const void *items;
-    size_t count = data_tests(&runtime->data, worker->thread, &items);
+    size_t count = data_tests(&runtime->set->items, worker->thread, &items);
     if (count > 0 && !runtime_failed(runtime)) {
         check_result(runtime, runtime->app->evaluate(worker, items, count, runtime->app->context), "evaluate");
+    }
+}
+
+static void run_save(struct runtime *runtime, struct aml_worker *worker) {
+    struct aml_app *app = runtime->app;
+    worker->clock = runtime->clock;
+    int result = app->finish != NULL ? app->finish(worker, app->context) : 0;
+    pthread_mutex_lock(&runtime->lock);
+    bool unsaving = runtime->unsaving;
+    pthread_mutex_unlock(&runtime->lock);
+    if (!unsaving) {
+        check_result(runtime, result, "finish");
     }
 }
 
@@ -137,11 +128,6 @@ static void runtime_pool_run(void *context, unsigned thread, int command) {
     struct runtime *runtime = context;
     struct aml_worker *worker = &runtime->workers[thread];
     switch (command) {
-    case COMMAND_LOAD:
-        if (thread == 0) {
-            run_load(runtime, worker);
-        }
-        break;
     case COMMAND_COMPUTE:
         run_compute(runtime, worker);
         break;
@@ -149,8 +135,8 @@ static void runtime_pool_run(void *context, unsigned thread, int command) {
         run_evaluate(runtime, worker);
         break;
     case COMMAND_SAVE:
-        if (thread == 0 && runtime->app->finish != NULL) {
-            check_result(runtime, runtime->app->finish(worker, runtime->app->context), "finish");
+        if (thread == 0) {
+            run_save(runtime, worker);
         }
         break;
     default:
@@ -158,38 +144,61 @@ static void runtime_pool_run(void *context, unsigned thread, int command) {
     }
 }
 
-/* ---- Asked of the main thread by the pool's ---- */
+/* ---- Asked of the main thread by the others ---- */
 
-static bool rows_missing(const struct runtime *runtime) {
-    return !client_subscribed(&runtime->node.client);
+/* When to ask again. */
+static struct timespec ask_main_thread(struct runtime *runtime) {
+    struct timespec again;
+    event_raise(runtime->wake);
+    clock_gettime(CLOCK_MONOTONIC, &again);
+    again.tv_sec += RUNTIME_RETRY_MS / 1000;
+    return again;
+}
+
+/* The app's function is to return: nothing that it waits for will come. */
+static bool wait_is_over(const struct runtime *runtime) {
+    return runtime->stopping || runtime->unsaving;
+}
+
+/* The client marks what it writes. */
+static bool row_arrived(const struct cache_table *rows, int64_t slot) {
+    return ((const uint32_t *)(const void *)rows->stamps.base)[slot] != 0;
+}
+
+/* Under the lock: the slot of a row, added when new. */
+static int64_t find_slot(struct runtime *runtime, unsigned table, uint64_t key) {
+    struct cache *cache = &runtime->node.cache;
+    const struct cache_table *rows = &cache->tables[table];
+    int64_t slot = cache_find(cache, table, key);
+    if (slot != INDEX_NONE) {
+        return slot;
+    }
+    slot = rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
+    if (slot == AML_ELIMIT) {
+        error_set(&runtime->error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
+                  rows->capacity);
+    } else if (slot == AML_EINPUT) {
+        error_set(&runtime->error, AML_EINPUT, "table %s: row %llu, expected 0 to %llu", rows->spec->name,
+                  (unsigned long long)key, (unsigned long long)rows->spec->rows - 1);
+    }
+    return slot;
 }
 
 int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key) {
     pthread_mutex_lock(&runtime->lock);
-    struct cache *cache = &runtime->node.cache;
-    int64_t slot = cache_find(cache, table, key);
-    if (slot == INDEX_NONE) {
-        const struct cache_table *rows = &cache->tables[table];
-        slot = rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
-        runtime->new_rows = runtime->new_rows || slot >= 0;
-        if (slot == AML_ELIMIT) {
-            error_set(&runtime->error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
-                      rows->capacity);
-        } else if (slot == AML_EINPUT) {
-            error_set(&runtime->error, AML_EINPUT, "table %s: row %llu, expected 0 to %llu", rows->spec->name,
-                      (unsigned long long)key, (unsigned long long)rows->spec->rows - 1);
-        }
-    }
-    if (slot >= 0 && runtime->new_rows) {
-        runtime->want_rows = true;
+    const struct cache_table *rows = &runtime->node.cache.tables[table];
+    int64_t slot = find_slot(runtime, table, key);
+    if (slot >= 0 && !row_arrived(rows, slot)) {
         runtime->waiting++;
-        event_raise(runtime->wake);
-        while (rows_missing(runtime) && !runtime->stopping) {
-            pthread_cond_wait(&runtime->answered, &runtime->lock);
+        while (!row_arrived(rows, slot) && !wait_is_over(runtime)) {
+            runtime->want_rows = true;
+            struct timespec again = ask_main_thread(runtime);
+            while (!row_arrived(rows, slot) && !wait_is_over(runtime) &&
+                   pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again) != ETIMEDOUT) {
+            }
         }
         runtime->waiting--;
-        runtime->new_rows = rows_missing(runtime);
-        slot = runtime->stopping ? AML_ESTOP : slot;
+        slot = row_arrived(rows, slot) ? slot : AML_ESTOP;
     }
     pthread_mutex_unlock(&runtime->lock);
     return slot;
@@ -202,34 +211,146 @@ int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, ui
     runtime->scan.cursor = cursor;
     runtime->scan.arrived = false;
     runtime->waiting++;
-    while (!runtime->scan.arrived && !runtime->stopping) {
-        struct timespec again;
+    while (!runtime->scan.arrived && !wait_is_over(runtime)) {
         runtime->scan.wanted = true;
-        event_raise(runtime->wake);
-        clock_gettime(CLOCK_MONOTONIC, &again);
-        again.tv_sec += RUNTIME_SCAN_RETRY_MS / 1000;
-        while (!runtime->scan.arrived && !runtime->stopping &&
+        struct timespec again = ask_main_thread(runtime);
+        while (!runtime->scan.arrived && !wait_is_over(runtime) &&
                pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again) != ETIMEDOUT) {
         }
     }
     runtime->waiting--;
-    int result = runtime->scan.arrived ? 0 : AML_ESTOP;
-    if (result == 0) {
+    int result = AML_ESTOP;
+    if (runtime->scan.arrived && !wait_is_over(runtime)) {
         *piece = runtime->scan.piece;
         runtime->scan.piece.frame_count = 0;
+        result = 0;
     }
     pthread_mutex_unlock(&runtime->lock);
     return result;
 }
 
+/* The server's answer to a scan. */
 static void client_rows(void *context, const struct message *message) {
     struct runtime *runtime = context;
     if (runtime->scan.arrived || message->rows.partition != runtime->scan.partition ||
         message->rows.table != runtime->scan.table || message->rows.cursor != runtime->scan.cursor) {
         return;
     }
+    message_close(&runtime->scan.piece); /* one that nobody took */
     runtime->scan.piece = message_share(message);
     runtime->scan.arrived = true;
+}
+
+/* ---- The loader: sets of data ---- */
+
+/* Whether `more` rows can be added without moving any. */
+static bool rows_fit(const struct cache_table *rows, uint64_t more) {
+    return rows->capacity - rows->count >= more || (rows->spec->rows > 0 && rows->capacity >= rows->spec->rows);
+}
+
+/* How many rows to make room for when `more` must fit: the double at least, so that it is seldom asked for. */
+static uint64_t room_wanted(const struct cache_table *rows, uint64_t more) {
+    uint64_t room = rows->count + more;
+    room = room > 2 * (uint64_t)rows->capacity ? room : 2 * (uint64_t)rows->capacity;
+    room = rows->spec->rows > 0 && rows->spec->rows < room ? rows->spec->rows : room;
+    return room < TABLE_SLOTS_MAX ? room : TABLE_SLOTS_MAX;
+}
+
+/* Beyond the items' rows the app may name others by key, in the middle of a clock. */
+static uint64_t room_for_others(const struct cache_table *rows) {
+    uint64_t dense = rows->spec->rows;
+    return dense > 0 && dense < RUNTIME_CACHE_DENSE ? dense - rows->count : RUNTIME_CACHE_SLACK;
+}
+
+/* Under the lock, which it gives up while it waits for the main thread. */
+static int make_room(struct runtime *runtime, unsigned table, uint64_t more, struct error *error) {
+    const struct cache_table *rows = &runtime->node.cache.tables[table];
+    while (!rows_fit(rows, more) && !runtime->stopping) {
+        uint64_t wanted = room_wanted(rows, more);
+        if (wanted <= rows->capacity) {
+            return error_set(error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
+                             rows->capacity);
+        }
+        runtime->room[table] = wanted;
+        runtime->waiting++;
+        event_raise(runtime->wake);
+        while (runtime->room[table] != 0 && !runtime->stopping) {
+            pthread_cond_wait(&runtime->answered, &runtime->lock);
+        }
+        runtime->waiting--;
+        if (rows->capacity < wanted && !runtime->stopping) {
+            return error_set(error, AML_ENOMEM, "table %s: no memory for the cache of %llu rows", rows->spec->name,
+                             (unsigned long long)wanted);
+        }
+    }
+    return runtime->stopping ? error_set(error, AML_ESTOP, "the job ended while its data was arranged") : 0;
+}
+
+/* The slots of the rows that some items name. */
+static int loader_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
+                        struct error *error) {
+    struct runtime *runtime = context;
+    struct cache *cache = &runtime->node.cache;
+    int result = 0;
+    for (size_t done = 0; done < count && result == 0;) {
+        pthread_mutex_lock(&runtime->lock);
+        result = make_room(runtime, table, count - done, error);
+        pthread_mutex_unlock(&runtime->lock);
+        pthread_rwlock_wrlock(&runtime->lists);
+        pthread_mutex_lock(&runtime->lock);
+        while (done < count && result == 0 && rows_fit(&cache->tables[table], 1)) { /* others may have used the room */
+            int64_t slot = cache_add(cache, table, keys[done]);
+            if (slot < 0) {
+                result = error_set(error, (int)slot, "table %s: there is no room for row %llu",
+                                   runtime->job.tables[table].name, (unsigned long long)keys[done]);
+            } else {
+                slots[done++] = (uint32_t)slot;
+            }
+        }
+        pthread_mutex_unlock(&runtime->lock);
+        pthread_rwlock_unlock(&runtime->lists);
+    }
+    return result;
+}
+
+static int loader_read(struct runtime *runtime) {
+    struct aml_app *app = runtime->app;
+    struct aml_worker *reader = &runtime->reader;
+    data_read_begin(&runtime->data);
+    reader->chunk = data_chunk_open(UINT64_MAX); /* for items that `read` emits itself */
+    int result = app->read(reader, app->context);
+    data_chunk_close(&runtime->data, reader->chunk);
+    reader->chunk = NULL;
+    data_read_end(&runtime->data, result >= 0);
+    check_result(runtime, result, "read");
+    return result < 0 ? result : 0;
+}
+
+static void loader_run(void *context, unsigned thread, int command) {
+    (void)thread;
+    (void)command; /* there is only one of each */
+    struct runtime *runtime = context;
+    struct runtime_set *set = runtime->preparing;
+    struct data_rows rows = {.slots = loader_slots, .context = runtime};
+    struct error error = {0};
+    bool here = data_pin(&runtime->data, set->shards, set->shard_count);
+    if (!here && loader_read(runtime) != 0) {
+        return;
+    }
+    int result =
+        data_arrange(&runtime->data, set->shards, set->shard_count, (unsigned)runtime->options.clocks_per_iteration,
+                     runtime->pool.threads, (uint64_t)runtime->options.seed, &rows, &set->items, &error);
+    for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
+        pthread_mutex_lock(&runtime->lock);
+        result = make_room(runtime, t, room_for_others(&runtime->node.cache.tables[t]), &error);
+        pthread_mutex_unlock(&runtime->lock);
+    }
+    if (!here) {
+        memory_give_back(); /* the input's text and what was made of it on the way */
+    }
+    if (result != 0) {
+        runtime_fail(runtime, result, error.text);
+    }
 }
 
 /* ---- The main thread: the node agent ---- */
@@ -250,6 +371,12 @@ static void agent_receive(void *self, actor_id from, struct message *message) {
     struct runtime *runtime = self;
     node_enter(runtime);
     node_receive(&runtime->node, from, message);
+    if (!runtime->welcomed && runtime->node.heartbeat_ms != 0) {
+        char name[LOG_NAME_MAX];
+        snprintf(name, sizeof name, "%s[%s]", runtime->app->name, runtime->node.name);
+        log_set_name(name);
+        runtime->welcomed = true;
+    }
     node_leave(runtime);
 }
 
@@ -274,6 +401,33 @@ static void agent_warning(void *self, const char *text) {
     log_warn("%s", text);
 }
 
+/* The last clock of the job, when it is known. */
+static uint64_t last_clock(const struct node *node) {
+    return node->final != 0 ? node->final : node->client.flushed;
+}
+
+/* Makes the room that the loader waits for, when rows may move: nobody works on them. */
+static void grow_cache(struct runtime *runtime) {
+    for (unsigned t = 0; t < runtime->job.table_count && !runtime->busy; t++) {
+        if (runtime->room[t] != 0) {
+            cache_reserve(&runtime->node.cache, t, runtime->room[t]); /* the loader sees whether it went well */
+            runtime->room[t] = 0;
+        }
+    }
+}
+
+/* Asks for the piece of a table that the app's finish function waits for. */
+static void send_scan(struct runtime *runtime) {
+    struct node *node = &runtime->node;
+    struct message scan = {.type = MESSAGE_SCAN, .epoch = node->client.epoch};
+    scan.scan.partition = runtime->scan.partition;
+    scan.scan.table = runtime->scan.table;
+    scan.scan.cursor = runtime->scan.cursor;
+    scan.scan.min_clock = last_clock(node);
+    actor_id server = client_server(&node->client, scan.scan.partition, scan.scan.min_clock);
+    node->io->send(node->io, server, &scan);
+}
+
 static void agent_woken(void *context) {
     struct runtime *runtime = context;
     event_clear(runtime->wake);
@@ -286,15 +440,11 @@ static void agent_woken(void *context) {
             node_fail(node, error.code, error.text);
         }
     }
-    if (runtime->scan.wanted && !node->ended) {
-        struct message scan = {.type = MESSAGE_SCAN, .epoch = node->client.epoch};
+    if (runtime->scan.wanted && !node->ended && !node->client.fenced) {
         runtime->scan.wanted = false;
-        scan.scan.partition = runtime->scan.partition;
-        scan.scan.table = runtime->scan.table;
-        scan.scan.cursor = runtime->scan.cursor;
-        scan.scan.min_clock = node->client.flushed;
-        node->io->send(node->io, node->client.partitions[runtime->scan.partition].server, &scan);
+        send_scan(runtime);
     }
+    grow_cache(runtime);
     node_wake(node);
     node_leave(runtime);
 }
@@ -316,35 +466,37 @@ static void pool_done(void *context) {
     event_clear(runtime->pool.done);
     node_enter(runtime);
     int command = runtime->pool.command; /* ours: only this thread gives commands */
+    runtime->busy = false;
+    grow_cache(runtime);
     if (node->ended) {
         /* nobody waits for the result */
-    } else if (runtime->error.code != 0 && command != COMMAND_SAVE) {
+    } else if (command == COMMAND_SAVE) {
+        bool unsaving = runtime->unsaving;
+        runtime->saving = runtime->unsaving = false;
+        node_saved(node, unsaving ? AML_ESTOP : runtime->error.code, unsaving ? "" : runtime->error.text);
+    } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
-    } else if (command == COMMAND_LOAD) {
-        node_loaded(node, runtime->data.count, runtime->data.totals);
     } else if (command == COMMAND_COMPUTE) {
-        size_t items = 0;
-        unsigned part = (unsigned)((runtime->clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
-        for (unsigned t = 0; t < runtime->pool.threads; t++) {
-            for (unsigned round = 0; round < runtime->data.bins; round++) {
-                const void *unused;
-                items += data_block(&runtime->data, part, t, round, &unused);
-            }
-        }
-        node_computed(node, items, runtime->compute_us);
-    } else if (command == COMMAND_EVALUATE) {
+        node_computed(node, data_part_count(&runtime->set->items, clock_part(runtime)), runtime->compute_us);
+    } else {
         sum_metrics(runtime, metrics);
         node_evaluated(node, metrics);
-    } else {
-        node_saved(node, runtime->error.code, runtime->error.text);
     }
     node_leave(runtime);
 }
 
+/* The first SIGTERM is a warning: this machine is about to go. */
 static void signal_arrived(void *context) {
     struct runtime *runtime = context;
     struct signalfd_siginfo info;
     if (read(runtime->signals, &info, sizeof info) != (ssize_t)sizeof info) {
+        return;
+    }
+    if (info.ssi_signo == SIGTERM && runtime->welcomed && !runtime->warned) {
+        runtime->warned = true;
+        node_enter(runtime);
+        node_leave_soon(&runtime->node, (uint32_t)(runtime->options.notice * 1000));
+        node_leave(runtime);
         return;
     }
     char text[ERROR_TEXT_MAX];
@@ -357,38 +509,115 @@ static void signal_arrived(void *context) {
 
 /* ---- The node's hooks; called under the lock ---- */
 
-/* How many different owners the plan's shards have; each owns one contiguous run. */
-static unsigned plan_origin_count(const struct message *plan) {
-    const actor_id *owners = (const void *)plan->frames[2]->data;
-    unsigned count = 0;
-    for (uint32_t s = 0; s < plan->plan.shards; s++) {
-        count += s == 0 || owners[s] != owners[s - 1] ? 1 : 0;
+static struct runtime_set *find_set(const struct runtime *runtime, unsigned number) {
+    for (unsigned s = 0; s < runtime->set_count; s++) {
+        if (runtime->sets[s]->number == number) {
+            return runtime->sets[s];
+        }
     }
-    return count;
+    return NULL;
 }
 
-static void hook_load(void *context, const struct message *plan) {
-    struct runtime *runtime = context;
-    char name[LOG_NAME_MAX];
-    snprintf(name, sizeof name, "%s[%s]", runtime->app->name, runtime->node.name);
-    log_set_name(name);
-    data_init(&runtime->data, runtime->app, plan, runtime->self);
-    runtime->origins = plan_origin_count(plan);
-    pool_begin(&runtime->pool, COMMAND_LOAD);
+static void set_free(struct runtime_set *set) {
+    data_set_close(&set->items);
+    free(set->shards);
+    free(set);
 }
 
-static void hook_compute(void *context, uint64_t clock) {
+/* Its shards' records may go when others need the room. */
+static void drop_set(struct runtime *runtime, struct runtime_set *set) {
+    unsigned s = 0;
+    while (runtime->sets[s] != set) {
+        s++;
+    }
+    memmove(&runtime->sets[s], &runtime->sets[s + 1], (--runtime->set_count - s) * sizeof(struct runtime_set *));
+    if (set->prepared) {
+        data_unpin(&runtime->data, set->shards, set->shard_count);
+    }
+    runtime->set = runtime->set == set ? NULL : runtime->set;
+    set_free(set);
+}
+
+/* Has the loader prepare the oldest set that waits for it. */
+static void prepare_next(struct runtime *runtime) {
+    for (unsigned s = 0; s < runtime->set_count && runtime->preparing == NULL; s++) {
+        if (!runtime->sets[s]->prepared) {
+            runtime->preparing = runtime->sets[s];
+            pool_begin(&runtime->loader, 0);
+        }
+    }
+}
+
+static void loader_done(void *context) {
     struct runtime *runtime = context;
+    struct node *node = &runtime->node;
+    event_clear(runtime->loader.done);
+    node_enter(runtime);
+    struct runtime_set *set = runtime->preparing;
+    runtime->preparing = NULL;
+    set->prepared = true;
+    if (node->ended) {
+        /* nobody waits for it */
+    } else if (runtime->error.code != 0) {
+        node_fail(node, runtime->error.code, runtime->error.text);
+    } else if (set->released) {
+        drop_set(runtime, set);
+        prepare_next(runtime);
+    } else {
+        prepare_next(runtime);
+        node_prepared(node, set->number, set->items.count, set->items.totals);
+    }
+    node_leave(runtime);
+}
+
+static void hook_prepare(void *context, const struct node_set *wanted) {
+    struct runtime *runtime = context;
+    struct runtime_set *set = memory_zeroed(1, sizeof *set);
+    *set = (struct runtime_set){.number = wanted->number, .shard_count = wanted->count};
+    set->shards = memory_resized(NULL, wanted->count, sizeof *set->shards);
+    memcpy(set->shards, wanted->shards, wanted->count * sizeof *set->shards);
+    if (runtime->data.shards == NULL) {
+        data_open(&runtime->data, runtime->app, runtime->node.plan.plan.shards,
+                  (size_t)runtime->options.standby_memory << 20);
+    }
+    runtime->sets = memory_resized(runtime->sets, runtime->set_count + 1, sizeof(struct runtime_set *));
+    runtime->sets[runtime->set_count++] = set;
+    prepare_next(runtime);
+}
+
+static void hook_release(void *context, unsigned number) {
+    struct runtime *runtime = context;
+    struct runtime_set *set = find_set(runtime, number);
+    if (set == runtime->preparing) {
+        set->released = true; /* the loader is at work on it */
+    } else {
+        drop_set(runtime, set);
+    }
+}
+
+static void begin_command(struct runtime *runtime, int command) {
+    runtime->busy = true;
+    pool_begin(&runtime->pool, command);
+}
+
+static void hook_compute(void *context, unsigned set, uint64_t clock) {
+    struct runtime *runtime = context;
+    runtime->set = find_set(runtime, set);
     runtime->clock = clock;
-    pool_begin(&runtime->pool, COMMAND_COMPUTE);
+    runtime->origins = node_origins(&runtime->node, clock);
+    runtime->begin = runtime->begun_origins != runtime->origins || runtime->begun_set != set;
+    runtime->begun_set = set;
+    runtime->begun_origins = runtime->origins;
+    begin_command(runtime, COMMAND_COMPUTE);
 }
 
-static void hook_evaluate(void *context, uint64_t clock) {
+static void hook_evaluate(void *context, unsigned set, uint64_t clock) {
     struct runtime *runtime = context;
     uint64_t each = (uint64_t)runtime->options.evaluate_every;
     bool due = clock % each == 0 || clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
     if (runtime->app->evaluate != NULL && due) {
-        pool_begin(&runtime->pool, COMMAND_EVALUATE);
+        runtime->set = find_set(runtime, set);
+        begin_command(runtime, COMMAND_EVALUATE);
         return;
     }
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
@@ -399,17 +628,32 @@ static void hook_evaluate(void *context, uint64_t clock) {
 static void hook_save(void *context) {
     struct runtime *runtime = context;
     runtime->saving = true;
-    pool_begin(&runtime->pool, COMMAND_SAVE);
+    runtime->set = NULL; /* sets may be released meanwhile */
+    runtime->clock = last_clock(&runtime->node);
+    begin_command(runtime, COMMAND_SAVE);
+}
+
+static void hook_unsave(void *context) {
+    struct runtime *runtime = context;
+    runtime->unsaving = runtime->saving;
 }
 
 static void hook_end(void *context, int code, const char *text) {
     struct runtime *runtime = context;
     runtime->end_code = code;
-    runtime->welcomed = runtime->node.heartbeat_ms != 0;
     snprintf(runtime->end_text, sizeof runtime->end_text, "%s", text);
     runtime->stopping = true;
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
     net_io_stop(runtime->agent);
+}
+
+static void hook_rejoin(void *context, const char *why) {
+    struct runtime *runtime = context;
+    runtime->rejoin = !runtime->warned; /* one that was to leave has left */
+    if (runtime->rejoin) {
+        log_warn("%s: starting anew as a new node", why);
+    }
+    hook_end(runtime, 0, "");
 }
 
 static uint64_t hook_memory(void *context) {
@@ -437,6 +681,90 @@ static void hook_bytes(void *context, uint64_t *sent, uint64_t *received) {
         *sent += s;
         *received += r;
     }
+}
+
+/* ---- Checkpoints: a server's thread and its writer ---- */
+
+static void writer_run(void *context, unsigned thread, int command) {
+    (void)thread;
+    (void)command;
+    struct server_thread *server = context;
+    const struct checkpoint_job *job = &server->writing;
+    server->written = (struct message_written){.partition = job->partition->id, .clock = job->clock};
+    checkpoint_write(job->partition, job->clock, job->path, &server->written);
+}
+
+static void write_next(struct server_thread *thread) {
+    if (thread->writing.partition != NULL || thread->job_count == 0) {
+        return;
+    }
+    thread->writing = thread->jobs[0];
+    memmove(thread->jobs, thread->jobs + 1, --thread->job_count * sizeof *thread->jobs);
+    pool_begin(&thread->writer, 0);
+}
+
+static void job_close(struct checkpoint_job *job) {
+    if (job->copy && job->partition != NULL) {
+        partition_close(job->partition);
+    }
+    job->partition = NULL;
+}
+
+static void writer_done(void *context) {
+    struct server_thread *thread = context;
+    event_clear(thread->writer.done);
+    job_close(&thread->writing);
+    struct message_written written = thread->written;
+    write_next(thread);
+    server_written(&thread->server, &written);
+}
+
+static int writer_open(struct server_thread *thread, struct error *error) {
+    if (thread->writer.handles != NULL) {
+        return 0;
+    }
+    int result = pool_open(&thread->writer, 1, writer_run, thread, error);
+    if (result == 0 && net_io_watch(thread->io, thread->writer.done, writer_done, thread) != 0) {
+        pool_close(&thread->writer, RUNTIME_CLOSE_MS);
+        return error_set(error, AML_EFAIL, "can't watch a descriptor");
+    }
+    return result;
+}
+
+static void hook_write(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path) {
+    struct server_thread *thread = context;
+    struct checkpoint_job job = {.partition = partition, .copy = copy, .clock = clock};
+    struct error error = {0};
+    if (writer_open(thread, &error) != 0) {
+        struct message_written written = {.partition = partition->id, .clock = clock, .code = error.code};
+        memcpy(written.text, error.text, sizeof written.text);
+        job_close(&job);
+        server_written(&thread->server, &written);
+        return;
+    }
+    snprintf(job.path, sizeof job.path, "%s", path);
+    thread->jobs = memory_resized(thread->jobs, thread->job_count + 1, sizeof *thread->jobs);
+    thread->jobs[thread->job_count++] = job;
+    write_next(thread);
+}
+
+static int hook_read(void *context, struct partition *partition, const char *path, uint64_t clock,
+                     struct error *error) {
+    (void)context;
+    return checkpoint_read(partition, path, clock, error);
+}
+
+/* False when a file is still being written. */
+static bool writer_close(struct server_thread *thread) {
+    if (!pool_close(&thread->writer, RUNTIME_CLOSE_MS)) {
+        return false;
+    }
+    job_close(&thread->writing);
+    for (unsigned j = 0; j < thread->job_count; j++) {
+        job_close(&thread->jobs[j]);
+    }
+    free(thread->jobs);
+    return true;
 }
 
 /* ---- Server threads ---- */
@@ -477,7 +805,8 @@ static int server_open(struct server_thread *thread, struct runtime *runtime, un
     if (result != 0) {
         return result;
     }
-    server_init(&thread->server, net_io_of(thread->io), options.self, &runtime->job);
+    struct server_hooks hooks = {.write = hook_write, .read = hook_read, .context = thread};
+    server_init(&thread->server, net_io_of(thread->io), options.self, &runtime->job, &hooks);
     result = net_io_watch(thread->io, thread->stop, server_stop, thread);
     if (result == 0) {
         int failed = pthread_create(&thread->handle, NULL, server_main, thread);
@@ -487,18 +816,23 @@ static int server_open(struct server_thread *thread, struct runtime *runtime, un
     return result;
 }
 
-static void server_end(struct server_thread *thread) {
+/* False when its writer is still at work: it uses the partitions. */
+static bool server_end(struct server_thread *thread) {
     if (thread->started) {
         event_raise(thread->stop);
         pthread_join(thread->handle, NULL);
     }
     if (thread->io != NULL) {
         net_io_close(thread->io);
+    }
+    bool ended = writer_close(thread);
+    if (thread->io != NULL && ended) {
         server_close(&thread->server);
     }
     if (thread->runtime != NULL && thread->stop >= 0) {
         close(thread->stop);
     }
+    return ended;
 }
 
 /* ---- The whole process ---- */
@@ -572,11 +906,15 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
         .metrics = runtime->metrics,
         .metric_count = runtime->app->metric_count,
         .timeout_ms = (uint32_t)(options->connect_timeout * 1000),
-        .hooks = {.load = hook_load,
+        .patience_ms = (uint32_t)(options->patience * 1000),
+        .hooks = {.prepare = hook_prepare,
+                  .release = hook_release,
                   .compute = hook_compute,
                   .evaluate = hook_evaluate,
                   .save = hook_save,
+                  .unsave = hook_unsave,
                   .end = hook_end,
+                  .rejoin = hook_rejoin,
                   .memory_bytes = hook_memory,
                   .bytes = hook_bytes,
                   .context = runtime},
@@ -601,7 +939,9 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
     }
     result =
         result != 0 ? result : pool_open(&runtime->pool, (unsigned)options->threads, runtime_pool_run, runtime, error);
+    result = result != 0 ? result : pool_open(&runtime->loader, 1, loader_run, runtime, error);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->pool.done, pool_done, runtime);
+    result = result != 0 ? result : net_io_watch(runtime->agent, runtime->loader.done, loader_done, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->wake, agent_woken, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->signals, signal_arrived, runtime);
     if (result != 0) {
@@ -617,8 +957,9 @@ static void runtime_close(struct runtime *runtime) {
     pthread_cond_broadcast(&runtime->answered);
     pthread_mutex_unlock(&runtime->lock);
     bool ended = pool_close(&runtime->pool, RUNTIME_CLOSE_MS);
+    ended = pool_close(&runtime->loader, RUNTIME_CLOSE_MS) && ended;
     for (int64_t s = 0; s < runtime->options.server_threads; s++) {
-        server_end(&runtime->servers[s]);
+        ended = server_end(&runtime->servers[s]) && ended;
     }
     if (runtime->agent != NULL) {
         net_io_close(runtime->agent);
@@ -628,16 +969,21 @@ static void runtime_close(struct runtime *runtime) {
     }
     runtime->stuck = !ended;
     if (!ended) {
-        return; /* the app is still in one of its functions and uses what would be freed here; the process ends now */
+        return; /* a thread is still at work and uses what would be freed here; the process ends now */
     }
     message_close(&runtime->scan.piece);
     if (runtime->node.io != NULL) {
         node_close(&runtime->node);
     }
+    for (unsigned set = 0; set < runtime->set_count; set++) {
+        set_free(runtime->sets[set]);
+    }
+    free(runtime->sets);
     data_close(&runtime->data);
     for (unsigned l = 0; l < RUNTIME_ROW_LOCKS; l++) {
         pthread_mutex_destroy(&runtime->row_locks[l]);
     }
+    pthread_rwlock_destroy(&runtime->lists);
     pthread_cond_destroy(&runtime->answered);
     pthread_mutex_destroy(&runtime->lock);
     free(runtime->servers);
@@ -648,6 +994,7 @@ static void runtime_close(struct runtime *runtime) {
 
 void runtime_init(struct runtime *runtime) {
     pthread_mutex_init(&runtime->lock, NULL);
+    pthread_rwlock_init(&runtime->lists, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -671,6 +1018,7 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     for (unsigned t = 0; t < (unsigned)runtime->options.threads; t++) {
         runtime->workers[t] = (struct aml_worker){.runtime = runtime, .thread = t};
     }
+    runtime->reader = (struct aml_worker){.runtime = runtime};
     int result = runtime_open(runtime, endpoints, error);
     if (result == 0) {
         node_enter(runtime);

@@ -1,5 +1,12 @@
 /* One node's process: its threads and what they share. The main thread runs the node agent and the client on ZeroMQ,
- * each server thread a partition server, the pool's threads the app's functions. app.c fills in the app's side. */
+ * each server thread a partition server (and, when it is to write checkpoints, a thread beside it), the pool's threads
+ * the app's functions; the loader has the input read and gets sets of data ready in the background. app.c fills in the
+ * app's side.
+ *
+ * Who may touch the cache: the main thread under `lock`. The pool's threads use rows' values in place while they have a
+ * command, and find and add rows under `lock`. The loader adds rows under `lock` and, as client_gather goes through the
+ * lists of rows without it, `lists`. Rows move in memory only when the main thread makes room (grow_cache), which it
+ * does for the loader and while the pool has no command. */
 #ifndef AGILEML_WORKERS_RUNTIME_H
 #define AGILEML_WORKERS_RUNTIME_H
 
@@ -15,7 +22,7 @@
 enum {
     RUNTIME_ROW_LOCKS = 64,
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
-    RUNTIME_SCAN_RETRY_MS = 1000,  /* a scan's piece is asked for again after so long */
+    RUNTIME_RETRY_MS = 1000,       /* the main thread is asked again for what has not come after so long */
     RUNTIME_CACHE_SLACK = 1 << 20, /* rows beyond those of the items that a sparse table's cache has room for */
     RUNTIME_CACHE_DENSE = 1 << 24  /* ... and a dense table's, at most */
 };
@@ -26,7 +33,16 @@ struct runtime_options {
     bool insecure, supervised, check, help, version;
     int64_t threads, server_threads;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
-    double seconds, tolerance, connect_timeout;
+    int64_t standby_memory; /* MiB */
+    double seconds, tolerance, connect_timeout, notice, patience;
+};
+
+/* A partition that is to be written to a file. */
+struct checkpoint_job {
+    struct partition *partition;
+    bool copy; /* the partition is ours to close */
+    uint64_t clock;
+    char path[WIRE_PATH_MAX];
 };
 
 struct server_thread {
@@ -36,6 +52,21 @@ struct server_thread {
     pthread_t handle;
     int stop; /* eventfd */
     bool started;
+    struct pool writer;          /* one thread, from the first checkpoint on */
+    struct checkpoint_job *jobs; /* that wait for it, oldest first */
+    unsigned job_count;
+    struct checkpoint_job writing; /* under way; no partition: none */
+    struct message_written written;
+};
+
+/* Data that the app works on: what the node calls a set. */
+struct runtime_set {
+    unsigned number;
+    uint32_t *shards;
+    uint32_t shard_count;
+    bool prepared;
+    bool released; /* while it was being prepared */
+    struct data_set items;
 };
 
 struct aml_worker {
@@ -60,12 +91,20 @@ struct runtime {
     struct server_thread *servers;
     struct pool pool;
     struct aml_worker *workers; /* one per thread of the pool */
-    struct data data;
-    unsigned origins;    /* nodes that own data shards */
-    unsigned data_files; /* that the app has read so far */
-    bool begun;          /* the app's begin was called */
-    bool saving;         /* the app's finish was called */
+    bool busy;                  /* the pool has a command; the main thread's */
+    struct data data;           /* opened with the first set */
+    struct runtime_set **sets;  /* in the order in which they are to be prepared; the main thread's */
+    unsigned set_count;
+    struct pool loader; /* one thread */
+    struct aml_worker reader;
+    struct runtime_set *preparing; /* the loader's, while it has a command */
+    struct runtime_set *set;       /* that the pool works on, or did last; NULL: none */
     uint64_t clock;
+    unsigned origins;                  /* nodes that work in this clock */
+    bool begin;                        /* call the app's begin first: ... */
+    unsigned begun_set, begun_origins; /* ... not for these yet; begun_origins 0: it was never called */
+    bool saving;                       /* the app's finish is called */
+    bool unsaving;                     /* ... and is to return soon; under `lock` */
     uint64_t compute_us;
     int wake;    /* eventfd: the pool's threads ask the main thread for something */
     int signals; /* signalfd */
@@ -74,7 +113,8 @@ struct runtime {
     pthread_cond_t answered; /* rows or a scan's piece have come, or the job ends */
     unsigned waiting;        /* threads that wait for it */
     bool want_rows;
-    bool new_rows; /* were added in a clock, and may not have their state yet */
+    uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants the cache to have in all; 0: as it is */
+    pthread_rwlock_t lists;         /* of the cache, taken before `lock`: see above */
     struct {
         bool wanted, arrived;
         uint32_t partition, table;
@@ -89,6 +129,8 @@ struct runtime {
 
     bool stuck;
     bool welcomed; /* the controller was there */
+    bool warned;   /* SIGTERM has come: leave in time */
+    bool rejoin;   /* the process is to start anew */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };
@@ -97,11 +139,14 @@ struct runtime {
 void runtime_init(struct runtime *runtime);
 
 /* Takes part in the job and returns how it ended: AML_OK, or a code with *error set. `runtime` has its app, options,
- * job and metrics; everything else is as runtime_init
- * left it. When `stuck` is set afterwards a thread is still in one of the app's functions: end with _exit. */
+ * job and metrics; everything else is as runtime_init left it. When `stuck` is set afterwards a thread is still in one
+ * of the app's functions, or writes a file: end with _exit. When `rejoin` is set the process is to execute itself
+ * anew. */
 int runtime_run(struct runtime *runtime, struct error *error);
 
-/* For app.c: the row of `key`, fetched when new. A slot, or a negative code. */
+/* For app.c. No more of the app's functions are to be called: its data is not needed any more. */
+bool runtime_failed(const struct runtime *runtime);
+/* The row of `key`, fetched when new. A slot, or a negative code. */
 int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key);
 /* The next piece of a scan, into *piece, which the caller closes. */
 int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, uint64_t cursor, struct message *piece);

@@ -1,27 +1,24 @@
 /* See controller.h. */
-#include "agileml/control/controller.h"
+#include "agileml/control/controller_private.h"
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/control/report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t controller_now(const struct controller *controller) {
+uint64_t controller_now(const struct controller *controller) {
     return controller->io->now_us(controller->io);
 }
 
-static void controller_tick_at(struct controller *controller, uint64_t at_us) {
+void controller_tick_at(struct controller *controller, uint64_t at_us) {
     controller->tick_us = at_us;
     controller->io->set_timer(controller->io, at_us);
 }
 
-int controller_init(struct controller *controller, struct io *io, const struct controller_options *options,
-                    struct error *error) {
-    *controller = (struct controller){.io = io, .options = *options};
+static int check_options(const struct controller_options *options, struct error *error) {
     if (options->reliable + options->transient > WIRE_NODES_MAX || options->reliable + options->transient == 0) {
         return error_set(error, AML_EINPUT, "%u nodes, expected 1 to %d", options->reliable + options->transient,
                          WIRE_NODES_MAX);
@@ -35,7 +32,61 @@ int controller_init(struct controller *controller, struct io *io, const struct c
         return error_set(error, AML_EINPUT, "a heartbeat every %u ms and a timeout of %u ms, which must be longer",
                          options->heartbeat_ms, options->timeout_ms);
     }
+    if (options->commit_every > WIRE_COMMIT_EVERY_MAX) {
+        return error_set(error, AML_EINPUT, "a commit every %u clocks, expected at most %d", options->commit_every,
+                         WIRE_COMMIT_EVERY_MAX);
+    }
+    return 0;
+}
+
+/* Goes on with what the store held. */
+static void controller_take_up(struct controller *controller) {
+    uint64_t now = controller_now(controller);
+    controller->lost_us = now;
+    controller->iteration_bytes_sent = controller->progress.bytes_sent;
+    controller->iteration_bytes_received = controller->progress.bytes_received;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        controller->iteration_bytes_sent += controller->members[m].bytes_sent;
+        controller->iteration_bytes_received += controller->members[m].bytes_received;
+    }
+    if (controller->member_count > 0) {
+        progress_open(controller);
+    }
+    if (controller->phase >= PHASE_LEAVE) {
+        controller->phase = PHASE_LEAVE;
+        controller->end_us = controller->leave_us = now + CONTROLLER_END_WAIT_US;
+    }
+    if (controller->phase >= PHASE_TRAIN) {
+        controller->started_us = controller->iteration_us = now;
+    }
+    if (controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE) {
+        controller->replan = true;
+        change_build(controller);
+        if (controller->change != CHANGE_RECOVER) {
+            change_publish(controller); /* nodes that came since the last version are in this one */
+        }
+    }
+}
+
+int controller_init(struct controller *controller, struct io *io, const struct controller_options *options,
+                    struct error *error) {
+    *controller = (struct controller){.io = io, .options = *options};
+    if (check_options(options, error) != 0) {
+        return AML_EINPUT;
+    }
+    struct plan_thresholds thresholds = options->thresholds;
+    tuner_init(&controller->tuner, &thresholds);
+    hold_lift(controller);
     controller->began_us = controller_now(controller);
+    int found = persist_load(controller, error);
+    int result = found == 0 ? checkpoints_open(controller, error) : found < 0 ? found : 0;
+    if (result != 0) {
+        controller_close(controller);
+        return result;
+    }
+    if (found > 0) {
+        controller_take_up(controller);
+    }
     controller_tick_at(controller, controller->began_us + options->heartbeat_ms * UINT64_C(500));
     return 0;
 }
@@ -43,34 +94,42 @@ int controller_init(struct controller *controller, struct io *io, const struct c
 void controller_close(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         buffer_drop(controller->members[m].endpoints);
+        buffer_drop(controller->members[m].reaches);
     }
     free(controller->members);
-    free(controller->window);
-    free(controller->values);
+    progress_close(controller);
+    checkpoints_close(controller);
     for (size_t l = controller->first_line; l < controller->line_count; l++) {
         free(controller->lines[l - controller->first_line]);
     }
     free(controller->lines);
+    free(controller->placement);
+    free(controller->previous);
+    schedule_close(&controller->schedule);
     message_close(&controller->plan);
     memset(controller, 0, sizeof *controller);
 }
 
 /* ---- Sending ---- */
 
-static void controller_send(struct controller *controller, actor_id to, struct message *message) {
-    message->epoch = controller->plan.epoch;
+void controller_send(struct controller *controller, actor_id to, struct message *message) {
+    message->epoch = controller->epoch;
     controller->io->send(controller->io, to, message);
 }
 
-static void send_ack(struct controller *controller, const struct member *member) {
+void send_ack(struct controller *controller, const struct member *member) {
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
-    ack.heartbeat_ack.progress = member->progress;
-    ack.heartbeat_ack.hold = controller->hold;
+    ack.heartbeat_ack.progress = controller->stored;
+    ack.heartbeat_ack.catch_up =
+        member->catch_up_stored < controller->stored ? member->catch_up_stored : controller->stored;
+    ack.heartbeat_ack.hold = controller->hold.number;
+    ack.heartbeat_ack.hold_clock = controller->hold.clock;
+    ack.heartbeat_ack.hold_until = UINT64_MAX;
     ack.heartbeat_ack.final = controller->final;
     controller_send(controller, member->node.actor, &ack);
 }
 
-static void send_acks(struct controller *controller) {
+void send_acks(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         send_ack(controller, &controller->members[m]);
     }
@@ -84,9 +143,9 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
     controller_send(controller, to, &welcome);
 }
 
-static void send_plan(struct controller *controller, const struct member *member) {
+void send_plan(struct controller *controller, const struct member *member) {
     struct message copy = message_share(&controller->plan);
-    controller_send(controller, member->node.actor, &copy);
+    controller->io->send(controller->io, member->node.actor, &copy);
 }
 
 static void send_start(struct controller *controller, const struct member *member) {
@@ -96,7 +155,7 @@ static void send_start(struct controller *controller, const struct member *membe
     controller_send(controller, member->node.actor, &start);
 }
 
-static void send_empty(struct controller *controller, actor_id to, enum message_type type) {
+void send_empty(struct controller *controller, actor_id to, enum message_type type) {
     struct message message = {.type = type};
     controller_send(controller, to, &message);
 }
@@ -117,7 +176,7 @@ const char *controller_line(const struct controller *controller, size_t number) 
 
 static void observer_send(struct controller *controller, const struct observer *observer) {
     size_t first = observer->read > controller->first_line ? observer->read : controller->first_line;
-    for (size_t l = first; l < controller->line_count && l < first + CONTROLLER_BURST_MAX; l++) {
+    for (size_t l = first; l < controller->lines_stored && l < first + CONTROLLER_BURST_MAX; l++) {
         const char *line = controller_line(controller, l);
         struct message report = {.type = MESSAGE_REPORT, .frame_count = 1};
         report.report.number = l;
@@ -127,8 +186,14 @@ static void observer_send(struct controller *controller, const struct observer *
     }
 }
 
-/* Takes over `line`, from malloc. */
-static void controller_report(struct controller *controller, char *line) {
+void observers_tell(struct controller *controller, size_t first) {
+    for (unsigned o = 0; first < controller->lines_stored && o < controller->observer_count; o++) {
+        struct observer at_end = {.actor = controller->observers[o].actor, .read = first};
+        observer_send(controller, &at_end);
+    }
+}
+
+void controller_report(struct controller *controller, char *line) {
     size_t kept = controller->line_count - controller->first_line;
     if (kept == CONTROLLER_LINES_MAX) {
         size_t dropped = CONTROLLER_LINES_MAX / 4; /* some at a time, so that moving the others costs little */
@@ -142,29 +207,38 @@ static void controller_report(struct controller *controller, char *line) {
     controller->lines = memory_resized(controller->lines, kept + 1, sizeof *controller->lines);
     controller->lines[kept] = line;
     controller->line_count++;
-    for (unsigned o = 0; o < controller->observer_count; o++) {
-        struct observer at_end = {.actor = controller->observers[o].actor, .read = controller->line_count - 1};
-        observer_send(controller, &at_end);
-    }
+    persist_soon(controller);
 }
 
-static double seconds_since(const struct controller *controller, uint64_t start_us) {
-    return start_us == 0 ? 0.0 : (double)(controller_now(controller) - start_us) / 1e6;
+double controller_seconds(const struct controller *controller) {
+    uint64_t now = controller->started_us == 0 ? 0 : controller_now(controller) - controller->started_us;
+    return (double)(controller->progress.seconds_us + now) / 1e6;
 }
 
 /* ---- The end ---- */
+
+static void count_eviction(struct controller *controller, const struct member *member) {
+    if (member->dismissed) {
+        controller->progress.evictions++;
+        controller_report(controller, report_event(controller, "evicted", member->name, NULL));
+    }
+}
 
 static void controller_finish(struct controller *controller, int code, const char *text) {
     controller->phase = PHASE_LEAVE;
     controller->code = code;
     snprintf(controller->text, sizeof controller->text, "%s", text);
-    controller_report(controller, report_summary(controller, seconds_since(controller, controller->started_us)));
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        count_eviction(controller, &controller->members[m]); /* it may have left already */
+    }
+    controller_report(controller, report_summary(controller, controller_seconds(controller)));
     uint64_t now = controller_now(controller);
     uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
     controller->end_us = controller->leave_us = now + CONTROLLER_END_WAIT_US;
     if (code == 0 && timeout_us > CONTROLLER_END_WAIT_US) {
         controller->leave_us = now + timeout_us; /* nobody may come to think that it failed */
     }
+    persist_all(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (code == 0) {
             send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
@@ -202,7 +276,7 @@ static void controller_try_end(struct controller *controller) {
 /* A node's failure ends the job. `name` may be NULL: `text` tells. */
 static void controller_fail(struct controller *controller, const char *name, int code, const char *text) {
     if (controller->phase < PHASE_LEAVE) {
-        controller->failures++;
+        controller->progress.failures++;
         controller_report(controller, report_event(controller, "failure", name, text));
         controller_abort(controller, code, text);
     }
@@ -210,7 +284,7 @@ static void controller_fail(struct controller *controller, const char *name, int
 
 /* ---- Taking nodes in ---- */
 
-static struct member *member_find(struct controller *controller, actor_id actor) {
+struct member *member_find(struct controller *controller, actor_id actor) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (controller->members[m].node.actor == actor) {
             return &controller->members[m];
@@ -225,6 +299,24 @@ static unsigned members_of_tier(const struct controller *controller, unsigned ti
         count += controller->members[m].node.tier == tier ? 1 : 0;
     }
     return count;
+}
+
+void members_count(const struct controller *controller, unsigned count[2]) {
+    count[TIER_RELIABLE] = count[TIER_TRANSIENT] = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        count[controller->members[m].node.tier] += controller->members[m].leaving ? 0 : 1;
+    }
+}
+
+void member_remove(struct controller *controller, struct member *member) {
+    unsigned index = (unsigned)(member - controller->members);
+    controller->progress.bytes_sent += member->bytes_sent;
+    controller->progress.bytes_received += member->bytes_received;
+    count_eviction(controller, member);
+    buffer_drop(member->endpoints);
+    buffer_drop(member->reaches);
+    controller->member_count--;
+    memmove(member, member + 1, (controller->member_count - index) * sizeof *member);
 }
 
 static bool name_taken(const struct controller *controller, const char *name) {
@@ -243,23 +335,36 @@ static bool job_terms_equal(const struct job_terms *a, const struct job_terms *b
            a->tolerance_iterations == b->tolerance_iterations;
 }
 
+/* A job may go on for longer than the one whose checkpoint it takes up, or stop otherwise. */
+static bool job_terms_resumable(const struct job_terms *new, const struct job_terms *old) {
+    struct job_terms same = *old;
+    same.iterations = new->iterations;
+    same.seconds = new->seconds;
+    same.tolerance = new->tolerance;
+    same.tolerance_iterations = new->tolerance_iterations;
+    return job_terms_equal(new, &same);
+}
+
 /* The reason why a node can't take part; empty when it can. */
 static void registration_refusal(const struct controller *controller, const struct message *message, char *reason,
                                  size_t size) {
     const struct message_register *new = &message->registration;
-    const char *tier = new->tier == TIER_RELIABLE ? "reliable" : "transient";
-    unsigned expected = new->tier == TIER_RELIABLE ? controller->options.reliable : controller->options.transient;
+    bool known = controller->member_count > 0 || controller->options.resume != NULL;
+    const struct member *first = controller->member_count > 0 ? &controller->members[0] : NULL;
     reason[0] = '\0';
-    if (controller->phase != PHASE_GATHER || members_of_tier(controller, new->tier) >= expected) {
-        snprintf(reason, size, "the job has all of its %u %s nodes", expected, tier);
+    if (controller->member_count == WIRE_NODES_MAX) {
+        snprintf(reason, size, "the job has %d nodes, the most there can be", WIRE_NODES_MAX);
     } else if (name_taken(controller, new->name)) {
         snprintf(reason, size, "another node is called %s", new->name);
-    } else if (controller->member_count > 0 && strcmp(new->job.app, controller->job.app) != 0) {
+    } else if (known && strcmp(new->job.app, controller->job.app) != 0) {
         snprintf(reason, size, "this is a job of %s, not of %s", controller->job.app, new->job.app);
-    } else if (controller->member_count > 0 && !job_terms_equal(&new->job, &controller->job)) {
+    } else if (first != NULL && !job_terms_equal(&new->job, &controller->job)) {
         snprintf(reason, size,
                  "%s on %s was started with other options than %s on %s: a job's nodes need the same ones",
-                 new->job.app, new->host, controller->members[0].name, controller->members[0].host);
+                 new->job.app, new->host, first->name, first->host);
+    } else if (known && first == NULL && !job_terms_resumable(&new->job, &controller->job)) {
+        snprintf(reason, size, "%s was started with other options than the job of the checkpoint in %.300s", new->job.app,
+                 controller->resume);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
     } else if (new->job.iterations > WIRE_CLOCK_MAX / new->job.clocks_per_iteration) {
@@ -269,62 +374,47 @@ static void registration_refusal(const struct controller *controller, const stru
     }
 }
 
-static unsigned window_entries(const struct controller *controller) {
-    return controller->job.staleness + 2 + CONTROLLER_AHEAD_MAX;
+/* The first node's terms are the job's. */
+static void take_terms(struct controller *controller, const struct message *message) {
+    const struct job_terms *job = &message->registration.job;
+    progress_close(controller); /* of nodes that have gone again */
+    controller->job = *job;
+    controller->metric_count = (unsigned)(message->frames[1]->size / sizeof(struct wire_metric));
+    memcpy(controller->metrics, message->frames[1]->data, message->frames[1]->size);
+    controller->final = job->iterations * job->clocks_per_iteration;
+    progress_open(controller);
 }
 
-static void controller_make_plan(struct controller *controller) {
-    struct plan_policy *policy = &controller->options.policy;
-    struct error error = {0};
-    struct message *message = &controller->plan;
-    unsigned count = controller->member_count;
-    struct plan_node *nodes = memory_zeroed(count, sizeof *nodes);
-    struct buffer *records = buffer_new(count * sizeof(struct wire_node));
-    struct buffer *placement = buffer_new(policy->partitions * sizeof(actor_id));
-    struct buffer *shards = buffer_new(policy->shards * sizeof(actor_id));
-    size_t endpoint_bytes = 0;
-    for (unsigned m = 0; m < count; m++) {
-        const struct member *member = &controller->members[m];
-        struct wire_node *record = (struct wire_node *)(void *)records->data + m;
-        nodes[m] = member->node;
-        *record =
-            (struct wire_node){.actor = member->node.actor, .tier = member->node.tier, .threads = member->node.threads};
-        memcpy(record->name, member->name, sizeof record->name);
-        endpoint_bytes += member->endpoints->size;
-    }
-    struct buffer *endpoints = buffer_new(endpoint_bytes);
-    endpoint_bytes = 0;
-    for (unsigned m = 0; m < count; m++) {
-        const struct buffer *own = controller->members[m].endpoints;
-        if (own->size > 0) {
-            memcpy(endpoints->data + endpoint_bytes, own->data, own->size);
+static struct member *member_add(struct controller *controller, actor_id from, const struct message *message) {
+    const struct message_register *new = &message->registration;
+    controller->members =
+        memory_resized(controller->members, controller->member_count + 1, sizeof *controller->members);
+    struct member *member = &controller->members[controller->member_count];
+    *member = (struct member){
+        .node = {.actor = from,
+                 .tier = new->tier,
+                 .threads = new->threads,
+                 .servers = (uint32_t)(message->frames[0]->size / sizeof(struct wire_endpoint))},
+        .process_id = new->process_id,
+        .endpoints = buffer_hold(message->frames[0]),
+        .catch_up = controller->restore,
+        .catch_up_stored = controller->restore,
+        .joined_us = controller_now(controller),
+    };
+    memcpy(member->host, new->host, sizeof member->host);
+    snprintf(member->name, sizeof member->name, "%s", new->name);
+    for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
+        char name[WIRE_NAME_MAX] = {0}; /* goes out whole */
+        snprintf(name, sizeof name, "node-%u", n);
+        if (!name_taken(controller, name)) {
+            memcpy(member->name, name, sizeof name);
         }
-        endpoint_bytes += own->size;
     }
-    *message = (struct message){.type = MESSAGE_PLAN, .epoch = 1, .frame_count = 4};
-    message->plan.from_clock = 1;
-    message->plan.partitions = policy->partitions;
-    message->plan.shards = policy->shards;
-    message->frames[0] = records;
-    message->frames[1] = placement;
-    message->frames[2] = shards;
-    message->frames[3] = endpoints;
-    actor_id *owners = (actor_id *)(void *)shards->data;
-    int result = plan(nodes, count, policy, (actor_id *)(void *)placement->data, owners, &error);
-    free(nodes);
-    if (result != 0) {
-        controller_abort(controller, error.code, error.text);
-        return;
-    }
-    for (uint32_t s = 0; s < policy->shards; s++) {
-        struct member *owner = member_find(controller, owners[s]);
-        controller->origin_count += owner->origin ? 0 : 1;
-        owner->origin = true;
-    }
-    controller->phase = PHASE_LOAD;
-    for (unsigned m = 0; m < count; m++) {
-        send_plan(controller, &controller->members[m]);
-    }
+    controller->member_count++;
+    controller->replan = true;
+    controller->replan_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
+    controller_report(controller, report_event(controller, "join", member->name, NULL));
+    return member;
 }
 
 static void receive_register(struct controller *controller, actor_id from, const struct message *message) {
@@ -345,257 +435,105 @@ static void receive_register(struct controller *controller, actor_id from, const
             return;
         }
         if (controller->member_count == 0) {
-            controller->job = new->job;
-            for (unsigned t = WIRE_TOTALS / 2; t < WIRE_TOTALS; t++) {
-                controller->totals[t] = -INFINITY;
-            }
-            controller->metric_count = (unsigned)(message->frames[1]->size / sizeof(struct wire_metric));
-            memcpy(controller->metrics, message->frames[1]->data, message->frames[1]->size);
-            controller->values = memory_zeroed(WIRE_METRICS_MAX, sizeof(double));
-            controller->window = memory_zeroed(window_entries(controller), sizeof *controller->window);
-            controller->final = new->job.iterations *new->job.clocks_per_iteration;
+            take_terms(controller, message);
         }
-        controller->members =
-            memory_resized(controller->members, controller->member_count + 1, sizeof *controller->members);
-        member = &controller->members[controller->member_count];
-        *member = (struct member){
-            .node = {.actor = from,
-                     .tier = new->tier,
-                     .threads = new->threads,
-                     .servers = (uint32_t)(message->frames[0]->size / sizeof(struct wire_endpoint))},
-            .process_id = new->process_id,
-            .endpoints = buffer_hold(message->frames[0]),
-        };
-        snprintf(member->name, sizeof member->name, "%s", new->name);
-        for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
-            char name[WIRE_NAME_MAX] = {0}; /* goes out whole */
-            snprintf(name, sizeof name, "node-%u", n);
-            if (!name_taken(controller, name)) {
-                memcpy(member->name, name, sizeof name);
-            }
+        member = member_add(controller, from, message);
+        if (!persist_all(controller)) {
+            return;
         }
-        memcpy(member->host, new->host, sizeof member->host);
-        controller->member_count++;
-        controller_report(controller, report_event(controller, "join", member->name, NULL));
     }
     member->heard_us = controller_now(controller);
     send_welcome(controller, from, member->name);
-    if (controller->phase == PHASE_GATHER &&
-        controller->member_count == controller->options.reliable + controller->options.transient) {
-        controller_make_plan(controller);
-    }
+    recover_ask(controller, member);
 }
 
 static void receive_loaded(struct controller *controller, struct member *member, const struct message *message) {
     const double *totals = (const void *)message->frames[0]->data;
-    if (member->loaded || controller->phase != PHASE_LOAD) {
-        return; /* said before; the heartbeat gets it what it lacks */
+    if (member->loaded || controller->phase != PHASE_LOAD || message->loaded.version != controller->version ||
+        controller->fence_due || controller->change == CHANGE_RECOVER) {
+        return; /* said before, or of another plan, or void; the heartbeat gets it what it lacks */
+    }
+    bool first = true;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        first = first && !controller->members[m].loaded;
     }
     member->loaded = true;
-    controller->items += message->loaded.items;
+    controller->items = first ? message->loaded.items : controller->items + message->loaded.items;
     for (unsigned t = 0; t < WIRE_TOTALS; t++) {
         double *total = &controller->totals[t];
-        *total = t < WIRE_TOTALS / 2 ? *total + totals[t] : fmax(*total, totals[t]);
+        *total = first ? totals[t] : t < WIRE_TOTALS / 2 ? *total + totals[t] : fmax(*total, totals[t]);
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
-        if (!controller->members[m].loaded) {
+        const struct member *other = &controller->members[m];
+        if (!other->loaded && schedule_count(&controller->schedule, other->node.actor, controller->restore + 1) > 0) {
             return;
         }
     }
     if (controller->items == 0) {
-        controller_abort(controller, AML_EINPUT, "the data holds no training items");
+        controller_abort(controller, AML_EINPUT, "the data has no training items");
         return;
     }
     controller->phase = PHASE_TRAIN;
     controller->started_us = controller->iteration_us = controller_now(controller);
+    controller->replan = true;
     controller_report(controller, report_event(controller, "start", NULL, NULL));
+    if (!persist_all(controller)) {
+        return;
+    }
     for (unsigned m = 0; m < controller->member_count; m++) {
         send_start(controller, &controller->members[m]);
     }
 }
 
-/* ---- Progress ---- */
-
-static void sums_add(struct clock_sums *sums, const struct clock_sums *more, const struct wire_metric *metrics,
-                     unsigned metric_count) {
-    sums->items += more->items;
-    for (unsigned i = 0; i < metric_count; i++) {
-        if (metrics[i].evaluated != 0) {
-            sums->metrics[i] = more->metrics[i];
-        } else {
-            sums->metrics[i].sum += more->metrics[i].sum;
-            sums->metrics[i].weight += more->metrics[i].weight;
-        }
-    }
-}
+/* ---- The model ---- */
 
 /* The node that runs the app's finish function: the first reliable one, so that the model is where people keep it. */
 static struct member *controller_saver(struct controller *controller) {
+    struct member *saver = NULL;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        if (controller->members[m].node.tier == TIER_RELIABLE) {
-            return &controller->members[m];
-        }
+        struct member *member = &controller->members[m];
+        bool better = saver == NULL || (saver->node.tier != TIER_RELIABLE && member->node.tier == TIER_RELIABLE);
+        saver = better && !member->dismissed ? member : saver;
     }
-    return &controller->members[0];
+    return saver;
 }
 
-/* Goes on to saving the model once every node is through with the last clock and has seen its state, so that every
- * partition has reached it. */
-static void controller_check_final(struct controller *controller) {
-    if (controller->phase != PHASE_TRAIN || controller->final == 0 || controller->completed < controller->final) {
+/* Goes on to saving the model once everyone who works on the last clock is through with it and has seen its state, so that
+ * every partition has reached it. */
+static void check_final(struct controller *controller) {
+    if (controller->phase != PHASE_TRAIN || controller->final == 0 || controller->change == CHANGE_RECOVER ||
+        controller->progress.completed < controller->final) {
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
-        if (controller->members[m].state != NODE_FINISHED) {
+        const struct member *member = &controller->members[m];
+        bool works = schedule_count(&controller->schedule, member->node.actor, controller->final) > 0;
+        if (works && (member->state != NODE_FINISHED || member->epoch != controller->epoch)) {
             return;
         }
     }
     controller->phase = PHASE_SAVE;
-    send_acks(controller);
-    send_empty(controller, controller_saver(controller)->node.actor, MESSAGE_SAVE);
-}
-
-/* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
-static void controller_hold(struct controller *controller) {
-    uint64_t reached = controller->completed;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        reached = controller->members[m].clock > reached ? controller->members[m].clock : reached;
+    struct member *saver = controller_saver(controller);
+    if (persist_all(controller) && saver != NULL) {
+        send_acks(controller);
+        send_empty(controller, saver->node.actor, MESSAGE_SAVE);
     }
-    uint64_t each = controller->job.clocks_per_iteration;
-    controller->hold = (reached + each - 1) / each * each;
-    if (controller->hold == 0) {
-        controller->hold = each;
-    }
-    send_acks(controller);
-}
-
-static void controller_check_held(struct controller *controller) {
-    if (controller->hold == 0 || controller->final != 0) {
-        return;
-    }
-    bool passed = false;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct member *member = &controller->members[m];
-        if (member->origin && member->held < controller->hold) {
-            return;
-        }
-        passed = passed || member->clock > controller->hold;
-    }
-    if (passed) {
-        controller_hold(controller);
-        return;
-    }
-    controller->final = controller->hold;
-    send_acks(controller);
-}
-
-/* The stopping criteria after an iteration. */
-static void controller_check_stop(struct controller *controller, double objective_before) {
-    if (controller->hold != 0 || (controller->final != 0 && controller->completed >= controller->final)) {
-        return;
-    }
-    double change = fabs(controller->objective - objective_before) / fmax(fabs(objective_before), 1e-300);
-    bool first = controller->completed == controller->job.clocks_per_iteration;
-    controller->calm = !first && change < controller->job.tolerance ? controller->calm + 1 : 0;
-    bool converged = controller->job.tolerance > 0 && controller->calm >= controller->job.tolerance_iterations;
-    bool late =
-        controller->job.seconds > 0 && seconds_since(controller, controller->started_us) >= controller->job.seconds;
-    if (converged || late) {
-        controller->final = 0; /* the limit of iterations gives way to the earlier end */
-        controller_hold(controller);
-    }
-}
-
-static void complete_iteration(struct controller *controller) {
-    uint64_t iteration = controller->completed / controller->job.clocks_per_iteration;
-    double before = controller->objective;
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        controller->values[i] = report_metric(&controller->metrics[i], &controller->iteration.metrics[i]);
-    }
-    controller->objective = controller->metric_count > 0 ? controller->values[0] : 0.0;
-    controller_report(controller,
-                      report_iteration(controller, iteration, seconds_since(controller, controller->started_us),
-                                       seconds_since(controller, controller->iteration_us)));
-    controller->iteration = (struct clock_sums){0};
-    controller->iteration_us = controller_now(controller);
-    if (!isfinite(controller->objective)) {
-        char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text,
-                 "the objective %s is not a number after iteration %llu: training diverged, try a lower learning rate",
-                 controller->metrics[0].name, (unsigned long long)iteration);
-        controller_abort(controller, AML_EFAIL, text);
-        return;
-    }
-    controller_check_stop(controller, before);
-}
-
-static void complete_clocks(struct controller *controller) {
-    for (;;) {
-        uint64_t clock = controller->completed + 1;
-        struct clock_sums *sums = &controller->window[clock % window_entries(controller)];
-        if (sums->reported < controller->origin_count || controller->phase != PHASE_TRAIN) {
-            return;
-        }
-        controller->completed = clock;
-        controller->items_processed += sums->items;
-        sums_add(&controller->iteration, sums, controller->metrics, controller->metric_count);
-        if (controller->job.clocks_per_iteration > 1) {
-            controller_report(controller,
-                              report_clock(controller, sums, seconds_since(controller, controller->started_us)));
-        }
-        *sums = (struct clock_sums){0};
-        if (clock % controller->job.clocks_per_iteration == 0) {
-            complete_iteration(controller);
-        }
-        controller_check_final(controller);
-    }
-}
-
-static void fail_for_metrics(struct controller *controller, const struct member *member, size_t count) {
-    char text[ERROR_TEXT_MAX];
-    snprintf(text, sizeof text, "%s (%s, pid %llu) sent %zu metrics, expected %u: is it another version of %s?",
-             member->name, member->host, (unsigned long long)member->process_id, count, controller->metric_count,
-             controller->job.app);
-    controller_fail(controller, member->name, AML_EPROTOCOL, text);
-}
-
-static void receive_progress(struct controller *controller, struct member *member, const struct message *message) {
-    const struct message_progress *progress = &message->progress;
-    const struct wire_metric_sum *metrics = (const void *)message->frames[0]->data;
-    if (progress->clock == member->progress + 1 && member->origin &&
-        progress->clock <= controller->completed + window_entries(controller)) {
-        if (message->frames[0]->size != controller->metric_count * sizeof *metrics) {
-            fail_for_metrics(controller, member, message->frames[0]->size / sizeof *metrics);
-            return;
-        }
-        struct clock_sums *sums = &controller->window[progress->clock % window_entries(controller)];
-        member->progress = progress->clock;
-        member->clock = progress->clock > member->clock ? progress->clock : member->clock;
-        member->bytes_sent = progress->bytes_sent;
-        member->bytes_received = progress->bytes_received;
-        member->memory_bytes = progress->memory_bytes;
-        sums->reported++;
-        sums->items += progress->items;
-        for (unsigned i = 0; i < controller->metric_count; i++) {
-            sums->metrics[i].sum += metrics[i].sum;
-            sums->metrics[i].weight += metrics[i].weight;
-        }
-        complete_clocks(controller);
-    } else if (!member->origin) {
-        member->progress = progress->clock;
-    }
-    send_ack(controller, member);
 }
 
 /* ---- Heartbeats ---- */
 
 /* A heartbeat says what a node knows; what it lacks is sent again. */
 static void receive_heartbeat(struct controller *controller, struct member *member, const struct message *message) {
+    const struct message_heartbeat *beat = &message->heartbeat;
     member->epoch = message->epoch;
-    member->state = message->heartbeat.state;
-    member->clock = message->heartbeat.clock > member->clock ? message->heartbeat.clock : member->clock;
-    member->held = message->heartbeat.held;
-    if (controller->phase == PHASE_LEAVE) {
+    member->version = beat->version;
+    member->ready = beat->ready;
+    member->state = beat->state;
+    member->clock = beat->clock > member->clock ? beat->clock : member->clock;
+    member->held = beat->hold;
+    member->committed = beat->committed > member->committed ? beat->committed : member->committed;
+    member->silent = message->epoch == controller->epoch ? beat->silent : ACTOR_NONE; /* of old ones: settled */
+    if (controller->phase == PHASE_LEAVE || member->dismissed) {
         if (controller->code == 0) {
             send_empty(controller, member->node.actor, MESSAGE_DONE);
         } else {
@@ -603,18 +541,169 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
         }
         return;
     }
-    if (controller->phase >= PHASE_LOAD && member->epoch < controller->plan.epoch) {
+    if (controller->change == CHANGE_RECOVER) {
+        recover_ask(controller, member);
+    } else if (controller->phase >= PHASE_LOAD && member->version < controller->version) {
         send_plan(controller, member);
     }
-    if (controller->phase >= PHASE_TRAIN && member->state == NODE_LOADED) {
+    if (controller->phase >= PHASE_TRAIN && member->state < NODE_STARTED) {
         send_start(controller, member);
     }
     if (controller->phase == PHASE_SAVE && member == controller_saver(controller)) {
         send_empty(controller, member->node.actor, MESSAGE_SAVE);
     }
+    checkpoints_send(controller, member);
     send_ack(controller, member);
-    controller_check_held(controller);
-    controller_check_final(controller);
+}
+
+/* ---- What operators ask for ---- */
+
+static void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text) {
+    struct message outcome = {.type = MESSAGE_OUTCOME};
+    outcome.outcome.request = request;
+    outcome.outcome.code = code;
+    snprintf(outcome.outcome.text, sizeof outcome.outcome.text, "%s", text);
+    controller_send(controller, to, &outcome);
+}
+
+static struct member *member_named(struct controller *controller, const char *name) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (strcmp(controller->members[m].name, name) == 0) {
+            return &controller->members[m];
+        }
+    }
+    return NULL;
+}
+
+/* Whether the job could go on without those who are leaving, and `also`. */
+static bool enough_without(const struct controller *controller, const unsigned char *also, char *why, size_t size) {
+    unsigned left[2] = {0, 0};
+    uint64_t threads = 0;
+    unsigned serving[2] = {0, 0};
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (!member->leaving && also[m] == 0) {
+            left[member->node.tier]++;
+            threads += member->node.threads;
+            serving[member->node.tier] += member->node.servers > 0 ? 1 : 0;
+        }
+    }
+    bool traditional = controller->stage == STAGE_TRADITIONAL;
+    if (left[TIER_RELIABLE] + left[TIER_TRANSIENT] == 0) {
+        snprintf(why, size, "no node would be left");
+    } else if (!traditional && serving[TIER_RELIABLE] == 0) {
+        snprintf(why, size, "no reliable node would be left to keep the parameters");
+    } else if (threads == 0 || (traditional && serving[0] + serving[1] == 0)) {
+        snprintf(why, size, "no node would be left to work on the data");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void evict(struct controller *controller, actor_id from, const struct message *message, unsigned char *chosen,
+                  unsigned count) {
+    char why[128];
+    unsigned new = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        new += chosen[m] != 0 && !controller->members[m].leaving ? 1 : 0;
+    }
+    if (controller->phase >= PHASE_LEAVE) {
+        send_outcome(controller, from, message->evict.request, AML_EINPUT, "the job is over");
+        return;
+    }
+    if (new > 0 && !enough_without(controller, chosen, why, sizeof why)) {
+        send_outcome(controller, from, message->evict.request, AML_EINPUT, why);
+        return;
+    }
+    const char **names = memory_zeroed(count, sizeof *names);
+    unsigned named = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        if (chosen[m] != 0 && !member->leaving) {
+            member->leaving = true;
+            member->evicted_us = controller_now(controller);
+            names[named++] = member->name;
+        }
+    }
+    if (named > 0) {
+        controller->replan = true;
+        controller_report(controller, report_event_nodes(controller, "evict", names, named));
+    }
+    free(names);
+    if (persist_all(controller)) {
+        send_outcome(controller, from, message->evict.request, 0, "");
+    }
+}
+
+static void receive_evict(struct controller *controller, actor_id from, const struct message *message) {
+    char(*names)[WIRE_NAME_MAX] = (void *)message->frames[0]->data;
+    size_t count = message->frames[0]->size / WIRE_NAME_MAX;
+    struct member *self = member_find(controller, from);
+    unsigned char *chosen = memory_zeroed(controller->member_count + 1, 1);
+    unsigned chosen_count = 0;
+    if (count == 0 && self != NULL) {
+        chosen[self - controller->members] = 1;
+        chosen_count = 1;
+    }
+    for (size_t n = 0; n < count; n++) {
+        const struct member *member = member_named(controller, names[n]);
+        if (member == NULL) {
+            char why[64 + WIRE_NAME_MAX];
+            snprintf(why, sizeof why, "no node of the job is called '%s'", names[n]);
+            send_outcome(controller, from, message->evict.request, AML_EINPUT, why);
+            free(chosen);
+            return;
+        }
+        chosen_count += chosen[member - controller->members] == 0 ? 1 : 0;
+        chosen[member - controller->members] = 1;
+    }
+    if (chosen_count > 0) {
+        evict(controller, from, message, chosen, chosen_count);
+    } else {
+        send_outcome(controller, from, message->evict.request, AML_EINPUT, "no node is named");
+    }
+    free(chosen);
+}
+
+/* Their processes have ended: no need to wait for their silence. */
+static void receive_gone(struct controller *controller, actor_id from, const struct message *message) {
+    char(*names)[WIRE_NAME_MAX] = (void *)message->frames[0]->data;
+    for (size_t n = 0; n < message->frames[0]->size / WIRE_NAME_MAX; n++) {
+        struct member *member = member_named(controller, names[n]);
+        if (member != NULL && controller->phase >= PHASE_LEAVE) {
+            member->left = true;
+        } else if (member != NULL && member->dismissed) {
+            member_remove(controller, member);
+        } else if (member != NULL) {
+            char text[ERROR_TEXT_MAX];
+            snprintf(text, sizeof text, "the process of %s (%s, pid %llu) has ended", member->name, member->host,
+                     (unsigned long long)member->process_id);
+            recover_lost(controller, member, text);
+        }
+    }
+    send_outcome(controller, from, message->evict.request, 0, "");
+}
+
+static void receive_status(struct controller *controller, actor_id from, const struct message *message) {
+    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
+    char *text = report_status(controller);
+    status.status.request = message->status.request;
+    status.frames[0] = buffer_copy(text, strlen(text));
+    free(text);
+    controller_send(controller, from, &status);
+}
+
+static void receive_stop(struct controller *controller, const struct message *message) {
+    if (message->text.code == AML_EFAIL) {
+        controller_fail(controller, NULL, message->text.code, message->text.text); /* a node ended before its time */
+    } else if (message->text.code != 0) {
+        controller_abort(controller, message->text.code, message->text.text);
+    } else if (controller->phase < PHASE_TRAIN) {
+        controller_abort(controller, AML_ESTOP, "stopped before training began");
+    } else if (controller->phase == PHASE_TRAIN) {
+        controller->stopping = true;
+    }
 }
 
 static void receive_observe(struct controller *controller, actor_id from, uint64_t read) {
@@ -628,10 +717,23 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
         }
         observer = &controller->observers[controller->observer_count++];
         observer->actor = from;
+        if (!persist_all(controller)) { /* a controller after us waits for it at the end */
+            return;
+        }
     }
     observer->read = read < controller->line_count ? (size_t)read : controller->line_count;
     observer_send(controller, observer);
     controller_try_end(controller);
+}
+
+static void receive_fail(struct controller *controller, struct member *member, const struct message *message) {
+    if (message->text.code == AML_ESTOP && controller->stage != STAGE_TRADITIONAL && controller->phase > PHASE_GATHER &&
+        controller->phase < PHASE_LEAVE) {
+        recover_lost(controller, member, message->text.text); /* someone ended this node, not the job */
+        return;
+    }
+    member->left = member->left || controller->phase < PHASE_LEAVE;
+    controller_fail(controller, member->name, message->text.code, message->text.text);
 }
 
 static void receive_member(struct controller *controller, struct member *member, struct message *message) {
@@ -641,27 +743,54 @@ static void receive_member(struct controller *controller, struct member *member,
         receive_loaded(controller, member, message);
         break;
     case MESSAGE_PROGRESS:
-        receive_progress(controller, member, message);
+        if (controller->phase < PHASE_LEAVE) {
+            progress_receive(controller, member, message);
+            send_ack(controller, member);
+        }
         break;
     case MESSAGE_HEARTBEAT:
         receive_heartbeat(controller, member, message);
         break;
+    case MESSAGE_FENCED:
+        recover_receive_fenced(controller, member, message);
+        break;
+    case MESSAGE_WRITTEN:
+        checkpoints_receive_written(controller, message);
+        break;
     case MESSAGE_SAVED:
-        if (controller->phase == PHASE_SAVE) {
+        if (controller->phase == PHASE_SAVE && controller->change != CHANGE_RECOVER &&
+            message->epoch == controller->epoch) {
             controller_finish(controller, message->text.code, message->text.text);
         }
         break;
     case MESSAGE_LEAVE:
         member->left = true;
-        controller_try_end(controller);
+        if (controller->phase < PHASE_LEAVE && member->dismissed) {
+            member_remove(controller, member);
+            persist_all(controller);
+        }
         break;
     case MESSAGE_FAIL:
-        member->left = member->left || controller->phase < PHASE_LEAVE;
-        controller_fail(controller, member->name, message->text.code, message->text.text);
+        receive_fail(controller, member, message);
         break;
     default:
         break;
     }
+}
+
+/* Ends each call: what has become possible is done. */
+static void controller_settle(struct controller *controller) {
+    if (controller->phase < PHASE_LEAVE && controller->fence_due) {
+        recover_repeat(controller);
+    }
+    if (controller->phase == PHASE_GATHER && controller->member_count > 0 &&
+        members_of_tier(controller, TIER_RELIABLE) >= controller->options.reliable &&
+        members_of_tier(controller, TIER_TRANSIENT) >= controller->options.transient) {
+        change_first(controller);
+    }
+    change_step(controller);
+    check_final(controller);
+    controller_try_end(controller);
 }
 
 void controller_receive(void *self, actor_id from, struct message *message) {
@@ -670,17 +799,35 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         return;
     }
     struct member *member = member_find(controller, from);
-    if (message->type == MESSAGE_REGISTER) {
+    switch ((unsigned)message->type) {
+    case MESSAGE_REGISTER:
         receive_register(controller, from, message);
-    } else if (message->type == MESSAGE_OBSERVE) {
+        break;
+    case MESSAGE_OBSERVE:
         receive_observe(controller, from, message->observe.from);
-    } else if (message->type == MESSAGE_STOP && message->text.code == AML_EFAIL) {
-        controller_fail(controller, NULL, message->text.code, message->text.text); /* a node ended before its time */
-    } else if (message->type == MESSAGE_STOP) {
-        controller_abort(controller, message->text.code, message->text.text);
-    } else if (member != NULL) {
-        receive_member(controller, member, message);
+        break;
+    case MESSAGE_STOP:
+        receive_stop(controller, message);
+        break;
+    case MESSAGE_EVICT:
+        receive_evict(controller, from, message);
+        break;
+    case MESSAGE_GONE:
+        receive_gone(controller, from, message);
+        break;
+    case MESSAGE_STATUS:
+        receive_status(controller, from, message);
+        break;
+    default:
+        if (member != NULL) {
+            receive_member(controller, member, message);
+        } else if (message->type == MESSAGE_HEARTBEAT) {
+            /* Declared dead, or of a job that nobody remembers: what it does is void. */
+            send_empty(controller, from, controller->phase < PHASE_LEAVE ? MESSAGE_REJOIN : MESSAGE_DONE);
+        }
+        break;
     }
+    controller_settle(controller);
 }
 
 /* ---- Time ---- */
@@ -705,27 +852,43 @@ static void check_gathering(struct controller *controller, uint64_t now) {
 }
 
 static void check_silence(struct controller *controller, uint64_t now) {
-    char missing[ERROR_TEXT_MAX / 2] = "";
-    double longest = 0;
-    unsigned count = 0;
-    for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
-        const struct member *member = &controller->members[m];
+    for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
+        struct member *member = &controller->members[m];
         if (now - member->heard_us <= controller->options.timeout_ms * UINT64_C(1000)) {
             continue;
         }
-        size_t used = strlen(missing);
-        snprintf(missing + used, sizeof missing - used, "%s%s (%s, pid %llu)", count > 0 ? ", " : "", member->name,
-                 member->host, (unsigned long long)member->process_id);
-        longest = fmax(longest, (double)(now - member->heard_us) / 1e6);
-        count++;
-        controller->failures++;
-        controller->members[m].left = true;
-        controller_report(controller, report_event(controller, "failure", member->name, "no heartbeat"));
-    }
-    if (count > 0) {
+        if (member->dismissed) {
+            member_remove(controller, member);
+            continue;
+        }
         char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "no heartbeat for %.1f s from %s", longest, missing);
-        controller_abort(controller, AML_EFAIL, text);
+        snprintf(text, sizeof text, "no heartbeat for %.1f s from %s (%s, pid %llu)",
+                 (double)(now - member->heard_us) / 1e6, member->name, member->host,
+                 (unsigned long long)member->process_id);
+        recover_lost(controller, member, text);
+    }
+}
+
+/* A node that others can't reach, though we can: either it or they have to go. */
+static void check_accusations(struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
+        struct member *accused = member_find(controller, controller->members[m].silent);
+        if (accused == NULL || controller->change == CHANGE_RECOVER || controller->fence_due) {
+            continue;
+        }
+        unsigned accusers = 0;
+        for (unsigned o = 0; o < controller->member_count; o++) {
+            accusers += controller->members[o].silent == accused->node.actor ? 1 : 0;
+        }
+        struct member *accuser = &controller->members[m];
+        bool alone = accusers == 1 && controller->member_count > 2;
+        bool keep = accused->node.tier == TIER_RELIABLE || (alone && accuser->node.tier == TIER_TRANSIENT);
+        struct member *victim = keep && accuser->node.tier == TIER_TRANSIENT ? accuser : accused;
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%s (%s) can't reach %s (%s, pid %llu)", accuser->name, accuser->host,
+                 accused->name, accused->host, (unsigned long long)accused->process_id);
+        recover_lost(controller, victim, text);
+        return; /* the others' complaints may have the same cause */
     }
 }
 
@@ -741,11 +904,24 @@ void controller_timer(void *self) {
     }
     check_gathering(controller, now);
     check_silence(controller, now);
-    if (controller->hold != 0 && controller->final == 0) {
+    check_accusations(controller);
+    if (controller->phase < PHASE_LEAVE && controller->store_due && now >= controller->store_us) {
+        if (persist_progress(controller)) {
+            send_acks(controller);
+        }
+    }
+    if (controller->phase < PHASE_LEAVE && controller->change == CHANGE_RECOVER) {
+        recover_repeat(controller);
+    }
+    if (controller->hold.clock != WIRE_CLOCK_NEVER && controller->phase == PHASE_TRAIN) {
         send_acks(controller);
     }
-    controller_try_end(controller);
+    controller_settle(controller);
     if (controller->phase != PHASE_ENDED) {
-        controller_tick_at(controller, now + controller->options.heartbeat_ms * UINT64_C(500));
+        uint64_t next = now + controller->options.heartbeat_ms * UINT64_C(500);
+        if (controller->store_due && controller->store_us < next) {
+            next = controller->store_us;
+        }
+        controller_tick_at(controller, next);
     }
 }

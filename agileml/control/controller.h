@@ -1,10 +1,14 @@
-/* The elasticity controller, with fixed membership so far: takes nodes in until the expected ones are there, hands
- * out the plan, starts the job, sums up progress, decides the last clock, has the model saved, and ends the job;
- * a node that goes silent ends it with an error that names the node. A state machine behind struct io. */
+/* The elasticity controller: takes nodes in, plans (plan.h), starts the job, sums up progress, and all the time brings the
+ * cluster to where it should be: nodes that join, are about to go, or have failed (docs/design.md, "Plans"). Decides the
+ * last clock, has checkpoints written and the model saved, and ends the job. A state machine behind struct io; what
+ * it must not forget is in its store before anyone hears of it. */
 #ifndef AGILEML_CONTROL_CONTROLLER_H
 #define AGILEML_CONTROL_CONTROLLER_H
 
 #include "agileml/control/plan.h"
+#include "agileml/control/schedule.h"
+#include "agileml/control/store.h"
+#include "agileml/control/tuner.h"
 #include "agileml/net/io.h"
 
 enum {
@@ -12,23 +16,47 @@ enum {
     CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
+    CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming */
+    CONTROLLER_STORE_US = 20 * 1000,          /* progress is stored at most so much later, and acknowledged then */
     CONTROLLER_SHARDS_DEFAULT = 1024,
     CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
-                                   staleness allows: its flushes may arrive while its PROGRESS is late */
+                                   staleness and window allow: its flushes may arrive while its PROGRESS is late */
 };
 
 struct controller_options {
-    unsigned reliable, transient; /* nodes to wait for */
-    struct plan_policy policy;
+    unsigned reliable, transient;      /* nodes to wait for before training begins; more may join later */
+    struct plan_policy policy;         /* its stage may be STAGE_AUTO */
+    struct plan_thresholds thresholds; /* of STAGE_AUTO; 0: the paper's to begin with, then learned */
+    uint32_t commit_every;             /* clocks; 0: chosen */
     uint32_t heartbeat_ms;
-    uint32_t timeout_ms;                                    /* silence of a node longer than this is a failure */
-    uint32_t start_timeout_ms;                              /* how long to wait for all nodes to register */
+    uint32_t timeout_ms;       /* silence of a node longer than this is a failure */
+    uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
+    const char *checkpoint;    /* a directory; NULL: none */
+    uint32_t checkpoint_every; /* iterations */
+    const char *resume;        /* a directory that holds a checkpoint; NULL: start at clock 0 */
+    struct store *store;       /* stays the caller's; NULL: nothing is kept */
     void (*end)(void *context, int code, const char *text); /* the job is over and everyone was told; once */
     void *context;
 };
 
 enum controller_phase { PHASE_GATHER, PHASE_LOAD, PHASE_TRAIN, PHASE_SAVE, PHASE_LEAVE, PHASE_ENDED };
+
+/* A change of plan under way. */
+enum change {
+    CHANGE_NONE,
+    CHANGE_PREPARE, /* the plan's next half has no clock yet: nodes get ready */
+    CHANGE_HOLD,    /* they are: a clock is being named */
+    CHANGE_SWITCH,  /* it is named: until clocks beyond it are committed */
+    CHANGE_RECOVER  /* nodes were lost: the others are fenced and say what they have */
+};
+
+/* What members are asked not to pass until then. */
+struct hold {
+    uint64_t number; /* grows */
+    uint64_t clock;  /* WIRE_CLOCK_NEVER: nothing is held */
+    bool to_stop;    /* the job is to end there; else the plan is to change */
+};
 
 struct member {
     struct plan_node node;
@@ -36,51 +64,123 @@ struct member {
     char host[WIRE_HOST_MAX];
     uint64_t process_id;
     struct buffer *endpoints; /* struct wire_endpoint each */
-    uint64_t epoch;           /* the plan it goes by */
     enum node_state state;
-    bool origin; /* owns data shards */
+    uint64_t epoch, version, ready; /* of its plan; what it is ready for */
     bool loaded;
-    bool left;
-    uint64_t clock; /* the highest begun */
-    uint64_t held;
-    uint64_t progress; /* PROGRESS has come for every clock up to this */
-    uint64_t heard_us;
+    bool left;           /* has said LEAVE */
+    bool leaving;        /* is to go: no part in new plans */
+    bool planned;        /* it has, or is to have, a part in the plan that is being made */
+    bool settled;        /* it has had one in a plan that took effect */
+    bool dismissed;      /* has no part in the plan any more and was told DONE */
+    uint64_t evicted_us; /* when it was asked to leave */
+    uint64_t clock;      /* the highest begun */
+    uint64_t held;       /* number of the hold that it goes by */
+    uint64_t committed;
+    actor_id silent;          /* the node that it accuses */
+    uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
+    uint64_t catch_up_stored; /* ... and up to this are stored */
+    uint64_t heard_us, joined_us;
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
+    uint64_t compute_us; /* of its last clock */
+    bool fenced;         /* it has answered FENCE: */
+    uint64_t fenced_begun;
+    struct buffer *reaches;
 };
 
-/* What the origins reported of one clock, summed. */
-struct clock_sums {
-    unsigned reported;
+/* What the origins reported of one clock. */
+struct clock_report {
+    actor_id origin;
     uint64_t items;
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
+};
+
+struct clock_window {
+    uint64_t clock; /* 0: none */
+    struct clock_report *reports;
+    unsigned count, capacity;
+};
+
+struct clock_sums {
+    uint64_t items;
+    struct wire_metric_sum metrics[WIRE_METRICS_MAX];
+};
+
+/* What training has come to. Stored as it is. */
+struct controller_progress {
+    uint64_t completed;              /* every origin reported clocks up to this */
+    struct clock_sums iteration;     /* of the iteration under way */
+    double objective;                /* of the last iteration */
+    double values[WIRE_METRICS_MAX]; /* every metric's, of the last iteration */
+    uint64_t evaluated;              /* iterations that `values` are of: 0: none yet */
+    uint32_t calm;                   /* iterations in a row below the tolerance */
+    uint64_t items_processed, items_redone;
+    uint64_t failures, evictions;
+    uint64_t seconds_us;                 /* of training, of controllers before this one */
+    uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
+    uint64_t first;                      /* the clock at which the job began: 0, or its checkpoint's */
+    bool reliable_lost;                  /* a reliable node was, without warning: what it had may be gone with it */
+    uint64_t line_count;                 /* of the whole report so far */
+};
+
+struct controller_checkpoint {
+    uint64_t clock; /* being written; 0: none */
+    uint64_t due;   /* the iteration after which the next is begun */
+    char path[WIRE_PATH_MAX];
+    struct checkpoint_file {
+        bool written;
+        uint64_t bytes;
+        uint32_t checksum;
+    } * files; /* by partition */
+    uint64_t begun_us;
 };
 
 struct controller {
     struct io *io;
     struct controller_options options;
     enum controller_phase phase;
-    struct member *members;
+    enum stage stage;       /* of the plan */
+    struct member *members; /* longest running first */
     unsigned member_count;
     struct job_terms job; /* of the first node; all must agree */
     struct wire_metric metrics[WIRE_METRICS_MAX];
     unsigned metric_count;
-    struct message plan; /* as sent, frames held */
-    unsigned origin_count;
     uint64_t items; /* of the data, all nodes */
     double totals[WIRE_TOTALS];
 
-    uint64_t completed;          /* every origin reported clocks up to this */
-    struct clock_sums *window;   /* staleness + 2 + CONTROLLER_AHEAD_MAX entries; clock c at c % entries */
-    struct clock_sums iteration; /* of the iteration under way */
-    uint64_t iteration_bytes_sent, iteration_bytes_received; /* at its start */
-    double objective;                                        /* of the last iteration */
-    double *values;                                          /* every metric's, of the last iteration */
-    uint32_t calm;                                           /* iterations in a row below the tolerance */
-    uint64_t hold, final;
-    uint64_t items_processed;
-    unsigned failures;
+    struct message plan;     /* as sent, frames held */
+    uint64_t epoch, version; /* the highest ever used */
+    struct wire_placement *placement;
+    struct schedule schedule;
+    actor_id *previous; /* by shard: the owner before the present one */
+    enum change change;
+    enum stage next_stage; /* of the plan that is being prepared */
+    uint64_t from_clock;   /* of the plan; WIRE_CLOCK_NEVER: not named */
+    uint64_t restore;      /* of the epoch */
+    uint32_t commit_every, next_commit_every;
+    uint64_t change_us; /* when the change began */
+    uint64_t lost_us;   /* when the first node of a recovery was lost */
+    struct hold hold;
+    bool replan;        /* what should be may differ from what is */
+    uint64_t replan_us; /* not before then: more nodes may be coming */
+    bool fence_due;     /* members were lost: those who are left are to be fenced */
+    bool stopping;      /* the last clock is to be named */
+    uint64_t final;
+    struct tuner tuner;
+    bool steady; /* nothing has changed since the iteration began: its time tells something */
 
+    struct controller_progress progress;
+    struct clock_window *window; /* clock c at c % entries */
+    uint64_t redone_until;       /* catch-ups of clocks up to this do again what had been begun */
+    uint64_t iteration_bytes_sent, iteration_bytes_received; /* at the iteration's start */
+    struct controller_checkpoint checkpoint;
+    char resume[WIRE_PATH_MAX];
+
+    bool store_due; /* there is progress that is not stored */
+    uint64_t store_us;
+    uint64_t stored; /* completed, as stored */
+    /* Lines up to the former's number are stored, and told to observers; the store has them from the latter's on. */
+    size_t lines_stored, lines_pruned;
     char **lines; /* the report's last lines, from number `first_line` on */
     size_t first_line;
     size_t line_count; /* of the whole report so far */
@@ -96,7 +196,8 @@ struct controller {
     uint64_t end_us, leave_us; /* until when observers may read, members may leave */
 };
 
-/* AML_EINPUT when the options make no sense. */
+/* Takes up what the store holds; starts a new job when it is empty. AML_EINPUT when the options make no sense or do not fit
+ * the store or the checkpoint. */
 int controller_init(struct controller *controller, struct io *io, const struct controller_options *options,
                     struct error *error);
 void controller_close(struct controller *controller);

@@ -1,42 +1,321 @@
 /* See plan.h. */
 #include "agileml/control/plan.h"
 
-static bool plan_serves(const struct plan_node *node, const struct plan_policy *policy) {
-    return node->servers > 0 && (policy->stage == STAGE_TRADITIONAL || node->tier == TIER_RELIABLE);
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+
+#include <stdlib.h>
+
+/* ---- Shares: what someone should have, and what it has ---- */
+
+struct share {
+    actor_id actor;
+    uint64_t weight;
+    uint64_t near;      /* items that it has, or had last: where they would best be */
+    uint64_t quota;     /* items that it is to have */
+    uint64_t remainder; /* while quotas are made */
+    int64_t room;       /* quota less what it has; while items are dealt, less what it was dealt */
+};
+
+/* Largest remainders first, then who then keeps one more, so that least moves, then who runs longest. */
+static int share_compare(const void *left, const void *right) {
+    const struct share *a = *(const struct share *const *)left;
+    const struct share *b = *(const struct share *const *)right;
+    if (a->remainder != b->remainder) {
+        return a->remainder > b->remainder ? -1 : 1;
+    }
+    bool a_keeps = a->near > a->quota;
+    bool b_keeps = b->near > b->quota;
+    if (a_keeps != b_keeps) {
+        return a_keeps ? -1 : 1;
+    }
+    return a < b ? -1 : a > b;
 }
 
-int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy, actor_id *placement,
-         actor_id *shards, struct error *error) {
-    unsigned serving = 0;
-    uint64_t threads = 0;
-    for (unsigned n = 0; n < node_count; n++) {
-        serving += plan_serves(&nodes[n], policy) ? 1 : 0;
-        threads += nodes[n].threads;
+/* Quotas of `items` in proportion to weights, which are not all 0. */
+static void shares_apportion(struct share *shares, unsigned count, uint64_t items) {
+    uint64_t weights = 0;
+    for (unsigned i = 0; i < count; i++) {
+        weights += shares[i].weight;
     }
-    if (serving == 0) {
-        return error_set(error, AML_EINPUT, "no node may serve the parameters: stage 1 needs a reliable node");
+    struct share **order = memory_zeroed(count, sizeof *order);
+    uint64_t left = items;
+    for (unsigned i = 0; i < count; i++) {
+        shares[i].quota = items * shares[i].weight / weights;
+        shares[i].remainder = items * shares[i].weight % weights;
+        left -= shares[i].quota;
+        order[i] = &shares[i];
     }
-    if (threads == 0) {
-        return error_set(error, AML_EINPUT, "no node works on the data: every node has 0 worker threads");
+    qsort(order, count, sizeof(struct share *), share_compare);
+    for (uint64_t i = 0; i < left; i++) {
+        order[i]->quota++;
     }
-    /* Partitions are dealt in turn over the serving nodes, and on each node over its server threads. */
-    uint32_t dealt = 0;
-    while (dealt < policy->partitions) {
-        uint32_t round = dealt / serving;
-        for (unsigned n = 0; n < node_count && dealt < policy->partitions; n++) {
-            if (plan_serves(&nodes[n], policy)) {
-                placement[dealt++] = actor_of_part(nodes[n].actor, 1 + round % nodes[n].servers);
+    free(order);
+}
+
+/* ---- Dealing items to those who have a share ---- */
+
+struct deal {
+    struct share *shares;
+    unsigned share_count;
+    struct index_map index; /* actor -> share */
+    uint32_t items;
+    const actor_id *present;  /* [items], or NULL */
+    const actor_id *previous; /* [items], or NULL */
+};
+
+static void deal_open(struct deal *deal, unsigned shares_max) {
+    deal->shares = memory_zeroed(shares_max, sizeof *deal->shares);
+}
+
+static void deal_close(struct deal *deal) {
+    free(deal->shares);
+    index_map_close(&deal->index);
+}
+
+static void deal_add(struct deal *deal, actor_id actor, uint64_t weight) {
+    index_map_add(&deal->index, actor, deal->share_count);
+    deal->shares[deal->share_count++] = (struct share){.actor = actor, .weight = weight};
+}
+
+/* The share of an item's actor, or NULL. */
+static struct share *deal_find(const struct deal *deal, const actor_id *actors, uint32_t item) {
+    int64_t found = actors != NULL ? index_map_find(&deal->index, actors[item]) : INDEX_NONE;
+    return found != INDEX_NONE ? &deal->shares[found] : NULL;
+}
+
+/* Counts what each has, before quotas are made. */
+static void deal_count(const struct deal *deal) {
+    for (uint32_t item = 0; item < deal->items; item++) {
+        struct share *present = deal_find(deal, deal->present, item);
+        struct share *nearest = present != NULL ? present : deal_find(deal, deal->previous, item);
+        if (present != NULL) {
+            present->room--;
+        }
+        if (nearest != NULL) {
+            nearest->near++;
+        }
+    }
+}
+
+/* What is left goes to those with room, up to `run` items in turn. */
+static void deal_rest(const struct deal *deal, uint64_t run, actor_id *result) {
+    struct share **open = memory_zeroed(deal->share_count, sizeof *open);
+    unsigned count = 0;
+    for (unsigned i = 0; i < deal->share_count; i++) {
+        if (deal->shares[i].room > 0) {
+            open[count++] = &deal->shares[i];
+        }
+    }
+    unsigned turn = 0, still = 0;
+    uint64_t taken = 0;
+    for (uint32_t item = 0; item < deal->items; item++) {
+        if (result[item] != ACTOR_NONE) {
+            continue;
+        }
+        struct share *share = open[turn];
+        result[item] = share->actor;
+        share->room--;
+        taken++;
+        if (share->room == 0 || taken == run) {
+            if (share->room > 0) {
+                open[still++] = share;
+            }
+            taken = 0;
+            turn++;
+        }
+        if (turn == count) {
+            count = still;
+            turn = still = 0;
+        }
+    }
+    free(open);
+}
+
+/* With quotas made: items stay where they are as far as the quota goes; others go back to where they were before, if
+ * there is room, or to anyone who has room. */
+static void deal_items(const struct deal *deal, uint64_t run, actor_id *result) {
+    for (unsigned i = 0; i < deal->share_count; i++) {
+        deal->shares[i].room += (int64_t)deal->shares[i].quota;
+    }
+    for (uint32_t item = 0; item < deal->items; item++) {
+        struct share *present = deal_find(deal, deal->present, item);
+        struct share *previous = deal_find(deal, deal->previous, item);
+        result[item] = ACTOR_NONE;
+        if ((present == NULL || present->room < 0) && previous != NULL && previous->room > 0) {
+            result[item] = previous->actor;
+            previous->room--;
+            if (present != NULL) {
+                present->room++;
             }
         }
     }
-    /* Shards are cut in contiguous runs in proportion to threads. */
-    uint64_t before = 0;
-    for (unsigned n = 0; n < node_count; n++) {
-        uint64_t first = before * policy->shards / threads;
-        before += nodes[n].threads;
-        for (uint64_t s = first; s < before * policy->shards / threads; s++) {
-            shards[s] = nodes[n].actor;
+    for (uint32_t item = 0; item < deal->items; item++) {
+        struct share *present = result[item] == ACTOR_NONE ? deal_find(deal, deal->present, item) : NULL;
+        if (present != NULL && present->room < 0) {
+            present->room++;
+        } else if (present != NULL) {
+            result[item] = present->actor;
         }
     }
-    return 0;
+    deal_rest(deal, run, result);
+}
+
+/* ---- Roles ---- */
+
+enum role { ROLE_SERVES = 1, ROLE_BACKS_UP = 2, ROLE_WORKS = 4 };
+
+static unsigned roles_of_server(const struct plan_node *node, enum stage stage, unsigned *active_left) {
+    bool reliable = node->tier == TIER_RELIABLE;
+    if (node->servers == 0) {
+        return 0;
+    }
+    if (stage == STAGE_TRADITIONAL || (stage == STAGE_1 && reliable)) {
+        return ROLE_SERVES;
+    }
+    if (stage == STAGE_1) {
+        return 0;
+    }
+    if (reliable) {
+        return ROLE_BACKS_UP;
+    }
+    if (*active_left == 0) {
+        return 0;
+    }
+    *active_left -= 1;
+    return ROLE_SERVES;
+}
+
+/* Sets each node's roles and returns those that anyone has. */
+static unsigned roles_choose(const struct plan_node *nodes, unsigned node_count, enum stage stage, unsigned *roles) {
+    unsigned transient_servers = 0;
+    bool transient_works = false;
+    for (unsigned n = 0; n < node_count; n++) {
+        if (nodes[n].tier == TIER_TRANSIENT) {
+            transient_servers += nodes[n].servers > 0;
+            transient_works |= nodes[n].threads > 0;
+        }
+    }
+    unsigned active_left = (transient_servers + 1) / 2;
+    bool transient_only = stage == STAGE_3 && transient_works;
+    unsigned any = 0;
+    for (unsigned n = 0; n < node_count; n++) {
+        roles[n] = roles_of_server(&nodes[n], stage, &active_left);
+        if (nodes[n].threads > 0 && (nodes[n].tier == TIER_TRANSIENT || !transient_only)) {
+            roles[n] |= ROLE_WORKS;
+        }
+        any |= roles[n];
+    }
+    return any;
+}
+
+/* ---- The plan ---- */
+
+/* Deals the partitions over the server threads of the nodes with this role: even over nodes, and on each over its
+ * threads. */
+static void plan_placement(const struct plan_node *nodes, unsigned node_count, const unsigned *roles, enum role role,
+                           struct deal *deal, uint64_t run, actor_id *result) {
+    struct share *over_nodes = memory_zeroed(node_count, sizeof *over_nodes);
+    unsigned threads = 0;
+    for (unsigned n = 0; n < node_count; n++) {
+        over_nodes[n].weight = (roles[n] & role) != 0;
+        threads += nodes[n].servers;
+    }
+    deal_open(deal, threads);
+    for (unsigned n = 0; n < node_count; n++) {
+        for (uint32_t part = 1; over_nodes[n].weight > 0 && part <= nodes[n].servers; part++) {
+            deal_add(deal, actor_of_part(nodes[n].actor, part), 1);
+        }
+    }
+    deal_count(deal);
+    struct share *of_node = deal->shares;
+    for (unsigned n = 0; n < node_count; n++) {
+        for (uint32_t part = 0; over_nodes[n].weight > 0 && part < nodes[n].servers; part++) {
+            over_nodes[n].near += of_node++->near;
+        }
+    }
+    shares_apportion(over_nodes, node_count, deal->items);
+    of_node = deal->shares;
+    for (unsigned n = 0; n < node_count; n++) {
+        if (over_nodes[n].weight > 0) {
+            shares_apportion(of_node, nodes[n].servers, over_nodes[n].quota);
+            of_node += nodes[n].servers;
+        }
+    }
+    deal_items(deal, run, result);
+    deal_close(deal);
+    free(over_nodes);
+}
+
+static void plan_owners(const struct plan_node *nodes, unsigned node_count, const unsigned *roles, struct deal *deal,
+                        actor_id *result) {
+    deal_open(deal, node_count);
+    for (unsigned n = 0; n < node_count; n++) {
+        if ((roles[n] & ROLE_WORKS) != 0) {
+            deal_add(deal, nodes[n].actor, nodes[n].threads);
+        }
+    }
+    deal_count(deal);
+    shares_apportion(deal->shares, deal->share_count, deal->items);
+    deal_items(deal, UINT64_MAX, result);
+    deal_close(deal);
+}
+
+int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy,
+         const struct plan_present *present, const struct plan_result *result, struct error *error) {
+    bool tiered = policy->stage == STAGE_2 || policy->stage == STAGE_3;
+    unsigned *roles = memory_zeroed(node_count, sizeof *roles);
+    unsigned any = roles_choose(nodes, node_count, policy->stage, roles);
+    int code = 0;
+    if ((any & ROLE_SERVES) == 0) {
+        code = error_set(error, AML_EINPUT,
+                         "no node may serve the parameters: stage 1 needs a reliable node, "
+                         "stages 2 and 3 a transient one");
+    } else if (tiered && (any & ROLE_BACKS_UP) == 0) {
+        code = error_set(error, AML_EINPUT, "no node may back up the parameters: stages 2 and 3 need a reliable node");
+    } else if ((any & ROLE_WORKS) == 0) {
+        code = error_set(error, AML_EINPUT, "no node works on the data: every node has 0 worker threads");
+    }
+    if (code == 0) {
+        /* A replica is as good a start for the other role: servers of stage 1 become backups in stage 2, and back.
+         * Partitions go to reliable nodes in turn and to transient ones in runs, so that those of one ActivePS
+         * are backed up all over. */
+        struct deal servers = {.items = policy->partitions, .present = present->servers, .previous = present->backups};
+        struct deal backups = {.items = policy->partitions, .present = present->backups, .previous = present->servers};
+        struct deal shards = {.items = policy->shards, .present = present->owners, .previous = present->previous};
+        plan_placement(nodes, node_count, roles, ROLE_SERVES, &servers, tiered ? UINT64_MAX : 1, result->servers);
+        if (tiered) {
+            plan_placement(nodes, node_count, roles, ROLE_BACKS_UP, &backups, 1, result->backups);
+        }
+        for (uint32_t p = 0; !tiered && p < policy->partitions; p++) {
+            result->backups[p] = ACTOR_NONE;
+        }
+        plan_owners(nodes, node_count, roles, &shards, result->owners);
+    }
+    free(roles);
+    return code;
+}
+
+/* Whether the ratio is above a threshold, seen from the stage that there is. */
+static bool stage_above(double ratio, double threshold, enum stage present, enum stage upper) {
+    if (present == STAGE_AUTO || present == STAGE_TRADITIONAL) {
+        return ratio > threshold;
+    }
+    return present >= upper ? ratio >= threshold * (1.0 - PLAN_HYSTERESIS)
+                            : ratio > threshold * (1.0 + PLAN_HYSTERESIS);
+}
+
+enum stage plan_stage(unsigned reliable, unsigned transient, const struct plan_thresholds *thresholds,
+                      enum stage present) {
+    if (transient == 0) {
+        return STAGE_1;
+    }
+    if (reliable == 0) {
+        return STAGE_TRADITIONAL;
+    }
+    double ratio = (double)transient / reliable;
+    if (stage_above(ratio, thresholds->to_3, present, STAGE_3)) {
+        return STAGE_3;
+    }
+    return stage_above(ratio, thresholds->to_2, present, STAGE_2) ? STAGE_2 : STAGE_1;
 }

@@ -2,6 +2,7 @@
 #include "agileml/control/report.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/control/controller_private.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -86,10 +87,19 @@ static json_t *new_line(const char *type) {
 }
 
 static void bytes_so_far(const struct controller *controller, uint64_t *sent, uint64_t *received) {
-    *sent = *received = 0;
+    *sent = controller->progress.bytes_sent;
+    *received = controller->progress.bytes_received;
     for (unsigned m = 0; m < controller->member_count; m++) {
         *sent += controller->members[m].bytes_sent;
         *received += controller->members[m].bytes_received;
+    }
+}
+
+static void set_stage(json_t *object, const struct controller *controller) {
+    if (controller->stage == STAGE_TRADITIONAL) {
+        json_object_set_new(object, "stage", json_string("traditional"));
+    } else {
+        set_whole(object, "stage", controller->stage);
     }
 }
 
@@ -100,11 +110,7 @@ static void set_cluster(json_t *object, const struct controller *controller) {
         tiers[controller->members[m].node.tier]++;
         memory = controller->members[m].memory_bytes > memory ? controller->members[m].memory_bytes : memory;
     }
-    if (controller->options.policy.stage == STAGE_TRADITIONAL) {
-        json_object_set_new(object, "stage", json_string("traditional"));
-    } else {
-        set_whole(object, "stage", controller->options.policy.stage);
-    }
+    set_stage(object, controller);
     set_whole(object, "reliable", tiers[TIER_RELIABLE]);
     set_whole(object, "transient", tiers[TIER_TRANSIENT]);
     set_whole(object, "memory_bytes", memory);
@@ -113,7 +119,7 @@ static void set_cluster(json_t *object, const struct controller *controller) {
 char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds) {
     double values[WIRE_METRICS_MAX];
     json_t *object = new_line("clock");
-    set_whole(object, "clock", controller->completed);
+    set_whole(object, "clock", controller->progress.completed);
     set_real(object, "seconds", seconds);
     for (unsigned i = 0; i < controller->metric_count; i++) {
         values[i] = report_metric(&controller->metrics[i], &sums->metrics[i]);
@@ -130,31 +136,55 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     bytes_so_far(controller, &sent, &received);
     set_whole(object, "iteration", iteration);
     set_real(object, "seconds", seconds);
-    set_values(object, controller, controller->values);
+    set_values(object, controller, controller->progress.values);
     set_cluster(object, controller);
     set_whole(object, "bytes_sent", sent - controller->iteration_bytes_sent);
     set_whole(object, "bytes_received", received - controller->iteration_bytes_received);
-    set_whole(object, "items", controller->iteration.items);
+    set_whole(object, "items", controller->progress.iteration.items);
     set_real(object, "items_per_second",
-             iteration_seconds > 0 ? (double)controller->iteration.items / iteration_seconds : 0.0);
-    set_whole(object, "clock", controller->completed);
+             iteration_seconds > 0 ? (double)controller->progress.iteration.items / iteration_seconds : 0.0);
+    set_whole(object, "clock", controller->progress.completed);
     controller->iteration_bytes_sent = sent;
     controller->iteration_bytes_received = received;
     return finish_line(object);
 }
 
-char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason) {
+static json_t *new_event(const struct controller *controller, const char *event) {
     json_t *object = new_line("event");
-    json_object_set_new(object, "event", json_string(event));
     uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
-    set_whole(object, "iteration", controller->completed / each);
-    json_object_set_new(object, "nodes", node != NULL ? json_pack("[s]", node) : json_array());
-    uint64_t now = controller->io->now_us(controller->io);
-    set_real(object, "seconds", controller->started_us > 0 ? (double)(now - controller->started_us) / 1e6 : 0.0);
-    if (reason != NULL) {
-        json_t *text = json_string(reason);
-        json_object_set_new(object, "reason", text != NULL ? text : json_string("(not text)"));
+    json_object_set_new(object, "event", json_string(event));
+    set_whole(object, "iteration", controller->progress.completed / each);
+    set_real(object, "seconds", controller_seconds(controller));
+    return object;
+}
+
+/* A name or reason comes from another process and need not be text. */
+static json_t *new_text(const char *text) {
+    json_t *value = json_string(text);
+    return value != NULL ? value : json_string("(not text)");
+}
+
+char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason) {
+    json_t *object = new_event(controller, event);
+    json_t *nodes = json_array();
+    if (node != NULL) {
+        json_array_append_new(nodes, new_text(node));
     }
+    json_object_set_new(object, "nodes", nodes);
+    if (reason != NULL) {
+        json_object_set_new(object, "reason", new_text(reason));
+    }
+    return finish_line(object);
+}
+
+char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
+                         unsigned count) {
+    json_t *object = new_event(controller, event);
+    json_t *list = json_array();
+    for (unsigned n = 0; n < count; n++) {
+        json_array_append_new(list, new_text(nodes[n]));
+    }
+    json_object_set_new(object, "nodes", list);
     return finish_line(object);
 }
 
@@ -164,17 +194,17 @@ char *report_summary(const struct controller *controller, double seconds) {
     uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
     json_t *object = new_line("summary");
     bytes_so_far(controller, &sent, &received);
-    set_whole(object, "iterations", controller->completed / each);
-    set_whole(object, "clocks", controller->completed);
+    set_whole(object, "iterations", controller->progress.completed / each);
+    set_whole(object, "clocks", controller->progress.completed);
     set_real(object, "seconds", seconds);
-    if (controller->completed >= each && controller->values != NULL) {
-        set_values(object, controller, controller->values);
+    if (controller->progress.evaluated > 0) {
+        set_values(object, controller, controller->progress.values);
     }
     set_cluster(object, controller);
-    set_whole(object, "items_processed", controller->items_processed);
-    set_whole(object, "items_redone", 0);
-    set_whole(object, "failures", controller->failures);
-    set_whole(object, "evictions", 0);
+    set_whole(object, "items_processed", controller->progress.items_processed);
+    set_whole(object, "items_redone", controller->progress.items_redone);
+    set_whole(object, "failures", controller->progress.failures);
+    set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "bytes_sent", sent);
     set_whole(object, "bytes_received", received);
     json_object_set_new(object, "ok", json_boolean(controller->code == 0));
@@ -183,5 +213,99 @@ char *report_summary(const struct controller *controller, double seconds) {
         json_t *text = json_string(controller->text);
         json_object_set_new(object, "error", text != NULL ? text : json_string("(not text)"));
     }
+    return finish_line(object);
+}
+
+/* ---- Status ---- */
+
+static const char *member_name_of(struct controller *controller, actor_id actor) {
+    const struct member *member = member_find(controller, actor_node(actor));
+    return member != NULL ? member->name : NULL;
+}
+
+static void set_place(json_t *object, struct controller *controller, const char *key, actor_id actor) {
+    const char *name = member_name_of(controller, actor);
+    json_object_set_new(object, key, name != NULL ? new_text(name) : json_null());
+}
+
+static json_t *status_partitions(struct controller *controller) {
+    json_t *list = json_array();
+    for (uint32_t p = 0; controller->placement != NULL && p < controller->options.policy.partitions; p++) {
+        const struct wire_placement *place = &controller->placement[p];
+        json_t *object = json_object();
+        set_whole(object, "partition", p);
+        set_place(object, controller, "server", place->server);
+        set_place(object, controller, "backup", place->backup);
+        if (place->next_server != place->server || place->next_backup != place->backup) {
+            set_place(object, controller, "next_server", place->next_server);
+            set_place(object, controller, "next_backup", place->next_backup);
+        }
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static json_t *status_node(const struct controller *controller, const struct member *member) {
+    static const char *const states[] = {"registering", "loading", "loaded", "started", "finished"};
+    json_t *object = json_object();
+    uint64_t serves = 0;
+    uint64_t follows = 0;
+    for (uint32_t p = 0; controller->placement != NULL && p < controller->options.policy.partitions; p++) {
+        serves += actor_node(controller->placement[p].server) == member->node.actor ? 1 : 0;
+        follows += actor_node(controller->placement[p].backup) == member->node.actor ? 1 : 0;
+    }
+    json_object_set_new(object, "name", new_text(member->name));
+    json_object_set_new(object, "host", new_text(member->host));
+    set_whole(object, "pid", member->process_id);
+    json_object_set_new(object, "tier", json_string(member->node.tier == TIER_RELIABLE ? "reliable" : "transient"));
+    set_whole(object, "threads", member->node.threads);
+    json_object_set_new(object, "state", json_string(states[member->state]));
+    json_object_set_new(object, "leaving", json_boolean(member->leaving));
+    set_whole(object, "clock", member->clock);
+    set_whole(object, "shards",
+              controller->placement == NULL
+                  ? 0
+                  : schedule_count(&controller->schedule, member->node.actor, controller->progress.completed + 1));
+    set_whole(object, "serves", serves);
+    set_whole(object, "follows", follows);
+    set_whole(object, "bytes_sent", member->bytes_sent);
+    set_whole(object, "bytes_received", member->bytes_received);
+    set_whole(object, "memory_bytes", member->memory_bytes);
+    set_whole(object, "silent_ms", (controller_now(controller) - member->heard_us) / 1000);
+    return object;
+}
+
+char *report_status(struct controller *controller) {
+    static const char *const phases[] = {"gather", "load", "train", "save", "leave", "leave"};
+    static const char *const changes[] = {"none", "prepare", "hold", "switch", "recover"};
+    uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
+    uint64_t committed = controller->restore;
+    json_t *object = json_object();
+    json_t *nodes = json_array();
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        committed = member->committed > committed ? member->committed : committed;
+        json_array_append_new(nodes, status_node(controller, member));
+    }
+    struct plan_thresholds thresholds = tuner_thresholds(&controller->tuner);
+    json_object_set_new(object, "app", new_text(controller->job.app));
+    json_object_set_new(object, "phase", json_string(phases[controller->phase]));
+    json_object_set_new(object, "change", json_string(changes[controller->change]));
+    set_stage(object, controller);
+    set_whole(object, "epoch", controller->epoch);
+    set_whole(object, "version", controller->version);
+    set_whole(object, "iteration", controller->progress.completed / each);
+    set_whole(object, "clock", controller->progress.completed);
+    set_whole(object, "committed", committed);
+    set_whole(object, "final", controller->final);
+    set_real(object, "seconds", controller_seconds(controller));
+    set_real(object, "objective", controller->progress.evaluated > 0 ? controller->progress.objective : NAN);
+    set_real(object, "threshold_2", thresholds.to_2);
+    set_real(object, "threshold_3", thresholds.to_3);
+    set_whole(object, "items_redone", controller->progress.items_redone);
+    set_whole(object, "failures", controller->progress.failures);
+    set_whole(object, "evictions", controller->progress.evictions);
+    json_object_set_new(object, "nodes", nodes);
+    json_object_set_new(object, "partitions", status_partitions(controller));
     return finish_line(object);
 }

@@ -22,6 +22,11 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds, double iteration_seconds);
 /* `node` and `reason` may be NULL. */
 char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason);
+char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
+                         unsigned count);
 char *report_summary(const struct controller *controller, double seconds);
+
+/* The answer to STATUS (docs/proteus.md). */
+char *report_status(struct controller *controller);
 
 #endif

@@ -1,15 +1,19 @@
-/* See partition.h. */
-#include "agileml/ps/partition.h"
+/* A partition's clocks: flushes, commit points, updates. See partition.h. */
+#include "agileml/ps/partition_private.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct partition *partition_open(const struct job *job, uint32_t id, uint32_t partitions, struct error *error) {
+static struct partition *partition_new(const struct job *job, uint32_t id) {
     struct partition *partition = memory_zeroed(1, sizeof *partition);
     partition->job = job;
     partition->id = id;
-    partition->ring = memory_zeroed(job->staleness + 1, sizeof *partition->ring);
+    partition->ring = memory_zeroed(partition_ahead(job), sizeof *partition->ring);
+    return partition;
+}
+
+struct partition *partition_open(const struct job *job, uint32_t id, uint32_t partitions, struct error *error) {
+    struct partition *partition = partition_new(job, id);
     for (unsigned t = 0; t < job->table_count; t++) {
         if (table_open(&partition->tables[t], &job->tables[t], id, partitions, error) != 0) {
             partition_close(partition);
@@ -17,6 +21,24 @@ struct partition *partition_open(const struct job *job, uint32_t id, uint32_t pa
         }
     }
     return partition;
+}
+
+struct partition *partition_copy(struct partition *partition, struct error *error) {
+    struct partition *copy = partition_new(partition->job, partition->id);
+    copy->clock = partition->clock;
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        partition_settle(partition, t);
+        if (table_copy(&copy->tables[t], &partition->tables[t], error) != 0) {
+            partition_close(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+void partition_loaded(struct partition *partition, uint64_t clock) {
+    partition->clock = clock;
+    partition->mixed_clock = clock;
 }
 
 static void contribution_close(struct contribution *contribution) {
@@ -31,9 +53,51 @@ static void pending_table_release(struct pending_table *pending) {
     pending->waiting_count = 0;
 }
 
+static void pending_table_forget_sums(struct pending_table *pending) {
+    const uint32_t *slots = (const uint32_t *)(const void *)pending->slots.base;
+    for (uint32_t i = 0; i < pending->summed; i++) {
+        pending->marks.base[slots[i]] = 0;
+    }
+    pending->summed = 0;
+}
+
+static void pending_close(const struct partition *partition, struct pending *pending) {
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        struct pending_table *table = &pending->tables[t];
+        pending_table_release(table);
+        free(table->waiting);
+        arena_close(&table->sums);
+        arena_close(&table->marks);
+        arena_close(&table->slots);
+    }
+    free(pending->delivered);
+    free(pending);
+}
+
+static void points_forget(struct partition *partition, unsigned first, unsigned count) {
+    for (unsigned p = first; p < first + count; p++) {
+        struct commit_point *point = &partition->points[p];
+        for (unsigned s = 0; s < point->saved_count; s++) {
+            free(point->saved[s].slots);
+            free(point->saved[s].values);
+        }
+        free(point->saved);
+    }
+    partition->point_count -= count;
+    memmove(partition->points + first, partition->points + first + count,
+            (partition->point_count - first) * sizeof *partition->points);
+}
+
 void partition_close(struct partition *partition) {
     if (partition == NULL) {
         return;
+    }
+    partition_unsubscribe(partition, NULL, NULL);
+    if (partition->point_count > 0) {
+        points_forget(partition, 0, partition->point_count);
+    }
+    for (unsigned h = 0; h < partition->held_count; h++) {
+        message_close(&partition->held[h]);
     }
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         table_close(&partition->tables[t]);
@@ -41,89 +105,155 @@ void partition_close(struct partition *partition) {
             contribution_close(&partition->late[t].list[i]);
         }
         free(partition->late[t].list);
-        for (unsigned r = 0; r <= partition->job->staleness; r++) {
-            struct pending_table *pending = &partition->ring[r].tables[t];
-            pending_table_release(pending);
-            free(pending->waiting);
-            arena_close(&pending->sums);
-            arena_close(&pending->marks);
-            arena_close(&pending->slots);
+    }
+    for (unsigned r = 0; r < partition_ahead(partition->job); r++) {
+        if (partition->ring[r] != NULL) {
+            pending_close(partition, partition->ring[r]);
         }
     }
-    for (unsigned r = 0; r <= partition->job->staleness; r++) {
-        free(partition->ring[r].delivered);
+    for (unsigned s = 0; s < partition->spare_count; s++) {
+        pending_close(partition, partition->spare[s]);
     }
-    for (unsigned s = 0; s < partition->subscription_count; s++) {
-        for (unsigned t = 0; t < partition->job->table_count; t++) {
-            free(partition->subscriptions[s].lists[t].slots);
-        }
+    for (unsigned o = 0; o < partition->origin_count; o++) {
+        free(partition->origins[o].ranges);
     }
-    free(partition->subscriptions);
+    index_map_close(&partition->origin_index);
     free(partition->origins);
+    free(partition->points);
+    free(partition->held);
+    free(partition->subscriptions);
     free(partition->scratch);
     free(partition->ring);
+    free(partition->spare);
     free(partition);
 }
 
 /* ---- Origins ---- */
 
-static int origin_find(const struct partition *partition, actor_id actor) {
-    for (unsigned i = 0; i < partition->origin_count; i++) {
-        if (partition->origins[i].actor == actor) {
-            return (int)i;
-        }
-    }
-    return -1;
+int partition_origin(const struct partition *partition, actor_id actor) {
+    return (int)index_map_find(&partition->origin_index, actor);
 }
 
 static bool origin_expected(const struct origin *origin, uint64_t clock) {
-    return clock >= origin->from_clock && clock <= origin->until_clock;
-}
-
-void partition_expect(struct partition *partition, const actor_id *origins, unsigned count, uint64_t from_clock) {
-    for (unsigned i = 0; i < partition->origin_count; i++) {
-        struct origin *origin = &partition->origins[i];
-        if (origin->until_clock >= from_clock) {
-            origin->until_clock = from_clock - 1;
+    for (unsigned r = 0; r < origin->range_count; r++) {
+        if (clock >= origin->ranges[r].from && clock <= origin->ranges[r].until) {
+            return true;
         }
     }
+    return false;
+}
+
+/* Duties of different shards often cover the same clocks, and follow one another. */
+static void origin_add_range(struct origin *origin, uint64_t from, uint64_t until) {
+    for (unsigned r = 0; r < origin->range_count; r++) {
+        struct clock_range *range = &origin->ranges[r];
+        if (from <= range->until + 1 && range->from <= until + 1) {
+            range->from = from < range->from ? from : range->from;
+            range->until = until > range->until ? until : range->until;
+            return;
+        }
+    }
+    origin->ranges = memory_resized(origin->ranges, origin->range_count + 1, sizeof *origin->ranges);
+    origin->ranges[origin->range_count++] = (struct clock_range){.from = from, .until = until};
+}
+
+static struct origin *origin_make(struct partition *partition, actor_id actor, uint64_t from_clock) {
+    int found = partition_origin(partition, actor);
+    if (found >= 0) {
+        return &partition->origins[found];
+    }
+    partition->origins = memory_resized(partition->origins, partition->origin_count + 1, sizeof *partition->origins);
+    struct origin *origin = &partition->origins[partition->origin_count];
+    *origin = (struct origin){.actor = actor, .received = from_clock - 1};
+    index_map_add(&partition->origin_index, actor, partition->origin_count++);
+    return origin;
+}
+
+/* Who is expected has changed: counts anew. */
+static void pending_count(const struct partition *partition, struct pending *pending) {
+    pending->expected = 0;
+    pending->delivered_count = 0;
+    for (unsigned o = 0; o < partition->origin_count; o++) {
+        if (origin_expected(&partition->origins[o], pending->clock)) {
+            pending->expected++;
+            pending->delivered_count += pending->delivered[o];
+        }
+    }
+}
+
+static void pending_more_origins(const struct partition *partition, struct pending *pending, unsigned before) {
+    pending->delivered = memory_resized(pending->delivered, partition->origin_count, 1);
+    memset(pending->delivered + before, 0, partition->origin_count - before);
+}
+
+void partition_expect(struct partition *partition, const struct wire_duty *duties, unsigned count) {
     unsigned before = partition->origin_count;
-    for (unsigned i = 0; i < count; i++) {
-        int found = origin_find(partition, origins[i]);
-        if (found >= 0) {
-            partition->origins[found].until_clock = UINT64_MAX;
+    for (unsigned o = 0; o < before; o++) {
+        partition->origins[o].range_count = 0;
+    }
+    for (unsigned d = 0; d < count; d++) {
+        if (duties[d].from_clock == WIRE_CLOCK_NEVER) {
             continue;
         }
-        partition->origins =
-            memory_resized(partition->origins, partition->origin_count + 1, sizeof *partition->origins);
-        partition->origins[partition->origin_count++] = (struct origin){
-            .actor = origins[i], .from_clock = from_clock, .until_clock = UINT64_MAX, .received = from_clock - 1};
+        struct origin *origin = origin_make(partition, duties[d].origin, duties[d].from_clock);
+        if (origin >= partition->origins + before && origin->received >= duties[d].from_clock) {
+            origin->received = duties[d].from_clock - 1; /* of a new one: before its first duty */
+        }
+        origin_add_range(origin, duties[d].from_clock, duties[d].until_clock);
     }
-    for (unsigned r = 0; r <= partition->job->staleness; r++) {
-        struct pending *pending = &partition->ring[r];
-        pending->delivered = memory_resized(pending->delivered, partition->origin_count, 1);
-        memset(pending->delivered + before, 0, partition->origin_count - before);
+    for (unsigned s = 0; s < partition->spare_count; s++) {
+        pending_more_origins(partition, partition->spare[s], before);
     }
-}
-
-uint64_t partition_received(const struct partition *partition, actor_id origin) {
-    int found = origin_find(partition, origin);
-    return found >= 0 ? partition->origins[found].received : partition->clock;
+    for (unsigned r = 0; r < partition_ahead(partition->job); r++) {
+        if (partition->ring[r] != NULL) {
+            pending_more_origins(partition, partition->ring[r], before);
+            pending_count(partition, partition->ring[r]);
+        }
+    }
 }
 
 /* ---- Flushes into pending clocks ---- */
 
-static struct pending *partition_pending(struct partition *partition, uint64_t clock) {
-    return &partition->ring[clock % (partition->job->staleness + 1)];
+static struct pending **ring_entry(const struct partition *partition, uint64_t clock) {
+    return &partition->ring[clock % partition_ahead(partition->job)];
 }
 
-/* The length of the run of consecutive slots that starts at slots[0]. */
-static uint32_t run_length(const uint32_t *slots, uint32_t count) {
-    uint32_t run = 1;
-    while (run < count && slots[run] == slots[0] + run) {
-        run++;
+/* What has arrived of `clock`; NULL: nothing. */
+static struct pending *partition_pending(const struct partition *partition, uint64_t clock) {
+    struct pending *pending = *ring_entry(partition, clock);
+    return pending != NULL && pending->clock == clock ? pending : NULL;
+}
+
+/* Keeps the memory for another clock. */
+static void pending_release(struct partition *partition, struct pending **entry) {
+    struct pending *pending = *entry;
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        pending_table_release(&pending->tables[t]);
+        pending_table_forget_sums(&pending->tables[t]);
     }
-    return run;
+    memset(pending->delivered, 0, partition->origin_count);
+    partition->spare = memory_resized(partition->spare, partition->spare_count + 1, sizeof *partition->spare);
+    partition->spare[partition->spare_count++] = pending;
+    *entry = NULL;
+}
+
+static struct pending *pending_open(struct partition *partition, uint64_t clock) {
+    struct pending **entry = ring_entry(partition, clock);
+    if (*entry != NULL && (*entry)->clock == clock) {
+        return *entry;
+    }
+    if (*entry != NULL) {
+        pending_release(partition, entry); /* of a clock that was followed since */
+    }
+    if (partition->spare_count > 0) {
+        *entry = partition->spare[--partition->spare_count];
+    } else {
+        *entry = memory_zeroed(1, sizeof **entry);
+        pending_more_origins(partition, *entry, 0);
+    }
+    (*entry)->clock = clock;
+    pending_count(partition, *entry);
+    return *entry;
 }
 
 /* Adds a contribution to the sums: rows that are new there are copied, the others added. */
@@ -185,10 +315,8 @@ static int pending_take(struct pending_table *pending, const struct table *table
     return result;
 }
 
-/* Slots of a view's keys, made where new; NULL on error. A worker's flushes come in the order of its subscription, so
- * the next key is usually further on in `list`, which is quicker to see than to look up; NULL when there is none. */
-static uint32_t *view_slots(struct table *table, const struct rows_view *view, const struct slot_list *list,
-                            struct error *error) {
+uint32_t *view_slots(struct table *table, const struct rows_view *view, const struct slot_list *list,
+                     struct error *error) {
     uint32_t *slots = memory_resized(NULL, view->count, sizeof *slots);
     uint32_t listed = list != NULL ? list->count : 0;
     uint32_t at = 0;
@@ -214,18 +342,19 @@ static uint32_t *view_slots(struct table *table, const struct rows_view *view, c
 
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct message *message,
                     const struct rows_view *views, unsigned view_count, struct error *error) {
-    int found = origin_find(partition, origin);
+    int found = partition_origin(partition, origin);
     if (found < 0 || !origin_expected(&partition->origins[found], clock)) {
         return FLUSH_UNEXPECTED;
     }
-    if (clock <= partition->clock) {
+    uint64_t reached = partition_reached(partition);
+    if (clock <= reached) {
         return FLUSH_REPEATED;
     }
-    if (clock > partition->clock + 1 + partition->job->staleness) {
-        return FLUSH_UNEXPECTED; /* no worker may be so far ahead */
+    if (clock > reached + partition_ahead(partition->job)) {
+        return FLUSH_UNEXPECTED;
     }
     struct pending *pending = partition_pending(partition, clock);
-    if (pending->clock == clock && pending->delivered[found]) {
+    if (pending != NULL && pending->delivered[found]) {
         return FLUSH_REPEATED;
     }
     struct contribution new[WIRE_TABLES_MAX];
@@ -236,7 +365,8 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
             .slots = view_slots(&partition->tables[views[v].table], &views[v],
                                 subscription != NULL ? &subscription->lists[views[v].table] : NULL, error),
             .count = views[v].count,
-            .writer = (uint32_t)found};
+            .writer = (uint32_t)found + 1,
+            .clock = clock};
         if (new[v].slots == NULL) {
             while (v-- > 0) {
                 free(new[v].slots);
@@ -244,59 +374,132 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
             return error->code;
         }
     }
+    pending = pending_open(partition, clock);
     for (unsigned v = 0; v < view_count; v++) {
         struct table *table = &partition->tables[views[v].table];
         if (pending_take(&pending->tables[views[v].table], table, &new[v]) != 0) {
             return error_set(error, AML_ENOMEM, "table %s: no memory for a clock's sums", table->spec->name);
         }
     }
-    pending->clock = clock;
     pending->delivered[found] = 1;
     pending->delivered_count++;
-    struct origin *from = &partition->origins[found];
-    while (from->received < clock + partition->job->staleness) {
-        const struct pending *next = partition_pending(partition, from->received + 1);
-        if (next->clock != from->received + 1 || !next->delivered[found]) {
-            break;
-        }
-        from->received++;
-    }
+    pending->last = (unsigned)found;
     return FLUSH_TAKEN;
 }
 
-/* ---- Advancing the clock ---- */
+uint64_t partition_received(struct partition *partition, actor_id actor) {
+    int found = partition_origin(partition, actor);
+    uint64_t reached = partition_reached(partition);
+    if (found < 0) {
+        return reached;
+    }
+    struct origin *origin = &partition->origins[found];
+    origin->received = origin->received > reached ? origin->received : reached;
+    for (;;) {
+        const struct pending *next = partition_pending(partition, origin->received + 1);
+        if (next == NULL || !next->delivered[found]) {
+            return origin->received;
+        }
+        origin->received++;
+    }
+}
+
+/* ---- Rows of a clock into the tables ---- */
+
+/* The latest clock that rows may have to go back to. */
+static uint64_t last_point(const struct partition *partition) {
+    return partition->point_count > 0 ? partition->points[partition->point_count - 1].clock : 0;
+}
+
+/* Saves the present values of rows, to go back to `point`: of those that it has not saved yet, or of `all`. */
+static void rows_save(const struct partition *partition, struct commit_point *point, unsigned t, const uint32_t *slots,
+                      uint32_t count, bool all) {
+    const struct table *table = &partition->tables[t];
+    const size_t row_bytes = table->spec->row_bytes;
+    const uint32_t *clocks = table_clocks(table);
+    struct saved_rows saved = {.table = t};
+    for (uint32_t i = 0; i < count; i++) {
+        saved.count += all || clocks[slots[i]] <= point->clock;
+    }
+    if (saved.count == 0) {
+        return;
+    }
+    saved.slots = memory_resized(NULL, saved.count, sizeof *saved.slots);
+    saved.values = memory_resized(NULL, saved.count, row_bytes);
+    for (uint32_t i = 0, n = 0; i < count; i++) {
+        if (all || clocks[slots[i]] <= point->clock) {
+            saved.slots[n++] = slots[i];
+        }
+    }
+    for (uint32_t i = 0; i < saved.count;) {
+        uint32_t run = slots_run(saved.slots + i, saved.count - i);
+        memcpy(saved.values + i * row_bytes, table_row(table, saved.slots[i]), run * row_bytes);
+        i += run;
+    }
+    point->saved = memory_resized(point->saved, point->saved_count + 1, sizeof *point->saved);
+    point->saved[point->saved_count++] = saved;
+}
+
+/* Before rows of an add table change. */
+static void rows_keep(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count) {
+    if (partition->point_count > 0) {
+        rows_save(partition, &partition->points[partition->point_count - 1], t, slots, count, false);
+    }
+}
+
+/* Puts packed rows into the table. */
+static void table_put(const struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values) {
+    const size_t row_bytes = table->spec->row_bytes;
+    for (uint32_t i = 0; i < count;) {
+        uint32_t run = slots_run(slots + i, count - i);
+        memcpy(table_row(table, slots[i]), values + i * row_bytes, run * row_bytes);
+        i += run;
+    }
+}
 
 /* Adds packed rows to the table, row i of `values` or, `by_slot`, at its slot's place. */
 static void table_apply(struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values,
                         bool by_slot) {
     const struct table_spec *spec = table->spec;
     for (uint32_t i = 0; i < count;) {
-        uint32_t run = run_length(slots + i, count - i);
+        uint32_t run = slots_run(slots + i, count - i);
         const unsigned char *from = values + (size_t)(by_slot ? slots[i] : i) * spec->row_bytes;
         table_add(spec->type, table_row(table, slots[i]), from, (size_t)run * spec->width);
         i += run;
     }
 }
 
-static void table_stamp(struct table *table, const uint32_t *slots, uint32_t count, uint64_t clock) {
+static void table_stamp(struct table *table, const uint32_t *slots, uint32_t count, uint64_t clock, uint32_t writer) {
     uint32_t *clocks = table_clocks(table);
+    uint32_t *writers = table_writers(table);
     for (uint32_t i = 0; i < count; i++) {
         clocks[slots[i]] = (uint32_t)clock;
     }
+    for (uint32_t i = 0; i < count && table->spec->mode == AML_PUT; i++) {
+        writers[slots[i]] = writer;
+    }
+}
+
+/* The commit point before `clock`; NULL when nobody goes back behind that clock. */
+static struct commit_point *point_before(struct partition *partition, uint64_t clock) {
+    unsigned p = partition->point_count;
+    while (p > 0 && partition->points[p - 1].clock >= clock) {
+        p--;
+    }
+    return p > 0 ? &partition->points[p - 1] : NULL;
 }
 
 void partition_settle(struct partition *partition, unsigned t) {
     struct late_puts *late = &partition->late[t];
-    const struct table *table = &partition->tables[t];
-    const size_t row_bytes = table->spec->row_bytes;
     for (unsigned c = 0; c < late->count; c++) {
-        const struct contribution *put = &late->list[c];
-        for (uint32_t i = 0; i < put->count;) {
-            uint32_t run = run_length(put->slots + i, put->count - i);
-            memcpy(table_row(table, put->slots[i]), put->values->data + i * row_bytes, run * row_bytes);
-            i += run;
+        struct contribution *put = &late->list[c];
+        struct commit_point *point = point_before(partition, put->clock);
+        if (point != NULL) {
+            rows_save(partition, point, t, put->slots, put->count, true);
         }
-        contribution_close(&late->list[c]);
+        table_put(&partition->tables[t], put->slots, put->count, put->values->data);
+        late->settled = put->clock;
+        contribution_close(put);
     }
     late->count = 0;
     late->rows = 0;
@@ -315,19 +518,29 @@ const unsigned char *partition_row(const struct partition *partition, unsigned t
     return table_row(&partition->tables[t], slot);
 }
 
-/* Takes over a put: it replaces an earlier one of the same rows, or waits beside the others. */
+static void late_remove(struct late_puts *late, unsigned c) {
+    late->rows -= late->list[c].count;
+    contribution_close(&late->list[c]);
+    memmove(&late->list[c], &late->list[c + 1], (--late->count - c) * sizeof *late->list);
+}
+
+static bool same_rows(const struct contribution *one, const struct contribution *other) {
+    return one->count == other->count && memcmp(one->slots, other->slots, one->count * sizeof *one->slots) == 0;
+}
+
+/* Takes over a put: it replaces an earlier one of the same rows that nobody goes back to, or waits beside them. */
 static void late_put(struct partition *partition, unsigned t, const struct contribution *put) {
     struct late_puts *late = &partition->late[t];
-    for (unsigned c = 0; c < late->count; c++) {
-        struct contribution *earlier = &late->list[c];
-        if (earlier->count == put->count && memcmp(earlier->slots, put->slots, put->count * sizeof *put->slots) == 0) {
-            late->rows -= earlier->count;
-            contribution_close(earlier);
-            memmove(earlier, earlier + 1, (--late->count - c) * sizeof *earlier);
+    uint64_t point = last_point(partition);
+    for (unsigned c = late->count; c > 0 && late->list[c - 1].clock > point; c--) {
+        if (same_rows(&late->list[c - 1], put)) {
+            late_remove(late, c - 1);
             break;
         }
     }
-    if (late->count == PARTITION_LATE_MAX || late->rows + put->count > partition->tables[t].count) {
+    uint64_t intervals = partition->point_count + UINT64_C(1);
+    if (late->count >= PARTITION_LATE_MAX * intervals ||
+        late->rows + put->count > partition->tables[t].count * intervals) {
         partition_settle(partition, t);
     }
     late->list = memory_resized(late->list, late->count + 1, sizeof *late->list);
@@ -335,250 +548,275 @@ static void late_put(struct partition *partition, unsigned t, const struct contr
     late->rows += put->count;
 }
 
+/* Of puts at `clock` or before, drops those that a later one of them replaces: those after `since` are new here. */
+static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock) {
+    for (unsigned c = 0; c < late->count && late->list[c].clock <= clock; c++) {
+        for (unsigned e = 0; e < c && late->list[c].clock > since; e++) {
+            if (same_rows(&late->list[e], &late->list[c])) {
+                late_remove(late, e);
+                c--;
+                break;
+            }
+        }
+    }
+}
+
+/* Takes over a contribution. */
+static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
+    struct table *table = &partition->tables[t];
+    if (table->spec->mode == AML_PUT) {
+        table_stamp(table, one->slots, one->count, one->clock, one->writer);
+        late_put(partition, t, one);
+        return;
+    }
+    rows_keep(partition, t, one->slots, one->count);
+    table_stamp(table, one->slots, one->count, one->clock, one->writer);
+    if (one->writer != 0) {
+        table_apply(table, one->slots, one->count, one->values->data, false);
+    } else {
+        table_put(table, one->slots, one->count, one->values->data);
+    }
+    contribution_close(one);
+}
+
 static void pending_apply(struct partition *partition, struct pending *pending) {
     for (unsigned t = 0; t < partition->job->table_count; t++) {
-        struct table *table = &partition->tables[t];
         struct pending_table *sum = &pending->tables[t];
         for (unsigned i = 0; i < sum->waiting_count; i++) {
-            struct contribution *one = &sum->waiting[i];
-            table_stamp(table, one->slots, one->count, pending->clock);
-            if (table->spec->mode == AML_ADD) {
-                table_apply(table, one->slots, one->count, one->values->data, false);
-                contribution_close(one);
-            } else {
-                for (uint32_t r = 0; r < one->count; r++) {
-                    table_writers(table)[one->slots[r]] = one->writer;
-                }
-                late_put(partition, t, one);
-            }
+            contribution_apply(partition, t, &sum->waiting[i]);
         }
         sum->waiting_count = 0;
         if (sum->summed > 0) {
             const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
-            table_stamp(table, slots, sum->summed, pending->clock);
-            table_apply(table, slots, sum->summed, sum->sums.base, true);
-            for (uint32_t i = 0; i < sum->summed; i++) {
-                sum->marks.base[slots[i]] = 0;
-            }
-            sum->summed = 0;
+            rows_keep(partition, t, slots, sum->summed);
+            table_stamp(&partition->tables[t], slots, sum->summed, pending->clock, 0);
+            table_apply(&partition->tables[t], slots, sum->summed, sum->sums.base, true);
         }
     }
-    pending->clock = 0;
-    pending->delivered_count = 0;
-    memset(pending->delivered, 0, partition->origin_count);
-}
-
-/* Every origin expected at `clock` has delivered it. Tells the index of one of them, and how many there are. */
-static bool clock_complete(const struct partition *partition, const struct pending *pending, uint64_t clock,
-                           unsigned *origin, unsigned *expected) {
-    if (pending->clock != clock) {
-        return false;
-    }
-    *expected = 0;
-    for (unsigned i = 0; i < partition->origin_count; i++) {
-        if (origin_expected(&partition->origins[i], clock)) {
-            *origin = i;
-            (*expected)++;
-        }
-    }
-    return *expected > 0 && pending->delivered_count == *expected;
 }
 
 bool partition_advance(struct partition *partition) {
-    bool advanced = false;
-    unsigned origin = 0;
-    unsigned expected;
-    for (;;) {
-        struct pending *pending = partition_pending(partition, partition->clock + 1);
-        if (!clock_complete(partition, pending, partition->clock + 1, &origin, &expected)) {
-            return advanced;
-        }
-        pending_apply(partition, pending);
-        if (expected > 1) {
-            partition->alone = 0;
-            partition->mixed_clock = partition->clock + 1;
-        } else if (partition->alone != origin + 1) {
-            partition->alone = origin + 1;
-            partition->mixed_clock = partition->clock;
-        }
-        partition->clock++;
-        advanced = true;
+    uint64_t clock = partition->clock + 1;
+    struct pending *pending = partition_pending(partition, clock);
+    if (pending == NULL || pending->expected == 0 || pending->delivered_count < pending->expected) {
+        return false;
+    }
+    pending_apply(partition, pending);
+    if (pending->expected > 1) {
+        partition->alone = 0;
+        partition->mixed_clock = clock;
+    } else if (partition->alone != pending->last + 1) {
+        partition->alone = pending->last + 1;
+        partition->mixed_clock = partition->clock;
+    }
+    pending_release(partition, ring_entry(partition, clock));
+    partition->clock = clock;
+    return true;
+}
+
+/* ---- Commit points ---- */
+
+void partition_keep(struct partition *partition, bool keep) {
+    if (!keep && partition->point_count > 0) {
+        points_forget(partition, 0, partition->point_count);
+    } else if (keep && partition->point_count == 0) {
+        partition->points = memory_resized(partition->points, 1, sizeof *partition->points);
+        partition->points[partition->point_count++] = (struct commit_point){.clock = partition->clock};
     }
 }
 
-/* ---- Subscriptions ---- */
-
-struct subscription *partition_subscription(struct partition *partition, actor_id subscriber) {
-    for (unsigned i = 0; i < partition->subscription_count; i++) {
-        if (partition->subscriptions[i].subscriber == subscriber) {
-            return &partition->subscriptions[i];
-        }
+void partition_point(struct partition *partition) {
+    if (partition->point_count == 0 || last_point(partition) == partition->clock) {
+        return;
     }
-    return NULL;
+    partition->points = memory_resized(partition->points, partition->point_count + 1, sizeof *partition->points);
+    partition->points[partition->point_count++] = (struct commit_point){.clock = partition->clock};
 }
 
-int partition_subscribe(struct partition *partition, actor_id subscriber, uint64_t request,
-                        const struct rows_view *views, unsigned view_count, struct error *error) {
-    struct subscription *subscription = partition_subscription(partition, subscriber);
-    if (subscription == NULL) {
-        partition->subscriptions =
-            memory_resized(partition->subscriptions, partition->subscription_count + 1, sizeof *subscription);
-        subscription = &partition->subscriptions[partition->subscription_count++];
-        *subscription = (struct subscription){.subscriber = subscriber, .sent_clock = partition->clock};
-    }
-    if (request <= subscription->request) {
-        return 0;
-    }
-    uint32_t *slots[WIRE_TABLES_MAX];
-    for (unsigned v = 0; v < view_count; v++) {
-        slots[v] = view_slots(&partition->tables[views[v].table], &views[v], NULL, error);
-        if (slots[v] == NULL) {
-            while (v-- > 0) {
-                free(slots[v]);
-            }
-            return error->code;
+int partition_commit(struct partition *partition, uint64_t committed, struct error *error) {
+    while (partition->held_count > 0 && partition->held[0].update.clock <= committed) {
+        partition_keep(partition, false);
+        int result = partition_apply(partition, error);
+        if (result != 0) {
+            return result;
         }
     }
-    for (unsigned v = 0; v < view_count; v++) {
-        struct slot_list *list = &subscription->lists[views[v].table];
-        list->slots = memory_resized(list->slots, (size_t)list->count + views[v].count, sizeof *list->slots);
-        memcpy(list->slots + list->count, slots[v], views[v].count * sizeof *list->slots);
-        list->count += views[v].count;
-        free(slots[v]);
+    unsigned passed = 0;
+    while (passed + 1 < partition->point_count && partition->points[passed + 1].clock <= committed) {
+        passed++;
     }
-    subscription->request = request;
+    if (passed > 0) {
+        uint64_t since = partition->points[0].clock;
+        points_forget(partition, 0, passed);
+        for (unsigned t = 0; t < partition->job->table_count; t++) {
+            late_compact(&partition->late[t], since, partition->points[0].clock);
+        }
+    }
     return 0;
 }
 
-/* Appends keys and values of `slots` to a message whose frame 0 is the directory. */
-static void message_append_rows(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
-                                uint32_t count) {
-    partition_settle(partition, t);
-    const struct table *table = &partition->tables[t];
-    const size_t row_bytes = table->spec->row_bytes;
-    struct buffer *keys = buffer_new(count * sizeof(uint64_t));
-    struct buffer *values = buffer_new(count * row_bytes);
-    uint64_t *key = (uint64_t *)(void *)keys->data;
-    for (uint32_t i = 0; i < count; i++) {
-        key[i] = table_key(table, slots[i]);
+unsigned partition_reaches(const struct partition *partition, uint64_t **clocks) {
+    uint64_t *list = memory_resized(NULL, partition->point_count + partition->held_count + 1, sizeof *list);
+    unsigned count = 0;
+    for (unsigned p = 0; p < partition->point_count; p++) {
+        list[count++] = partition->points[p].clock;
     }
-    for (uint32_t i = 0; i < count;) {
-        uint32_t run = run_length(slots + i, count - i);
-        memcpy(values->data + i * row_bytes, table_row(table, slots[i]), run * row_bytes);
-        i += run;
+    if (count == 0 || list[count - 1] != partition->clock) {
+        list[count++] = partition->clock;
     }
-    message->frames[message->frame_count++] = keys;
-    message->frames[message->frame_count++] = values;
-}
-
-/* Starts the row frames of a message: a directory with room for every table, filled as tables are appended. */
-static void message_begin_rows(struct message *message) {
-    struct buffer *directory = buffer_new(WIRE_TABLES_MAX * sizeof(struct wire_directory_entry));
-    directory->size = 0;
-    message->frames[0] = directory;
-    message->frame_count = 1;
-}
-
-static void message_directory_add(struct message *message, uint32_t table, uint32_t count) {
-    struct buffer *directory = message->frames[0];
-    struct wire_directory_entry *entry = (struct wire_directory_entry *)(void *)(directory->data + directory->size);
-    *entry = (struct wire_directory_entry){.table = table, .rows = count};
-    directory->size += sizeof *entry;
-}
-
-/* A directory without tables is no rows at all. */
-static void message_end_rows(struct message *message) {
-    if (message->frames[0]->size == 0) {
-        message_close(message);
+    for (unsigned h = 0; h < partition->held_count; h++) {
+        list[count++] = partition->held[h].update.clock;
     }
+    *clocks = list;
+    return count;
 }
 
-static bool share_rows(struct message *push, const struct message *model, uint32_t table) {
-    const struct wire_directory_entry *entry = (const void *)model->frames[0]->data;
-    for (unsigned v = 0; v < model->frames[0]->size / sizeof *entry; v++) {
-        if (entry[v].table == table) {
-            message_directory_add(push, table, entry[v].rows);
-            push->frames[push->frame_count++] = buffer_hold(model->frames[1 + 2 * v]);
-            push->frames[push->frame_count++] = buffer_hold(model->frames[2 + 2 * v]);
-            return true;
+/* Rows that changed after `clock` are as they were then; when that was exactly, and who wrote them, is not known. */
+static void table_clamp(const struct table *table, uint64_t clock) {
+    uint32_t *clocks = table_clocks(table);
+    uint32_t *writers = table_writers(table);
+    for (uint32_t slot = 0; slot < table->count; slot++) {
+        if (clocks[slot] > clock) {
+            clocks[slot] = (uint32_t)clock;
+            if (table->spec->mode == AML_PUT) {
+                writers[slot] = 0;
+            }
         }
     }
-    return false;
 }
 
-void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
-                       const struct subscription *model_subscription, const struct message *model,
-                       struct message *push) {
-    int writer = origin_find(partition, subscription->subscriber);
-    if (writer >= 0 && partition->alone == (unsigned)writer + 1 && from_clock >= partition->mixed_clock) {
-        return;
-    }
-    message_begin_rows(push);
+/* Back to points[to]. */
+static void partition_undo(struct partition *partition, unsigned to) {
+    uint64_t clock = partition->points[to].clock;
     for (unsigned t = 0; t < partition->job->table_count; t++) {
-        const struct table *table = &partition->tables[t];
-        const struct slot_list *list = &subscription->lists[t];
-        bool put = table->spec->mode == AML_PUT;
-        if (list->count == 0) {
-            continue;
+        struct late_puts *late = &partition->late[t];
+        while (late->count > 0 && late->list[late->count - 1].clock > clock) {
+            late_remove(late, late->count - 1);
         }
-        if (!put && model != NULL && model->frame_count > 0) {
-            const struct slot_list *other = &model_subscription->lists[t];
-            if (other->count == list->count && memcmp(other->slots, list->slots, list->count * sizeof(uint32_t)) == 0) {
-                share_rows(push, model, t); /* where the model has none, nothing changed */
-                continue;
-            }
-        }
-        if (list->count > partition->scratch_capacity) {
-            partition->scratch = memory_resized(partition->scratch, list->count, sizeof(uint32_t));
-            partition->scratch_capacity = list->count;
-        }
-        const uint32_t *clocks = table_clocks(table);
-        const uint32_t *writers = table_writers(table);
-        uint32_t count = 0;
-        for (uint32_t i = 0; i < list->count; i++) {
-            uint32_t slot = list->slots[i];
-            if (clocks[slot] > from_clock && !(put && writer >= 0 && writers[slot] == (uint32_t)writer)) {
-                partition->scratch[count++] = slot;
-            }
-        }
-        if (count > 0) {
-            message_directory_add(push, t, count);
-            message_append_rows(push, partition, t, partition->scratch, count);
+        late->settled = clock; /* the clamped clocks do not tell which put a row is from */
+        table_clamp(&partition->tables[t], clock);
+    }
+    for (unsigned p = partition->point_count; p-- > to;) {
+        struct commit_point *point = &partition->points[p];
+        for (unsigned s = point->saved_count; s-- > 0;) {
+            const struct saved_rows *saved = &point->saved[s];
+            table_put(&partition->tables[saved->table], saved->slots, saved->count, saved->values);
         }
     }
-    message_end_rows(push);
+    points_forget(partition, to, partition->point_count - to);
+    partition->clock = clock;
+    partition->points[partition->point_count++] = (struct commit_point){.clock = clock};
 }
 
-void partition_rows(struct partition *partition, const struct rows_view *views, unsigned view_count,
-                    struct message *push) {
-    message_begin_rows(push);
-    for (unsigned v = 0; v < view_count; v++) {
+bool partition_restore(struct partition *partition, uint64_t clock) {
+    unsigned point = 0;
+    unsigned held = 0;
+    while (point < partition->point_count && partition->points[point].clock != clock) {
+        point++;
+    }
+    while (held < partition->held_count && partition->held[held].update.clock <= clock) {
+        held++;
+    }
+    bool holds = clock == partition->clock || (held > 0 && partition->held[held - 1].update.clock == clock);
+    if (!holds && point == partition->point_count) {
+        return false;
+    }
+    while (partition->held_count > held) {
+        message_close(&partition->held[--partition->held_count]);
+    }
+    if (clock < partition->clock) {
+        partition_undo(partition, point);
+    }
+    partition->alone = 0;
+    partition->mixed_clock = partition->clock;
+    for (unsigned r = 0; r < partition_ahead(partition->job); r++) {
+        if (partition->ring[r] != NULL) {
+            pending_release(partition, &partition->ring[r]);
+        }
+    }
+    for (unsigned o = 0; o < partition->origin_count; o++) {
+        struct origin *origin = &partition->origins[o];
+        origin->received = origin->received < clock ? origin->received : clock;
+    }
+    return true;
+}
+
+/* ---- Following ---- */
+
+uint64_t partition_reached(const struct partition *partition) {
+    return partition->held_count > 0 ? partition->held[partition->held_count - 1].update.clock : partition->clock;
+}
+
+/* The views of an update's rows, every one of which is this partition's. Their number, or an error. */
+static int update_views(const struct partition *partition, const struct message *update, struct rows_view *views,
+                        struct error *error) {
+    int count = rows_check(update, partition->job->shapes, partition->job->table_count, views, error);
+    for (int v = 0; v < count; v++) {
+        const struct table *table = &partition->tables[views[v].table];
+        for (uint32_t i = 0; i < views[v].count; i++) {
+            if (!table_holds(table, views[v].keys[i])) {
+                return error_set(error, AML_EPROTOCOL, "UPDATE: table %s: key %llu is not a row of partition %u",
+                                 table->spec->name, (unsigned long long)views[v].keys[i], partition->id);
+            }
+        }
+    }
+    return count;
+}
+
+int partition_hold(struct partition *partition, const struct message *update, struct error *error) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = update_views(partition, update, views, error);
+    if (count < 0) {
+        return count;
+    }
+    partition->held = memory_resized(partition->held, partition->held_count + 1, sizeof *partition->held);
+    partition->held[partition->held_count++] = message_share(update);
+    return 0;
+}
+
+int partition_apply(struct partition *partition, struct error *error) {
+    struct message *update = &partition->held[0];
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = update_views(partition, update, views, error);
+    for (int v = 0; v < count; v++) {
+        struct contribution rows = {.values = buffer_hold(update->frames[2 + 2 * v]),
+                                    .slots = view_slots(&partition->tables[views[v].table], &views[v], NULL, error),
+                                    .count = views[v].count,
+                                    .clock = update->update.clock};
+        if (rows.slots == NULL) {
+            contribution_close(&rows);
+            return error->code;
+        }
+        contribution_apply(partition, views[v].table, &rows);
+    }
+    if (count < 0) {
+        return count;
+    }
+    partition->clock = update->update.clock;
+    partition->alone = 0;
+    partition->mixed_clock = partition->clock;
+    message_close(update);
+    memmove(partition->held, partition->held + 1, --partition->held_count * sizeof *partition->held);
+    partition_point(partition);
+    return 0;
+}
+
+int partition_fill(struct partition *partition, const struct message *update, struct error *error) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = update_views(partition, update, views, error);
+    for (int v = 0; v < count; v++) {
         struct table *table = &partition->tables[views[v].table];
-        uint32_t *slots = view_slots(table, &views[v], NULL, NULL);
-        assert(slots != NULL); /* the SUBSCRIBE was taken, so its keys are fine */
-        message_directory_add(push, views[v].table, views[v].count);
-        message_append_rows(push, partition, views[v].table, slots, views[v].count);
-        free(slots);
-    }
-    message_end_rows(push);
-}
-
-uint64_t partition_scan(struct partition *partition, uint32_t table_number, uint64_t cursor, size_t bytes,
-                        struct message *message) {
-    const struct table *table = &partition->tables[table_number];
-    uint64_t most = bytes / table->spec->row_bytes + 1;
-    uint64_t left = cursor < table->count ? table->count - cursor : 0;
-    uint32_t count = (uint32_t)(left < most ? left : most);
-    message_begin_rows(message);
-    if (count > 0) {
-        uint32_t *slots = memory_resized(NULL, count, sizeof *slots);
-        for (uint32_t i = 0; i < count; i++) {
-            slots[i] = (uint32_t)cursor + i;
+        uint32_t *slots = view_slots(table, &views[v], NULL, error);
+        if (slots == NULL) {
+            return error->code;
         }
-        message_directory_add(message, table_number, count);
-        message_append_rows(message, partition, table_number, slots, count);
+        table_stamp(table, slots, views[v].count, update->update.clock, 0);
+        table_put(table, slots, views[v].count, views[v].values);
         free(slots);
     }
-    message_end_rows(message);
-    return count < left ? cursor + count : 0;
+    if (count >= 0 && !update->update.piece) {
+        partition->clock = update->update.clock;
+        partition->mixed_clock = partition->clock;
+    }
+    return count < 0 ? count : 0;
 }

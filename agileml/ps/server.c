@@ -1,229 +1,500 @@
-/* See server.h. */
-#include "agileml/ps/server.h"
-
-#include "agileml/base/log.h"
+/* A server's plans and the life of its replicas. See server.h. */
+#include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void server_init(struct server *server, struct io *io, actor_id self, const struct job *job) {
+void server_init(struct server *server, struct io *io, actor_id self, const struct job *job,
+                 const struct server_hooks *hooks) {
     *server = (struct server){.io = io, .self = self, .job = job};
+    if (hooks != NULL) {
+        server->hooks = *hooks;
+    }
+}
+
+static void replica_close(struct server *server, struct server_replica *replica) {
+    if (replica->partition != NULL) {
+        followers_prune(server, replica, true);
+        partition_close(replica->partition);
+    }
+    free(replica->followers);
+    free(replica->checkpoint_path);
+    free(replica->written);
+    memset(replica, 0, sizeof *replica);
 }
 
 void server_close(struct server *server) {
     for (uint32_t p = 0; p < server->partition_count; p++) {
-        partition_close(server->partitions[p]);
+        replica_close(server, &server->replicas[p]);
     }
-    free(server->partitions);
+    for (unsigned e = 0; e < server->early_count; e++) {
+        message_close(&server->early[e].message);
+    }
+    message_close(&server->plan);
+    message_close(&server->later_plan);
+    free(server->replicas);
+    free(server->early);
     free(server->scans);
     memset(server, 0, sizeof *server);
 }
 
-static struct partition *server_partition(struct server *server, uint32_t number) {
-    return number < server->partition_count ? server->partitions[number] : NULL;
+static actor_id server_agent(const struct server *server) {
+    return actor_of_part(server->self, 0);
 }
 
-/* A failure of this server ends the job: its own node's agent tells the controller. */
-static void server_fail(struct server *server, const struct error *error) {
+void server_fail(struct server *server, const struct error *error) {
     struct message fail = {.type = MESSAGE_FAIL, .epoch = server->epoch};
     fail.text.code = error->code;
     memcpy(fail.text.text, error->text, sizeof fail.text.text);
-    server->io->send(server->io, actor_of_part(server->self, 0), &fail);
+    server->io->send(server->io, server_agent(server), &fail);
 }
 
-/* The distinct owners in a plan's shard frame, in order of first appearance. The caller frees. */
-static actor_id *plan_origins(const struct message *plan, unsigned *count) {
-    const actor_id *owners = (const void *)plan->frames[2]->data;
-    actor_id *origins = memory_resized(NULL, plan->plan.shards + 1U, sizeof *origins);
-    *count = 0;
-    for (uint32_t s = 0; s < plan->plan.shards; s++) {
-        unsigned known = 0;
-        while (known < *count && origins[known] != owners[s]) {
-            known++;
-        }
-        if (known == *count) {
-            origins[(*count)++] = owners[s];
-        }
-    }
-    return origins;
+static struct server_replica *server_replica_of(const struct server *server, uint32_t number) {
+    return number < server->partition_count && server->replicas[number].partition != NULL ? &server->replicas[number]
+                                                                                          : NULL;
 }
 
-static void server_plan(struct server *server, actor_id from, const struct message *plan) {
-    if (actor_node(from) != actor_node(server->self) || plan->epoch <= server->epoch) {
-        return; /* only our own agent tells us; a repeat or an old plan changes nothing */
-    }
-    if (server->epoch > 0 && plan->plan.partitions != server->partition_count) {
-        return; /* the number of partitions is fixed at start */
-    }
-    server->epoch = plan->epoch;
-    if (server->partitions == NULL) {
-        server->partition_count = plan->plan.partitions;
-        server->partitions = memory_zeroed(plan->plan.partitions, sizeof(struct partition *));
-    }
-    const actor_id *placement = (const void *)plan->frames[1]->data;
-    unsigned origin_count;
-    actor_id *origins = plan_origins(plan, &origin_count);
-    for (uint32_t p = 0; p < plan->plan.partitions; p++) {
-        if (placement[p] != server->self) {
+bool server_serves(const struct server *server, uint32_t partition, uint64_t clock) {
+    return !server->fenced && server_replica_of(server, partition) != NULL &&
+           server_of(server, partition, clock) == server->self;
+}
+
+/* ---- What the agent hears ---- */
+
+/* At which clocks each replica whose state is whole can be put. */
+static struct buffer *server_reaches(const struct server *server) {
+    struct wire_reach *reaches = NULL;
+    size_t count = 0;
+    for (uint32_t p = 0; p < server->partition_count; p++) {
+        const struct server_replica *replica = &server->replicas[p];
+        if (replica->partition == NULL || !replica->whole) {
             continue;
         }
-        if (server->partitions[p] == NULL) {
-            struct error error = {0};
-            server->partitions[p] = partition_open(server->job, p, plan->plan.partitions, &error);
-            if (server->partitions[p] == NULL) {
-                server_fail(server, &error);
-                break;
-            }
+        uint64_t *clocks;
+        unsigned found = partition_reaches(replica->partition, &clocks);
+        reaches = memory_resized(reaches, count + found, sizeof *reaches);
+        for (unsigned c = 0; c < found; c++) {
+            reaches[count++] = (struct wire_reach){.server = server->self,
+                                                   .partition = p,
+                                                   .latest = replica->serving && c + 1 == found,
+                                                   .clock = clocks[c]};
         }
-        partition_expect(server->partitions[p], origins, origin_count, plan->plan.from_clock);
+        free(clocks);
     }
-    free(origins);
+    struct buffer *frame = buffer_copy(reaches, count * sizeof *reaches);
+    free(reaches);
+    return frame;
 }
 
-static void push_head(const struct server *server, const struct partition *partition, actor_id to, uint64_t from_clock,
-                      struct message *push) {
-    *push = (struct message){.type = MESSAGE_PUSH, .epoch = server->epoch};
-    push->push.partition = partition->id;
-    push->push.from_clock = from_clock;
-    push->push.clock = partition->clock;
-    push->push.committed = partition->clock; /* stage 1: what a ParamServ completed is on a reliable machine */
-    push->push.received = partition_received(partition, to);
+static void server_report(struct server *server) {
+    struct message replicas = {.type = MESSAGE_REPLICAS, .epoch = server->epoch, .frame_count = 1};
+    server->in_step = server->lagging == 0 && !server->fenced;
+    replicas.replicas.version = server->plan.plan.version;
+    replicas.replicas.fenced = server->fenced;
+    replicas.replicas.in_step = server->in_step;
+    replicas.replicas.committed = server->committed;
+    replicas.frames[0] = server->fenced ? server_reaches(server) : buffer_new(0);
+    server->io->send(server->io, server_agent(server), &replicas);
 }
 
-static void server_push_all(struct server *server, struct partition *partition) {
-    struct message model = {0};
-    const struct subscription *model_subscription = NULL;
+/* Counts only. */
+static void replica_set_step(struct server *server, struct server_replica *replica, bool in_step) {
+    if (replica->in_step != in_step) {
+        server->lagging = in_step ? server->lagging - 1 : server->lagging + 1;
+        replica->in_step = in_step;
+    }
+}
+
+static bool replica_is_in_step(const struct server *server, const struct server_replica *replica) {
+    return replica->whole && (replica->serving || replica_follows_closely(server, replica));
+}
+
+void replica_count_step(struct server *server, struct server_replica *replica) {
+    replica_set_step(server, replica, replica_is_in_step(server, replica));
+    if (server->in_step != (server->lagging == 0)) {
+        server_report(server);
+    }
+}
+
+/* ---- Commit ---- */
+
+void replica_commit(struct server *server, struct server_replica *replica) {
+    struct partition *partition = replica->partition;
+    struct error error = {0};
+    uint64_t before = partition->clock;
+    bool halts = true; /* at the clock of a checkpoint */
+    while (halts && !replica->in_place) {
+        halts = replica->checkpoint > partition->clock && replica->checkpoint < server->committed;
+        if (partition_commit(partition, halts ? replica->checkpoint : server->committed, &error) != 0) {
+            server_fail(server, &error);
+            return;
+        }
+        replica_checkpoint(server, replica);
+        halts = halts && replica->checkpoint <= partition->clock;
+    }
+    if (partition->clock != before) {
+        replica->served = false;
+    }
+}
+
+void server_commit(struct server *server, uint64_t committed) {
+    if (committed <= server->committed) {
+        return;
+    }
+    server->committed = committed;
+    for (uint32_t p = 0; p < server->partition_count; p++) {
+        if (server->replicas[p].partition != NULL) {
+            replica_commit(server, &server->replicas[p]);
+        }
+    }
+}
+
+/* ---- A replica serves ---- */
+
+/* It has followed up to where it begins to serve: what it holds becomes its state, but it can still go back. */
+static void replica_promote(struct server *server, struct server_replica *replica) {
+    struct partition *partition = replica->partition;
+    struct error error = {0};
+    partition_keep(partition, server->plan.plan.recoverable);
+    while (partition->held_count > 0) {
+        if (partition_apply(partition, &error) != 0) {
+            server_fail(server, &error);
+            return;
+        }
+        replica_checkpoint(server, replica);
+    }
+    partition_point(partition);
     for (unsigned s = 0; s < partition->subscription_count; s++) {
-        struct subscription *subscription = &partition->subscriptions[s];
-        struct message push;
-        push_head(server, partition, subscription->subscriber, subscription->sent_clock, &push);
-        bool share = model_subscription != NULL && model_subscription->sent_clock == partition->clock &&
-                     model.push.from_clock == subscription->sent_clock;
-        partition_changes(partition, subscription, subscription->sent_clock, share ? model_subscription : NULL,
-                          share ? &model : NULL, &push);
-        subscription->sent_clock = partition->clock;
-        message_close(&model);
-        model = message_share(&push);
-        model_subscription = subscription;
-        server->io->send(server->io, subscription->subscriber, &push);
+        partition->subscriptions[s].sent_clock = partition->clock;
     }
-    message_close(&model);
+    uint64_t committed = server->committed < partition->clock ? server->committed : partition->clock;
+    replica->durable = committed > replica->durable ? committed : replica->durable;
+    replica->serving = true;
+    replica->served = false;
 }
 
-static void server_scan(struct server *server, actor_id to, const struct message_scan *scan) {
-    struct partition *partition = server_partition(server, scan->partition);
-    struct message rows = {.type = MESSAGE_ROWS, .epoch = server->epoch};
-    rows.rows.partition = scan->partition;
-    rows.rows.table = scan->table;
-    rows.rows.cursor = scan->cursor;
-    rows.rows.next = partition_scan(partition, scan->table, scan->cursor, SERVER_SCAN_BYTES, &rows);
-    server->io->send(server->io, to, &rows);
+/* What there is to do at each clock of a replica that serves. */
+static void replica_at_clock(struct server *server, struct server_replica *replica) {
+    if (plan_is_commit_point(&server->plan.plan, replica->partition->clock)) {
+        replica_update(server, replica);
+        partition_point(replica->partition);
+    }
+    replica_checkpoint(server, replica);
 }
 
-static void server_advance(struct server *server, struct partition *partition) {
-    if (!partition_advance(partition)) {
+/* The next clock is another server's: it follows that one from here, if the plan says so. */
+static void replica_hand_over(struct server *server, struct server_replica *replica) {
+    if (replica->serving && server_of(server, replica->partition->id, replica->partition->clock + 1) != server->self) {
+        replica->serving = false;
+        replica->served = true;
+        replica->heard = 0;
+        replica_follow(server, replica);
+    }
+}
+
+void replica_step(struct server *server, struct server_replica *replica) {
+    struct partition *partition = replica->partition;
+    if (replica->in_place || !replica->whole) {
         return;
     }
-    server_push_all(server, partition);
-    for (unsigned i = 0; i < server->scan_count;) {
-        struct scan_request *request = &server->scans[i];
-        if (request->scan.partition == partition->id && partition->clock >= request->scan.min_clock) {
-            server_scan(server, request->from, &request->scan);
-            server->scans[i] = server->scans[--server->scan_count];
-        } else {
-            i++;
+    if (!replica->serving && server_of(server, partition->id, partition_reached(partition) + 1) == server->self) {
+        replica_promote(server, replica);
+    }
+    bool advanced = false;
+    while (replica->serving && server_of(server, partition->id, partition->clock + 1) == server->self &&
+           partition_advance(partition)) {
+        advanced = true;
+        replica_at_clock(server, replica);
+    }
+    if (replica->serving && (replica_raise_durable(server, replica) || advanced)) {
+        replica_push(server, replica);
+    }
+    if (advanced) {
+        replica_scans(server, replica);
+    }
+    replica_hand_over(server, replica);
+}
+
+/* ---- Plans ---- */
+
+static bool replica_wanted(const struct server *server, uint32_t number) {
+    const struct wire_placement *placement = server_placement(server, number);
+    return placement->server == server->self || placement->backup == server->self ||
+           placement->next_server == server->self || placement->next_backup == server->self;
+}
+
+static void replica_drop(struct server *server, struct server_replica *replica) {
+    replica_no_checkpoint(server, replica, "the replica is not here any more");
+    replica_set_step(server, replica, true);
+    replica_close(server, replica);
+}
+
+/* A new replica: the first plan of an epoch may name one that serves from the job's start, or from a checkpoint;
+ * every other one is copied from the one that serves. */
+static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
+    const struct message_plan *plan = &server->plan.plan;
+    struct server_replica *replica = &server->replicas[number];
+    replica->partition = partition_open(server->job, number, plan->partitions, error);
+    replica->in_step = true; /* not counted yet */
+    if (replica->partition == NULL) {
+        return error->code;
+    }
+    if (!new_epoch || server_of(server, number, plan->restore + 1) != server->self) {
+        return 0;
+    }
+    if (plan->resume[0] != '\0') {
+        if (server->hooks.read == NULL) {
+            return error_set(error, AML_EINPUT, "this server reads no checkpoints");
+        }
+        int result = server->hooks.read(server->hooks.context, replica->partition, plan->resume, plan->restore, error);
+        if (result != 0) {
+            return result;
+        }
+    } else if (plan->restore > 0) {
+        return error_set(error, AML_EPROTOCOL, "partition %u is to be served from clock %llu on by a server without it",
+                         number, (unsigned long long)plan->restore);
+    }
+    replica->whole = true;
+    return 0;
+}
+
+/* Puts the replica at `restore`. One that is to follow may stay behind: up to there its state is that of everyone. */
+static bool replica_put(const struct server *server, const struct server_replica *replica, uint64_t restore) {
+    uint64_t *clocks;
+    if (partition_restore(replica->partition, restore)) {
+        return true;
+    }
+    if (server_of(server, replica->partition->id, restore + 1) == server->self) {
+        return false;
+    }
+    unsigned count = partition_reaches(replica->partition, &clocks);
+    while (count > 0 && clocks[count - 1] > restore) {
+        count--;
+    }
+    bool put = count > 0 && partition_restore(replica->partition, clocks[count - 1]);
+    free(clocks);
+    return put;
+}
+
+/* Puts a replica of the epoch before where the new epoch begins, or closes it if that can't be. */
+static void replica_restore(struct server *server, struct server_replica *replica) {
+    uint64_t restore = server->plan.plan.restore;
+    if (!replica->whole || !replica_put(server, replica, restore)) {
+        replica_drop(server, replica);
+        return;
+    }
+    replica_no_checkpoint(server, replica, "the epoch is over");
+    if (replica->written != NULL && replica->written->clock > restore) {
+        free(replica->written);
+        replica->written = NULL;
+    }
+    partition_unsubscribe(replica->partition, NULL, NULL);
+    followers_prune(server, replica, true);
+    replica->serving = false;
+    replica->served = false;
+    replica->heard = 0;
+    replica->durable = server->committed < restore ? server->committed : restore;
+}
+
+/* Nodes of the plan and origins of its duties. */
+static struct index_map plan_members(const struct message *plan) {
+    struct index_map members = {0};
+    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
+    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
+    size_t node_count = plan->frames[0]->size / sizeof *nodes;
+    size_t count = node_count + plan->frames[2]->size / sizeof *duties;
+    for (size_t i = 0; i < count; i++) {
+        actor_id node = actor_node(i < node_count ? nodes[i].actor : duties[i - node_count].origin);
+        if (index_map_find(&members, node) == INDEX_NONE) {
+            index_map_add(&members, node, (uint32_t)i);
         }
     }
+    return members;
 }
 
-static void receive_subscribe(struct server *server, struct partition *partition, actor_id from,
-                              const struct message *message) {
+static bool member_known(void *members, actor_id subscriber) {
+    return index_map_find(members, actor_node(subscriber)) != INDEX_NONE;
+}
+
+static void replica_plan(struct server *server, uint32_t number, bool new_epoch, struct index_map *members) {
+    struct server_replica *replica = &server->replicas[number];
+    const struct wire_duty *duties = (const void *)server->plan.frames[2]->data;
     struct error error = {0};
-    struct rows_view views[WIRE_TABLES_MAX];
-    int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
-    if (count < 0 || partition_subscribe(partition, from, message->subscribe.request, views, (unsigned)count, &error)) {
-        server_fail(server, &error);
+    if (new_epoch && replica->partition != NULL) {
+        replica_restore(server, replica);
+    }
+    if (!replica_wanted(server, number)) {
+        if (replica->partition != NULL) {
+            replica_drop(server, replica);
+        }
         return;
     }
-    struct message push;
-    push_head(server, partition, from, 0, &push);
-    push.push.request = message->subscribe.request;
-    partition_rows(partition, views, (unsigned)count, &push);
-    server->io->send(server->io, from, &push);
-}
-
-static void receive_pull(struct server *server, struct partition *partition, actor_id from,
-                         const struct message *pull) {
-    struct subscription *subscription = partition_subscription(partition, from);
-    struct message push;
-    push_head(server, partition, from, pull->pull.clock, &push);
-    if (subscription == NULL || pull->pull.clock >= partition->clock) {
-        push.push.clock = pull->pull.clock; /* nothing new, but we are here */
-    } else {
-        partition_changes(partition, subscription, pull->pull.clock, NULL, NULL, &push);
-        subscription->sent_clock = partition->clock;
-    }
-    server->io->send(server->io, from, &push);
-}
-
-static void receive_flush(struct server *server, struct partition *partition, const struct message *message) {
-    struct error error = {0};
-    struct rows_view views[WIRE_TABLES_MAX];
-    int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
-    int result = count < 0 ? count
-                           : partition_flush(partition, message->flush.origin, message->flush.clock, message, views,
-                                             (unsigned)count, &error);
-    if (result < 0) {
+    if (replica->partition == NULL && replica_open(server, number, new_epoch, &error) != 0) {
         server_fail(server, &error);
-    } else if (result == FLUSH_TAKEN) {
-        server_advance(server, partition);
-    }
-}
-
-static void receive_scan(struct server *server, struct partition *partition, actor_id from,
-                         const struct message_scan *scan) {
-    if (scan->table >= server->job->table_count) {
+        replica_close(server, replica);
         return;
     }
-    if (partition->clock >= scan->min_clock) {
-        server_scan(server, from, scan);
-    } else if (server->scan_count < SERVER_SCANS_MAX) { /* else the reader asks again */
-        server->scans = memory_resized(server->scans, server->scan_count + 1, sizeof *server->scans);
-        server->scans[server->scan_count++] = (struct scan_request){.from = from, .scan = *scan};
+    partition_expect(replica->partition, duties, (unsigned)(server->plan.frames[2]->size / sizeof *duties));
+    partition_unsubscribe(replica->partition, member_known, members);
+    followers_prune(server, replica, false);
+    if (replica->serving || !server->plan.plan.recoverable) {
+        partition_keep(replica->partition, server->plan.plan.recoverable);
+    }
+    if (replica->serving) {
+        replica_at_clock(server, replica); /* the plan may make it a commit point */
+    }
+    replica_step(server, replica);
+    replica_follow(server, replica);
+    replica_set_step(server, replica, replica_is_in_step(server, replica));
+}
+
+static bool writing_in_place(const struct server *server) {
+    for (uint32_t p = 0; p < server->partition_count; p++) {
+        if (server->replicas[p].in_place) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes messages that have waited for a plan; those that still must wait again. */
+static void server_take_early(struct server *server) {
+    struct early_message *early = server->early;
+    unsigned count = server->early_count;
+    server->early = NULL;
+    server->early_count = 0;
+    for (unsigned e = 0; e < count; e++) {
+        server_receive(server, early[e].from, &early[e].message);
+        message_close(&early[e].message);
+    }
+    free(early);
+}
+
+static void server_plan(struct server *server, const struct message *plan) {
+    bool first = server->plan.type == 0;
+    if (plan->epoch < server->epoch || (!first && plan->plan.version <= server->plan.plan.version) ||
+        (!first && plan->plan.partitions != server->partition_count)) {
+        return; /* a repeat or an old plan changes nothing; the number of partitions is fixed at start */
+    }
+    if (writing_in_place(server)) {
+        message_close(&server->later_plan);
+        server->later_plan = message_share(plan);
+        return;
+    }
+    bool new_epoch = first || server->fenced || plan->epoch > server->epoch;
+    message_close(&server->plan);
+    server->plan = message_share(plan);
+    server->epoch = plan->epoch;
+    server->fenced = false;
+    if (first) {
+        server->partition_count = plan->plan.partitions;
+        server->replicas = memory_zeroed(server->partition_count, sizeof *server->replicas);
+    }
+    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
+    server->reliable = false;
+    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
+        server->reliable |= nodes[n].actor == server_agent(server) && nodes[n].tier == TIER_RELIABLE;
+    }
+    if (new_epoch) {
+        server->scan_count = 0;
+    }
+    struct index_map members = plan_members(plan);
+    for (uint32_t p = 0; p < server->partition_count; p++) {
+        replica_plan(server, p, new_epoch, &members);
+    }
+    index_map_close(&members);
+    server_report(server);
+    server_take_early(server);
+}
+
+static void server_fence(struct server *server, uint64_t epoch) {
+    if (epoch > server->epoch) {
+        server->epoch = epoch;
+        server->fenced = true;
+        server->scan_count = 0;
+        if (server->later_plan.type != 0 && server->later_plan.epoch < epoch) {
+            message_close(&server->later_plan);
+            server->later_plan = (struct message){0};
+        }
+        server_take_early(server); /* drops what is of an older epoch */
+    }
+    if (epoch == server->epoch && server->fenced) {
+        server_report(server);
+    }
+}
+
+/* ---- Messages ---- */
+
+static void server_keep_early(struct server *server, actor_id from, const struct message *message) {
+    if (server->early_count < SERVER_EARLY_MAX) { /* else whoever sent it asks again */
+        server->early = memory_resized(server->early, server->early_count + 1, sizeof *server->early);
+        server->early[server->early_count++] = (struct early_message){.from = from, .message = message_share(message)};
+    }
+}
+
+static uint32_t message_partition(const struct message *message) {
+    switch ((unsigned)message->type) {
+    case MESSAGE_SUBSCRIBE:
+        return message->subscribe.partition;
+    case MESSAGE_PULL:
+        return message->pull.partition;
+    case MESSAGE_FLUSH:
+        return message->flush.partition;
+    case MESSAGE_SCAN:
+        return message->scan.partition;
+    case MESSAGE_FOLLOW:
+        return message->follow.partition;
+    case MESSAGE_UPDATE:
+        return message->update.partition;
+    default:
+        return UINT32_MAX;
     }
 }
 
 void server_receive(void *self, actor_id from, struct message *message) {
     struct server *server = self;
-    if (message->type == MESSAGE_PLAN) {
-        server_plan(server, from, message);
+    bool agent = from == server_agent(server); /* only our own may tell us what to be */
+    if (message->type == MESSAGE_PLAN || message->type == MESSAGE_FENCE) {
+        if (agent && message->type == MESSAGE_PLAN) {
+            server_plan(server, message);
+        } else if (agent) {
+            server_fence(server, message->epoch);
+        }
         return;
     }
-    uint32_t number = message->type == MESSAGE_SUBSCRIBE ? message->subscribe.partition
-                      : message->type == MESSAGE_PULL    ? message->pull.partition
-                      : message->type == MESSAGE_FLUSH   ? message->flush.partition
-                      : message->type == MESSAGE_SCAN    ? message->scan.partition
-                                                         : UINT32_MAX;
-    struct partition *partition = server_partition(server, number);
-    if (partition == NULL || message->epoch != server->epoch) {
-        return; /* another epoch's: whoever sent it asks again once the plan has reached both */
+    if (message->epoch < server->epoch) {
+        return;
+    }
+    if (message->epoch > server->epoch || server->fenced) {
+        server_keep_early(server, from, message);
+        return;
+    }
+    if (message->type == MESSAGE_CHECKPOINT && agent) {
+        receive_checkpoint(server, message);
+        return;
+    }
+    struct server_replica *replica = server_replica_of(server, message_partition(message));
+    if (replica == NULL) {
+        return; /* our plan is older, or whoever asks goes by an older one: it asks again */
     }
     switch ((unsigned)message->type) {
     case MESSAGE_SUBSCRIBE:
-        receive_subscribe(server, partition, from, message);
+        receive_subscribe(server, replica, from, message);
         break;
     case MESSAGE_PULL:
-        receive_pull(server, partition, from, message);
+        receive_pull(server, replica, from, message);
         break;
     case MESSAGE_FLUSH:
-        receive_flush(server, partition, message);
+        receive_flush(server, replica, message);
+        break;
+    case MESSAGE_SCAN:
+        receive_scan(server, replica, from, &message->scan);
+        break;
+    case MESSAGE_FOLLOW:
+        receive_follow(server, replica, from, &message->follow);
         break;
     default:
-        receive_scan(server, partition, from, &message->scan);
+        receive_update(server, replica, from, message);
         break;
     }
-}
-
-void server_timer(void *self) {
-    (void)self; /* the server only answers */
 }

@@ -1,21 +1,94 @@
-/* A partition server: one actor, one thread, a set of partitions. Takes PLAN (from its own node's agent), SUBSCRIBE,
- * PULL, FLUSH and SCAN; pushes changed rows to its subscribers each time a partition's clock advances. Does no I/O
- * of its own. */
+/* A partition server: one actor, one thread, the replicas of a set of partitions. Takes PLAN and FENCE from its own
+ * node's agent; from workers SUBSCRIBE, PULL, FLUSH and SCAN, and pushes changed rows to its subscribers each time a
+ * partition that it serves advances; from followers FOLLOW, which it answers with UPDATE, now and at each
+ * commit point; and follows others itself (docs/design.md, "Plans"). Tells its agent (REPLICAS) when it is in step
+ * with a plan and, once fenced, at which clocks its replicas can be put. Does no I/O of its own. */
 #ifndef AGILEML_PS_SERVER_H
 #define AGILEML_PS_SERVER_H
 
 #include "agileml/net/io.h"
 #include "agileml/ps/partition.h"
 
-enum { SERVER_SCAN_BYTES = 4 << 20 }; /* about so much of a table per ROWS */
+enum {
+    SERVER_SCAN_BYTES = 4 << 20,              /* about so much of a table per ROWS, or per piece of a copy */
+    SERVER_SCANS_MAX = 64,                    /* that wait for their clock */
+    SERVER_EARLY_MAX = 1024,                  /* messages of an epoch whose plan has not come yet, kept until then */
+    SERVER_UPDATES_MAX = 64,                  /* sent to a follower that does not answer; beyond, it gets one for all */
+    SERVER_FOLLOW_RETRY_US = 100 * 1000,      /* a follower that hears nothing says again how far it is ... */
+    SERVER_FOLLOW_RETRY_MAX_US = 1000 * 1000, /* ... then after twice as long each time, up to this */
+    SERVER_RESEND_US = 400 * 1000,            /* what is on its way for less is not sent again */
+};
+
+/* A replica elsewhere that follows one of ours. */
+struct server_follower {
+    actor_id actor;
+    bool whole;              /* it said so, or else it is being copied: */
+    bool copied;             /* ... every piece is there, and what changed since `copied_from` will make it whole */
+    uint64_t reached;        /* once whole: its state */
+    uint64_t copied_from;    /* our clock when its copy began ... */
+    uint64_t cursor;         /* ... and the last piece it asked for */
+    uint64_t answered_us;    /* when that was sent, or the oldest of `updates` */
+    uint64_t sent;           /* updates up to this clock were sent */
+    struct message *updates; /* sent and not answered yet, oldest first */
+    unsigned update_count;
+};
+
+/* One partition's place on this server. */
+struct server_replica {
+    struct partition *partition; /* NULL: none here */
+    bool whole;                  /* its state is that of its clock; else it is being copied */
+    bool serving;                /* it takes the next clock's flushes ... */
+    bool served;                 /* ... or it did, up to its clock, and another does now */
+    bool in_step;                /* as counted in server.lagging */
+    uint64_t durable;            /* up to there a reliable machine has it */
+    struct server_follower *followers;
+    unsigned follower_count;
+    /* while it follows: */
+    uint64_t cursor;    /* of the copy; FOLLOW_COPIED: every piece is there */
+    uint64_t copy_from; /* the server's clock when the copy began */
+    uint64_t heard;     /* the clock of the newest UPDATE */
+    uint64_t follow_us; /* when to say FOLLOW again; 0: it does not follow */
+    uint64_t follow_wait_us;
+    /* a checkpoint that was asked for; 0: none */
+    uint64_t checkpoint;
+    char *checkpoint_path;
+    bool writing;                    /* the hook is at work ... */
+    bool in_place;                   /* ... on this partition, which does not change meanwhile */
+    struct message_written *written; /* the last one that went well, for who asks again */
+};
+
+struct server_hooks {
+    /* Write `partition` as it is at `clock` (its rows do not change, or `copy` is true and it is the hook's own to
+     * partition_close) to `path`; returns at once. Later server_written is called on the io's thread. NULL: no
+     * checkpoints here. */
+    void (*write)(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path);
+    /* Fills a partition that was just opened from a checkpoint in `path`, up to partition_loaded: 0 or an error. A row
+     * whose clock is left 0 has its start value. Blocks. */
+    int (*read)(void *context, struct partition *partition, const char *path, uint64_t clock, struct error *error);
+    void *context;
+};
 
 struct server {
     struct io *io;
     actor_id self;
     const struct job *job;
-    uint64_t epoch;                /* of the plan in force; 0: none yet */
-    uint32_t partition_count;      /* of the job */
-    struct partition **partitions; /* by number; NULL where another server serves */
+    struct server_hooks hooks;
+    uint64_t epoch;                  /* of the plan in force, or of the fence: nothing of an older one is taken */
+    bool fenced;                     /* no plan of `epoch` has come yet */
+    struct message plan;             /* in force, frames held; type 0: none yet */
+    struct message later_plan;       /* came while a replica was being written in place; type 0: none */
+    bool reliable;                   /* our node, in this plan */
+    uint32_t partition_count;        /* of the job */
+    struct server_replica *replicas; /* by partition */
+    uint64_t committed;              /* the highest that any FLUSH or UPDATE said */
+    unsigned lagging;                /* replicas of the plan that are not in step */
+    bool in_step;                    /* as last told to the agent */
+    uint64_t timer_us;               /* what was asked of set_timer */
+    struct early_message {
+        actor_id from;
+        struct message message;
+    } * early;
+    unsigned early_count;
     struct scan_request {
         actor_id from;
         struct message_scan scan;
@@ -23,10 +96,16 @@ struct server {
     unsigned scan_count;
 };
 
-enum { SERVER_SCANS_MAX = 64 };
-
-void server_init(struct server *server, struct io *io, actor_id self, const struct job *job);
+/* `hooks` may be NULL. */
+void server_init(struct server *server, struct io *io, actor_id self, const struct job *job,
+                 const struct server_hooks *hooks);
 void server_close(struct server *server);
+
+/* The hook's answer; `written` tells partition, clock, bytes, checksum, or the error. Sent on to the agent. */
+void server_written(struct server *server, const struct message_written *written);
+
+/* Whether this server takes flushes of `clock` for the partition now. For tests: I7. */
+bool server_serves(const struct server *server, uint32_t partition, uint64_t clock);
 
 /* The actor's functions (net/io.h), `self` a struct server. */
 void server_receive(void *self, actor_id from, struct message *message);

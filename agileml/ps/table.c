@@ -119,13 +119,43 @@ void table_close(struct table *table) {
     table->count = 0;
 }
 
+int table_copy(struct table *copy, const struct table *table, struct error *error) {
+    *copy = (struct table){.spec = table->spec, .partition = table->partition, .partitions = table->partitions};
+    int result = table_grow(copy, table->count);
+    if (result != 0) {
+        table_close(copy);
+        return error_set(error, result, "table %s: no memory for a copy of %u rows", table->spec->name, table->count);
+    }
+    copy->count = table->count;
+    if (table->count == 0) {
+        return 0;
+    }
+    memcpy(copy->rows.base, table->rows.base, (size_t)table->count * table->spec->row_bytes);
+    memcpy(copy->clocks.base, table->clocks.base, table->count * sizeof(uint32_t));
+    if (table->spec->mode == AML_PUT) {
+        memcpy(copy->writers.base, table->writers.base, table->count * sizeof(uint32_t));
+    }
+    if (table->spec->rows == 0) {
+        memcpy(copy->keys.base, table->keys.base, table->count * sizeof(uint64_t));
+        copy->index = table->index;
+        copy->index.entries = memory_resized(NULL, table->index.capacity, sizeof *copy->index.entries);
+        memcpy(copy->index.entries, table->index.entries, table->index.capacity * sizeof *copy->index.entries);
+    }
+    return 0;
+}
+
+bool table_holds(const struct table *table, uint64_t key) {
+    return table_partition(table->spec, key, table->partitions) == table->partition &&
+           (table->spec->rows == 0 || key < table->spec->rows);
+}
+
 int64_t table_slot(struct table *table, uint64_t key) {
     const struct table_spec *spec = table->spec;
-    if (table_partition(spec, key, table->partitions) != table->partition) {
+    if (!table_holds(table, key)) {
         return AML_EPROTOCOL;
     }
     if (spec->rows > 0) {
-        return key < spec->rows ? (int64_t)(key / table->partitions) : AML_EPROTOCOL;
+        return (int64_t)(key / table->partitions);
     }
     int64_t found = index_map_find(&table->index, key);
     if (found != INDEX_NONE) {

@@ -60,6 +60,12 @@ int table_open(struct table *table, const struct table_spec *spec, uint32_t part
                struct error *error);
 void table_close(struct table *table);
 
+/* Makes `copy` another table with the same rows. AML_ENOMEM leaves it closed. */
+int table_copy(struct table *copy, const struct table *table, struct error *error);
+
+/* Whether `key` names a row of this partition's part. */
+bool table_holds(const struct table *table, uint64_t key);
+
 /* The slot of `key`; a sparse row that is not there yet is made with its start value. AML_EPROTOCOL when
  * the key is not of this partition or beyond a dense table's rows; AML_ELIMIT when the table is full. */
 int64_t table_slot(struct table *table, uint64_t key);

@@ -29,8 +29,8 @@ struct layout {
     const char *name;
     enum frame_kind frames;
     unsigned frame_count;
-    uint32_t record_bytes[4];
-    uint32_t record_max[4];
+    uint32_t record_bytes[5];
+    uint32_t record_max[5];
     struct field fields[FIELDS_MAX];
 };
 
@@ -83,35 +83,87 @@ static const struct layout LAYOUTS[] = {
                          {TEXT(welcome.name), U32(welcome.heartbeat_ms, 1U << 30), U32(welcome.timeout_ms, 1U << 30)}},
     [MESSAGE_PLAN] = {"PLAN",
                       FRAMES_RECORDS,
-                      4,
-                      {sizeof(struct wire_node), sizeof(actor_id), sizeof(actor_id), sizeof(struct wire_endpoint)},
-                      {WIRE_NODES_MAX, WIRE_PARTITIONS_MAX, WIRE_SHARDS_MAX, WIRE_NODES_MAX *WIRE_SERVERS_MAX},
-                      {U64(plan.from_clock, CLOCK), U32(plan.partitions, WIRE_PARTITIONS_MAX),
-                       U32(plan.shards, WIRE_SHARDS_MAX)}},
-    [MESSAGE_LOADED] = {"LOADED", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(loaded.items, ANY)}},
+                      5,
+                      {sizeof(struct wire_node), sizeof(struct wire_placement), sizeof(struct wire_duty),
+                       sizeof(uint32_t), sizeof(struct wire_endpoint)},
+                      {WIRE_NODES_MAX, WIRE_PARTITIONS_MAX, WIRE_DUTIES_MAX, WIRE_DUTY_SHARDS_MAX,
+                       WIRE_NODES_MAX *WIRE_SERVERS_MAX},
+                      {U64(plan.version, ANY), U64(plan.restore, CLOCK), U64(plan.from_clock, CLOCK),
+                       U32(plan.commit_every, WIRE_COMMIT_EVERY_MAX),
+                       U32(plan.next_commit_every, WIRE_COMMIT_EVERY_MAX), U32(plan.window, WIRE_WINDOW_MAX),
+                       U32(plan.partitions, WIRE_PARTITIONS_MAX), U32(plan.shards, WIRE_SHARDS_MAX),
+                       U8(plan.recoverable, 1), TEXT(plan.resume)}},
+    [MESSAGE_LOADED] = {"LOADED",
+                        FRAMES_RECORDS,
+                        1,
+                        {sizeof(double)},
+                        {WIRE_TOTALS},
+                        {U64(loaded.version, ANY), U64(loaded.items, ANY)}},
     [MESSAGE_START] = {"START", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(start.items, ANY)}},
     [MESSAGE_PROGRESS] = {"PROGRESS",
                           FRAMES_RECORDS,
                           1,
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
-                          {U64(progress.clock, CLOCK), U64(progress.items, ANY), U64(progress.compute_us, ANY),
-                           U64(progress.clock_us, ANY), U64(progress.bytes_sent, ANY),
+                          {U64(progress.origin, ANY), U64(progress.clock, CLOCK), U64(progress.items, ANY),
+                           U64(progress.compute_us, ANY), U64(progress.clock_us, ANY), U64(progress.bytes_sent, ANY),
                            U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,
-                           {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK),
-                            U64(heartbeat.held, CLOCK)}},
+                           {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK), U64(heartbeat.hold, ANY),
+                            U64(heartbeat.version, ANY), U64(heartbeat.ready, ANY), U64(heartbeat.committed, CLOCK),
+                            U64(heartbeat.silent, ANY)}},
     [MESSAGE_HEARTBEAT_ACK] = {"HEARTBEAT_ACK",
                                NO_FRAMES,
-                               {U64(heartbeat_ack.progress, CLOCK), U64(heartbeat_ack.hold, CLOCK),
-                                U64(heartbeat_ack.final, CLOCK)}},
+                               {U64(heartbeat_ack.progress, CLOCK), U64(heartbeat_ack.catch_up, CLOCK),
+                                U64(heartbeat_ack.hold, ANY), U64(heartbeat_ack.hold_clock, CLOCK),
+                                U64(heartbeat_ack.hold_until, ANY), U64(heartbeat_ack.final, CLOCK)}},
     [MESSAGE_SAVE] = EMPTY_MESSAGE("SAVE"),
     [MESSAGE_SAVED] = TEXT_MESSAGE("SAVED"),
     [MESSAGE_DONE] = EMPTY_MESSAGE("DONE"),
     [MESSAGE_LEAVE] = EMPTY_MESSAGE("LEAVE"),
     [MESSAGE_FAIL] = TEXT_MESSAGE("FAIL"),
     [MESSAGE_ABORT] = TEXT_MESSAGE("ABORT"),
+    [MESSAGE_FENCE] = EMPTY_MESSAGE("FENCE"),
+    [MESSAGE_EVICT] = {"EVICT",
+                       FRAMES_RECORDS,
+                       1,
+                       {WIRE_NAME_MAX},
+                       {WIRE_NODES_MAX},
+                       {U64(evict.request, ANY), U32(evict.notice_ms, UINT32_MAX)}},
+    [MESSAGE_GONE] = {"GONE",
+                      FRAMES_RECORDS,
+                      1,
+                      {WIRE_NAME_MAX},
+                      {WIRE_NODES_MAX},
+                      {U64(evict.request, ANY), U32(evict.notice_ms, UINT32_MAX)}},
+    [MESSAGE_OUTCOME] = {"OUTCOME", NO_FRAMES, {U64(outcome.request, ANY), I32(outcome.code), TEXT(outcome.text)}},
+    [MESSAGE_STATUS] = {"STATUS", FRAMES_RECORDS, 1, {1}, {WIRE_STATUS_MAX}, {U64(status.request, ANY)}},
+    [MESSAGE_FENCED] = {"FENCED",
+                        FRAMES_RECORDS,
+                        1,
+                        {sizeof(struct wire_reach)},
+                        {WIRE_REACHES_MAX},
+                        {U64(fenced.begun, CLOCK), U64(fenced.committed, CLOCK)}},
+    [MESSAGE_REJOIN] = EMPTY_MESSAGE("REJOIN"),
+    [MESSAGE_CHECKPOINT] = {"CHECKPOINT",
+                            FRAMES_RECORDS,
+                            1,
+                            {sizeof(uint32_t)},
+                            {WIRE_PARTITIONS_MAX},
+                            {U64(checkpoint.clock, CLOCK), TEXT(checkpoint.path)}},
+    [MESSAGE_WRITTEN] = {"WRITTEN",
+                         NO_FRAMES,
+                         {U32(written.partition, WIRE_PARTITIONS_MAX - 1), U64(written.clock, CLOCK),
+                          U64(written.bytes, ANY), U32(written.checksum, UINT32_MAX), I32(written.code),
+                          TEXT(written.text)}},
+    [MESSAGE_REPLICAS] = {"REPLICAS",
+                          FRAMES_RECORDS,
+                          1,
+                          {sizeof(struct wire_reach)},
+                          {WIRE_REACHES_MAX},
+                          {U64(replicas.version, ANY), U8(replicas.fenced, 1), U8(replicas.in_step, 1),
+                           U64(replicas.committed, CLOCK)}},
     [MESSAGE_OBSERVE] = {"OBSERVE", NO_FRAMES, {U64(observe.from, ANY)}},
     [MESSAGE_REPORT] =
         {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY), U64(report.oldest, ANY)}},
@@ -121,7 +173,8 @@ static const struct layout LAYOUTS[] = {
                            0,
                            {0},
                            {0},
-                           {U32(subscribe.partition, WIRE_PARTITIONS_MAX - 1), U64(subscribe.request, ANY)}},
+                           {U32(subscribe.partition, WIRE_PARTITIONS_MAX - 1), U64(subscribe.request, ANY),
+                            U64(subscribe.known, CLOCK), U8(subscribe.again, 1)}},
     [MESSAGE_PULL] = {"PULL", NO_FRAMES, {U32(pull.partition, WIRE_PARTITIONS_MAX - 1), U64(pull.clock, CLOCK)}},
     [MESSAGE_PUSH] = {"PUSH",
                       FRAMES_ROWS,
@@ -129,15 +182,15 @@ static const struct layout LAYOUTS[] = {
                       {0},
                       {0},
                       {U32(push.partition, WIRE_PARTITIONS_MAX - 1), U64(push.from_clock, CLOCK),
-                       U64(push.clock, CLOCK), U64(push.committed, CLOCK), U64(push.received, CLOCK),
+                       U64(push.clock, CLOCK), U64(push.durable, CLOCK), U64(push.received, CLOCK),
                        U64(push.request, ANY)}},
     [MESSAGE_FLUSH] = {"FLUSH",
                        FRAMES_ROWS,
                        0,
                        {0},
                        {0},
-                       {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), U64(flush.origin, ANY),
-                        U64(flush.clock, CLOCK)}},
+                       {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), U64(flush.origin, ANY), U64(flush.clock, CLOCK),
+                        U64(flush.committed, CLOCK)}},
     [MESSAGE_SCAN] = {"SCAN",
                       NO_FRAMES,
                       {U32(scan.partition, WIRE_PARTITIONS_MAX - 1), U32(scan.table, WIRE_TABLES_MAX - 1),
@@ -149,6 +202,18 @@ static const struct layout LAYOUTS[] = {
                       {0},
                       {U32(rows.partition, WIRE_PARTITIONS_MAX - 1), U32(rows.table, WIRE_TABLES_MAX - 1),
                        U64(rows.cursor, ANY), U64(rows.next, ANY)}},
+    [MESSAGE_FOLLOW] = {"FOLLOW",
+                        NO_FRAMES,
+                        {U32(follow.partition, WIRE_PARTITIONS_MAX - 1), U8(follow.whole, 1), U64(follow.clock, CLOCK),
+                         U64(follow.cursor, ANY)}},
+    [MESSAGE_UPDATE] = {"UPDATE",
+                        FRAMES_ROWS,
+                        0,
+                        {0},
+                        {0},
+                        {U32(update.partition, WIRE_PARTITIONS_MAX - 1), U8(update.piece, 1),
+                         U64(update.from_clock, CLOCK), U64(update.clock, CLOCK), U64(update.committed, CLOCK),
+                         U64(update.cursor, ANY), U64(update.next, ANY)}},
 };
 
 static const struct layout *layout_of(unsigned type) {
@@ -254,6 +319,35 @@ static int frames_check(const struct message *message, const struct layout *layo
     return 0;
 }
 
+/* A plan is used in place by everyone, so its numbers must fit each other. */
+static int plan_check(const struct message *message, struct error *error) {
+    const struct message_plan *plan = &message->plan;
+    if (plan->partitions == 0 || plan->shards == 0 || plan->commit_every == 0 || plan->next_commit_every == 0) {
+        return error_set(error, AML_EPROTOCOL, "PLAN: %u partitions, %u shards, a commit every %u and %u clocks",
+                         plan->partitions, plan->shards, plan->commit_every, plan->next_commit_every);
+    }
+    if (message->frames[1]->size != plan->partitions * sizeof(struct wire_placement)) {
+        return error_set(error, AML_EPROTOCOL, "PLAN: a frame of %zu bytes does not place %u partitions",
+                         message->frames[1]->size, plan->partitions);
+    }
+    const struct wire_duty *duties = (const void *)message->frames[2]->data;
+    const uint32_t *shards = (const void *)message->frames[3]->data;
+    size_t listed = message->frames[3]->size / sizeof *shards;
+    for (size_t d = 0; d < message->frames[2]->size / sizeof *duties; d++) {
+        if (duties[d].count == 0 || duties[d].first > listed || duties[d].count > listed - duties[d].first ||
+            duties[d].from_clock == 0 || duties[d].from_clock > duties[d].until_clock ||
+            duties[d].until_clock > WIRE_CLOCK_NEVER) {
+            return error_set(error, AML_EPROTOCOL, "PLAN: duty %zu has clocks or shards that there are not", d);
+        }
+    }
+    for (size_t i = 0; i < listed; i++) {
+        if (shards[i] >= plan->shards) {
+            return error_set(error, AML_EPROTOCOL, "PLAN: shard %u of %u", shards[i], plan->shards);
+        }
+    }
+    return 0;
+}
+
 /* Texts of records inside frames must end too: they are used in place. */
 static int records_check(const struct message *message, const struct layout *layout, struct error *error) {
     struct {
@@ -264,7 +358,9 @@ static int records_check(const struct message *message, const struct layout *lay
          WIRE_ENDPOINT_MAX},
         {MESSAGE_REGISTER, 1, sizeof(struct wire_metric), offsetof(struct wire_metric, name), WIRE_NAME_MAX},
         {MESSAGE_PLAN, 0, sizeof(struct wire_node), offsetof(struct wire_node, name), WIRE_NAME_MAX},
-        {MESSAGE_PLAN, 3, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint), WIRE_ENDPOINT_MAX},
+        {MESSAGE_PLAN, 4, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint), WIRE_ENDPOINT_MAX},
+        {MESSAGE_EVICT, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},
+        {MESSAGE_GONE, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},
     };
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         if (texts[t].type != (unsigned)message->type) {
@@ -283,16 +379,7 @@ static int records_check(const struct message *message, const struct layout *lay
         return error_set(error, AML_EPROTOCOL, "%s: %zu bytes of totals, expected %d totals", layout->name,
                          message->frames[0]->size, WIRE_TOTALS);
     }
-    if (message->type == MESSAGE_PLAN && (message->plan.partitions == 0 || message->plan.shards == 0)) {
-        return error_set(error, AML_EPROTOCOL, "PLAN: %u partitions and %u shards", message->plan.partitions,
-                         message->plan.shards);
-    }
-    if (message->type == MESSAGE_PLAN && (message->frames[1]->size != message->plan.partitions * sizeof(actor_id) ||
-                                          message->frames[2]->size != message->plan.shards * sizeof(actor_id))) {
-        return error_set(error, AML_EPROTOCOL, "PLAN: frames do not fit %u partitions and %u shards",
-                         message->plan.partitions, message->plan.shards);
-    }
-    return 0;
+    return message->type == MESSAGE_PLAN ? plan_check(message, error) : 0;
 }
 
 int message_decode_head(struct message *message, const void *head, size_t size, struct error *error) {

@@ -37,14 +37,25 @@ static inline unsigned actor_part(actor_id actor) {
     return (unsigned)(actor & ACTOR_PART_MAX);
 }
 
+/* An *origin* delivers flushes: a node's worker runtime (part 0), or the fresh one under which the same runtime
+ * does, in an epoch, what dead nodes have left undone (their catch-up). */
+enum { ACTOR_PART_CATCH_UP = 0x8000 };
+static inline actor_id origin_catch_up(actor_id node, uint64_t epoch) {
+    return actor_of_part(node, ACTOR_PART_CATCH_UP | (unsigned)(epoch & (ACTOR_PART_CATCH_UP - 1)));
+}
+static inline int origin_is_catch_up(actor_id origin) {
+    return (actor_part(origin) & ACTOR_PART_CATCH_UP) != 0;
+}
+
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
     WIRE_ENDPOINT_MAX = 128,
+    WIRE_PATH_MAX = 400,
     WIRE_TEXT_MAX = ERROR_TEXT_MAX, /* an error's text */
     WIRE_TABLES_MAX = 16,
     WIRE_METRICS_MAX = 16,
@@ -54,12 +65,19 @@ enum {
     WIRE_PARTITIONS_MAX = 4096,
     WIRE_SHARDS_MAX = 65536,
     WIRE_STALENESS_MAX = 64,
+    WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
+    WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
+    WIRE_DUTIES_MAX = 16384,
+    WIRE_DUTY_SHARDS_MAX = 4 * 65536, /* in all duties of a plan */
+    WIRE_REACHES_MAX = 1 << 19,
     WIRE_ROW_BYTES_MAX = 1 << 26,
-    WIRE_JSON_MAX = 1 << 20, /* one report line */
+    WIRE_JSON_MAX = 1 << 20,   /* one report line */
+    WIRE_STATUS_MAX = 1 << 26, /* the answer to STATUS */
     MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
 static const uint64_t WIRE_CLOCK_MAX = UINT64_C(0xFFFFFFF0); /* servers keep a row's clock in 32 bits */
+#define WIRE_CLOCK_NEVER WIRE_CLOCK_MAX                      /* no job gets that far: "not named yet", "without end" */
 
 /* ---- The messages ---- */
 
@@ -79,17 +97,31 @@ enum message_type {
     MESSAGE_LEAVE = 12,
     MESSAGE_FAIL = 13,
     MESSAGE_ABORT = 14,
+    MESSAGE_FENCE = 15,
     /* observer <-> controller */
     MESSAGE_OBSERVE = 16,
     MESSAGE_REPORT = 17,
     MESSAGE_STOP = 18,
+    MESSAGE_EVICT = 19,
+    MESSAGE_GONE = 20,
+    MESSAGE_OUTCOME = 21,
+    MESSAGE_STATUS = 22,
+    /* more of node <-> controller */
+    MESSAGE_FENCED = 24,
+    MESSAGE_REJOIN = 25,
+    MESSAGE_CHECKPOINT = 26,
+    MESSAGE_WRITTEN = 27,
+    MESSAGE_REPLICAS = 28, /* within a node: a server to its agent */
     /* worker <-> partition server */
     MESSAGE_SUBSCRIBE = 32,
     MESSAGE_PULL = 33,
     MESSAGE_PUSH = 34,
     MESSAGE_FLUSH = 35,
     MESSAGE_SCAN = 36,
-    MESSAGE_ROWS = 37
+    MESSAGE_ROWS = 37,
+    /* follower <-> serving replica */
+    MESSAGE_FOLLOW = 38,
+    MESSAGE_UPDATE = 39
 };
 
 /* The part of a job's description that all nodes must agree on and the controller acts on. */
@@ -122,19 +154,34 @@ struct message_welcome {
     uint32_t timeout_ms;   /* silence longer than this counts as a failure, on both sides */
 };
 
-/* Who serves which partition and works on which data shard, from a clock on. The header's epoch is
- * the plan's. Frames: nodes (struct wire_node), placement (actor_id of the serving server thread, one
- * per partition), shards (actor_id of the owning origin, one per shard), endpoints (struct
- * wire_endpoint of every server thread). */
+/* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md, "Plans").
+ * The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Whole in itself: a receiver needs
+ * no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per partition), duties (struct
+ * wire_duty), the duties' shards (uint32_t each), endpoints (struct wire_endpoint of every server thread). */
 struct message_plan {
-    uint64_t from_clock; /* the first clock it holds for */
+    uint64_t version;
+    uint64_t restore; /* the clock at which this epoch's first plan put every partition; 0 in the first epoch */
+    uint64_t
+        from_clock; /* the placement's `next_` half serves this clock and those after it; WIRE_CLOCK_NEVER: not named
+                             yet, its replicas get ready in the background */
+    uint32_t commit_every, next_commit_every; /* clocks between commit points, before from_clock and from then on */
+    uint32_t window;                          /* a worker may begin clocks up to committed + 1 + staleness + window */
     uint32_t partitions;
     uint32_t shards;
+    uint8_t recoverable;        /* 0: traditional, a failure ends the job: nothing is kept for undoing */
+    char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
-/* A node has loaded the shards of the plan. Frame: WIRE_TOTALS doubles over its items. */
+/* Clocks at which every partition can be put again until the next one is committed. */
+static inline int plan_is_commit_point(const struct message_plan *plan, uint64_t clock) {
+    uint32_t every = clock + 1 >= plan->from_clock ? plan->next_commit_every : plan->commit_every;
+    return clock % every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock || clock == plan->restore;
+}
+
+/* A node has loaded what it works on from clock 1 on. Frame: WIRE_TOTALS doubles over its items. */
 struct message_loaded {
-    uint64_t items; /* training items of its shards */
+    uint64_t version; /* of the plan that says so */
+    uint64_t items;   /* training items of its shards */
 };
 
 /* Every node has loaded: begin. Frame: WIRE_TOTALS doubles over all nodes' items. */
@@ -145,6 +192,7 @@ struct message_start {
 /* An origin is through with a clock and has evaluated it. Repeated until a HEARTBEAT_ACK covers it.
  * Frame: metrics, a struct wire_metric_sum each. */
 struct message_progress {
+    actor_id origin; /* of the sender's node */
     uint64_t clock;
     uint64_t items;      /* training items processed in this clock */
     uint64_t compute_us; /* wall time in the app's function */
@@ -154,31 +202,94 @@ struct message_progress {
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
 };
 
-/* A node is alive, and how far it is. The header's epoch is the plan it goes by: the controller sends
+/* A node is alive, and how far it is. The header's epoch and `version` are the plan it goes by: the controller sends
  * again whatever the node is found to lack. */
 struct message_heartbeat {
-    uint8_t state;  /* enum node_state */
-    uint64_t clock; /* the highest clock begun */
-    uint64_t held;  /* the highest `hold` that this node goes by */
+    uint8_t state;      /* enum node_state */
+    uint64_t clock;     /* the highest clock begun under any of its origins */
+    uint64_t hold;      /* number of the latest hold that this node goes by */
+    uint64_t version;   /* of its plan */
+    uint64_t ready;     /* of the latest plan for which it is ready: data of its duties loaded, their rows' first state
+                           there, its replicas in step */
+    uint64_t committed; /* as far as its client knows */
+    actor_id silent;    /* the node (part 0) of a server that it has waited for longer than the timeout; 0: none */
 };
 
 /* The controller is alive, and what it asks for; sent in answer and when something changes. All of it is
  * state, not events, so that a lost or repeated one does no harm. */
 struct message_heartbeat_ack {
-    uint64_t progress; /* every PROGRESS of this node up to this clock has arrived */
-    uint64_t hold;     /* do not begin a clock above this until `final` is known; 0: no hold. Once every origin holds
-                          at or before it, the controller can name a clock that nobody has passed. */
-    uint64_t final;    /* the last clock of the job; 0: not known yet */
+    uint64_t progress;   /* every PROGRESS of this node up to this clock has arrived and is stored ... */
+    uint64_t catch_up;   /* ... and of its catch-up origin of this epoch */
+    uint64_t hold;       /* number of the hold; a higher one replaces it */
+    uint64_t hold_clock; /* do not begin a clock above this ... */
+    uint64_t hold_until; /* ... until a plan of this version or a later one has come, or `final`; 0 number: no hold.
+                            Once every origin holds at or before it, nobody can have passed it. */
+    uint64_t final;      /* the last clock of the job; 0: not known yet */
+};
+
+/* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the header's,
+ * begin no clock, serve nobody, and answer FENCED: repeated until then. A PLAN of that epoch follows. */
+
+/* Frame: what the node's servers can be put at, a struct wire_reach each. */
+struct message_fenced {
+    uint64_t begun;     /* the highest clock begun under any of its origins */
+    uint64_t committed; /* as far as its client and servers know */
+};
+
+/* A server's replicas, to its node's agent: after each plan, when `in_step` changes, and once fenced. Frame: as FENCED,
+ * only once fenced. */
+struct message_replicas {
+    uint64_t version;
+    uint8_t fenced;
+    uint8_t in_step; /* every replica that the plan of this version has here is there, or close behind */
+    uint64_t committed;
+};
+
+/* From an operator: make these nodes leave in time. Frame: names of WIRE_NAME_MAX bytes each; without any, the sender
+ * itself, a node. GONE: these nodes' processes have ended. Both are answered by OUTCOME. */
+struct message_evict {
+    uint64_t request; /* the sender's number for it, in OUTCOME */
+    uint32_t notice_ms;
+};
+
+struct message_outcome {
+    uint64_t request;
+    int32_t code; /* enum aml_error_code */
+    char text[WIRE_TEXT_MAX];
+};
+
+/* An operator asks (no frame bytes) and the controller answers. Frame: JSON text, or empty. */
+struct message_status {
+    uint64_t request;
+};
+
+/* Write a checkpoint of every replica on this reliable node that is to be written (docs/design.md). Frame: the partitions,
+ * uint32_t each. Repeated until WRITTEN has come for all. */
+struct message_checkpoint {
+    uint64_t clock;
+    char path[WIRE_PATH_MAX]; /* a directory that is there */
+};
+
+/* A partition's file is complete on disk, or can't be written: then `text` says why. */
+struct message_written {
+    uint32_t partition;
+    uint64_t clock;
+    uint64_t bytes;
+    uint32_t checksum; /* CRC-32 of the file */
+    int32_t code;
+    char text[WIRE_TEXT_MAX];
 };
 
 /* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers
- * SAVED. DONE: the job is over, leave. LEAVE: the node leaves. */
+ * SAVED. DONE: the job, or this node's part in it, is over: leave. LEAVE: the node leaves. FENCE: see above.
+ * REJOIN: the controller does not know the sender (it was declared dead): what it did since is void, it may register as a
+ * new node. */
 struct message_empty {
     uint8_t unused; /* 0 */
 };
 
 /* An error for people that ends the job: from a node (FAIL), to every node (ABORT). SAVED and STOP use
- * it too: code 0 when saving went well; STOP's text is the reason. */
+ * it too: code 0 when saving went well; STOP's text is the reason, with code 0 the job ends well at a clock soon. */
 struct message_text {
     int32_t code; /* enum aml_error_code */
     char text[WIRE_TEXT_MAX];
@@ -196,10 +307,13 @@ struct message_report {
 };
 
 /* A worker names rows that it wants pushed from now on. Frames: rows without values. The server
- * answers with a PUSH of their state that carries `request`. */
+ * answers with a PUSH of their state that carries `request`; a replica that does not serve yet answers with clock 0 and
+ * without rows, and pushes once it serves. */
 struct message_subscribe {
     uint32_t partition;
     uint64_t request;
+    uint64_t known; /* their state as of this clock is known: only what changed since is wanted; 0: all */
+    uint8_t again;  /* 1: the rows are among those pushed already, only their state is wanted */
 };
 
 /* A worker has heard nothing: it asks for what changed since the clock it knows. Always answered. */
@@ -214,16 +328,39 @@ struct message_push {
     uint32_t partition;
     uint64_t from_clock;
     uint64_t clock;
-    uint64_t committed; /* flushes up to this clock need not be retained */
-    uint64_t received;  /* the receiver's flushes have arrived up to this clock, without a gap */
-    uint64_t request;   /* the SUBSCRIBE it answers, or 0; then the frames are those rows, all of them */
+    uint64_t durable;  /* the partition's state at this clock is on a reliable machine */
+    uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
+    uint64_t request;  /* the SUBSCRIBE it answers, or 0; then the frames are those rows */
 };
 
 /* An origin's summed deltas of one clock for one partition. Frames: rows; none when it touched none. */
 struct message_flush {
     uint32_t partition;
-    uint64_t origin;
+    actor_id origin;
     uint64_t clock;
+    uint64_t
+        committed; /* the sender knows every partition to be durable up to this clock: all may forget what they keep
+                           for going back behind it */
+};
+
+/* A follower says how far it is: after each UPDATE, and again when it hears nothing. */
+struct message_follow {
+    uint32_t partition;
+    uint8_t whole; /* 1: its state is whole, as of `clock`; 0: it is being copied: send the piece at `cursor` */
+    uint64_t clock;
+    uint64_t cursor; /* 0 at first, then what UPDATE said */
+};
+
+/* Rows for a follower. Frames: rows. A piece of the copy, or, for one whose state is whole, all rows that changed in
+ * (from_clock, clock], as of `clock`, a commit point. */
+struct message_update {
+    uint32_t partition;
+    uint8_t piece;
+    uint64_t from_clock; /* of a piece: the server's clock when the copy began; when all pieces are there, what changed
+                            since makes it whole */
+    uint64_t clock;
+    uint64_t committed;
+    uint64_t cursor, next; /* of a piece: the one asked for, and the next; 0: that was the last */
 };
 
 /* Read a whole table, in pieces, at the partition's present clock. */
@@ -254,7 +391,14 @@ struct message {
         struct message_progress progress;
         struct message_heartbeat heartbeat;
         struct message_heartbeat_ack heartbeat_ack;
-        struct message_empty empty; /* SAVE, DONE, LEAVE */
+        struct message_fenced fenced;
+        struct message_replicas replicas;
+        struct message_evict evict; /* EVICT, GONE */
+        struct message_outcome outcome;
+        struct message_status status;
+        struct message_checkpoint checkpoint;
+        struct message_written written;
+        struct message_empty empty; /* SAVE, DONE, LEAVE, FENCE, REJOIN */
         struct message_text text;   /* SAVED, FAIL, ABORT, STOP */
         struct message_observe observe;
         struct message_report report;
@@ -264,6 +408,8 @@ struct message {
         struct message_flush flush;
         struct message_scan scan;
         struct message_rows rows;
+        struct message_follow follow;
+        struct message_update update;
     };
     unsigned frame_count;
     struct buffer *frames[MESSAGE_FRAMES_MAX]; /* one reference each, owned by the message */
@@ -303,6 +449,29 @@ struct wire_node {
     char name[WIRE_NAME_MAX];
     uint32_t tier;
     uint32_t threads;
+};
+
+/* Server threads, or ACTOR_NONE. Without a change under way both halves are the same. */
+struct wire_placement {
+    actor_id server, backup;           /* of clocks below the plan's from_clock */
+    actor_id next_server, next_backup; /* of the others */
+};
+
+/* `origin` works on these data shards in these clocks. At each clock a shard is in exactly one duty. An origin may have
+ * several duties, of different clocks. */
+struct wire_duty {
+    actor_id origin;
+    uint64_t from_clock, until_clock; /* both included; until WIRE_CLOCK_NEVER: without end; from WIRE_CLOCK_NEVER: not
+                                         named yet, its data is to be made ready */
+    uint32_t first, count;            /* in the plan's frame of shards; count >= 1 */
+};
+
+/* A replica can be put at this clock. One record for each clock that it can be put at. */
+struct wire_reach {
+    actor_id server;
+    uint32_t partition;
+    uint32_t latest; /* 1: of a replica that serves: the clock it is at, without undoing anything */
+    uint64_t clock;
 };
 
 struct wire_directory_entry {

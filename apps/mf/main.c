@@ -35,6 +35,7 @@ struct mf {
     uint64_t seed;
     struct mf_kernel kernel;
     float mean;
+    /* Made by mf_begin for the items of the next clocks: */
     float *item_counts; /* ratings of each item slot in one clock, on all nodes together */
     uint32_t item_count;
     struct mf_steps *steps;
@@ -158,11 +159,26 @@ static int mf_read(aml_worker *worker, void *context) {
 
 /* ---- Training ---- */
 
+static float mf_mean(const aml_worker *worker) {
+    return (float)(aml_total(worker, TOTAL_RATINGS) / (double)aml_total_items(worker));
+}
+
+static void mf_forget_items(struct mf *mf) {
+    for (unsigned t = 0; mf->steps != NULL && t < mf->threads; t++) {
+        free(mf->steps[t].item_rates);
+    }
+    free(mf->steps);
+    free(mf->item_counts);
+    mf->steps = NULL;
+    mf->item_counts = NULL;
+}
+
 static int mf_begin(aml_worker *worker, void *context) {
     struct mf *mf = context;
     size_t count;
     const struct mf_item *items = aml_items(worker, &count);
-    mf->mean = (float)(aml_total(worker, TOTAL_RATINGS) / (double)aml_total_items(worker));
+    mf_forget_items(mf);
+    mf->mean = mf_mean(worker);
     mf->threads = aml_threads(worker);
     mf->item_count = aml_table_rows(worker, ITEMS).count;
     mf->item_counts = calloc(mf->item_count + 1U, sizeof *mf->item_counts);
@@ -174,7 +190,8 @@ static int mf_begin(aml_worker *worker, void *context) {
         mf->item_counts[items[i].item]++;
     }
     /* Users are dealt to nodes at random, so this node's counts, scaled up, tell of all nodes'. */
-    double scale = (double)aml_total_items(worker) / (double)count / (double)aml_clocks_per_iteration(worker);
+    double share = count > 0 ? (double)count : 1;
+    double scale = (double)aml_total_items(worker) / share / (double)aml_clocks_per_iteration(worker);
     for (uint32_t i = 0; i < mf->item_count; i++) {
         mf->item_counts[i] = (float)(mf->item_counts[i] * scale);
     }
@@ -254,7 +271,7 @@ static int mf_finish(aml_worker *worker, void *context) {
     }
     struct mf_model_header header = {.rank = (uint32_t)mf->rank,
                                      .biases = mf_biases(mf),
-                                     .mean = mf->mean,
+                                     .mean = mf_mean(worker),
                                      .rating_min = (float)-aml_total_maximum(worker, MAXIMUM_MINUS),
                                      .rating_max = (float)aml_total_maximum(worker, MAXIMUM_RATING)};
     struct mf_save save = {.worker = worker, .stride = (header.rank + (header.biases ? 1U : 0U)) * sizeof(float)};
@@ -275,14 +292,6 @@ static int mf_finish(aml_worker *worker, void *context) {
     }
     result = mf_model_writer_close(save.writer, &error);
     return result == 0 ? 0 : aml_error(worker, result, "%s", error.text);
-}
-
-static void mf_close(struct mf *mf) {
-    for (unsigned t = 0; mf->steps != NULL && t < mf->threads; t++) {
-        free(mf->steps[t].item_rates);
-    }
-    free(mf->steps);
-    free(mf->item_counts);
 }
 
 int main(int argc, char **argv) {
@@ -337,6 +346,6 @@ int main(int argc, char **argv) {
         }
     }
     int status = aml_main(&app, argc, argv);
-    mf_close(&mf);
+    mf_forget_items(&mf);
     return status;
 }

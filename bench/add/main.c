@@ -9,6 +9,7 @@
 
 enum {
     ADD_FLUSHES = 16,      /* in one sample, each of another origin */
+    ADD_ORIGINS = ADD_FLUSHES + 3,
     ADD_ROWS_MAX = 1 << 20 /* of a flush: narrow rows are many, and a sparse table of them takes long to make */
 };
 
@@ -27,7 +28,7 @@ struct bench {
     uint32_t count;    /* rows of a flush */
     uint32_t *slots;   /* of its rows, for the plain loop */
     struct arena sums; /* the plain loop's */
-    actor_id origins[ADD_FLUSHES + 3];
+    actor_id origins[ADD_ORIGINS];
 };
 
 /* Keys of a flush. Sparse: 0, 3, 6, ... are named; the rows between them are there too. */
@@ -102,10 +103,13 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
     if (bench->partition == NULL) {
         return error->code;
     }
-    for (unsigned o = 0; o < sizeof bench->origins / sizeof bench->origins[0]; o++) {
+    struct wire_duty duties[ADD_ORIGINS];
+    for (unsigned o = 0; o < ADD_ORIGINS; o++) {
         bench->origins[o] = (o + UINT64_C(1)) << ACTOR_PART_BITS;
+        duties[o] = (struct wire_duty){
+            .origin = bench->origins[o], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .first = o, .count = 1};
     }
-    partition_expect(bench->partition, bench->origins, sizeof bench->origins / sizeof bench->origins[0], 1);
+    partition_expect(bench->partition, duties, ADD_ORIGINS);
     struct table *table = &bench->partition->tables[0];
     for (uint32_t key = 0; key < rows; key++) {
         if (table_slot(table, key) < 0) {
@@ -120,7 +124,7 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
         subscribe.frames[f] = bench->flush.frames[f];
     }
     int views = rows_check(&subscribe, bench->job.shapes, 1, &view, error);
-    for (unsigned o = 0; o < sizeof bench->origins / sizeof bench->origins[0] && views == 1; o++) {
+    for (unsigned o = 0; o < ADD_ORIGINS && views == 1; o++) {
         if (partition_subscribe(bench->partition, bench->origins[o], 1, &view, 1, error) != 0) {
             return error->code;
         }

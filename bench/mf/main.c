@@ -103,7 +103,7 @@ static void print_bandwidth(unsigned threads) {
 
 static void print_result(const char *name, unsigned rank, const struct plain *plain, const struct result *result,
                          double ratio, double cpu_ratio) {
-    double ratings = (double)plain->data.count;
+    double ratings = (double)plain->ratings.count;
     double seconds = series_median(&result->wall);
     double cpu_seconds = series_median(&result->cpu);
     double row_bytes = 2 * (double)plain->sgd.item_stride; /* read and written */
@@ -182,7 +182,7 @@ static int run_data(const struct bench *bench, const char *name, const char *pat
     int result = plain_open(&plain, path, (unsigned)bench->threads, error);
     if (result == 0) {
         printf("\n%s: %zu ratings, %u users, %u items; %lld threads, rows of rank%s, kernel %s\n", name,
-               plain.data.count, plain.cache.tables[0].count, plain.cache.tables[1].count, (long long)bench->threads,
+               plain.ratings.count, plain.cache.tables[0].count, plain.cache.tables[1].count, (long long)bench->threads,
                bench->biases ? " + 1 (biases)" : "", plain.kernel.name);
         printf(" rank                    M/s  M/CPU-s   ratio  CPU-r.   GFLOP/s     GB/s       RMSE\n");
     }

@@ -11,16 +11,30 @@
 #include <unistd.h>
 
 enum { USERS = 0, ITEMS = 1 };
-static const actor_id PLAIN_SELF = 0x10000;
+static const uint32_t PLAIN_SHARD = 0; /* all ratings */
 
 static int plain_ratings(void *context, unsigned thread, uint64_t chunk_number, const struct rating *ratings,
                          size_t count) {
     struct plain *plain = context;
-    struct data_chunk *chunk = data_chunk_open(&plain->data, chunk_number);
+    struct data_chunk *chunk = data_chunk_open(chunk_number);
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
         data_emit(&plain->data, chunk, AML_TRAIN, keys, &ratings[i].value);
         plain->rating_sums[thread] += ratings[i].value;
+    }
+    data_chunk_close(&plain->data, chunk);
+    return 0;
+}
+
+static int plain_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
+                       struct error *error) {
+    struct plain *plain = context;
+    for (size_t i = 0; i < count; i++) {
+        int64_t slot = cache_add(&plain->cache, table, keys[i]);
+        if (slot < 0) {
+            return error_set(error, (int)slot, "no memory for the rows");
+        }
+        slots[i] = (uint32_t)slot;
     }
     return 0;
 }
@@ -29,9 +43,9 @@ static void plain_run(void *context, unsigned thread, int command) {
     struct plain *plain = context;
     double squared_error = 0;
     (void)command;
-    for (unsigned round = 0; round < plain->data.bins; round++) {
+    for (unsigned round = 0; round < plain->ratings.bins; round++) {
         const void *ratings;
-        size_t count = data_block(&plain->data, 0, thread, round, &ratings);
+        size_t count = data_block(&plain->ratings, 0, thread, round, &ratings);
         squared_error += plain->kernel.sgd_pass(&plain->sgd, ratings, count);
         pthread_barrier_wait(&plain->pool.barrier);
     }
@@ -39,8 +53,8 @@ static void plain_run(void *context, unsigned thread, int command) {
 }
 
 static void plain_count_runs(struct plain *plain) {
-    const struct mf_item *ratings = (const void *)plain->data.items;
-    for (size_t i = 0; i < plain->data.count; i++) {
+    const struct mf_item *ratings = (const void *)plain->ratings.items;
+    for (size_t i = 0; i < plain->ratings.count; i++) {
         plain->runs += i == 0 || ratings[i].user != ratings[i - 1].user;
     }
 }
@@ -53,15 +67,17 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
         plain->job.tables[t] = (struct table_spec){.width = 1, .row_bytes = sizeof(float), .mode = AML_PUT};
     }
     cache_open(&plain->cache, &plain->job, 1);
-    plain->plan = (struct message){.type = MESSAGE_PLAN, .plan = {.shards = 1}};
-    plain->plan.frames[2] = buffer_copy(&PLAIN_SELF, sizeof PLAIN_SELF); /* the one shard is ours */
-    data_init(&plain->data, &app, &plain->plan, PLAIN_SELF);
+    data_open(&plain->data, &app, 1, 0);
     plain->data_open = true;
+    data_pin(&plain->data, &PLAIN_SHARD, 1);
+    data_read_begin(&plain->data);
     plain->rating_sums = memory_zeroed(threads, sizeof(double));
     plain->squared_errors = memory_zeroed(threads, sizeof(double));
     int result = ratings_read(path, threads, plain_ratings, plain, error);
+    data_read_end(&plain->data, result == 0);
     if (result == 0) {
-        result = data_arrange(&plain->data, &plain->cache, 1, threads, PLAIN_SEED, error);
+        const struct data_rows rows = {.slots = plain_slots, .context = plain};
+        result = data_arrange(&plain->data, &PLAIN_SHARD, 1, 1, threads, PLAIN_SEED, &rows, &plain->ratings, error);
     }
     if (result == 0) {
         result = pool_open(&plain->pool, threads, plain_run, plain, error);
@@ -73,7 +89,7 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
     for (unsigned t = 0; t < threads; t++) {
         sum += plain->rating_sums[t];
     }
-    plain->mean = (float)(sum / (double)plain->data.count);
+    plain->mean = (float)(sum / (double)plain->ratings.count);
     plain_count_runs(plain);
     return 0;
 }
@@ -81,8 +97,8 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
 void plain_close(struct plain *plain) {
     pool_close(&plain->pool, 1000);
     if (plain->data_open) {
+        data_set_close(&plain->ratings);
         data_close(&plain->data);
-        buffer_drop(plain->plan.frames[2]);
     }
     cache_close(&plain->cache);
     arena_close(&plain->users);
@@ -135,5 +151,5 @@ double plain_pass(struct plain *plain, unsigned iteration) {
     for (unsigned t = 0; t < plain->pool.threads; t++) {
         squared_error += plain->squared_errors[t];
     }
-    return sqrt(squared_error / (double)plain->data.count);
+    return sqrt(squared_error / (double)plain->ratings.count);
 }

@@ -5,6 +5,7 @@
 
 #include "agileml/base/memory.h"
 #include "apps/mf/kernel.h"
+#include "workers/cache.h"
 #include "workers/data.h"
 #include "workers/pool.h"
 
@@ -18,9 +19,9 @@ enum { PLAIN_SEED = 1 };
 struct plain {
     struct job job;
     struct cache cache; /* slots of users and items; its rows are not used */
-    struct message plan;
-    struct data data;
+    struct data data; /* one shard ... */
     bool data_open;
+    struct data_set ratings; /* ... arranged */
     struct pool pool;
     struct mf_kernel kernel;
     float mean;

@@ -30,15 +30,25 @@ static struct message plan_of_shape(const struct shape *shape, const char *endpo
                                        {.actor = SHAPE_SERVER_AGENT, .name = "server", .threads = 1}};
     struct wire_endpoint server = {.actor = SHAPE_SERVER};
     strncpy(server.endpoint, endpoint, sizeof server.endpoint - 1);
-    plan.plan = (struct message_plan){.from_clock = 1, .partitions = shape->partitions, .shards = 1};
+    const struct wire_duty duty = {
+        .origin = SHAPE_WORKER, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+    const uint32_t shard = 0;
+    plan.plan = (struct message_plan){.version = 1,
+                                      .from_clock = 1,
+                                      .commit_every = 1,
+                                      .next_commit_every = 1,
+                                      .partitions = shape->partitions,
+                                      .shards = 1};
     plan.frames[0] = buffer_copy(nodes, sizeof nodes);
-    plan.frames[1] = buffer_new(shape->partitions * sizeof(actor_id));
+    plan.frames[1] = buffer_new(shape->partitions * sizeof(struct wire_placement));
     for (uint32_t p = 0; p < shape->partitions; p++) {
-        ((actor_id *)(void *)plan.frames[1]->data)[p] = SHAPE_SERVER;
+        ((struct wire_placement *)(void *)plan.frames[1]->data)[p] =
+            (struct wire_placement){.server = SHAPE_SERVER, .next_server = SHAPE_SERVER};
     }
-    plan.frames[2] = buffer_copy(&SHAPE_WORKER, sizeof SHAPE_WORKER);
-    plan.frames[3] = buffer_copy(&server, sizeof server);
-    plan.frame_count = 4;
+    plan.frames[2] = buffer_copy(&duty, sizeof duty);
+    plan.frames[3] = buffer_copy(&shard, sizeof shard);
+    plan.frames[4] = buffer_copy(&server, sizeof server);
+    plan.frame_count = 5;
     return plan;
 }
 
@@ -78,7 +88,7 @@ int protocol_server_open(struct protocol_server *server, const struct shape *sha
     if (result != 0) {
         return result;
     }
-    server_init(&server->server, net_io_of(server->io), SHAPE_SERVER, &server->job);
+    server_init(&server->server, net_io_of(server->io), SHAPE_SERVER, &server->job, NULL);
     struct message plan = plan_of_shape(shape, net_io_endpoint(server->io));
     net_io_of(server->agent)->send(net_io_of(server->agent), SHAPE_SERVER, &plan);
     server->started = pthread_create(&server->thread, NULL, server_thread, server) == 0;
@@ -134,12 +144,7 @@ static int worker_wait(struct protocol_worker *worker, bool (*done)(const struct
 }
 
 static bool worker_subscribed(const struct protocol_worker *worker) {
-    for (uint32_t p = 0; p < worker->client.partition_count; p++) {
-        if (!worker->client.partitions[p].subscribed || worker->client.partitions[p].request_open) {
-            return false;
-        }
-    }
-    return true;
+    return client_subscribed(&worker->client);
 }
 
 static bool worker_has_state(const struct protocol_worker *worker) {
@@ -201,7 +206,7 @@ void protocol_change_rows(struct protocol_worker *worker) {
 
 int protocol_gather(struct protocol_worker *worker, struct error *error) {
     struct client *client = &worker->client;
-    client_begin(client, client->begun + 1);
+    client_begin(client, SHAPE_WORKER, client->flushed + 1);
     for (uint32_t p = 0; p < client->partition_count; p++) {
         int result = client_gather(client, p, error);
         if (result != 0) {

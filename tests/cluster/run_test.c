@@ -1,10 +1,14 @@
-/* Tests of the proteus program with real processes: jobs that go well, bad usage, and everything that may end a job
- * early. After each, no process of the job may be left; they are known by a tag in their environment. Limits on time
- * are there to end a hang, and assert nothing else. PROTEUS_CYCLES=200 starts and stops as many clusters in the last test. */
+/* Tests of the proteus program with real processes: jobs that go well, bad usage, everything that may end a job early, and
+ * everything that may happen to its nodes and its controller while it goes on. What must go on is run with the sum app,
+ * which checks at its end that every item was counted once in each iteration. Such jobs have no end of their own: a test
+ * waits until the report says that what it wants has happened, and stops the job then. After each test no process of the job
+ * may be left; they are known by a tag in their environment. Limits on time are there to end a hang, and assert nothing
+ * else. PROTEUS_CYCLES=200 starts and stops as many clusters in the last test. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <jansson.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -29,6 +33,9 @@ enum {
     PATHS_MAX = 32,
     OUTPUT_MAX = 1 << 24,
     CYCLES_DEFAULT = 5, /* or $PROTEUS_CYCLES */
+    ARGUMENTS_MAX = 64,
+    ENDPOINT_MAX = 128,
+    WORDS_MAX = 1024,
 };
 
 static char folder[] = "/tmp/run_test.XXXXXX";
@@ -141,35 +148,49 @@ static void assert_nobody_left(void) {
     assert_int_equal(count, 0);
 }
 
+/* The launcher's private folders are in ours. */
+static void assert_no_folder_left(void) {
+    DIR *directory = opendir(folder);
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        assert_null(strstr(entry->d_name, "proteus-"));
+    }
+    closedir(directory);
+}
+
 struct job {
     pid_t pid;
     int status; /* exit status, or 128 + signal */
     char *out, *err;
+    bool second; /* there is another beside it, whose files are "out" and "err" */
 };
 
 /* Starts build/bin/NAME with arguments up to a NULL. */
-static struct job start_list(const char *const *arguments) {
+static struct job start_beside(const char *const *arguments, bool second) {
     char path[512];
     const char *bin = getenv("PROTEUS_BIN");
     snprintf(path, sizeof path, "%s/%s", bin != NULL ? bin : "build/bin", arguments[0]);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        int out = open(in_folder("out"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        int err = open(in_folder("err"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        int out = open(in_folder(second ? "out2" : "out"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        int err = open(in_folder(second ? "err2" : "err"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         dup2(out, STDOUT_FILENO);
         dup2(err, STDERR_FILENO);
         putenv(tag);
         execv(path, (char *const *)(uintptr_t)arguments);
         _exit(126);
     }
-    return (struct job){.pid = pid};
+    return (struct job){.pid = pid, .second = second};
+}
+
+static struct job start_list(const char *const *arguments) {
+    return start_beside(arguments, false);
 }
 
 static void gather(struct job *job, int status) {
     job->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    job->out = read_file(in_folder("out"));
-    job->err = read_file(in_folder("err"));
+    job->out = read_file(in_folder(job->second ? "out2" : "out"));
+    job->err = read_file(in_folder(job->second ? "err2" : "err"));
 }
 
 static void finish(struct job *job) {
@@ -263,14 +284,173 @@ static void wait_for_report(struct job *job, const char *text) {
     fail_msg("the job doesn't get to '%s'", text);
 }
 
-static struct job start_long_job(const char *failure_timeout) {
+static struct job start_long_job(const char *stage, const char *failure_timeout) {
     unlink(in_folder("report"));
-    struct job job =
-        START("proteus", "run", "--reliable", "2", "--transient", "1", "--failure-timeout", failure_timeout, "--report",
-              in_folder("report"), "--", "mf", "--data", in_folder("ratings"), "--iterations", "100000000");
+    struct job job = START("proteus", "run", "--reliable", "2", "--transient", "1", "--stage", stage,
+                           "--failure-timeout", failure_timeout, "--report", in_folder("report"), "--", "mf", "--data",
+                           in_folder("ratings"), "--iterations", "100000000");
     wait_for_report(&job, "\"iteration\"");
     wait_for_report(&job, "\"type\":\"iteration\"");
     return job;
+}
+
+/* ---- Jobs that nothing may end ---- */
+
+/* The report's last whole line of a type; NULL: there is none. */
+static json_t *last_line(const char *type) {
+    char *report = read_file(in_folder("report"));
+    char *end = strrchr(report, '\n');
+    json_t *found = NULL;
+    while (end != NULL && found == NULL) {
+        *end = '\0';
+        char *newline = strrchr(report, '\n');
+        json_t *line = json_loads(newline != NULL ? newline + 1 : report, 0, NULL);
+        const char *of = json_string_value(json_object_get(line, "type"));
+        found = of != NULL && strcmp(of, type) == 0 ? json_incref(line) : NULL;
+        json_decref(line);
+        end = newline;
+    }
+    free(report);
+    return found;
+}
+
+static json_int_t last_number(const char *type, const char *key) {
+    json_t *line = last_line(type);
+    json_int_t value = json_integer_value(json_object_get(line, key));
+    json_decref(line);
+    return value;
+}
+
+/* Adds words, separated by spaces. */
+static void add_words(const char **list, size_t *count, char *words) {
+    char *rest = NULL;
+    for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        assert_true(*count < ARGUMENTS_MAX - 1);
+        list[(*count)++] = word;
+    }
+}
+
+static const char *sum_app(void) {
+    static char path[PATH_MAX];
+    const char *bin = getenv("PROTEUS_BIN");
+    char relative[PATH_MAX];
+    snprintf(relative, sizeof relative, "%s/../tests/sum_app", bin != NULL ? bin : "build/bin");
+    assert_non_null(realpath(relative, path));
+    return path;
+}
+
+/* Runs the sum app without an end of its own: `options` are proteus run's, `app_options` the app's. */
+static struct job start_sums(const char *options, const char *events, const char *app_options) {
+    char words[WORDS_MAX];
+    char app_words[WORDS_MAX + 2 * PATH_MAX];
+    const char *list[ARGUMENTS_MAX] = {"proteus", "run", "--report", in_folder("report"), "--events"};
+    size_t count = 5;
+    write_file("events", events);
+    unlink(in_folder("report"));
+    unlink(in_folder("out"));
+    list[count++] = in_folder("events");
+    snprintf(words, sizeof words, "%s", options);
+    add_words(list, &count, words);
+    snprintf(app_words, sizeof app_words, "-- %s --data %s --slow-us 3000 --iterations 100000000 %s", sum_app(),
+             in_folder("ratings"), app_options);
+    add_words(list, &count, app_words);
+    return start_list(list);
+}
+
+/* Waits until `reached` says so. */
+static void wait_until(struct job *job, bool (*reached)(void *context), void *context, const char *what) {
+    for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
+        if (reached(context)) {
+            return;
+        }
+        if (waitpid(job->pid, NULL, WNOHANG) != 0) {
+            fail_msg("before %s the job ended: %s", what, read_file(in_folder("err")));
+        }
+        nap();
+    }
+    kill(job->pid, SIGKILL);
+    fail_msg("the job doesn't get to %s; so far:\n%s%s", what, read_file(in_folder("out")),
+             read_file(in_folder("err")));
+}
+
+struct cluster {
+    json_int_t reliable, transient;
+};
+
+static bool cluster_reached(void *context) {
+    const struct cluster *cluster = context;
+    json_t *line = last_line("iteration");
+    bool reached = line != NULL && json_integer_value(json_object_get(line, "reliable")) == cluster->reliable &&
+                   json_integer_value(json_object_get(line, "transient")) == cluster->transient;
+    json_decref(line);
+    return reached;
+}
+
+/* Waits for an iteration on so many nodes. */
+static void wait_for_cluster(struct job *job, json_int_t reliable, json_int_t transient) {
+    struct cluster cluster = {reliable, transient};
+    char what[64];
+    snprintf(what, sizeof what, "%lld+%lld nodes", (long long)reliable, (long long)transient);
+    wait_until(job, cluster_reached, &cluster, what);
+}
+
+static bool iteration_reached(void *context) {
+    return last_number("iteration", "iteration") >= *(const json_int_t *)context;
+}
+
+static void wait_for_iteration(struct job *job, json_int_t iteration) {
+    wait_until(job, iteration_reached, &iteration, "an iteration");
+}
+
+/* And some more. */
+static void wait_for_iterations(struct job *job, json_int_t more) {
+    wait_for_iteration(job, last_number("iteration", "iteration") + more);
+}
+
+static bool endpoint_said(void *context) {
+    char *out = read_file(in_folder("out"));
+    const char *line = strstr(out, "controller at ");
+    bool said = line != NULL && strchr(line, '\n') != NULL && sscanf(line, "controller at %127s", (char *)context) == 1;
+    free(out);
+    return said;
+}
+
+/* Runs a proteus command about the job, beside it. */
+#define ASK(job, ...) ask_list(job, (const char *const[]){__VA_ARGS__, NULL})
+
+static struct job ask_list(struct job *job, const char *const *words) {
+    char endpoint[ENDPOINT_MAX];
+    const char *list[ARGUMENTS_MAX] = {"proteus", words[0], "--controller", endpoint};
+    size_t count = 4;
+    wait_until(job, endpoint_said, endpoint, "its controller's endpoint");
+    for (size_t w = 1; words[w] != NULL; w++) {
+        list[count++] = words[w];
+    }
+    return start_beside(list, true);
+}
+
+static void assert_asked(struct job *asked) {
+    finish(asked);
+    if (asked->status != 0 || asked->err[0] != '\0') {
+        fail_msg("a command ended with status %d: %s", asked->status, asked->err);
+    }
+}
+
+/* The job ends well, with sums that are right. */
+static void stop_sums(struct job *job) {
+    struct job stop = ASK(job, "stop");
+    assert_asked(&stop);
+    assert_non_null(strstr(stop.out, "the job has ended after "));
+    discard(&stop);
+    finish(job);
+    if (job->status != 0) {
+        fail_msg("status %d: %s%s", job->status, job->out, job->err);
+    }
+    assert_nobody_left();
+    json_t *summary = last_line("summary");
+    assert_true(json_is_true(json_object_get(summary, "ok")));
+    json_decref(summary);
+    discard(job);
 }
 
 /* ---- The tests ---- */
@@ -293,6 +473,7 @@ static void test_trains(void **state) {
                          "mf", "--data", in_folder("ratings"), "--iterations", "5");
     assert_done(&job);
     assert_non_null(strstr(job.out, "iteration 5 "));
+    assert_no_folder_left();
     discard(&job);
 
     char *report = read_file(in_folder("report"));
@@ -338,11 +519,12 @@ static void test_quiet_traditional_with_key(void **state) {
 static void test_refused_usage(void **state) {
     (void)state;
     const char *ratings = in_folder("ratings");
-    write_file("events", "iteration 1 kill node-1\niteration 2 join transient 1\n");
+    write_file("events", "iteration 1 kill node-1\niteration 2 kill node-3\n");
+    write_file("joins", "iteration 1 kill node-1\niteration 2 join transient 1\n");
     write_file("open_key", "agileml-key 1\n");
     chmod(in_folder("open_key"), 0644);
     const struct {
-        const char *arguments[14];
+        const char *arguments[16];
         const char *expected;
     } cases[] = {
         {{"proteus"}, "no command"},
@@ -350,12 +532,22 @@ static void test_refused_usage(void **state) {
         {{"proteus", "run"}, "no app"},
         {{"proteus", "run", "--relaible", "2", "--", "mf"}, "did you mean '--reliable'?"},
         {{"proteus", "run", "--reliable", "two", "--", "mf"}, "--reliable: expected a whole number"},
-        {{"proteus", "run", "--stage", "3", "--", "mf"}, "elastic membership"},
+        {{"proteus", "run", "--stage", "4", "--", "mf"}, "expected auto, 1, 2, 3 or traditional, got '4'"},
+        {{"proteus", "run", "--reliable", "0", "--transient", "2", "--", "mf"}, "--reliable 0: expected at least 1"},
+        {{"proteus", "run", "--threshold-2", "3", "--threshold-3", "2", "--", "mf"}, "--threshold-3 2: expected"},
+        {{"proteus", "run", "--commit-every", "1000", "--", "mf"}, "--commit-every"},
+        {{"proteus", "run", "--resume", "/nonexistent/checkpoints", "--", "mf", "--data", ratings},
+         "--resume /nonexistent/checkpoints: No such file"},
+        {{"proteus", "run", "--resume", folder, "--", "mf", "--data", ratings}, "checkpoint"},
+        {{"proteus", "run", "--checkpoint", "/nonexistent/checkpoints", "--", "mf", "--data", ratings},
+         "--checkpoint /nonexistent/checkpoints: No such file"},
         {{"proteus", "run", "--", "no-such-app"}, "no such program"},
         {{"proteus", "run", "--listen", "0.0.0.0", "--", "mf"}, "--key"},
         {{"proteus", "run", "--key", in_folder("open_key"), "--", "mf", "--data", ratings}, "mode 0600"},
         {{"proteus", "run", "--report", "/nonexistent/report", "--", "mf", "--data", ratings}, "can't create"},
-        {{"proteus", "run", "--events", in_folder("events"), "--", "mf", "--data", ratings}, "events:2: join needs"},
+        {{"proteus", "run", "--events", in_folder("events"), "--", "mf", "--data", ratings}, "events:2: no node-3"},
+        {{"proteus", "run", "--stage", "traditional", "--events", in_folder("joins"), "--", "mf", "--data", ratings},
+         "joins:2: join: nodes can't come or go"},
         {{"proteus", "run", "--", "mf", "--data", "/nonexistent/ratings"}, "/nonexistent/ratings"},
         {{"proteus", "run", "--", "mf", "--dat", ratings}, "did you mean '--data'?"},
         {{"proteus", "run", "--", "mf", "--threads", "2"}, "--threads belongs to 'proteus run': write it before '--'"},
@@ -366,7 +558,20 @@ static void test_refused_usage(void **state) {
         {{"proteus", "run", "--report", in_folder("events"), "--events", in_folder("events"), "--", "mf"},
          "another use for this file"},
         {{"proteus", "controller"}, "--listen"},
+        {{"proteus", "controller", "--listen", "tcp://127.0.0.1:0", "--store", ratings}, ratings},
         {{"proteus", "keygen", "/nonexistent/key"}, "/nonexistent/key"},
+        {{"proteus", "status"}, "--controller tcp://HOST:PORT is missing"},
+        {{"proteus", "status", "--controller", "here"}, "here"},
+        {{"proteus", "status", "now"}, "unexpected 'now'"},
+        {{"proteus", "stop", "--controller", "tcp://127.0.0.1:1", "now"}, "unexpected 'now'"},
+        {{"proteus", "evict", "--controller", "tcp://127.0.0.1:1"}, "no node"},
+        {{"proteus", "evict", "--controller", "tcp://127.0.0.1:1", "--notice", "soon", "node-1"}, "such as 120s"},
+        {{"proteus", "join", "--", "mf"}, "--controller tcp://HOST:PORT is missing"},
+        {{"proteus", "join", "--controller", "tcp://127.0.0.1:1"}, "join: no app"},
+        {{"proteus", "join", "--controller", "tcp://127.0.0.1:1", "--tier", "other", "--", "mf"},
+         "reliable or transient"},
+        {{"proteus", "join", "--controller", "tcp://127.0.0.1:1", "--", "mf", "--data", "/nonexistent/ratings"},
+         "/nonexistent/ratings"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct job job = run_list(cases[c].arguments);
@@ -514,7 +719,7 @@ static void test_interrupt(void **state) {
     (void)state;
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
-        struct job job = start_long_job("10");
+        struct job job = start_long_job("auto", "10");
         kill(job.pid, numbers[n]);
         finish(&job);
         assert_failed(&job, 1, "interrupted by SIG");
@@ -543,7 +748,7 @@ static void test_interrupt_at_start(void **state) {
 
 static void test_killed_node(void **state) {
     (void)state;
-    struct job job = start_long_job("10");
+    struct job job = start_long_job("traditional", "10");
     kill(the_process("--name=node-2"), SIGKILL);
     finish(&job);
     assert_failed(&job, 1, "node-2 was killed by signal 9");
@@ -571,16 +776,17 @@ static void test_missing_node(void **state) {
 
 static void test_killed_controller(void **state) {
     (void)state;
-    struct job job = start_long_job("10");
-    kill(the_process("--ready-fd"), SIGKILL);
-    finish(&job);
+    unlink(in_folder("report"));
+    write_file("events", "iteration 2 kill controller\n");
+    struct job job = RUN("proteus", "run", "--events", in_folder("events"), "--report", in_folder("report"), "--", "mf",
+                         "--data", in_folder("ratings"), "--iterations", "100000000");
     assert_failed(&job, 1, "the controller was killed by signal 9");
     assert_failed_summary("the controller was killed by signal 9");
 }
 
 static void test_stopped_node(void **state) {
     (void)state;
-    struct job job = start_long_job("1");
+    struct job job = start_long_job("traditional", "1");
     kill(the_process("--name=node-3"), SIGSTOP);
     finish(&job);
     assert_failed(&job, 1, "from node-3 ");
@@ -588,8 +794,9 @@ static void test_stopped_node(void **state) {
 
 static void test_stopped_controller(void **state) {
     (void)state;
-    struct job job = start_long_job("1");
+    struct job job = start_long_job("auto", "1");
     kill(the_process("--ready-fd"), SIGSTOP);
+    kill(job.pid, SIGINT);
     finish(&job);
     assert_failed(&job, 1, "the controller does not answer");
     assert_failed_summary("the controller does not answer");
@@ -597,7 +804,7 @@ static void test_stopped_controller(void **state) {
 
 static void test_killed_launcher(void **state) {
     (void)state;
-    struct job job = start_long_job("10");
+    struct job job = start_long_job("auto", "10");
     unsigned left = 1;
     kill(job.pid, SIGKILL);
     finish(&job);
@@ -614,8 +821,8 @@ static void test_events(void **state) {
     (void)state;
     write_file("events", "# pauses do no harm\niteration 2 pause node-1\nseconds 0.2 resume node-1\n"
                          "seconds 0.5 kill transient all\n");
-    struct job job = RUN("proteus", "run", "--transient", "2", "--events", in_folder("events"), "--", "mf", "--data",
-                         in_folder("ratings"), "--iterations", "100000000");
+    struct job job = RUN("proteus", "run", "--transient", "2", "--stage", "traditional", "--events",
+                         in_folder("events"), "--", "mf", "--data", in_folder("ratings"), "--iterations", "100000000");
     assert_non_null(strstr(job.out, "event: iteration 2 pause node-1"));
     assert_non_null(strstr(job.out, "event: seconds 0.5 kill transient all"));
     assert_failed(&job, 1, "node-2 was killed by signal 9 (Killed), node-3 was killed by signal 9 (Killed)");
@@ -652,6 +859,295 @@ static void test_strange_apps(void **state) {
     assert_failed(&job, 1, "interrupted by SIGINT");
 }
 
+/* ---- Elasticity ---- */
+
+static const char *const STAGES[] = {"1", "2", "3"};
+enum { STAGE_COUNT = sizeof STAGES / sizeof *STAGES };
+
+/* Options of a job with 2 reliable and some transient nodes. */
+static const char *options_of(const char *stage, int transient, const char *failure_timeout) {
+    static char text[128];
+    snprintf(text, sizeof text, "--reliable 2 --transient %d --stage %s --failure-timeout %s", transient, stage,
+             failure_timeout);
+    return text;
+}
+
+static void test_join(void **state) {
+    (void)state;
+    for (int s = 0; s < STAGE_COUNT; s++) {
+        struct job job = start_sums(options_of(STAGES[s], 1, "20"),
+                                    "iteration 3 join transient 2\niteration 6 join reliable 1\n", "");
+        wait_for_cluster(&job, 3, 3);
+        wait_for_iterations(&job, 3);
+        stop_sums(&job);
+        assert_int_equal(last_number("summary", "items_redone"), 0);
+        assert_int_equal(last_number("summary", "failures"), 0);
+    }
+}
+
+static bool stage_is_1(void *context) {
+    (void)context;
+    return last_number("iteration", "stage") == 1;
+}
+
+/* Starts transient nodes beside the job, which join it. */
+static struct job join_sums(struct job *job, const char *count, const char *clocks) {
+    return ASK(job, "join", "--count", count, "--", sum_app(), "--data", in_folder("ratings"), "--slow-us", "3000",
+               "--iterations", "100000000", "--clocks-per-iteration", clocks);
+}
+
+static void leave_sums(struct job *join) {
+    kill(join->pid, SIGTERM);
+    finish(join);
+    assert_int_equal(join->status, 0);
+    discard(join);
+}
+
+static void test_stages_change(void **state) {
+    (void)state;
+    struct job job = start_sums("--reliable 1 --transient 1 --threshold-2 2 --threshold-3 4 --failure-timeout 20", "",
+                                "--clocks-per-iteration 2");
+    wait_for_iteration(&job, 3);
+    struct job first = join_sums(&job, "2", "2");
+    wait_for_report(&job, "\"stage\":2,");
+    struct job second = join_sums(&job, "3", "2");
+    wait_for_report(&job, "\"stage\":3,");
+    leave_sums(&second);
+    leave_sums(&first);
+    wait_for_cluster(&job, 1, 1);
+    wait_until(&job, stage_is_1, NULL, "stage 1");
+    wait_for_iterations(&job, 3);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "evictions"), 5);
+    assert_int_equal(last_number("summary", "items_redone"), 0);
+}
+
+static void test_evict_all(void **state) {
+    (void)state;
+    for (int s = 0; s < STAGE_COUNT; s++) {
+        struct job job =
+            start_sums(options_of(STAGES[s], 3, "20"), "iteration 5 evict transient all notice 60s\n", "--staleness 1");
+        wait_for_cluster(&job, 2, 0);
+        wait_for_iterations(&job, 3);
+        stop_sums(&job);
+        assert_int_equal(last_number("summary", "items_redone"), 0);
+        assert_int_equal(last_number("summary", "failures"), 0);
+        assert_int_equal(last_number("summary", "evictions"), 3);
+    }
+}
+
+/* As when machines vanish: nobody tells the controller. */
+static void test_kill(void **state) {
+    (void)state;
+    static const struct {
+        const char *stage, *event;
+        json_int_t reliable, transient;
+    } cases[] = {
+        {"1", "kill node-5", 2, 2},        {"1", "kill transient all", 2, 0}, {"2", "kill node-3", 2, 2},
+        {"2", "kill node-3 node-4", 2, 1}, {"2", "kill transient all", 2, 0}, {"2", "kill node-2", 1, 3},
+        {"3", "kill node-4 node-5", 2, 1}, {"3", "kill transient all", 2, 0},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char events[128];
+        snprintf(events, sizeof events, "iteration 6 %s\n", cases[c].event);
+        struct job job = start_sums(options_of(cases[c].stage, 3, "1"), events, "--clocks-per-iteration 2");
+        wait_for_cluster(&job, cases[c].reliable, cases[c].transient);
+        wait_for_iterations(&job, 3);
+        stop_sums(&job);
+        assert_int_equal(last_number("summary", "failures"), 5 - cases[c].reliable - cases[c].transient);
+    }
+}
+
+/* The launcher sees it end and tells the controller: nobody waits for the failure timeout. */
+static void test_node_ends(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("2", 2, "600"), "", "");
+    wait_for_iteration(&job, 3);
+    kill(the_process("--name=node-3"), SIGKILL);
+    wait_for_cluster(&job, 2, 1);
+    wait_for_iterations(&job, 3);
+    char *out = read_file(in_folder("out"));
+    assert_non_null(strstr(out, "node-3 was killed by signal 9 (Killed): the job goes on without it"));
+    free(out);
+    stop_sums(&job);
+}
+
+/* A warning to the node itself, which it passes on. */
+static void test_node_is_warned(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("2", 2, "20"), "", "");
+    wait_for_iteration(&job, 3);
+    kill(the_process("--name=node-4"), SIGTERM);
+    wait_for_cluster(&job, 2, 1);
+    wait_for_iterations(&job, 3);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "items_redone"), 0);
+    assert_int_equal(last_number("summary", "evictions"), 1);
+}
+
+/* Declared dead, and awake again: it joins anew. */
+static void test_node_sleeps(void **state) {
+    (void)state;
+    for (int s = 0; s < STAGE_COUNT; s++) {
+        struct job job = start_sums(options_of(STAGES[s], 2, "1"), "", "");
+        wait_for_iteration(&job, 3);
+        pid_t node = the_process("--name=node-3");
+        kill(node, SIGSTOP);
+        wait_for_cluster(&job, 2, 1);
+        wait_for_iterations(&job, 2);
+        kill(node, SIGCONT);
+        wait_for_cluster(&job, 2, 2);
+        wait_for_iterations(&job, 3);
+        stop_sums(&job);
+    }
+}
+
+static void test_paused_by_events(void **state) {
+    (void)state;
+    struct job job =
+        start_sums(options_of("2", 3, "1"), "iteration 3 pause node-4 node-5\niteration 5 resume node-4\n", "");
+    wait_for_cluster(&job, 2, 2);
+    wait_for_iterations(&job, 3);
+    stop_sums(&job); /* with node-5 still stopped */
+}
+
+static void test_controller_starts_again(void **state) {
+    (void)state;
+    struct job job =
+        start_sums(options_of("2", 2, "5"), "iteration 3 kill controller\niteration 6 start controller\n", "");
+    wait_for_iteration(&job, 12);
+    char *out = read_file(in_folder("out"));
+    assert_non_null(strstr(out, "event: iteration 6 start controller"));
+    free(out);
+    pid_t first = the_process("--ready-fd");
+    kill(first, SIGKILL);
+    wait_for_iterations(&job, 5);
+    assert_true(the_process("--ready-fd") != first);
+    char *err = read_file(in_folder("err"));
+    assert_non_null(strstr(err, "the controller was killed by signal 9 (Killed); starting it again"));
+    free(err);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "items_redone"), 0);
+}
+
+static void test_checkpoint_and_resume(void **state) {
+    (void)state;
+    char options[WORDS_MAX];
+    unsigned left = 1;
+    const char *checkpoints = in_folder("checkpoints");
+    snprintf(options, sizeof options,
+             "--reliable 2 --transient 2 --stage 2 --partitions 5 --checkpoint %s "
+             "--checkpoint-every 3",
+             checkpoints);
+    struct job job = start_sums(options, "", "--clocks-per-iteration 2");
+    wait_for_report(&job, "\"event\":\"checkpoint\"");
+    wait_for_iterations(&job, 2);
+    kill(job.pid, SIGKILL); /* everything is lost */
+    finish(&job);
+    discard(&job);
+    for (int waited = 0; waited < HANG_MS && left > 0; waited += POLL_MS) {
+        nap();
+        find_process("", &left);
+    }
+    for (int s = 0; s < STAGE_COUNT; s++) {
+        snprintf(options, sizeof options, "--reliable 1 --transient %d --stage %s --partitions 5 --resume %s", 1 + s,
+                 STAGES[s], checkpoints);
+        job = start_sums(options, "", "--clocks-per-iteration 2");
+        wait_for_cluster(&job, 1, 1 + s);
+        wait_for_iterations(&job, 3);
+        char *report = read_file(in_folder("report"));
+        assert_null(strstr(report, "\"iteration\":2,\"seconds\"")); /* it did not begin anew */
+        free(report);
+        stop_sums(&job);
+    }
+    snprintf(options, sizeof options, "--partitions 5 --resume %s", checkpoints);
+    job = start_sums(options, "", "--clocks-per-iteration 3");
+    finish(&job);
+    assert_int_equal(job.status, 2);
+    assert_non_null(strstr(job.err, "other options than the job of the checkpoint"));
+    assert_nobody_left();
+    discard(&job);
+}
+
+static void test_status(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("2", 2, "20"), "", "");
+    wait_for_iteration(&job, 2);
+    struct job status = ASK(&job, "status");
+    assert_asked(&status);
+    assert_non_null(strstr(status.out, "sum: training"));
+    assert_non_null(strstr(status.out, "node-4"));
+    assert_non_null(strstr(status.out, "ActivePS"));
+    assert_non_null(strstr(status.out, "BackupPS"));
+    discard(&status);
+
+    status = ASK(&job, "status", "--json");
+    assert_asked(&status);
+    json_t *answer = json_loads(status.out, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(answer, "app")), "sum");
+    assert_int_equal(json_array_size(json_object_get(answer, "nodes")), 4);
+    assert_int_equal(json_array_size(json_object_get(answer, "partitions")), 8);
+    json_decref(answer);
+    discard(&status);
+    stop_sums(&job);
+}
+
+static void test_evict_command(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("2", 3, "20"), "", "");
+    wait_for_iteration(&job, 2);
+    struct job evict = ASK(&job, "evict", "--notice", "60s", "node-3", "node-5");
+    assert_asked(&evict);
+    discard(&evict);
+    wait_for_cluster(&job, 2, 1);
+    evict = ASK(&job, "evict", "node-77");
+    finish(&evict);
+    assert_int_not_equal(evict.status, 0);
+    assert_non_null(strstr(evict.err, "node-77"));
+    discard(&evict);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "evictions"), 2);
+    assert_int_equal(last_number("summary", "items_redone"), 0);
+}
+
+static void test_stop_now(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("1", 0, "20"), "", "");
+    wait_for_iteration(&job, 2);
+    struct job stop = ASK(&job, "stop", "--now");
+    assert_asked(&stop);
+    discard(&stop);
+    finish(&job);
+    assert_failed(&job, 1, "stopped by 'proteus stop'");
+}
+
+static void test_join_command(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("2", 1, "600"), "", "--clocks-per-iteration 1");
+    struct job join = join_sums(&job, "2", "1");
+    wait_for_cluster(&job, 2, 3);
+    leave_sums(&join);
+    wait_for_cluster(&job, 2, 1);
+    join = join_sums(&job, "1", "1");
+    wait_for_cluster(&job, 2, 2);
+    kill(join.pid, SIGINT); /* it tells the controller: nobody waits for the failure timeout */
+    finish(&join);
+    assert_int_equal(join.status, 1);
+    assert_non_null(strstr(join.err, "interrupted by SIGINT"));
+    discard(&join);
+    wait_for_cluster(&job, 2, 1);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "evictions"), 2);
+    assert_int_equal(last_number("summary", "failures"), 1);
+}
+
+/* Nobody is there. */
+static void test_no_controller(void **state) {
+    (void)state;
+    struct job job = RUN("proteus", "status", "--controller", "tcp://127.0.0.1:1");
+    assert_failed(&job, 1, "no answer from a controller at tcp://127.0.0.1:1");
+}
+
 static void test_cycles(void **state) {
     (void)state;
     const char *wanted = getenv("PROTEUS_CYCLES");
@@ -676,20 +1172,23 @@ static int set_up(void **state) {
         return -1;
     }
     write_ratings();
+    setenv("TMPDIR", folder, 1);
     return 0;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk) {
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
 }
 
 static int tear_down(void **state) {
     (void)state;
-    DIR *directory = opendir(folder);
-    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-        unlink(in_folder(entry->d_name));
-    }
-    closedir(directory);
-    return rmdir(folder);
+    return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trains),
         cmocka_unit_test(test_quiet_traditional_with_key),
@@ -711,7 +1210,25 @@ int main(void) {
         cmocka_unit_test(test_killed_launcher),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_strange_apps),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_stages_change),
+        cmocka_unit_test(test_evict_all),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_node_ends),
+        cmocka_unit_test(test_node_is_warned),
+        cmocka_unit_test(test_node_sleeps),
+        cmocka_unit_test(test_paused_by_events),
+        cmocka_unit_test(test_controller_starts_again),
+        cmocka_unit_test(test_checkpoint_and_resume),
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_evict_command),
+        cmocka_unit_test(test_stop_now),
+        cmocka_unit_test(test_join_command),
+        cmocka_unit_test(test_no_controller),
         cmocka_unit_test(test_cycles),
     };
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

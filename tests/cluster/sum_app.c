@@ -1,10 +1,13 @@
 /* sum: adds whole numbers, so that the end of a run can be checked to the last bit (invariant I1): every item's
- * contribution must stand in the tables once per iteration. Uses every way to change a row that the API has. `finish`
- * scans all tables and fails the job when anything differs. A test's app, no example. */
+ * contribution must stand in the tables once for each clock that worked on it, whoever joined, left or was lost
+ * meanwhile. Uses every way to change a row that the API has. `finish` reads the input once more, scans all tables and
+ * fails the job when a row differs from what the input says. A test's app, no example. */
 #include "agileml.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -97,55 +100,193 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
 
 /* ---- The check ---- */
 
+/* What must stand in the row of a user or an item. */
+struct expected {
+    uint64_t key;
+    int64_t value, times; /* sums over the clocks that ran */
+    bool seen;
+};
+
+struct expectation {
+    struct expected *rows; /* by key, once sorted */
+    size_t count, capacity;
+};
+
 struct check {
     aml_worker *worker;
-    int table;
-    double sums[3]; /* values, values x factor, how many */
+    struct expectation rows[2];         /* of USERS and ITEMS */
+    int64_t value, factored, count;     /* of the input: what the totals must be */
+    int64_t worked_value, worked_count; /* over the clocks that ran: what each table's sums must be */
+    int table;                          /* being scanned: */
+    double sums[2];                     /* values, how many */
 };
+
+static int expect(struct check *check, int table, uint64_t key, int64_t value, int64_t times) {
+    struct expectation *expectation = &check->rows[table];
+    if (expectation->count == expectation->capacity) {
+        size_t capacity = expectation->capacity > 0 ? 2 * expectation->capacity : 1024;
+        struct expected *rows = realloc(expectation->rows, capacity * sizeof *rows);
+        if (rows == NULL) {
+            return aml_error(check->worker, AML_ENOMEM, "no memory for the check");
+        }
+        expectation->rows = rows;
+        expectation->capacity = capacity;
+    }
+    expectation->rows[expectation->count++] = (struct expected){.key = key, .value = value * times, .times = times};
+    return 0;
+}
+
+/* The library works on a user's ratings in this many of the clocks up to the last one. */
+static int64_t times_worked_on(const aml_worker *worker, uint64_t user) {
+    uint64_t clocks = aml_clocks_per_iteration(worker);
+    uint64_t part = (aml_mix(aml_seed(worker), user) >> 33) % clocks;
+    return (int64_t)(aml_clock(worker) / clocks + (part < aml_clock(worker) % clocks ? 1 : 0));
+}
+
+static int expect_rating(struct check *check, uint64_t user, uint64_t item, float rating) {
+    int64_t value = (int64_t)(2 * rating);
+    int64_t times = times_worked_on(check->worker, user);
+    check->value += value;
+    check->factored += value * factor_of(item);
+    check->count++;
+    check->worked_value += value * times;
+    check->worked_count += times;
+    int result = expect(check, USERS, user, value, times);
+    return result != 0 ? result : expect(check, ITEMS, item, value, times);
+}
+
+static int expected_order(const void *a, const void *b) {
+    const struct expected *left = a;
+    const struct expected *right = b;
+    return left->key < right->key ? -1 : left->key > right->key;
+}
+
+/* Sorts and puts together what is of the same key. */
+static void expectation_sort(struct expectation *expectation) {
+    size_t kept = 0;
+    if (expectation->count > 0) {
+        qsort(expectation->rows, expectation->count, sizeof *expectation->rows, expected_order);
+    }
+    for (size_t i = 0; i < expectation->count; i++) {
+        struct expected *row = &expectation->rows[i];
+        if (kept > 0 && expectation->rows[kept - 1].key == row->key) {
+            expectation->rows[kept - 1].value += row->value;
+            expectation->rows[kept - 1].times += row->times;
+        } else {
+            expectation->rows[kept++] = *row;
+        }
+    }
+    expectation->count = kept;
+}
+
+/* The input again, by other means than the library's: lines of two whole numbers and one that need not be. */
+static int expect_input(struct check *check, const char *path) {
+    char *line = NULL;
+    size_t room = 0;
+    int result = 0;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return aml_error(check->worker, AML_EFAIL, "%s: %s", path, strerror(errno));
+    }
+    while (result == 0 && getline(&line, &room, file) > 0) {
+        uint64_t user;
+        uint64_t item;
+        float rating;
+        if (sscanf(line, "%" SCNu64 "%*[ \t,:]%" SCNu64 "%*[ \t,:]%f", &user, &item, &rating) != 3) {
+            result =
+                aml_error(check->worker, AML_EINPUT, "%s: expected plain ratings to check, got '%.40s'", path, line);
+        } else {
+            result = expect_rating(check, user, item, rating);
+        }
+    }
+    free(line);
+    fclose(file);
+    expectation_sort(&check->rows[USERS]);
+    expectation_sort(&check->rows[ITEMS]);
+    return result;
+}
+
+static int check_row(struct check *check, uint64_t key, const int64_t *row) {
+    const struct expectation *expectation = &check->rows[check->table];
+    struct expected wanted = {.key = key};
+    struct expected *found = NULL;
+    if (expectation->count > 0) {
+        found = bsearch(&wanted, expectation->rows, expectation->count, sizeof wanted, expected_order);
+    }
+    if (found == NULL || found->seen) {
+        return aml_error(check->worker, AML_EFAIL, "table %d: row %" PRIu64 " %s", check->table, key,
+                         found == NULL ? "is not in the input" : "came twice");
+    }
+    found->seen = true;
+    if (row[0] != factor_of(key) || row[1] != found->value || row[2] != found->value * row[0] ||
+        row[3] != found->times) {
+        return aml_error(check->worker, AML_EFAIL,
+                         "table %d row %" PRIu64 ": factor %" PRId64 ", sums %" PRId64 ", %" PRId64 " of %" PRId64
+                         ", expected %" PRId64 " of %" PRId64,
+                         check->table, key, row[0], row[1], row[2], row[3], found->value, found->times);
+    }
+    check->sums[0] += (double)row[1];
+    check->sums[1] += (double)row[3];
+    return 0;
+}
 
 static int check_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
     struct check *check = context;
-    for (size_t i = 0; i < count; i++) {
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
         if (check->table == DENSE) {
             const int32_t *row = (const int32_t *)rows + 2 * i;
             check->sums[0] += row[0];
-            check->sums[2] += row[1];
+            check->sums[1] += row[1];
         } else if (check->table == BUCKETS) {
             const double *row = (const double *)rows + 2 * i;
             check->sums[0] += row[0];
-            check->sums[2] += row[1];
+            check->sums[1] += row[1];
         } else {
-            const int64_t *row = (const int64_t *)rows + 4 * i;
-            if (row[0] != factor_of(keys[i]) || row[2] != row[1] * row[0]) {
-                return aml_error(check->worker, AML_EFAIL, "table %d row %" PRIu64 ": %" PRId64 " %" PRId64 " %" PRId64,
-                                 check->table, keys[i], row[0], row[1], row[2]);
-            }
-            check->sums[0] += (double)row[1];
-            check->sums[1] += (double)row[2];
-            check->sums[2] += (double)row[3];
+            result = check_row(check, keys[i], (const int64_t *)rows + 4 * i);
+        }
+    }
+    return result;
+}
+
+static int check_tables(struct check *check) {
+    double value = (double)check->worked_value;
+    double count = (double)check->worked_count;
+    for (check->table = USERS; check->table < TABLES; check->table++) {
+        memset(check->sums, 0, sizeof check->sums);
+        int result = aml_scan(check->worker, (unsigned)check->table, check_rows, check);
+        if (result != 0) {
+            return result;
+        }
+        if (check->sums[0] != value || check->sums[1] != count) {
+            return aml_error(check->worker, AML_EFAIL, "table %d: sum %.0f of %.0f items, expected %.0f of %.0f",
+                             check->table, check->sums[0], check->sums[1], value, count);
         }
     }
     return 0;
 }
 
-static int sum_finish(aml_worker *worker, void *context) {
-    (void)context;
-    double iterations = (double)aml_iteration(worker);
-    double value = iterations * aml_total(worker, TOTAL_VALUE);
-    double factored = iterations * aml_total(worker, TOTAL_FACTORED);
-    double items = iterations * (double)aml_total_items(worker);
-    for (int table = USERS; table < TABLES; table++) {
-        struct check check = {.worker = worker, .table = table};
-        int result = aml_scan(worker, (unsigned)table, check_rows, &check);
-        if (result != 0) {
-            return result;
-        }
-        if (check.sums[0] != value || check.sums[2] != items || (table == ITEMS && check.sums[1] != factored)) {
-            return aml_error(worker, AML_EFAIL, "table %d: sum %.0f of %.0f items, expected %.0f of %.0f", table,
-                             check.sums[0], check.sums[2], value, items);
-        }
+static int check_totals(const struct check *check) {
+    double value = aml_total(check->worker, TOTAL_VALUE);
+    double factored = aml_total(check->worker, TOTAL_FACTORED);
+    double items = (double)aml_total_items(check->worker);
+    if (value != (double)check->value || factored != (double)check->factored || items != (double)check->count) {
+        return aml_error(check->worker, AML_EFAIL,
+                         "totals: %.0f, %.0f of %.0f items, expected %" PRId64 ", %" PRId64 " of %" PRId64, value,
+                         factored, items, check->value, check->factored, check->count);
     }
     return 0;
+}
+
+static int sum_finish(aml_worker *worker, void *context) {
+    const struct sum *sum = context;
+    struct check check = {.worker = worker};
+    int result = expect_input(&check, sum->data);
+    result = result != 0 ? result : check_totals(&check);
+    result = result != 0 ? result : check_tables(&check);
+    free(check.rows[USERS].rows);
+    free(check.rows[ITEMS].rows);
+    return result;
 }
 
 int main(int argc, char **argv) {

@@ -74,9 +74,12 @@ static double summary(const char *key) {
 
 static void test_sums_are_exact(void **state) {
     (void)state;
-    const char *const clusters[] = {"--reliable 1", "--reliable 1 --threads 3",
+    const char *const clusters[] = {"--reliable 1",
+                                    "--reliable 1 --threads 3",
                                     "--reliable 2 --transient 2 --threads 2",
-                                    "--reliable 1 --transient 2 --stage traditional --partitions 3"};
+                                    "--reliable 1 --transient 2 --stage traditional --partitions 3",
+                                    "--reliable 1 --transient 3 --stage 2",
+                                    "--reliable 2 --transient 3 --stage 3 --commit-every 3 --partitions 5"};
     const char *const jobs[] = {"", "--staleness 3 --clocks-per-iteration 4",
                                 "--staleness 1 --server-threads 2 --clocks-per-iteration 3"};
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {

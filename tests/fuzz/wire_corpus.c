@@ -33,6 +33,16 @@ static void add_rows(struct message *message, unsigned tables) {
     }
 }
 
+/* `count` duties, of the same shards one after the other. */
+static void add_duties(struct message *message, unsigned count) {
+    add_frame(message, count * sizeof(struct wire_duty));
+    struct wire_duty *duties = (void *)message->frames[message->frame_count - 1]->data;
+    for (unsigned d = 0; d < count; d++) {
+        duties[d] = (struct wire_duty){.from_clock = d + 1, .until_clock = d + 1, .count = 8};
+    }
+    add_frame(message, 8 * sizeof(uint32_t));
+}
+
 static void add_payload(struct message *message, unsigned variant) {
     switch ((unsigned)message->type) {
     case MESSAGE_REGISTER:
@@ -40,10 +50,16 @@ static void add_payload(struct message *message, unsigned variant) {
         add_frame(message, 2 * sizeof(struct wire_metric));
         break;
     case MESSAGE_PLAN:
-        message->plan = (struct message_plan){.from_clock = 1, .partitions = 4, .shards = 8};
+        message->plan = (struct message_plan){.version = 1,
+                                              .from_clock = variant > 1 ? WIRE_CLOCK_NEVER : 1,
+                                              .commit_every = 1,
+                                              .next_commit_every = 4,
+                                              .partitions = 4,
+                                              .shards = 8,
+                                              .recoverable = 1};
         add_frame(message, 2 * sizeof(struct wire_node));
-        add_frame(message, 4 * sizeof(actor_id));
-        add_frame(message, 8 * sizeof(actor_id));
+        add_frame(message, 4 * sizeof(struct wire_placement));
+        add_duties(message, variant);
         add_frame(message, sizeof(struct wire_endpoint));
         break;
     case MESSAGE_LOADED:
@@ -54,12 +70,25 @@ static void add_payload(struct message *message, unsigned variant) {
         add_frame(message, sizeof(struct wire_metric_sum));
         break;
     case MESSAGE_REPORT:
+    case MESSAGE_STATUS:
         add_frame(message, 20);
+        break;
+    case MESSAGE_EVICT:
+    case MESSAGE_GONE:
+        add_frame(message, (size_t)variant * WIRE_NAME_MAX);
+        break;
+    case MESSAGE_FENCED:
+    case MESSAGE_REPLICAS:
+        add_frame(message, variant * sizeof(struct wire_reach));
+        break;
+    case MESSAGE_CHECKPOINT:
+        add_frame(message, variant * sizeof(uint32_t));
         break;
     case MESSAGE_SUBSCRIBE:
     case MESSAGE_PUSH:
     case MESSAGE_FLUSH:
     case MESSAGE_ROWS:
+    case MESSAGE_UPDATE:
         if (variant > 0) {
             add_rows(message, variant);
         }

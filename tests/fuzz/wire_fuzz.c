@@ -56,6 +56,26 @@ static void fuzz_rows(const struct message *message) {
     }
 }
 
+/* What a node does with an accepted plan: every partition's place, every duty's shards, every clock's commit. */
+static void fuzz_plan(const struct message *message) {
+    const struct message_plan *plan = &message->plan;
+    const struct wire_placement *places = (const void *)message->frames[1]->data;
+    const struct wire_duty *duties = (const void *)message->frames[2]->data;
+    const uint32_t *shards = (const void *)message->frames[3]->data;
+    uint64_t sum = 0;
+    for (uint32_t p = 0; p < plan->partitions; p++) {
+        sum += places[p].server + places[p].next_backup;
+    }
+    for (size_t d = 0; d < message->frames[2]->size / sizeof *duties; d++) {
+        FUZZ_CHECK(duties[d].count > 0 && duties[d].from_clock <= duties[d].until_clock);
+        for (uint32_t s = 0; s < duties[d].count; s++) {
+            FUZZ_CHECK(shards[duties[d].first + s] < plan->shards);
+        }
+    }
+    volatile uint64_t kept = sum + (uint64_t)plan_is_commit_point(plan, sum);
+    (void)kept;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) {
         return 0;
@@ -87,8 +107,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(message_encode_head(&message, again) == head_size && memcmp(again, head->data, head_size) == 0);
         FUZZ_CHECK(strcmp(message_name(message.type), "unknown") != 0);
         if (message.type == MESSAGE_SUBSCRIBE || message.type == MESSAGE_PUSH || message.type == MESSAGE_FLUSH ||
-            message.type == MESSAGE_ROWS) {
+            message.type == MESSAGE_ROWS || message.type == MESSAGE_UPDATE) {
             fuzz_rows(&message);
+        } else if (message.type == MESSAGE_PLAN) {
+            fuzz_plan(&message);
         }
     } else {
         FUZZ_CHECK(error.text[0] != '\0');

@@ -1,48 +1,68 @@
 /* A whole job in the simulation: the real controller, nodes and servers, an adder as the app (adder.h), everything else
- * drawn from the seed: the cluster, the job, the network and what goes wrong. The invariants of DESIGN section 3 are
- * checked after every step that could break them. */
+ * drawn from the seed: the cluster, the job, the network, who joins and leaves, and what goes wrong. The invariants of
+ * DESIGN section 3 are checked after every step that could break them. */
 #ifndef TESTS_SIM_CLUSTER_H
 #define TESTS_SIM_CLUSTER_H
 
-#include "agileml/control/controller.h"
 #include "agileml/net/sim.h"
-#include "agileml/ps/server.h"
-#include "tests/sim/adder.h"
-#include "workers/node.h"
 
 enum campaign {
-    CAMPAIGN_FAULTS, /* breaks, pauses, separations, all shorter than the timeout: the job ends well */
-    CAMPAIGN_MISSING /* a machine or a way to it is missing for longer: the job ends with an error that names it */
+    CAMPAIGN_FAULTS,  /* breaks, pauses, separations, all shorter than the timeout: the job ends well */
+    CAMPAIGN_MISSING, /* stage traditional, a machine or a way to it is missing for longer: the job ends with an error
+                         that names it */
+    CAMPAIGN_ELASTIC, /* nodes join, are evicted, die, wake up again; so does the controller: the job ends well */
+    CAMPAIGNS
 };
+extern const char *const campaign_names[CAMPAIGNS];
 
 /* Mistakes that are put into a run to see that the checks find them. */
 enum mistake {
     MISTAKE_NONE,
-    MISTAKE_FLUSH_WITHOUT_ROWS, /* a server loses a flush's rows */
-    MISTAKE_FLUSH_TWICE,        /* a server adds a flush twice */
-    MISTAKE_PUSH_WITHOUT_ROWS,  /* a worker loses a push's rows */
-    MISTAKE_STALE_WORKER,       /* a worker waits for less than the staleness demands */
-    MISTAKE_TWO_OWNERS,         /* two nodes work on one shard */
-    MISTAKE_TWO_SERVERS,        /* two servers hold one partition */
-    MISTAKE_DEAF_SERVER,        /* a server ignores every flush from some time on */
-    MISTAKE_PROGRESS_TWICE,     /* the controller counts a clock's items twice */
+    MISTAKE_FLUSH_WITHOUT_ROWS,    /* a server loses a flush's rows */
+    MISTAKE_FLUSH_TWICE,           /* a server adds a flush twice */
+    MISTAKE_PUSH_WITHOUT_ROWS,     /* a worker loses a push's rows */
+    MISTAKE_STALE_WORKER,          /* a worker waits for less than the staleness demands */
+    MISTAKE_TWO_OWNERS,            /* two nodes work on one shard */
+    MISTAKE_TWO_SERVERS,           /* two servers serve one partition */
+    MISTAKE_DEAF_SERVER,           /* a server ignores every flush from some time on */
+    MISTAKE_PROGRESS_TWICE,        /* the controller counts a clock's items twice */
+    MISTAKE_FLUSH_LOST_IN_RESTORE, /* a flush that is sent again after a recovery has lost its rows */
+    MISTAKE_CATCH_UP_SKIPPED,      /* what a dead node left undone is not done */
+    MISTAKE_UNDO_SKIPPED,          /* a replica that goes back to an earlier clock keeps a row of the later one */
+    MISTAKE_COMMIT_TOO_EARLY,      /* a server calls durable what no reliable machine has */
+    MISTAKE_TWO_SERVERS_FENCED,    /* after a recovery two servers serve one partition */
+    MISTAKE_NOT_FENCED,            /* a node goes on after it has said that it stands still */
+    MISTAKE_STORE_WRITE_LOST,      /* the store forgets a write, then the controller starts again */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
 
+/* Schedules that aim at a moment: what happens is tied to what is seen, not to a time. */
+enum { SCHEDULE_NONE = -1 };
+unsigned cluster_schedules(void);
+const char *cluster_schedule_name(unsigned schedule);
+
 struct cluster_options {
     uint64_t seed;
     enum campaign campaign;
+    int schedule; /* SCHEDULE_NONE, or instead of what the campaign draws */
     enum mistake mistake;
     FILE *trace;
+};
+
+/* What happened, to see that a campaign reaches what it is meant to reach. */
+struct cluster_counts {
+    uint64_t nodes, clocks, plans, recoveries, joins, rejoins, evictions, kills, controller_restarts, checkpoints,
+        resumes, redone_items;
+    uint64_t triggered; /* runs in which the schedule's moment came */
+    uint64_t lost;      /* jobs that ended with an error as they had to */
 };
 
 struct cluster_result {
     char violation[1024]; /* empty: none. Otherwise when, which invariant, what differs */
     uint64_t virtual_us;
     struct sim_statistics statistics;
-    uint64_t clocks;
-    unsigned nodes;
+    struct cluster_counts counts;
     bool mistaken; /* the mistake was made */
 };
 

@@ -1,13 +1,13 @@
-/* The invariants of DESIGN section 3 on a simulated cluster: I1, I2, I3, I6, I7 and the bounds step by step, then
- * what a run must end with. */
+/* The invariants of DESIGN section 3 on a simulated cluster, step by step: I1 to I7 and the bounds. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { BOUND_SLACK = 4 };
 
 void cluster_violation(struct cluster *cluster, const char *invariant, const char *format, ...) {
     char *text = cluster->result->violation;
@@ -26,90 +26,363 @@ double cluster_objective(uint64_t clock) {
     return 1.0 + ldexp(1.0, -(int)(clock < 1000 ? clock : 1000));
 }
 
-/* ---- Step by step ---- */
+/* ---- Plans ---- */
+
+static size_t frame_entries(const struct message *message, unsigned frame, size_t size) {
+    return message->frames[frame]->size / size;
+}
+
+static const struct wire_placement *plan_placement(const struct message *plan) {
+    return (const void *)plan->frames[1]->data;
+}
+
+bool cluster_plan_has(const struct message *plan, actor_id actor) {
+    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
+    for (size_t n = 0; n < frame_entries(plan, 0, sizeof *nodes); n++) {
+        if (nodes[n].actor == actor_node(actor)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int clock_order(const void *a, const void *b) {
+    const uint64_t *left = a;
+    const uint64_t *right = b;
+    return *left < *right ? -1 : *left > *right;
+}
+
+/* I6: in how many duties of `clock` each shard is. */
+static void check_owners_at(struct cluster *cluster, const struct message *plan, uint64_t clock, bool complete) {
+    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
+    const uint32_t *shards = (const void *)plan->frames[3]->data;
+    unsigned char *owned = memory_zeroed(plan->plan.shards, 1);
+    for (size_t d = 0; d < frame_entries(plan, 2, sizeof *duties); d++) {
+        if (duties[d].from_clock > clock || duties[d].until_clock < clock) {
+            continue;
+        }
+        for (uint32_t s = 0; s < duties[d].count; s++) {
+            uint32_t shard = shards[duties[d].first + s];
+            if (owned[shard]++ != 0) {
+                cluster_violation(cluster, "I6", "in plan %llu shard %u has two owners at clock %llu",
+                                  (unsigned long long)plan->plan.version, shard, (unsigned long long)clock);
+            }
+        }
+        if (!cluster_plan_has(plan, duties[d].origin)) {
+            cluster_violation(cluster, "I6", "in plan %llu a node without a part in it has a duty at clock %llu",
+                              (unsigned long long)plan->plan.version, (unsigned long long)clock);
+        }
+    }
+    for (uint32_t s = 0; complete && s < plan->plan.shards; s++) {
+        if (owned[s] == 0) {
+            cluster_violation(cluster, "I6", "in plan %llu shard %u has no owner at clock %llu",
+                              (unsigned long long)plan->plan.version, s, (unsigned long long)clock);
+        }
+    }
+    free(owned);
+}
+
+/* I6: at each clock that is still to be worked on each data shard has exactly one owner. */
+static void check_owners(struct cluster *cluster, const struct message *plan, bool new_epoch) {
+    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
+    size_t count = frame_entries(plan, 2, sizeof *duties);
+    uint64_t *clocks = memory_zeroed(2 * count + 2, sizeof *clocks);
+    size_t used = 0;
+    for (size_t d = 0; d < count; d++) {
+        if (duties[d].from_clock < WIRE_CLOCK_NEVER) {
+            clocks[used++] = duties[d].from_clock;
+        }
+        if (duties[d].until_clock < WIRE_CLOCK_NEVER) {
+            clocks[used++] = duties[d].until_clock + 1;
+        }
+    }
+    uint64_t from = (new_epoch ? plan->plan.restore : cluster->begun) + 1;
+    clocks[used++] = from;
+    qsort(clocks, used, sizeof *clocks, clock_order);
+    for (size_t c = 0; c < used; c++) {
+        if (c == 0 || clocks[c] != clocks[c - 1]) {
+            check_owners_at(cluster, plan, clocks[c], clocks[c] >= from);
+        }
+    }
+    free(clocks);
+}
+
+/* What differs between two plans of the same version; NULL: nothing. */
+static const char *plan_difference(const struct message *a, const struct message *b) {
+    static const char *const frames[] = {"nodes", "placement", "duties", "shards", "endpoints"};
+    if (a->epoch != b->epoch || a->plan.from_clock != b->plan.from_clock || a->plan.restore != b->plan.restore) {
+        return "epoch or clocks";
+    }
+    for (unsigned f = 0; f < sizeof frames / sizeof *frames; f++) {
+        if (a->frames[f] != b->frames[f] && (a->frames[f]->size != b->frames[f]->size ||
+                                             memcmp(a->frames[f]->data, b->frames[f]->data, a->frames[f]->size) != 0)) {
+            return frames[f];
+        }
+    }
+    return NULL;
+}
+
+/* What recoveries have done again at most: all that catch-ups do. */
+static void count_redone(struct cluster *cluster, const struct message *plan) {
+    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
+    const uint32_t *shards = (const void *)plan->frames[3]->data;
+    for (size_t d = 0; d < frame_entries(plan, 2, sizeof *duties); d++) {
+        if (!origin_is_catch_up(duties[d].origin)) {
+            continue;
+        }
+        for (uint32_t s = 0; s < duties[d].count; s++) {
+            cluster->redone_most += cluster->adder.shards[shards[duties[d].first + s]].items *
+                                    (duties[d].until_clock - duties[d].from_clock + 1);
+        }
+    }
+}
+
+static void check_new_epoch(struct cluster *cluster, const struct message *plan) {
+    if (cluster->first_epoch == 0) {
+        cluster->first_epoch = plan->epoch;
+        cluster->first_clock = plan->plan.restore;
+        cluster->begun = cluster->committed = plan->plan.restore;
+        return;
+    }
+    cluster->result->counts.recoveries++;
+    cluster->recovery_begun = cluster->begun;
+    count_redone(cluster, plan);
+    if (plan->plan.restore < cluster->committed) {
+        cluster_violation(cluster, "I5", "epoch %llu goes back to clock %llu, clock %llu was committed",
+                          (unsigned long long)plan->epoch, (unsigned long long)plan->plan.restore,
+                          (unsigned long long)cluster->committed);
+    }
+}
+
+void cluster_check_plan(struct cluster *cluster, const struct message *plan) {
+    const struct message *newest = &cluster->plan;
+    if (newest->type == MESSAGE_PLAN && plan->plan.version <= newest->plan.version) {
+        const char *difference = plan_difference(plan, newest);
+        if (plan->plan.version < newest->plan.version || difference != NULL) {
+            cluster_violation(cluster, "I6", "plan %llu of epoch %llu is sent after plan %llu of epoch %llu: other %s",
+                              (unsigned long long)plan->plan.version, (unsigned long long)plan->epoch,
+                              (unsigned long long)newest->plan.version, (unsigned long long)newest->epoch,
+                              difference != NULL ? difference : "version");
+        }
+        return;
+    }
+    if (plan->epoch < newest->epoch && newest->type == MESSAGE_PLAN) {
+        cluster_violation(cluster, "I7", "plan %llu goes back to epoch %llu", (unsigned long long)plan->plan.version,
+                          (unsigned long long)plan->epoch);
+    }
+    bool new_epoch = newest->type != MESSAGE_PLAN || plan->epoch > newest->epoch;
+    if (new_epoch) {
+        check_new_epoch(cluster, plan);
+    }
+    check_owners(cluster, plan, new_epoch);
+    cluster->result->counts.plans++;
+    message_close(&cluster->plan);
+    cluster->plan = message_share(plan);
+}
+
+struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock) {
+    if (cluster->plan.type != MESSAGE_PLAN) {
+        return NULL;
+    }
+    const struct wire_placement *placement = plan_placement(&cluster->plan) + partition;
+    actor_id actor = clock < cluster->plan.plan.from_clock ? placement->server : placement->next_server;
+    struct cluster_node *node = cluster_node_of(cluster, actor);
+    unsigned part = actor_part(actor);
+    return node != NULL && part >= 1 && part <= node->server_count ? &node->servers[part - 1] : NULL;
+}
+
+/* ---- Servers ---- */
 
 /* I1: a partition that has reached a clock holds every contribution up to it, once. */
-static void check_partition(struct cluster *cluster, const struct cluster_server *server, uint32_t number) {
-    const struct partition *partition = server->server.partitions[number];
-    const uint64_t *state = adder_state(&cluster->adder, partition->clock);
+void cluster_check_partition(struct cluster *cluster, const struct partition *partition, uint64_t clock,
+                             const char *what) {
+    const uint64_t *state = adder_state(&cluster->adder, clock);
+    const uint64_t *start = adder_state(&cluster->adder, 0);
+    const unsigned *rows = cluster->partition_rows[partition->id];
     char text[256];
-    for (unsigned t = 0; t < cluster->adder.job.table_count; t++) {
-        const struct table *table = &partition->tables[t];
-        for (uint32_t slot = 0; slot < table->count; slot++) {
-            int64_t row = adder_find(&cluster->adder, t, table_key(table, slot));
-            if (row < 0) {
-                cluster_violation(cluster, "I1", "partition %u has a row of table %u that is none of the app's", number,
-                                  t);
+    for (unsigned r = 0; r < cluster->partition_row_counts[partition->id]; r++) {
+        const struct adder_row *row = &cluster->adder.rows[rows[r]];
+        const struct table *table = &partition->tables[row->table];
+        int64_t slot =
+            table->spec->rows > 0 ? (int64_t)(row->key / table->partitions) : index_map_find(&table->index, row->key);
+        if (slot < 0) {
+            if (memcmp(state + row->first, start + row->first, table->spec->width * sizeof *state) != 0) {
+                cluster_violation(cluster, "I1", "%s: partition %u at clock %llu lacks row %llu of table %s", what,
+                                  partition->id, (unsigned long long)clock, (unsigned long long)row->key,
+                                  table->spec->name);
                 return;
             }
-            if (!adder_equal(&cluster->adder, (unsigned)row, state, partition_row(partition, t, slot), text,
-                             sizeof text)) {
-                cluster_violation(cluster, "I1", "partition %u at clock %llu: %s", number,
-                                  (unsigned long long)partition->clock, text);
-                return;
+        } else if (!adder_equal(&cluster->adder, rows[r], state, partition_row(partition, row->table, (uint32_t)slot),
+                                text, sizeof text)) {
+            cluster_violation(cluster, "I1", "%s: partition %u at clock %llu: %s", what, partition->id,
+                              (unsigned long long)clock, text);
+            return;
+        }
+    }
+}
+
+/* I7, when a replica that serves has gone on by a clock. */
+static void check_served(struct cluster_server *server, uint32_t number) {
+    struct cluster *cluster = server->node->cluster;
+    const struct partition *partition = server->server.replicas[number].partition;
+    if (server->server.fenced || !server_serves(&server->server, number, partition->clock)) {
+        return;
+    }
+    uint64_t epoch = server->server.epoch;
+    if (cluster->served[number].epoch == epoch && cluster->served[number].server != server->server.self &&
+        cluster->served[number].clock >= partition->clock) {
+        cluster_violation(cluster, "I7", "two servers took partition %u to clock %llu in epoch %llu, the second of %s",
+                          number, (unsigned long long)partition->clock, (unsigned long long)epoch,
+                          server->node->node.name);
+    }
+    if (epoch >= cluster->served[number].epoch) {
+        cluster->served[number].epoch = epoch;
+        cluster->served[number].clock = partition->clock;
+        cluster->served[number].server = server->server.self;
+    }
+}
+
+/* I7, when a server has taken a plan: nobody else who goes by it serves what it serves. */
+static void check_roles(struct cluster_server *server) {
+    struct cluster *cluster = server->node->cluster;
+    const struct server *mine = &server->server;
+    uint64_t boundary = mine->plan.plan.from_clock;
+    for (uint32_t p = 0; p < mine->partition_count; p++) {
+        const uint64_t clocks[] = {boundary > 0 ? boundary - 1 : 0, boundary};
+        for (unsigned c = 0; c < 2; c++) {
+            if (!server_serves(mine, p, clocks[c])) {
+                continue;
+            }
+            for (unsigned n = 0; n < cluster->node_count; n++) {
+                const struct cluster_node *node = cluster->nodes[n];
+                for (unsigned s = 0; s < node->server_count && !node->gone; s++) {
+                    const struct server *other = &node->servers[s].server;
+                    if (other != mine && !other->fenced && other->epoch == mine->epoch &&
+                        node->servers[s].version == server->version && server_serves(other, p, clocks[c])) {
+                        cluster_violation(cluster, "I7", "partition %u is served by two, %s and %s, at clock %llu", p,
+                                          server->node->node.name, node->node.name, (unsigned long long)clocks[c]);
+                    }
+                }
             }
         }
     }
-    for (unsigned r = 0; r <= cluster->adder.job.staleness; r++) {
-        const struct pending *pending = &partition->ring[r];
-        if (pending->clock != 0 &&
-            (pending->clock <= partition->clock || pending->clock > partition->clock + 1 + cluster->terms.staleness)) {
-            cluster_violation(cluster, "bound", "partition %u at clock %llu has pending clock %llu", number,
-                              (unsigned long long)partition->clock, (unsigned long long)pending->clock);
+}
+
+/* Whether the replica's rows are those of one clock. */
+static bool replica_stands(const struct server *server, uint32_t number) {
+    const struct server_replica *replica = &server->replicas[number];
+    return replica->partition != NULL && replica->whole;
+}
+
+/* I4: after a recovery every replica that stands is where the plan puts it, or already further by its rules. */
+static void check_restored(const struct cluster_server *server, uint32_t number) {
+    const struct server *mine = &server->server;
+    const struct partition *partition = mine->replicas[number].partition;
+    if (partition->clock < mine->plan.plan.restore && server_serves(mine, number, partition->clock + 1)) {
+        cluster_violation(server->node->cluster, "I4", "partition %u serves at clock %llu, restored was clock %llu",
+                          number, (unsigned long long)partition->clock, (unsigned long long)mine->plan.plan.restore);
+    }
+}
+
+/* I5: what is believed committed, reliable machines have. */
+static void check_committed(struct cluster *cluster, uint64_t committed) {
+    if (committed <= cluster->committed) {
+        return;
+    }
+    cluster->committed = committed;
+    for (uint32_t p = 0; p < cluster->policy.partitions && !cluster->may_fail && cluster->plan.plan.recoverable; p++) {
+        bool there = false;
+        for (unsigned n = 0; n < cluster->node_count && !there; n++) {
+            const struct cluster_node *node = cluster->nodes[n];
+            for (unsigned s = 0; s < node->server_count && node->tier == TIER_RELIABLE && !node->gone && !there; s++) {
+                const struct server *server = &node->servers[s].server;
+                const struct partition *partition = p < server->partition_count ? server->replicas[p].partition : NULL;
+                there = partition != NULL && replica_stands(server, p) && partition_reached(partition) >= committed;
+            }
+        }
+        if (!there) {
+            cluster_violation(cluster, "I5",
+                              "clock %llu counts as committed, no reliable machine has partition %u of it",
+                              (unsigned long long)committed, p);
         }
     }
 }
 
 void cluster_check_server(struct cluster_server *server) {
     struct cluster *cluster = server->node->cluster;
-    for (uint32_t p = 0; p < server->server.partition_count; p++) {
-        const struct partition *partition = server->server.partitions[p];
-        if (partition == NULL) {
+    const struct server *mine = &server->server;
+    bool new_plan = !mine->fenced && mine->plan.type == MESSAGE_PLAN && mine->plan.plan.version != server->version;
+    if (new_plan) {
+        server->version = mine->plan.plan.version;
+        check_roles(server);
+    }
+    for (uint32_t p = 0; p < mine->partition_count; p++) {
+        const struct partition *partition = mine->replicas[p].partition;
+        if (partition == NULL || mine->fenced || !replica_stands(mine, p)) {
+            server->checked[p].epoch = 0;
             continue;
         }
-        if (cluster->serving[p] == ACTOR_NONE) {
-            cluster->serving[p] = server->server.self;
-        } else if (cluster->serving[p] != server->server.self) {
-            cluster_violation(cluster, "I7", "partition %u is held by two servers, of %s too", p,
-                              server->node->node.name);
+        bool new_epoch = server->checked[p].epoch != mine->epoch;
+        if (!new_epoch && server->checked[p].clock == partition->clock) {
+            continue;
         }
-        if (partition->clock > server->checked[p]) {
-            server->checked[p] = partition->clock;
-            check_partition(cluster, server, p);
+        server->checked[p].epoch = mine->epoch;
+        server->checked[p].clock = partition->clock;
+        if (new_epoch) {
+            check_restored(server, p);
+        } else {
+            check_served(server, p);
         }
+        cluster_check_partition(cluster, partition, partition->clock, server->node->node.name);
     }
-    if (server->server.scan_count > SERVER_SCANS_MAX) {
-        cluster_violation(cluster, "bound", "%u scans wait", server->server.scan_count);
+    check_committed(cluster, mine->committed);
+    if (mine->scan_count > SERVER_SCANS_MAX || mine->early_count > SERVER_EARLY_MAX) {
+        cluster_violation(cluster, "bound", "%u scans and %u early messages wait", mine->scan_count, mine->early_count);
     }
 }
 
-/* I2: what a worker sees is the partition at its clock and the worker's own later changes. */
+/* ---- Nodes ---- */
+
+/* A row of the adder at `clock`, with the node's own later changes. */
+static void expected_row(struct cluster_node *node, unsigned number, uint64_t clock, uint64_t *expected) {
+    struct adder *adder = &node->cluster->adder;
+    const struct adder_row *row = &adder->rows[number];
+    const struct table_spec *spec = &adder->job.tables[row->table];
+    memcpy(expected + row->first, adder_state(adder, clock) + row->first, spec->width * sizeof *expected);
+    for (unsigned o = 0; o < node->own_count; o++) {
+        const struct own_change *own = &node->own[o];
+        for (unsigned r = 0; own->clock > clock && r < own->count; r++) {
+            for (unsigned e = 0; own->rows[r] == number && e < spec->width; e++) {
+                uint64_t *element = &expected[row->first + e];
+                *element = own->elements[r * (size_t)ADDER_WIDTH_MAX + e] + (spec->mode == AML_PUT ? 0 : *element);
+            }
+        }
+    }
+}
+
+/* I2: what a worker sees is the partition at its clock and the worker's own later changes. New rows may have come with a
+ * later state, before the pushes that lead there. */
 void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
     struct adder *adder = &cluster->adder;
     const struct client *client = &node->node.client;
-    const uint64_t *state = adder_state(adder, clock);
     uint64_t *expected = adder->scratch.elements;
     char text[256];
     for (unsigned t = 0; t < adder->job.table_count; t++) {
+        struct cache_table *table = &node->node.cache.tables[t];
         const struct cache_list *list = cache_list(&node->node.cache, partition, t);
-        for (uint32_t i = 0; i < list->count; i++) {
-            unsigned row = node->rows[t][list->slots[i]];
-            unsigned first = adder->rows[row].first;
-            unsigned width = adder->job.tables[t].width;
-            memcpy(expected + first, state + first, width * sizeof *expected);
-            for (uint64_t later = clock + 1; later <= client->begun; later++) {
-                const struct adder_change *own = &node->own[later % node->own_count];
-                for (unsigned e = 0; own->touched[row] != 0 && e < width; e++) {
-                    bool put = adder->job.tables[t].mode == AML_PUT;
-                    expected[first + e] = own->elements[first + e] + (put ? 0 : expected[first + e]);
-                }
+        for (uint32_t i = 0; i < client->partitions[partition].filled[t]; i++) {
+            uint32_t slot = list->slots[i];
+            uint32_t brought = cache_clocks(table)[slot];
+            if (brought == CACHE_CLOCK_VOID) {
+                continue;
             }
-            if (!adder_equal(adder, row, expected, cache_row(&node->node.cache.tables[t], list->slots[i]), text,
-                             sizeof text)) {
-                cluster_violation(cluster, "I2", "%s, clock %llu begun, sees partition %u at clock %llu: %s",
-                                  node->node.name, (unsigned long long)client->begun, partition,
+            unsigned row = node->row_of[t][slot];
+            expected_row(node, row, brought > clock ? brought : clock, expected);
+            if (!adder_equal(adder, row, expected, cache_row(table, slot), text, sizeof text)) {
+                cluster_violation(cluster, "I2", "%s, clock %llu flushed, sees partition %u at clock %llu: %s",
+                                  node->node.name, (unsigned long long)client->flushed, partition,
                                   (unsigned long long)clock, text);
                 return;
             }
@@ -118,31 +391,61 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
 }
 
 void cluster_check_node(struct cluster_node *node) {
+    struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
-    uint32_t staleness = node->cluster->terms.staleness;
+    if (node->gone) {
+        return;
+    }
+    unsigned origins =
+        1 + (unsigned)(client->epoch - cluster->first_epoch < BOUND_SLACK ? client->epoch - cluster->first_epoch
+                                                                          : BOUND_SLACK);
+    uint64_t most =
+        1 + cluster->terms.staleness + (client->plan.type == MESSAGE_PLAN ? client->plan.plan.window : 0) + BOUND_SLACK;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         const struct client_partition *partition = &client->partitions[p];
-        unsigned retained = 0;
-        for (unsigned r = 0; r < client->job->staleness + 2; r++) {
-            retained += partition->retained[r].clock != 0 ? 1 : 0;
+        if (partition->retained_count > most * origins) {
+            cluster_violation(cluster, "bound", "%s retains %u flushes of partition %u", node->node.name,
+                              partition->retained_count, p);
         }
-        if (retained > staleness + 2) {
-            cluster_violation(node->cluster, "bound", "%s retains %u flushes of partition %u", node->node.name,
-                              retained, p);
-        }
-        if (partition->waiting_count > staleness + 2) {
-            cluster_violation(node->cluster, "bound", "%s has %u pushes of partition %u waiting", node->node.name,
+        if (partition->waiting_count > 2 * most) {
+            cluster_violation(cluster, "bound", "%s has %u pushes of partition %u waiting", node->node.name,
                               partition->waiting_count, p);
         }
     }
+    check_committed(cluster, client->committed);
     if (node->node.progress_count > NODE_PROGRESS_MAX) {
-        cluster_violation(node->cluster, "bound", "%s has %u PROGRESS waiting", node->node.name,
-                          node->node.progress_count);
+        cluster_violation(cluster, "bound", "%s has %u PROGRESS waiting", node->node.name, node->node.progress_count);
+    }
+}
+
+static struct cluster_work *work_at(struct cluster *cluster, uint32_t shard, uint64_t clock) {
+    uint64_t clocks = clock - cluster->first_clock;
+    if (clocks > cluster->work_clocks) {
+        size_t shards = cluster->policy.shards;
+        cluster->works = memory_resized(cluster->works, clocks * shards, sizeof *cluster->works);
+        memset(cluster->works + cluster->work_clocks * shards, 0,
+               (clocks - cluster->work_clocks) * shards * sizeof *cluster->works);
+        cluster->work_clocks = clocks;
+    }
+    return &cluster->works[(clocks - 1) * cluster->policy.shards + shard];
+}
+
+/* I6: a shard is worked on once in each clock; again only when the one who did is lost, and beyond what was restored. */
+static void check_shards(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock) {
+    struct cluster *cluster = node->cluster;
+    for (uint32_t s = 0; s < set->count; s++) {
+        struct cluster_work *work = work_at(cluster, set->shards[s], clock);
+        if (work->origin != ACTOR_NONE &&
+            (cluster_plan_has(&cluster->plan, work->origin) || clock <= cluster->plan.plan.restore)) {
+            cluster_violation(cluster, "I6", "%s works on shard %u in clock %llu, on which another node has worked",
+                              node->node.name, set->shards[s], (unsigned long long)clock);
+        }
+        work->origin = origin;
     }
 }
 
 /* I3 and I6, when a worker begins a clock. */
-void cluster_check_begin(struct cluster_node *node, uint64_t clock) {
+void cluster_check_begin(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
     for (uint32_t p = 0; p < client->partition_count; p++) {
@@ -151,159 +454,21 @@ void cluster_check_begin(struct cluster_node *node, uint64_t clock) {
                               node->node.name, (unsigned long long)clock, p,
                               (unsigned long long)client->partitions[p].clock, cluster->terms.staleness);
         }
-    }
-    for (unsigned s = 0; s < node->shard_count; s++) {
-        uint64_t *worked = &cluster->worked[node->shards[s]];
-        if (*worked + 1 != clock) {
-            cluster_violation(cluster, "I6", "%s works on shard %u in clock %llu, which was worked on up to clock %llu",
-                              node->node.name, node->shards[s], (unsigned long long)clock, (unsigned long long)*worked);
-        }
-        *worked = clock;
-    }
-}
-
-/* ---- At the end of a run ---- */
-
-static void check_all_rows(struct cluster *cluster) {
-    const struct adder *adder = &cluster->adder;
-    const uint64_t *state = adder_state(&cluster->adder, cluster->controller.completed);
-    const uint64_t *start = adder_state(&cluster->adder, 0);
-    char text[256];
-    for (unsigned r = 0; r < adder->row_count; r++) {
-        const struct table_spec *spec = &adder->job.tables[adder->rows[r].table];
-        uint32_t number = table_partition(spec, adder->rows[r].key, cluster->policy.partitions);
-        const struct server *server = NULL;
-        for (unsigned n = 0; n < cluster->node_count; n++) {
-            for (unsigned s = 0; s < cluster->nodes[n].server_count; s++) {
-                const struct server *one = &cluster->nodes[n].servers[s].server;
-                server = one->self == cluster->serving[number] ? one : server;
-            }
-        }
-        if (server == NULL) {
-            cluster_violation(cluster, "I7", "nobody holds partition %u", number);
-            return;
-        }
-        const struct partition *partition = server->partitions[number];
-        const struct table *table = &partition->tables[adder->rows[r].table];
-        int64_t slot = spec->rows > 0 ? (int64_t)(adder->rows[r].key / cluster->policy.partitions)
-                                      : index_map_find(&table->index, adder->rows[r].key);
-        if (partition->clock != cluster->controller.completed) {
-            cluster_violation(cluster, "I1", "partition %u ended at clock %llu, the job at %llu", number,
-                              (unsigned long long)partition->clock, (unsigned long long)cluster->controller.completed);
-        } else if (slot < 0) {
-            if (memcmp(state + adder->rows[r].first, start + adder->rows[r].first, spec->width * sizeof *state) != 0) {
-                cluster_violation(cluster, "I1", "table %s: the row %llu is missing", spec->name,
-                                  (unsigned long long)adder->rows[r].key);
-            }
-        } else if (!adder_equal(adder, r, state, partition_row(partition, adder->rows[r].table, (uint32_t)slot), text,
-                                sizeof text)) {
-            cluster_violation(cluster, "I1", "at the end, partition %u: %s", number, text);
+        if (client->partitions[p].restoring) {
+            cluster_violation(cluster, "I2", "%s begins clock %llu while partition %u is being restored",
+                              node->node.name, (unsigned long long)clock, p);
         }
     }
-}
-
-static uint64_t whole(const json_t *object, const char *key) {
-    return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
-static void check_report(struct cluster *cluster) {
-    const struct controller *controller = &cluster->controller;
-    uint64_t each = cluster->terms.clocks_per_iteration;
-    uint64_t iterations = 0;
-    for (size_t l = 0; l < controller->line_count; l++) {
-        json_t *line = json_loads(controller->lines[l], 0, NULL);
-        const char *type = json_string_value(json_object_get(line, "type"));
-        if (type == NULL) {
-            cluster_violation(cluster, "report", "not a line of the report: %s", controller->lines[l]);
-        } else if (strcmp(type, "iteration") == 0) {
-            iterations++;
-            double objective = json_real_value(json_object_get(line, "objective"));
-            double expected = cluster_objective(iterations * each);
-            double items = json_real_value(json_object_get(line, "items_seen"));
-            if (whole(line, "iteration") != iterations || fabs(objective - expected) > 1e-6 * expected ||
-                whole(line, "items") != cluster->adder.items * each ||
-                fabs(items - (double)(cluster->adder.items * each)) > 0.5) {
-                cluster_violation(cluster, "report", "iteration %llu: %s, expected objective %.9g and %llu items",
-                                  (unsigned long long)iterations, controller->lines[l], expected,
-                                  (unsigned long long)(cluster->adder.items * each));
-            }
-        }
-        if (l + 1 == controller->line_count &&
-            (type == NULL || strcmp(type, "summary") != 0 || !json_is_true(json_object_get(line, "ok")) ||
-             whole(line, "iterations") != iterations || whole(line, "clocks") != iterations * each ||
-             whole(line, "items_processed") != cluster->adder.items * each * iterations ||
-             whole(line, "failures") != 0)) {
-            cluster_violation(cluster, "report", "%s, expected %llu iterations of %llu clocks and %llu items",
-                              controller->lines[l], (unsigned long long)iterations, (unsigned long long)each,
-                              (unsigned long long)cluster->adder.items);
-        }
-        json_decref(line);
+    if (clock > client->committed + 1 + cluster->terms.staleness + client->plan.plan.window) {
+        cluster_violation(cluster, "bound", "%s begins clock %llu, only clock %llu is committed", node->node.name,
+                          (unsigned long long)clock, (unsigned long long)client->committed);
     }
-    const struct job_terms *terms = &cluster->terms;
-    bool only_iterations = terms->seconds == 0 && terms->tolerance == 0;
-    if (iterations == 0 || (terms->iterations != 0 && iterations > terms->iterations) ||
-        (only_iterations && iterations != terms->iterations)) {
-        cluster_violation(cluster, "report", "%llu iterations", (unsigned long long)iterations);
+    if (node->fenced > client->epoch || (node->fenced == client->epoch && client->plan.epoch < node->fenced)) {
+        cluster_violation(cluster, "I6", "%s begins clock %llu after it has said that it stands still", node->node.name,
+                          (unsigned long long)clock);
     }
-}
-
-void cluster_check_good_end(struct cluster *cluster) {
-    if (cluster->code != 0) {
-        cluster_violation(cluster, "I8", "the job failed: %s", cluster->text);
-        return;
+    if (client->epoch == cluster->plan.epoch) { /* else it is out, and what it does is void */
+        check_shards(node, set, origin, clock);
     }
-    for (unsigned n = 0; n < cluster->node_count; n++) {
-        const struct cluster_node *node = &cluster->nodes[n];
-        if (!node->ended || node->code != 0) {
-            cluster_violation(cluster, "I8", "%s %s: %s", node->node.name, node->ended ? "failed" : "has not ended",
-                              node->text);
-            return;
-        }
-    }
-    for (unsigned s = 0; s < cluster->policy.shards; s++) {
-        if (cluster->worked[s] != cluster->controller.completed) {
-            cluster_violation(cluster, "I6", "shard %u was worked on up to clock %llu of %llu", s,
-                              (unsigned long long)cluster->worked[s],
-                              (unsigned long long)cluster->controller.completed);
-        }
-    }
-    check_all_rows(cluster);
-    check_report(cluster);
-}
-
-/* Every part that is not missing itself must have ended with an error that names what is missing. */
-static bool names_missing(const struct cluster *cluster, const char *text) {
-    if (cluster->missing == (int)cluster->node_count) {
-        return strstr(text, "controller") != NULL;
-    }
-    const struct cluster_node *missing = &cluster->nodes[cluster->missing];
-    char host[64];
-    snprintf(host, sizeof host, "host-%u", missing->number);
-    bool registered = missing->node.heartbeat_ms != 0;
-    /* One that never came has no name: then how many are missing is all that can be said. */
-    return strstr(text, host) != NULL || (missing->node.name[0] != '\0' && strstr(text, missing->node.name) != NULL) ||
-           (!registered && strstr(text, "have registered") != NULL);
-}
-
-void cluster_check_bad_end(struct cluster *cluster) {
-    bool controller_missing = cluster->missing == (int)cluster->node_count;
-    if (!controller_missing || !cluster->removed) {
-        if (cluster->code == 0) {
-            cluster_violation(cluster, "I8", "the controller saw nothing amiss");
-        } else if (!controller_missing && !names_missing(cluster, cluster->text)) {
-            cluster_violation(cluster, "I8", "the controller's error names another: %s", cluster->text);
-        }
-    }
-    for (unsigned n = 0; n < cluster->node_count; n++) {
-        const struct cluster_node *node = &cluster->nodes[n];
-        if ((int)n == cluster->missing) {
-            if (!cluster->removed && node->code == 0) {
-                cluster_violation(cluster, "I8", "%s, which was away, saw nothing amiss", node->node.name);
-            }
-        } else if (node->code == 0 ||
-                   (!names_missing(cluster, node->text) && strstr(node->text, "controller") == NULL)) {
-            cluster_violation(cluster, "I8", "the error of %s does not name what is missing: %s", node->node.name,
-                              node->text);
-        }
-    }
+    cluster->begun = clock > cluster->begun ? clock : cluster->begun;
 }

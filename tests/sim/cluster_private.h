@@ -1,25 +1,60 @@
-/* What the simulated cluster (cluster.c) and its checks (cluster_check.c) share. */
+/* What the parts of the simulated cluster share: cluster.c (what is drawn, putting together, the run), cluster_app.c (a
+ * process's threads), cluster_control.c (the controller's process, its store, the operator), cluster_disk.c (checkpoints),
+ * cluster_faults.c (what happens to the machines), cluster_schedules.c, cluster_mistakes.c, cluster_check.c (step by step) and
+ * cluster_end.c (at the end). */
 #ifndef TESTS_SIM_CLUSTER_PRIVATE_H
 #define TESTS_SIM_CLUSTER_PRIVATE_H
 
+#include "agileml/control/controller.h"
+#include "agileml/ps/server.h"
+#include "tests/sim/adder.h"
 #include "tests/sim/cluster.h"
+#include "workers/node.h"
 
 enum {
-    CLUSTER_NODES_MAX = 32,
+    CLUSTER_MACHINES = 1024,
+    CLUSTER_CONTROLLER = 0, /* its machine */
+    CLUSTER_OPERATOR = 1,   /* of the operator, and of what happens at its time: never paused, cut off or gone */
+    CLUSTER_FIRST_NODE = 2, /* nodes' machines follow */
+    CLUSTER_NODES_MAX = 500,
     CLUSTER_SERVERS_MAX = 3,
     CLUSTER_PARTITIONS_MAX = 32,
-    CLUSTER_CONTROLLER = 0, /* its machine; node n runs on machine n + 1 */
     CLUSTER_METRICS = 2,
     CLUSTER_STALE_EXTRA = 3, /* of MISTAKE_STALE_WORKER */
-    CLUSTER_STEPS_MAX = 20 * 1000 * 1000
+    CLUSTER_ACTIONS_MAX = 40,
+    CLUSTER_REQUESTS_MAX = 256,
+    CLUSTER_STEPS_MAX = 60 * 1000 * 1000
+};
+
+/* What a node has changed in a clock under one of its origins. */
+struct own_change {
+    actor_id origin;
+    uint64_t clock;
+    unsigned *rows;     /* of the adder */
+    uint64_t *elements; /* ADDER_WIDTH_MAX for each */
+    unsigned count;
+};
+
+/* Data shards arranged for the app (node.h). */
+struct cluster_set {
+    unsigned number;
+    uint32_t *shards;
+    uint32_t count;
+    uint64_t items;
+    bool prepared;
+    bool lazy; /* the rows of half of its shards are added only when a clock comes to them */
 };
 
 struct cluster_server {
     struct cluster_node *node;
     struct server server;
-    uint64_t checked[CLUSTER_PARTITIONS_MAX]; /* the clock at which each partition's rows were checked */
+    struct {
+        uint64_t clock, epoch; /* at which the rows were checked; epoch 0: not yet */
+    } checked[CLUSTER_PARTITIONS_MAX];
+    uint64_t version; /* of its plan, when its roles were checked */
 };
 
+/* One incarnation of a node's process. */
 struct cluster_node {
     struct cluster *cluster;
     unsigned number, machine;
@@ -33,60 +68,259 @@ struct cluster_node {
     unsigned threads;
     enum node_tier tier;
     uint64_t start_us, load_us, compute_us;
-    bool lazy; /* adds the rows of half of its shards only when a clock comes to them */
-    unsigned *shards;
-    unsigned shard_count;
-    uint64_t items;
-    int64_t *slots;                   /* by the adder's rows: the cache's slot, or -1 */
-    unsigned *rows[ADDER_TABLES_MAX]; /* by table and slot: the adder's row */
-    struct adder_change *own;         /* own changes of the clocks not yet committed; clock c at c % own_count */
+    bool lazy;
+    struct cluster_set *sets;
+    unsigned set_count;
+    unsigned preparing;                 /* the set's number; 0: none */
+    int64_t *slots;                     /* by the adder's rows: the cache's slot, or -1 */
+    unsigned *row_of[ADDER_TABLES_MAX]; /* by table and slot: the adder's row */
+    struct own_change *own;             /* of the clocks not yet committed, in order */
     unsigned own_count;
-    uint64_t clock;          /* at work on */
-    uint64_t computed_us;    /* when that began */
-    uint32_t evaluate_stamp; /* the cache's when evaluation began */
-    unsigned saves;
-    bool started, ended;
+    struct node_duty at;    /* at work on */
+    unsigned at_set;        /* its set's number */
+    uint64_t computed_us;   /* when that began */
+    uint64_t evaluate_hash; /* of the cache's rows when evaluation began */
+    bool computing, evaluating, saving, unsaving;
+    uint32_t saved_partition, saved_table; /* the next to be saved */
+    uint64_t save_asked_us;
+    uint64_t fenced;    /* it has said FENCED of this epoch */
+    uint64_t leave_us;  /* its machine goes then; 0: not asked to leave */
+    bool generous;      /* the notice was long enough */
+    uint32_t notice_ms; /* to ask for by itself */
+    bool gone;          /* its process has ended, in whatever way */
+    bool ended;         /* ... by itself, with: */
     int code;
     char text[ERROR_TEXT_MAX];
 };
 
-enum fault_kind { FAULT_BREAK, FAULT_PAUSE, FAULT_SEPARATE, FAULT_REMOVE };
-
-struct fault {
+/* The controller's process: its io hears nothing any more once it has crashed. */
+struct cluster_controller {
+    struct io io;
+    struct io *network;
     struct cluster *cluster;
-    enum fault_kind kind;
+    struct controller controller;
+    bool started; /* before */
+    bool running;
+    uint64_t ended_us;
+    bool crashed; /* in the step under way */
+    bool ended;
+    int code;
+    char text[ERROR_TEXT_MAX];
+    uint64_t restart_us; /* after a crash: so much later */
+};
+
+enum store_fault { STORE_WORKS, STORE_FAILS, STORE_CRASH_BEFORE, STORE_CRASH_AFTER };
+
+struct cluster_store {
+    struct store store; /* first */
+    struct cluster *cluster;
+    struct stored {
+        char key[STORE_KEY_MAX];
+        unsigned char *bytes;
+        size_t size;
+    } * entries; /* in the order of keys */
+    unsigned count;
+    enum store_fault fault;
+    unsigned writes_left; /* until it happens */
+    bool forgets;         /* MISTAKE_STORE_WRITE_LOST: until the controller starts again */
+};
+
+enum action_kind {
+    ACTION_BREAK,
+    ACTION_PAUSE,    /* machines stand still */
+    ACTION_SEPARATE, /* the network falls apart at random */
+    ACTION_CUT,      /* some machines are cut off from all others */
+    ACTION_REMOVE,   /* a machine is gone, CAMPAIGN_MISSING */
+    ACTION_JOIN,
+    ACTION_EVICT, /* the operator asks */
+    ACTION_LEAVE, /* the node itself does */
+    ACTION_KILL,
+    ACTION_CONTROLLER_KILL,
+    ACTION_CONTROLLER_PAUSE,
+    ACTION_STORE_FAULT
+};
+
+enum who { WHO_TRANSIENT, WHO_RELIABLE, WHO_ANY };
+
+struct action {
+    struct cluster *cluster;
+    enum action_kind kind;
+    bool triggered;
+    uint64_t at_clock;  /* when somebody begins this clock ... */
+    uint64_t delay_us;  /* ... and so much later */
+    uint64_t length_us; /* of a pause, a separation, a notice; until the controller starts again */
+    enum who who;
+    unsigned count; /* nodes */
+    bool told;      /* the operator tells the controller that they are gone; a notice is generous */
     unsigned machine;
     int other;
-    uint64_t at_us, until_us;
-    unsigned char sides[CLUSTER_NODES_MAX + 1];
+    enum store_fault store_fault;
+    unsigned char *sides; /* by machine */
+};
+
+struct operator_request {
+    uint64_t number;
+    enum message_type type; /* EVICT or GONE; 0: answered */
+    uint32_t notice_ms;
+    struct buffer *names;
+};
+
+struct cluster_work {
+    actor_id origin; /* who worked on a shard in a clock */
 };
 
 struct cluster {
     struct cluster_options options;
     struct cluster_result *result;
     uint64_t random;
-    struct sim *sim;
+    /* Of all jobs of the run: */
     struct adder adder;
     struct job_terms terms;
-    struct controller controller;
-    struct io *controller_io;
-    bool controller_ended;
-    int code;
-    char text[ERROR_TEXT_MAX];
-    struct cluster_node nodes[CLUSTER_NODES_MAX];
-    unsigned node_count, reliable;
     struct plan_policy policy;
-    uint32_t heartbeat_ms, timeout_ms;
-    actor_id serving[CLUSTER_PARTITIONS_MAX]; /* I7: who holds each partition */
-    struct buffer *plan_shards, *plan_placement;
-    uint64_t *worked; /* I6: by shard, the last clock worked on */
-    struct fault faults[24];
-    unsigned fault_count;
-    int missing;           /* in CAMPAIGN_MISSING: the node's number; node_count: the controller */
-    bool removed;          /* the missing one is gone for good */
-    uint64_t calm_us;      /* no fault is active after that */
+    char disk[64];             /* a folder for checkpoints; empty: none */
+    unsigned **partition_rows; /* by partition: the adder's rows in it */
+    unsigned *partition_row_counts;
+    unsigned jobs; /* begun */
+    /* Of one job: */
+    struct sim *sim;
+    struct cluster_controller control;
+    struct cluster_store store;
+    struct io *operator_io;
+    struct operator_request requests[CLUSTER_REQUESTS_MAX];
+    unsigned request_count;
+    unsigned initial_reliable, initial_transient;
+    struct cluster_node **nodes;
+    unsigned node_count;
+    struct index_map node_index;  /* by id */
+    unsigned machine_count;       /* used */
+    struct cluster_write *writes; /* of checkpoints, under way */
+    uint32_t heartbeat_ms, timeout_ms, patience_ms, commit_every, checkpoint_every;
+    struct plan_thresholds thresholds;
+    uint64_t compute_us; /* of a typical node and clock */
+    char resume[WIRE_PATH_MAX];
+    uint64_t first_clock, resume_clock; /* the job's state when it began */
+    struct action actions[CLUSTER_ACTIONS_MAX];
+    unsigned action_count;
+    uint64_t calm_us; /* no fault is active after that */
+    uint64_t slowest_us, load_us;
+    bool calm_only;     /* nothing is drawn that does */
+    bool disturbed;     /* something happened that may cost a recovery */
+    bool may_fail;      /* something happened that may end the job */
+    bool loss_intended; /* all reliable nodes are to be lost once there is a checkpoint */
+    /* CAMPAIGN_MISSING: */
+    struct cluster_node *missing; /* NULL: the controller */
+    bool removed;                 /* the missing one is gone for good */
+    /* What was seen: */
+    struct message plan;     /* the newest that the controller sent */
+    uint64_t begun;          /* the highest clock begun by anybody */
+    uint64_t committed;      /* the highest clock that anybody believed committed */
+    uint64_t recovery_begun; /* `begun` at the last recovery */
+    struct {
+        actor_id server;
+        uint64_t clock, epoch;
+    } served[CLUSTER_PARTITIONS_MAX]; /* who last took a partition to its next clock */
+    struct cluster_work *works;       /* by clock - first_clock - 1 and shard */
+    uint64_t work_clocks;
+    uint64_t redone_most; /* items that recoveries may have done again */
+    uint64_t first_epoch;
+    uint64_t lines_read; /* of the report */
+    uint64_t iterations;
+    bool summed_up;
+    uint64_t completed; /* clocks, by the summary */
+    /* The schedule's own: */
+    unsigned step, left;
+    uint64_t mark;
+    actor_id mark_id;
     uint64_t mistake_left; /* opportunities to let pass before the mistake is made */
 };
+
+/* ---- Chance ---- */
+
+uint64_t cluster_draw(struct cluster *cluster);
+/* least..most, both included. */
+uint64_t cluster_between(struct cluster *cluster, uint64_t least, uint64_t most);
+bool cluster_one_in(struct cluster *cluster, unsigned many);
+
+/* ---- cluster.c ---- */
+
+/* The incarnation with this actor, NULL for none. */
+struct cluster_node *cluster_node_of(const struct cluster *cluster, actor_id actor);
+/* Whether it takes part: welcomed, its process alive and not about to go. */
+bool cluster_node_lives(const struct cluster_node *node);
+/* Another node, drawn: on `machine`, or a new one if 0. It starts after `after_us`. */
+struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier tier, unsigned machine,
+                                      uint64_t after_us);
+/* Whether the job counts on it: the newest plan names it, and nobody has taken its machine away. */
+bool cluster_node_counts(const struct cluster_node *node);
+/* Its machine is gone at once. */
+void cluster_kill(struct cluster_node *node);
+/* A fault goes on until then. */
+void cluster_not_calm(struct cluster *cluster, uint64_t until_us);
+
+/* ---- cluster_app.c ---- */
+
+struct node_hooks cluster_app_hooks(struct cluster_node *node);
+/* The client's hooks, once the node is there. */
+void cluster_app_open(struct cluster_node *node);
+void cluster_app_close(struct cluster_node *node);
+
+/* ---- cluster_control.c ---- */
+
+void cluster_control_open(struct cluster *cluster);
+void cluster_control_close(struct cluster *cluster);
+/* The controller's process dies and starts again after `restart_us`. */
+void cluster_control_kill(struct cluster *cluster, uint64_t restart_us);
+/* The operator asks for it until it is answered. He reads the report, too. */
+void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
+                          unsigned count, uint32_t notice_ms);
+
+/* ---- cluster_disk.c ---- */
+
+void cluster_disk_open(struct cluster *cluster);
+struct server_hooks cluster_disk_hooks(struct cluster_server *server);
+/* Forgets what is being written. */
+void cluster_disk_cancel(struct cluster *cluster);
+void cluster_disk_close(struct cluster *cluster);
+
+/* ---- cluster_faults.c ---- */
+
+void cluster_draw_faults(struct cluster *cluster);
+void cluster_draw_missing(struct cluster *cluster);
+void cluster_draw_elastic(struct cluster *cluster);
+void cluster_faults_begin(struct cluster *cluster);
+/* Somebody has begun a clock. */
+void cluster_faults_clock(struct cluster *cluster, uint64_t clock);
+/* Up to `count` different nodes that live, into `nodes`. */
+unsigned cluster_pick(struct cluster *cluster, enum who who, unsigned count, struct cluster_node **nodes);
+void cluster_evict(struct cluster *cluster, struct cluster_node **nodes, unsigned count, uint64_t notice_us,
+                   bool generous, bool by_itself);
+void cluster_kill_some(struct cluster *cluster, struct cluster_node **nodes, unsigned count, bool told);
+
+/* ---- cluster_schedules.c ---- */
+
+/* Changes what was drawn to what the schedule needs. */
+void cluster_schedule_shape(struct cluster *cluster);
+/* Before `message` reaches an actor of `node` (NULL: the controller). */
+void cluster_schedule_see(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                          const struct message *message);
+
+/* ---- cluster_mistakes.c ---- */
+
+bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);
+/* Each may change what reaches an actor. False: it does not reach it. */
+bool cluster_mistake_server(struct cluster_server *server, struct message *message);
+void cluster_mistake_node(struct cluster_node *node, struct message *message);
+void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct message *message);
+/* Before and after a server takes a plan that puts a replica back: a row stays as it was. */
+struct undo_skipped {
+    struct partition *partition;
+    uint32_t slot;
+    unsigned char *row; /* NULL: none */
+};
+void cluster_mistake_keep_row(struct cluster_server *server, const struct message *message, struct undo_skipped *kept);
+void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped *kept);
+
+/* ---- cluster_check.c ---- */
 
 /* Keeps the first violation: the run ends with it. */
 __attribute__((format(printf, 3, 4))) void cluster_violation(struct cluster *cluster, const char *invariant,
@@ -94,14 +328,28 @@ __attribute__((format(printf, 3, 4))) void cluster_violation(struct cluster *clu
 
 /* The objective that every node reports of a clock. */
 double cluster_objective(uint64_t clock);
+bool cluster_plan_has(const struct message *plan, actor_id actor);
+/* The server that serves a partition at a clock by the newest plan, NULL when it is not known. */
+struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock);
 
+/* When the controller sends a plan. */
+void cluster_check_plan(struct cluster *cluster, const struct message *plan);
 /* After a step of a server, of a node; when a worker begins a clock; after a push (client.row_state). */
 void cluster_check_server(struct cluster_server *server);
 void cluster_check_node(struct cluster_node *node);
-void cluster_check_begin(struct cluster_node *node, uint64_t clock);
+void cluster_check_begin(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock);
 void cluster_check_row_state(void *node, uint32_t partition, uint64_t clock);
-/* At the end of a run of each campaign. */
+/* Every row of the partition is what the oracle says of `clock`. */
+void cluster_check_partition(struct cluster *cluster, const struct partition *partition, uint64_t clock,
+                             const char *what);
+
+/* ---- cluster_end.c ---- */
+
+/* The operator reads the report's next line. */
+void cluster_check_line(struct cluster *cluster, const char *text);
 void cluster_check_good_end(struct cluster *cluster);
 void cluster_check_bad_end(struct cluster *cluster);
+/* The job was lost, as it may: the error tells it. */
+void cluster_check_lost_end(struct cluster *cluster);
 
 #endif

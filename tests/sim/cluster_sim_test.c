@@ -1,8 +1,9 @@
 /* Runs simulated clusters, one a seed, and checks the design's invariants in each (cluster.h). Without arguments, what
- * ctest runs: every mistake must be found, a seed must replay to the same trace, then both campaigns.
+ * ctest runs: every mistake must be found, a seed must replay to the same trace, then all campaigns and schedules.
  *
- *   cluster_sim_test [--seeds N] [--first-seed S] [--missing]    a campaign of that many seeds
- *   cluster_sim_test --seed S [--missing] [--mistake NAME]       one seed, with every event on stdout */
+ *   cluster_sim_test [--seeds N] [--first-seed S] [--campaign NAME | --schedule NAME]    that many seeds of it
+ *   cluster_sim_test --seed S [--campaign NAME | --schedule NAME] [--mistake NAME]       one, every event on stdout
+ *   cluster_sim_test --mistake NAME                                                      whether it is found */
 #include "tests/sim/cluster.h"
 
 #include <stdlib.h>
@@ -16,135 +17,239 @@
 enum {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
     __has_feature(thread_sanitizer)
-    DEFAULT_SEEDS = 500, /* sanitized programs are several times slower */
+    DEFAULT_SEEDS = 250, /* of the elastic campaign; sanitized programs are several times slower */
 #else
-    DEFAULT_SEEDS = 6000,
+    DEFAULT_SEEDS = 1500,
 #endif
-    MISSING_PART = 4,      /* of the seeds, one in so many once more with something missing */
-    MISTAKE_SEEDS_MAX = 40 /* a mistake must be found within so many seeds in which it was made */
+    FAULTS_PART = 2, /* of these, one in so many of another campaign, or of each schedule */
+    MISSING_PART = 5,
+    SCHEDULE_PART = 15,
+    MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
+    MISTAKE_TRIES = 1000    /* ... of so many tried */
 };
 
-struct totals {
-    uint64_t seeds, clocks, nodes, virtual_us;
-    struct sim_statistics statistics;
-};
+static void counts_add(struct cluster_counts *sum, const struct cluster_counts *one) {
+    sum->nodes += one->nodes;
+    sum->clocks += one->clocks;
+    sum->plans += one->plans;
+    sum->recoveries += one->recoveries;
+    sum->joins += one->joins;
+    sum->rejoins += one->rejoins;
+    sum->evictions += one->evictions;
+    sum->kills += one->kills;
+    sum->controller_restarts += one->controller_restarts;
+    sum->checkpoints += one->checkpoints;
+    sum->resumes += one->resumes;
+    sum->redone_items += one->redone_items;
+    sum->triggered += one->triggered;
+    sum->lost += one->lost;
+}
 
-static void totals_add(struct totals *totals, const struct cluster_result *result) {
-    totals->seeds++;
-    totals->clocks += result->clocks;
-    totals->nodes += result->nodes;
-    totals->virtual_us += result->virtual_us;
-    totals->statistics.events += result->statistics.events;
-    totals->statistics.messages += result->statistics.messages;
-    totals->statistics.local += result->statistics.local;
-    totals->statistics.lost += result->statistics.lost;
-    totals->statistics.duplicated += result->statistics.duplicated;
+static const char *run_name(const struct cluster_options *options) {
+    return options->schedule == SCHEDULE_NONE ? campaign_names[options->campaign]
+                                              : cluster_schedule_name((unsigned)options->schedule);
 }
 
 static void print_violation(const struct cluster_options *options, const struct cluster_result *result) {
-    fprintf(stderr, "violation with --seed %llu%s %s\n", (unsigned long long)options->seed,
-            options->campaign == CAMPAIGN_MISSING ? " --missing" : "", result->violation);
+    printf("violation with --seed %llu --%s %s: %s\n", (unsigned long long)options->seed,
+           options->schedule == SCHEDULE_NONE ? "campaign" : "schedule", run_name(options), result->violation);
+    fflush(stdout);
 }
 
-static bool run_campaign(enum campaign campaign, uint64_t first_seed, uint64_t seeds) {
-    struct totals totals = {0};
+static void print_totals(const struct cluster_options *options, uint64_t seeds, double seconds,
+                         const struct cluster_counts *counts, const struct sim_statistics *statistics) {
+    printf("%s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
+           "%llu evictions, %llu kills, %llu controller restarts, %llu checkpoints, %llu resumes, %llu jobs lost, "
+           "%llu items redone, %llu events, %llu messages, %llu lost, %llu duplicated",
+           run_name(options), (unsigned long long)seeds, seconds, (unsigned long long)counts->nodes,
+           (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
+           (unsigned long long)counts->recoveries, (unsigned long long)counts->joins,
+           (unsigned long long)counts->rejoins, (unsigned long long)counts->evictions,
+           (unsigned long long)counts->kills, (unsigned long long)counts->controller_restarts,
+           (unsigned long long)counts->checkpoints, (unsigned long long)counts->resumes,
+           (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
+           (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
+           (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
+    if (options->schedule != SCHEDULE_NONE) {
+        printf(", the moment came in %llu", (unsigned long long)counts->triggered);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+/* `options` but for the seed. */
+static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint64_t seeds) {
+    struct cluster_counts counts = {0};
+    struct sim_statistics statistics = {0};
     struct timespec begin;
     struct timespec end;
     bool passed = true;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (uint64_t s = 0; s < seeds; s++) {
-        struct cluster_options options = {.seed = first_seed + s, .campaign = campaign};
         struct cluster_result result;
+        options.seed = first_seed + s;
         if (!cluster_run(&options, &result)) {
             print_violation(&options, &result);
             passed = false;
         }
-        totals_add(&totals, &result);
+        counts_add(&counts, &result.counts);
+        statistics.events += result.statistics.events;
+        statistics.messages += result.statistics.messages;
+        statistics.lost += result.statistics.lost;
+        statistics.duplicated += result.statistics.duplicated;
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    printf("%s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %.0f s of virtual time, %llu events, %llu messages "
-           "(%llu more within nodes), %llu lost, %llu duplicated\n",
-           campaign == CAMPAIGN_FAULTS ? "faults" : "missing", (unsigned long long)totals.seeds,
-           (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9,
-           (unsigned long long)totals.nodes, (unsigned long long)totals.clocks, (double)totals.virtual_us / 1e6,
-           (unsigned long long)totals.statistics.events, (unsigned long long)totals.statistics.messages,
-           (unsigned long long)totals.statistics.local, (unsigned long long)totals.statistics.lost,
-           (unsigned long long)totals.statistics.duplicated);
-    fflush(stdout);
+    print_totals(&options, seeds, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9,
+                 &counts, &statistics);
+    if (options.schedule != SCHEDULE_NONE && counts.triggered == 0) {
+        printf("%s: its moment never came\n", run_name(&options));
+        passed = false;
+    }
     return passed;
 }
 
+/* ---- Mistakes ---- */
+
+struct expected_find {
+    enum campaign campaign;
+    const char *invariant; /* NULL: any */
+};
+
+static const struct expected_find finds[MISTAKES] = {
+    [MISTAKE_FLUSH_WITHOUT_ROWS] = {CAMPAIGN_FAULTS, "I1"},
+    [MISTAKE_FLUSH_TWICE] = {CAMPAIGN_FAULTS, "I1"},
+    [MISTAKE_PUSH_WITHOUT_ROWS] = {CAMPAIGN_FAULTS, "I2"},
+    [MISTAKE_STALE_WORKER] = {CAMPAIGN_FAULTS, "I3"},
+    [MISTAKE_TWO_OWNERS] = {CAMPAIGN_FAULTS, "I6"},
+    [MISTAKE_TWO_SERVERS] = {CAMPAIGN_FAULTS, "I7"},
+    [MISTAKE_DEAF_SERVER] = {CAMPAIGN_FAULTS, "I8"},
+    [MISTAKE_PROGRESS_TWICE] = {CAMPAIGN_FAULTS, "report"},
+    [MISTAKE_FLUSH_LOST_IN_RESTORE] = {CAMPAIGN_ELASTIC, "I1"},
+    [MISTAKE_CATCH_UP_SKIPPED] = {CAMPAIGN_ELASTIC, "I1"},
+    [MISTAKE_UNDO_SKIPPED] = {CAMPAIGN_ELASTIC, "I1"},
+    [MISTAKE_COMMIT_TOO_EARLY] = {CAMPAIGN_ELASTIC, "I5"},
+    [MISTAKE_TWO_SERVERS_FENCED] = {CAMPAIGN_ELASTIC, "I7"},
+    [MISTAKE_NOT_FENCED] = {CAMPAIGN_ELASTIC, "I6"},
+    [MISTAKE_STORE_WRITE_LOST] = {CAMPAIGN_ELASTIC, NULL},
+};
+
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */
+static bool run_mistake(enum mistake mistake) {
+    unsigned made = 0;
+    bool found = false;
+    const char *invariant = finds[mistake].invariant;
+    for (uint64_t seed = 1; made < MISTAKE_SEEDS_MAX && seed < MISTAKE_TRIES && !found; seed++) {
+        struct cluster_options options = {
+            .seed = seed, .campaign = finds[mistake].campaign, .schedule = SCHEDULE_NONE, .mistake = mistake};
+        struct cluster_result result;
+        cluster_run(&options, &result);
+        made += result.mistaken ? 1 : 0;
+        char where[16];
+        snprintf(where, sizeof where, "%s: ", invariant != NULL ? invariant : "");
+        found = result.mistaken && strstr(result.violation, where) != NULL;
+    }
+    printf("mistake %s: %s %s after %u seeds\n", mistake_names[mistake], found ? "found by" : "NOT FOUND by",
+           invariant != NULL ? invariant : "any", made);
+    fflush(stdout);
+    return found;
+}
+
 static bool run_mistakes(void) {
-    static const char *const found_by[MISTAKES] = {
-        [MISTAKE_FLUSH_WITHOUT_ROWS] = "I1", [MISTAKE_FLUSH_TWICE] = "I1",        [MISTAKE_PUSH_WITHOUT_ROWS] = "I2",
-        [MISTAKE_STALE_WORKER] = "I3",       [MISTAKE_TWO_OWNERS] = "I6",         [MISTAKE_TWO_SERVERS] = "I7",
-        [MISTAKE_DEAF_SERVER] = "I8",        [MISTAKE_PROGRESS_TWICE] = "report",
-    };
     bool passed = true;
     for (unsigned m = MISTAKE_NONE + 1; m < MISTAKES; m++) {
-        unsigned made = 0;
-        bool found = false;
-        for (uint64_t seed = 1; made < MISTAKE_SEEDS_MAX && seed < 1000 && !found; seed++) {
-            struct cluster_options options = {.seed = seed, .mistake = m};
-            struct cluster_result result;
-            cluster_run(&options, &result);
-            made += result.mistaken ? 1 : 0;
-            found = result.mistaken && strstr(result.violation, found_by[m]) != NULL;
-        }
-        printf("mistake %s: %s %s after %u seeds\n", mistake_names[m], found ? "found by" : "NOT FOUND by", found_by[m],
-               made);
-        passed = passed && found;
+        passed = run_mistake(m) && passed;
     }
     return passed;
 }
 
 static bool run_twice(void) {
-    for (uint64_t seed = 1; seed <= 5; seed++) {
-        struct cluster_options options = {.seed = seed};
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster_options options = {
+            .seed = seed, .campaign = seed % 2 == 0 ? CAMPAIGN_ELASTIC : CAMPAIGN_FAULTS, .schedule = SCHEDULE_NONE};
         struct cluster_result one;
         struct cluster_result two;
         cluster_run(&options, &one);
         cluster_run(&options, &two);
         if (one.statistics.trace != two.statistics.trace || one.statistics.events != two.statistics.events) {
-            fprintf(stderr, "seed %llu does not replay to the same events\n", (unsigned long long)seed);
+            printf("seed %llu does not replay to the same events\n", (unsigned long long)seed);
             return false;
         }
     }
     return true;
 }
 
+static bool run_all(void) {
+    struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .schedule = SCHEDULE_NONE};
+    bool passed = run_mistakes() && run_twice();
+    passed = run_seeds(options, 1, DEFAULT_SEEDS) && passed;
+    options.campaign = CAMPAIGN_FAULTS;
+    passed = run_seeds(options, 1, DEFAULT_SEEDS / FAULTS_PART) && passed;
+    options.campaign = CAMPAIGN_MISSING;
+    passed = run_seeds(options, 1, DEFAULT_SEEDS / MISSING_PART) && passed;
+    options.campaign = CAMPAIGN_ELASTIC;
+    for (unsigned s = 0; s < cluster_schedules(); s++) {
+        options.schedule = (int)s;
+        passed = run_seeds(options, 1, DEFAULT_SEEDS / SCHEDULE_PART) && passed;
+    }
+    return passed;
+}
+
+/* ---- The command line ---- */
+
 static int usage(void) {
-    fprintf(stderr, "usage: cluster_sim_test [--seeds N] [--first-seed S] [--seed S] [--missing] [--mistake NAME]\n");
+    fprintf(stderr, "usage: cluster_sim_test [--seeds N] [--first-seed S] [--seed S] [--campaign NAME] "
+                    "[--schedule NAME] [--mistake NAME]\n");
     return 2;
+}
+
+/* The number of `name` among `count` names, or -1. */
+static int named(const char *name, unsigned count, const char *(*name_of)(unsigned number)) {
+    for (unsigned n = 0; n < count; n++) {
+        if (strcmp(name_of(n), name) == 0) {
+            return (int)n;
+        }
+    }
+    return -1;
+}
+
+static const char *campaign_name(unsigned campaign) {
+    return campaign_names[campaign];
+}
+
+static const char *mistake_name(unsigned mistake) {
+    return mistake_names[mistake];
 }
 
 int main(int argc, char **argv) {
     uint64_t seeds = DEFAULT_SEEDS;
     uint64_t first_seed = 1;
     bool one = false;
-    struct cluster_options options = {0};
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--missing") == 0) {
-            options.campaign = CAMPAIGN_MISSING;
-        } else if (i + 1 == argc) {
+    struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .schedule = SCHEDULE_NONE};
+    for (int i = 1; i < argc; i += 2) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        int number = 0;
+        if (value == NULL) {
             return usage();
-        } else if (strcmp(argv[i], "--seeds") == 0) {
-            seeds = strtoull(argv[++i], NULL, 10);
+        }
+        if (strcmp(argv[i], "--seeds") == 0) {
+            seeds = strtoull(value, NULL, 10);
         } else if (strcmp(argv[i], "--first-seed") == 0) {
-            first_seed = strtoull(argv[++i], NULL, 10);
+            first_seed = strtoull(value, NULL, 10);
         } else if (strcmp(argv[i], "--seed") == 0) {
             one = true;
-            options.seed = strtoull(argv[++i], NULL, 10);
+            options.seed = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--campaign") == 0) {
+            number = named(value, CAMPAIGNS, campaign_name);
+            options.campaign = (enum campaign)(number < 0 ? 0 : number);
+        } else if (strcmp(argv[i], "--schedule") == 0) {
+            number = options.schedule = named(value, cluster_schedules(), cluster_schedule_name);
         } else if (strcmp(argv[i], "--mistake") == 0) {
-            i++;
-            while (options.mistake < MISTAKES && strcmp(mistake_names[options.mistake], argv[i]) != 0) {
-                options.mistake++;
-            }
-            if (options.mistake == MISTAKES) {
-                return usage();
-            }
+            number = named(value, MISTAKES, mistake_name);
+            options.mistake = (enum mistake)(number < 0 ? 0 : number);
         } else {
+            return usage();
+        }
+        if (number < 0) {
             return usage();
         }
     }
@@ -155,11 +260,8 @@ int main(int argc, char **argv) {
         printf("%s\n", passed ? "no violation" : result.violation);
         return passed ? 0 : 1;
     }
-    if (argc > 1) {
-        return run_campaign(options.campaign, first_seed, seeds) ? 0 : 1;
+    if (options.mistake != MISTAKE_NONE) {
+        return run_mistake(options.mistake) ? 0 : 1;
     }
-    bool passed = run_mistakes() && run_twice();
-    passed = run_campaign(CAMPAIGN_FAULTS, first_seed, seeds) && passed;
-    passed = run_campaign(CAMPAIGN_MISSING, first_seed, seeds / MISSING_PART) && passed;
-    return passed ? 0 : 1;
+    return (argc > 1 ? run_seeds(options, first_seed, seeds) : run_all()) ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-/* The worker's client against a server played by the test: what it sends, when it asks again, when pushes may change
- * the cache, and what it retains. */
+/* The worker's client against servers played by the test: what it sends to whom, when it asks again, when pushes may
+ * change the cache, what it retains, and how it goes through changes of plan and epochs. */
 #include "workers/client.h"
 
 #include <setjmp.h>
@@ -9,20 +9,31 @@
 
 #include <cmocka.h>
 
-enum { PARTITIONS = 1, SENT_MAX = 64, KEY = 5 };
+enum { SENT_MAX = 64, KEY = 5, OTHER_KEY = 6, DUTIES_MAX = 4 };
 
 static const actor_id SELF = UINT64_C(0x10000);
+static const actor_id FRIEND = UINT64_C(0x30000);
 static const actor_id SERVER = UINT64_C(0x20001);
+static const actor_id SECOND = UINT64_C(0x40001);
 
 /* An io that keeps what is sent. */
 struct fake {
     struct io io;
     uint64_t now_us;
-    struct message sent[SENT_MAX];
+    struct {
+        actor_id to;
+        struct message message;
+    } sent[SENT_MAX];
     unsigned count;
+    uint64_t request; /* of the last SUBSCRIBE seen */
     struct job job;
     struct cache cache;
     struct client client;
+    struct message_plan plan;
+    uint64_t epoch;
+    actor_id server, next_server;
+    struct wire_duty duties[DUTIES_MAX];
+    unsigned duty_count;
 };
 
 static uint64_t fake_now(struct io *io) {
@@ -31,55 +42,92 @@ static uint64_t fake_now(struct io *io) {
 
 static void fake_send(struct io *io, actor_id to, struct message *message) {
     struct fake *fake = (struct fake *)(void *)io;
-    assert_int_equal(to, SERVER);
     assert_true(fake->count < SENT_MAX);
-    fake->sent[fake->count++] = *message;
+    fake->sent[fake->count].to = to;
+    fake->sent[fake->count++].message = *message;
 }
 
-/* How many messages of a type were sent since the last call; the last of them is kept until then. */
-static unsigned sent(struct fake *fake, enum message_type type, struct message *last) {
+/* How many messages of a type were sent to a server (ACTOR_NONE: to any) since the last `forget`; the last of them. */
+static unsigned sent_to(const struct fake *fake, actor_id to, enum message_type type, struct message *last) {
     unsigned found = 0;
     for (unsigned m = 0; m < fake->count; m++) {
-        if (fake->sent[m].type == type) {
+        if (fake->sent[m].message.type == type && (to == ACTOR_NONE || fake->sent[m].to == to)) {
             found++;
             if (last != NULL) {
-                *last = fake->sent[m];
+                *last = fake->sent[m].message;
             }
         }
-        message_close(&fake->sent[m]);
     }
-    fake->count = 0;
     return found;
 }
 
-static void give(struct fake *fake, struct message *message) {
-    message->epoch = 1;
-    client_receive(&fake->client, SERVER, message);
+static void forget(struct fake *fake) {
+    for (unsigned m = 0; m < fake->count; m++) {
+        message_close(&fake->sent[m].message);
+    }
+    fake->count = 0;
+}
+
+/* As sent_to any server, and forgets. */
+static unsigned sent(struct fake *fake, enum message_type type, struct message *last) {
+    unsigned found = sent_to(fake, ACTOR_NONE, type, last);
+    forget(fake);
+    return found;
+}
+
+static void give_from(struct fake *fake, actor_id from, struct message *message) {
+    message->epoch = fake->epoch;
+    client_receive(&fake->client, from, message);
     message_close(message);
 }
 
+static void row_frames(struct message *message, uint64_t key, int64_t value) {
+    static const struct wire_directory_entry entry = {.table = 0, .rows = 1};
+    message->frames[0] = buffer_copy(&entry, sizeof entry);
+    message->frames[1] = buffer_copy(&key, sizeof key);
+    message->frames[2] = buffer_copy(&value, sizeof value);
+    message->frame_count = 3;
+}
+
 /* A PUSH of clocks (from, to], with the row at `value`; negative: without rows. */
-static void push(struct fake *fake, uint64_t from, uint64_t to, uint64_t request, int64_t value) {
+static void push_from(struct fake *fake, actor_id server, uint64_t from, uint64_t to, uint64_t request,
+                      uint64_t durable, int64_t value) {
     struct message message = {.type = MESSAGE_PUSH};
     message.push =
-        (struct message_push){.from_clock = from, .clock = to, .committed = to, .received = to, .request = request};
+        (struct message_push){.from_clock = from, .clock = to, .durable = durable, .received = to, .request = request};
     if (value >= 0) {
-        static const struct wire_directory_entry entry = {.table = 0, .rows = 1};
-        static const uint64_t key = KEY;
-        message.frames[0] = buffer_copy(&entry, sizeof entry);
-        message.frames[1] = buffer_copy(&key, sizeof key);
-        message.frames[2] = buffer_copy(&value, sizeof value);
-        message.frame_count = 3;
+        row_frames(&message, KEY, value);
     }
-    give(fake, &message);
+    give_from(fake, server, &message);
+}
+
+static void push(struct fake *fake, uint64_t from, uint64_t to, uint64_t request, int64_t value) {
+    push_from(fake, SERVER, from, to, request, to, value);
+}
+
+static int64_t *row_of(struct fake *fake, uint64_t key) {
+    return (int64_t *)(void *)cache_row(&fake->cache.tables[0], (uint32_t)cache_find(&fake->cache, 0, key));
 }
 
 static int64_t *row(struct fake *fake) {
-    return (int64_t *)(void *)cache_row(&fake->cache.tables[0], (uint32_t)cache_find(&fake->cache, 0, KEY));
+    return row_of(fake, KEY);
 }
 
-/* A client with one subscribed row, at clock 0 with value 100. */
-static struct fake *fake_open(uint32_t staleness) {
+/* Gives the client the plan that the fake's fields describe, under the next version. */
+static void give_plan(struct fake *fake) {
+    struct wire_placement placement = {.server = fake->server, .next_server = fake->next_server};
+    struct message plan = {.type = MESSAGE_PLAN, .epoch = fake->epoch, .plan = fake->plan, .frame_count = 5};
+    plan.plan.version = ++fake->plan.version;
+    plan.frames[0] = buffer_new(0);
+    plan.frames[1] = buffer_copy(&placement, sizeof placement);
+    plan.frames[2] = buffer_copy(fake->duties, fake->duty_count * sizeof fake->duties[0]);
+    plan.frames[3] = buffer_new(0);
+    plan.frames[4] = buffer_new(0);
+    client_plan(&fake->client, &plan);
+    message_close(&plan);
+}
+
+static struct fake *fake_new(uint32_t staleness) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
     fake->io = (struct io){.now_us = fake_now, .send = fake_send};
@@ -87,41 +135,75 @@ static struct fake *fake_open(uint32_t staleness) {
     fake->job = (struct job){.table_count = 1, .staleness = staleness};
     fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = 10};
     fake->job.shapes[0].row_bytes = 8;
-    cache_open(&fake->cache, &fake->job, PARTITIONS);
+    fake->plan = (struct message_plan){
+        .commit_every = 1, .next_commit_every = 1, .window = 8, .partitions = 1, .shards = 1, .recoverable = 1};
+    fake->epoch = 1;
+    fake->server = fake->next_server = SERVER;
+    fake->duties[0] = (struct wire_duty){.origin = SELF, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER};
+    fake->duties[1] = (struct wire_duty){.origin = FRIEND, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER};
+    fake->duty_count = 2;
+    cache_open(&fake->cache, &fake->job, 1);
     client_init(&fake->client, &fake->io, SELF, &fake->job, &fake->cache);
-    struct message plan = {.type = MESSAGE_PLAN, .epoch = 1, .frame_count = 4};
-    plan.plan = (struct message_plan){.from_clock = 1, .partitions = PARTITIONS, .shards = 1};
-    plan.frames[0] = buffer_new(0);
-    plan.frames[1] = buffer_copy(&SERVER, sizeof SERVER);
-    plan.frames[2] = buffer_copy(&SELF, sizeof SELF);
-    plan.frames[3] = buffer_new(0);
-    client_plan(&fake->client, &plan);
-    message_close(&plan);
     assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
+    return fake;
+}
+
+/* The request of the only SUBSCRIBE that was sent, to `server`. */
+static uint64_t asked(struct fake *fake, actor_id server) {
+    struct message subscribe = {0};
+    assert_int_equal(sent_to(fake, server, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    return subscribe.subscribe.request;
+}
+
+/* A client with one subscribed row, at clock 0 with value 100. */
+static struct fake *fake_open(uint32_t staleness) {
+    struct fake *fake = fake_new(staleness);
+    give_plan(fake);
     assert_int_equal(client_subscribe(&fake->client, NULL), 0);
     assert_false(client_subscribed(&fake->client));
-    assert_int_equal(sent(fake, MESSAGE_SUBSCRIBE, NULL), 1);
-    push(fake, 0, 0, 1, 100);
+    uint64_t request = asked(fake, SERVER);
+    forget(fake);
+    push(fake, 0, 0, request, 100);
     assert_true(client_subscribed(&fake->client));
     assert_int_equal(*row(fake), 100);
     return fake;
 }
 
 static void fake_close(struct fake *fake) {
-    (void)sent(fake, MESSAGE_PULL, NULL);
+    forget(fake);
     client_close(&fake->client);
     cache_close(&fake->cache);
     free(fake);
 }
 
-/* Works on the next clock, adds `value` to the row, and flushes. */
-static void work(struct fake *fake, int64_t value) {
-    client_begin(&fake->client, fake->client.begun + 1);
+static void begin(struct fake *fake, actor_id origin, uint64_t clock, int64_t value) {
+    client_begin(&fake->client, origin, clock);
     *row(fake) += value;
     fake->cache.tables[0].touched.base[0] = 1;
+}
+
+static void finish(struct fake *fake) {
     assert_int_equal(client_gather(&fake->client, 0, NULL), 0);
     client_flush(&fake->client);
 }
+
+/* Works on the next clock, adds `value` to the row, and flushes. */
+static void work(struct fake *fake, int64_t value) {
+    begin(fake, SELF, fake->client.flushed + 1, value);
+    finish(fake);
+}
+
+static const struct client_partition *part(const struct fake *fake) {
+    return &fake->client.partitions[0];
+}
+
+static int64_t flushed_value(const struct message *flush) {
+    int64_t value;
+    memcpy(&value, flush->frames[2]->data, sizeof value);
+    return value;
+}
+
+/* ---- Clocks ---- */
 
 static void test_own_changes_stay_visible(void **state) {
     (void)state;
@@ -153,15 +235,53 @@ static void test_staleness_opens_clocks(void **state) {
     fake_close(fake);
 }
 
+static void test_the_window_waits_for_the_commit(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1);
+    fake->plan.window = 2;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 0, 1, 100);
+    push_from(fake, SERVER, 0, 50, 0, 0, -1);
+    assert_true(client_may_begin(&fake->client, 4)); /* 0 + 1 + 1 + 2 */
+    assert_false(client_may_begin(&fake->client, 5));
+    push_from(fake, SERVER, 50, 50, 0, 3, -1); /* nothing but a commit */
+    assert_int_equal(fake->client.committed, 3);
+    assert_int_equal(part(fake)->clock, 50);
+    assert_true(client_may_begin(&fake->client, 7));
+    assert_false(client_may_begin(&fake->client, 8));
+    fake_close(fake);
+}
+
+static void test_a_lost_commit_is_asked_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(0);
+    fake->plan.window = 0;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 0, 1, 100);
+    work(fake, 1);
+    push_from(fake, SERVER, 0, 1, 0, 0, 101);
+    assert_false(client_may_begin(&fake->client, 2));
+    forget(fake);
+    fake->now_us += CLIENT_RETRY_MIN_US;
+    client_timer(&fake->client);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
+    push_from(fake, SERVER, 1, 1, 0, 1, -1);
+    assert_true(client_may_begin(&fake->client, 2));
+    assert_int_equal(client_timer(&fake->client), 0);
+    assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 0);
+    fake_close(fake);
+}
+
 static void test_the_cache_rests_while_the_app_has_it(void **state) {
     (void)state;
     struct fake *fake = fake_open(1);
     work(fake, 1);
-    client_begin(&fake->client, 2);
+    client_begin(&fake->client, SELF, 2);
     push(fake, 0, 1, 0, 201);
     assert_int_equal(*row(fake), 101);
-    assert_int_equal(client_gather(&fake->client, 0, NULL), 0);
-    client_flush(&fake->client);
+    finish(fake);
     assert_int_equal(*row(fake), 201);
     client_freeze(&fake->client);
     push(fake, 1, 2, 0, 301);
@@ -176,16 +296,18 @@ static void test_the_cache_rests_while_the_app_has_it(void **state) {
 static void test_waiting_pushes_have_a_limit(void **state) {
     (void)state;
     struct fake *fake = fake_open(1);
-    client_freeze(&fake->client); /* as when a node without data falls behind */
+    client_freeze(&fake->client); /* as when a node without duties falls behind */
     for (uint64_t c = 0; c < 20; c++) {
         push(fake, c, c + 1, 0, (int64_t)c);
         push(fake, c, c + 1, 0, (int64_t)c); /* repeats do not count */
     }
-    assert_int_equal(fake->client.partitions[0].waiting_count, 3);
+    assert_int_equal(part(fake)->waiting_count, 3);
     client_thaw(&fake->client);
-    assert_int_equal(fake->client.partitions[0].clock, 3);
+    assert_int_equal(part(fake)->clock, 3);
+    push(fake, 19, 20, 0, 18); /* too far ahead */
     fake->now_us += CLIENT_RETRY_MIN_US;
-    struct message pull;
+    struct message pull = {0};
+    forget(fake);
     client_timer(&fake->client);
     assert_int_equal(sent(fake, MESSAGE_PULL, &pull), 1);
     assert_int_equal(pull.pull.clock, 3);
@@ -194,18 +316,20 @@ static void test_waiting_pushes_have_a_limit(void **state) {
     fake_close(fake);
 }
 
+/* ---- Asking again ---- */
+
 static void test_a_gap_is_asked_for(void **state) {
     (void)state;
     struct fake *fake = fake_open(3);
     work(fake, 1);
     work(fake, 1);
     push(fake, 1, 2, 0, 500); /* clock 1 was lost */
-    assert_int_equal(fake->client.partitions[0].clock, 0);
+    assert_int_equal(part(fake)->clock, 0);
     assert_int_equal(*row(fake), 102);
-    (void)sent(fake, MESSAGE_PULL, NULL);
+    forget(fake);
     fake->now_us += CLIENT_RETRY_MIN_US;
     assert_true(client_timer(&fake->client) > fake->now_us);
-    struct message pull;
+    struct message pull = {0};
     assert_int_equal(sent(fake, MESSAGE_PULL, &pull), 1);
     assert_int_equal(pull.pull.clock, 0);
     push(fake, 0, 2, 0, 500);
@@ -221,7 +345,7 @@ static void test_asking_slows_down_and_starts_anew(void **state) {
     uint64_t gap = CLIENT_RETRY_MIN_US;
     for (unsigned i = 0; i < 8; i++) {
         fake->now_us += gap;
-        (void)sent(fake, MESSAGE_PULL, NULL);
+        forget(fake);
         uint64_t next = client_timer(&fake->client);
         assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
         gap = 2 * gap < CLIENT_RETRY_MAX_US ? 2 * gap : CLIENT_RETRY_MAX_US;
@@ -233,6 +357,12 @@ static void test_asking_slows_down_and_starts_anew(void **state) {
     fake_close(fake);
 }
 
+static void pull(struct fake *fake) {
+    fake->now_us += CLIENT_RETRY_MAX_US;
+    client_timer(&fake->client);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
+}
+
 static void test_flushes_that_did_not_arrive_are_sent_again(void **state) {
     (void)state;
     struct fake *fake = fake_open(3);
@@ -242,43 +372,62 @@ static void test_flushes_that_did_not_arrive_are_sent_again(void **state) {
     assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 3);
     struct message answer = {.type = MESSAGE_PUSH};
     answer.push.received = 1;
-    give(fake, &answer);
-    struct message flush;
-    assert_int_equal(sent(fake, MESSAGE_FLUSH, &flush), 2);
+    give_from(fake, SERVER, &answer); /* nobody has asked: flushes may be under way */
+    assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 0);
+    pull(fake);
+    give_from(fake, SERVER, &answer);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 2);
     assert_int_equal(flush.flush.clock, 3);
     assert_int_equal(flush.flush.origin, SELF);
-    push(fake, 0, 3, 0, 106);
-    for (unsigned r = 0; r < 5; r++) { /* committed: nothing is retained */
-        assert_int_equal(fake->client.partitions[0].retained[r].clock, 0);
-    }
+    assert_int_equal(part(fake)->retained_count, 3);
+    push(fake, 0, 3, 0, 106); /* committed: nothing is retained */
+    assert_int_equal(part(fake)->retained_count, 0);
     fake_close(fake);
 }
 
-/* A node without data is waited for by nobody: the servers may be far ahead of its flushes. */
-static void test_flushes_behind_the_commit_are_not_retained(void **state) {
+static void test_flushes_are_retained_until_committed(void **state) {
     (void)state;
-    struct fake *fake = fake_open(0);
-    push(fake, 0, 10, 0, 110);
-    for (unsigned c = 1; c <= 10; c++) {
-        work(fake, 0);
-        (void)sent(fake, MESSAGE_FLUSH, NULL);
+    struct fake *fake = fake_open(1);
+    for (uint64_t c = 0; c < 5; c++) {
+        work(fake, 1);
+        push_from(fake, SERVER, c, c + 1, 0, 0, (int64_t)(101 + c));
     }
-    assert_int_equal(fake->client.partitions[0].retained[0].clock, 0);
-    assert_int_equal(fake->client.partitions[0].retained[1].clock, 0);
+    assert_int_equal(part(fake)->retained_count, 5);
+    push_from(fake, SERVER, 5, 5, 0, 4, -1);
+    assert_int_equal(part(fake)->retained_count, 1);
+    forget(fake);
+    work(fake, 1);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flush.flush.committed, 4);
+    fake_close(fake);
+}
+
+/* In the traditional stage nothing is kept for undoing. */
+static void test_without_recovery_nothing_is_retained(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1);
+    fake->plan.recoverable = 0;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 0, 1, 100);
+    for (uint64_t c = 0; c < 30; c++) {
+        work(fake, 1);
+        push_from(fake, SERVER, c, c + 1, 0, 0, (int64_t)(101 + c));
+        assert_int_equal(part(fake)->retained_count, 0);
+        forget(fake);
+    }
     fake_close(fake);
 }
 
 static void test_what_the_protocol_forbids_is_an_error(void **state) {
     (void)state;
     struct fake *fake = fake_open(0);
-    static const struct wire_directory_entry entry = {.table = 0, .rows = 1};
-    static const uint64_t key = KEY + 1; /* never asked for */
-    struct message message = {.type = MESSAGE_PUSH, .frame_count = 3};
+    struct message message = {.type = MESSAGE_PUSH};
     message.push.clock = 1;
-    message.frames[0] = buffer_copy(&entry, sizeof entry);
-    message.frames[1] = buffer_copy(&key, sizeof key);
-    message.frames[2] = buffer_copy(&key, sizeof key);
-    give(fake, &message);
+    row_frames(&message, OTHER_KEY, 1); /* never asked for */
+    give_from(fake, SERVER, &message);
     assert_int_equal(fake->client.error.code, AML_EPROTOCOL);
     assert_int_equal(*row(fake), 100);
     fake_close(fake);
@@ -294,7 +443,7 @@ static void test_strangers_and_other_epochs_are_ignored(void **state) {
     client_receive(&fake->client, SERVER + 1, &message);
     message.push.partition = 7;
     client_receive(&fake->client, SERVER, &message);
-    assert_int_equal(fake->client.partitions[0].clock, 0);
+    assert_int_equal(part(fake)->clock, 0);
     fake_close(fake);
 }
 
@@ -309,11 +458,518 @@ static void test_the_silent_server_is_named(void **state) {
     assert_int_equal(client_silent(&fake->client, &since_us), SERVER);
     assert_int_equal(since_us, began_us);
     struct message answer = {.type = MESSAGE_PUSH};
-    give(fake, &answer);
+    give_from(fake, SERVER, &answer);
     assert_int_equal(client_silent(&fake->client, &since_us), SERVER);
+    assert_int_equal(since_us, fake->now_us);
+    fake->now_us += 1000;
+    client_excuse(&fake->client);
+    client_silent(&fake->client, &since_us);
     assert_int_equal(since_us, fake->now_us);
     push(fake, 0, 1, 0, 101);
     assert_int_equal(client_silent(&fake->client, &since_us), ACTOR_NONE);
+    fake_close(fake);
+}
+
+/* ---- Rows ---- */
+
+static void test_new_rows_are_filled_during_a_clock(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1);
+    client_begin(&fake->client, SELF, 1);
+    *row(fake) += 7;
+    fake->cache.tables[0].touched.base[0] = 1;
+    cache_add(&fake->cache, 0, OTHER_KEY);
+    assert_false(client_filled(&fake->client));
+    client_subscribe(&fake->client, NULL);
+    struct message message = {.type = MESSAGE_PUSH};
+    message.push.clock = 0;
+    message.push.request = asked(fake, SERVER);
+    row_frames(&message, OTHER_KEY, 40);
+    give_from(fake, SERVER, &message);
+    assert_int_equal(*row_of(fake, OTHER_KEY), 40);
+    assert_int_equal(*row(fake), 107);
+    assert_true(client_subscribed(&fake->client));
+    finish(fake);
+    fake_close(fake);
+}
+
+static void test_a_replica_that_does_not_serve_yet_is_asked_again(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1);
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    uint64_t request = asked(fake, SERVER);
+    forget(fake);
+    push(fake, 0, 0, request, -1);
+    assert_false(client_filled(&fake->client));
+    fake->now_us += CLIENT_RETRY_MIN_US;
+    client_timer(&fake->client);
+    assert_int_equal(asked(fake, SERVER), request);
+    push(fake, 0, 4, request, 104);
+    assert_true(client_subscribed(&fake->client));
+    assert_int_equal(part(fake)->clock, 4);
+    fake_close(fake);
+}
+
+/* Who has served before and does not know the plan yet that has it serve again. */
+static void test_a_replica_that_lags_is_asked_again(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3);
+    push(fake, 0, 5, 0, 105);
+    cache_add(&fake->cache, 0, OTHER_KEY);
+    client_subscribe(&fake->client, NULL);
+    struct message message = {.type = MESSAGE_PUSH};
+    message.push.request = asked(fake, SERVER);
+    message.push.clock = 3;
+    row_frames(&message, OTHER_KEY, 40);
+    give_from(fake, SERVER, &message);
+    assert_false(client_filled(&fake->client));
+    message.push.clock = 5;
+    row_frames(&message, OTHER_KEY, 50);
+    give_from(fake, SERVER, &message);
+    assert_true(client_subscribed(&fake->client));
+    assert_int_equal(*row_of(fake, OTHER_KEY), 50);
+    fake_close(fake);
+}
+
+/* ---- Announced changes ---- */
+
+/* From a client at clock 0: SECOND is to serve from a clock that is not named yet, and knows the row. */
+static struct fake *fake_prepare(uint32_t staleness) {
+    struct fake *fake = fake_open(staleness);
+    fake->next_server = SECOND;
+    fake->plan.from_clock = WIRE_CLOCK_NEVER;
+    give_plan(fake);
+    assert_false(client_subscribed(&fake->client));
+    assert_true(client_filled(&fake->client)); /* what runs goes on */
+    uint64_t request = asked(fake, SECOND);
+    forget(fake);
+    push_from(fake, SECOND, 0, 0, request, 0, -1);
+    assert_true(client_subscribed(&fake->client));
+    return fake;
+}
+
+static void test_a_switch_takes_place_at_its_clock(void **state) {
+    (void)state;
+    struct fake *fake = fake_prepare(1);
+    work(fake, 1);
+    fake->plan.from_clock = 3;
+    give_plan(fake);
+    work(fake, 1);
+    push(fake, 0, 1, 0, 101);
+    work(fake, 1);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, NULL), 2);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flush.flush.clock, 3);
+    assert_int_equal(client_server(&fake->client, 0, 2), SERVER);
+    assert_int_equal(client_server(&fake->client, 0, 3), SECOND);
+    forget(fake);
+    push_from(fake, SECOND, 2, 3, 0, 0, 103); /* overtakes the old server's */
+    assert_int_equal(part(fake)->clock, 1);
+    push(fake, 1, 2, 0, 102);
+    assert_int_equal(part(fake)->now.server, SECOND);
+    assert_int_equal(part(fake)->next.server, ACTOR_NONE);
+    assert_true(client_subscribed(&fake->client));
+    fake->now_us += CLIENT_RETRY_MAX_US;
+    client_timer(&fake->client);
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_PULL, NULL), 1);
+    push_from(fake, SECOND, 2, 3, 0, 3, 103);
+    assert_int_equal(part(fake)->clock, 3);
+    assert_int_equal(*row(fake), 103);
+    forget(fake);
+    fake->server = SECOND; /* settled */
+    give_plan(fake);
+    assert_int_equal(fake->count, 0);
+    fake_close(fake);
+}
+
+static void test_the_settled_plan_leads_those_who_lag(void **state) {
+    (void)state;
+    struct fake *fake = fake_prepare(1);
+    work(fake, 1);
+    fake->server = SECOND;
+    fake->plan.from_clock = 3;
+    forget(fake);
+    give_plan(fake);
+    assert_int_equal(fake->count, 0);
+    fake->now_us += CLIENT_RETRY_MAX_US;
+    client_timer(&fake->client);
+    struct message message = {0};
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_PULL, &message), 1);
+    assert_int_equal(message.pull.clock, 0);
+    push_from(fake, SECOND, 0, 7, 0, 6, 190);
+    assert_int_equal(part(fake)->clock, 7);
+    fake_close(fake);
+}
+
+static void test_silence_has_the_other_server_asked(void **state) {
+    (void)state;
+    struct fake *fake = fake_prepare(1);
+    work(fake, 1);
+    forget(fake);
+    for (unsigned i = 0; i < 4; i++) {
+        fake->now_us += CLIENT_RETRY_MAX_US;
+        client_timer(&fake->client);
+        assert_int_equal(sent_to(fake, i % 2 == 0 ? SERVER : SECOND, MESSAGE_PULL, NULL), 1);
+        assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
+    }
+    fake_close(fake);
+}
+
+static void test_the_next_server_may_serve_already(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3);
+    fake->next_server = SECOND;
+    fake->plan.from_clock = 2;
+    work(fake, 1);
+    forget(fake);
+    give_plan(fake);
+    uint64_t request = asked(fake, SECOND);
+    push_from(fake, SECOND, 0, 1, request, 0, 101); /* changed since the clock that we named */
+    assert_int_equal(part(fake)->clock, 1);
+    assert_int_equal(part(fake)->now.server, SECOND);
+    assert_true(client_subscribed(&fake->client));
+    fake_close(fake);
+}
+
+static void test_rows_without_a_state_are_asked_of_the_new_server(void **state) {
+    (void)state;
+    struct fake *fake = fake_prepare(1);
+    cache_add(&fake->cache, 0, OTHER_KEY);
+    client_subscribe(&fake->client, NULL);
+    uint64_t request = asked(fake, SECOND);
+    forget(fake);
+    push_from(fake, SECOND, 0, 0, request, 0, -1); /* the old server's answer is lost */
+    fake->plan.from_clock = 2;
+    give_plan(fake);
+    push(fake, 0, 1, 0, 101);
+    assert_int_equal(part(fake)->now.server, SECOND);
+    assert_false(client_filled(&fake->client));
+    struct message message = {.type = MESSAGE_PUSH};
+    message.push.clock = 1;
+    message.push.request = asked(fake, SECOND);
+    assert_true(message.push.request > request);
+    row_frames(&message, OTHER_KEY, 60);
+    give_from(fake, SECOND, &message);
+    assert_true(client_subscribed(&fake->client));
+    assert_int_equal(*row_of(fake, OTHER_KEY), 60);
+    fake_close(fake);
+}
+
+/* A server that does not know all rows can't bring us to the next clock. */
+static void test_pushes_wait_until_all_rows_are_known(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3);
+    fake->next_server = SECOND;
+    fake->plan.from_clock = 1; /* at once */
+    give_plan(fake);
+    uint64_t request = asked(fake, SECOND);
+    push_from(fake, SECOND, 0, 1, 0, 0, -1);
+    assert_int_equal(part(fake)->clock, 0);
+    push_from(fake, SECOND, 0, 1, request, 0, 150);
+    assert_int_equal(part(fake)->clock, 1);
+    assert_int_equal(*row(fake), 150);
+    fake_close(fake);
+}
+
+static void test_a_joining_node_begins_at_its_clock(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(0);
+    fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 20, 1, 300);
+    assert_int_equal(fake->client.flushed, 0);
+    assert_int_equal(client_timer(&fake->client), 0); /* nobody waits for us, nor we for anyone */
+    fake->duties[0].from_clock = 31;
+    give_plan(fake);
+    assert_int_equal(fake->client.flushed, 30);
+    push(fake, 20, 29, 0, 390);
+    assert_false(client_may_begin(&fake->client, 31));
+    forget(fake);
+    pull(fake); /* the last push was lost: ours to ask */
+    push(fake, 29, 30, 0, 400);
+    assert_true(client_may_begin(&fake->client, 31));
+    work(fake, 1);
+    assert_int_equal(fake->client.flushed, 31);
+    fake_close(fake);
+}
+
+static void test_alone_is_who_alone_has_a_duty_in_the_clock(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1);
+    fake->duties[1].until_clock = 1;
+    fake->duties[2] = (struct wire_duty){
+        .origin = origin_catch_up(SELF, 1), .from_clock = 3, .until_clock = 3}; /* of the same node, yet another */
+    fake->duty_count = 3;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 0, 1, 100);
+    const bool alone[] = {false, true, false, true};
+    for (uint64_t c = 1; c <= 4; c++) {
+        client_begin(&fake->client, SELF, c);
+        assert_int_equal(fake->client.alone, alone[c - 1]);
+        finish(fake);
+        push(fake, c - 1, c, 0, -1);
+    }
+    fake_close(fake);
+}
+
+/* ---- Failures ---- */
+
+static void fence_and_restore(struct fake *fake, uint64_t restore) {
+    fake->epoch++;
+    fake->plan.restore = restore;
+    client_fence(&fake->client, fake->epoch);
+    forget(fake);
+    give_plan(fake);
+}
+
+static void test_a_fence_stops_everything(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(2);
+    begin(fake, SELF, 1, 5);
+    client_fence(&fake->client, 2);
+    forget(fake);
+    finish(fake);
+    assert_int_equal(fake->count, 0);
+    assert_false(client_may_begin(&fake->client, 2));
+    push(fake, 0, 1, 0, 999); /* of the old epoch */
+    assert_int_equal(part(fake)->clock, 0);
+    fake->now_us += CLIENT_RETRY_MAX_US;
+    assert_int_equal(client_timer(&fake->client), 0);
+    uint64_t since_us;
+    assert_int_equal(client_silent(&fake->client, &since_us), ACTOR_NONE);
+    cache_add(&fake->cache, 0, OTHER_KEY);
+    client_subscribe(&fake->client, NULL);
+    assert_int_equal(fake->count, 0);
+    give_plan(fake); /* of the old epoch still */
+    assert_true(fake->client.fenced);
+    fake->epoch = 2;
+    give_plan(fake);
+    assert_false(fake->client.fenced);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1); /* it was retained */
+    assert_int_equal(flush.epoch, 2);
+    assert_int_equal(flushed_value(&flush), 5);
+    fake_close(fake);
+}
+
+/* The clock under way when everything stopped is flushed under the new plan. */
+static void test_a_clock_goes_through_a_recovery(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(2);
+    begin(fake, SELF, 1, 5);
+    fake->server = fake->next_server = SECOND;
+    fence_and_restore(fake, 0);
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_FLUSH, NULL), 0);
+    push_from(fake, SECOND, 0, 0, asked(fake, SECOND), 0, -1);
+    finish(fake);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flush.flush.clock, 1);
+    assert_int_equal(flush.epoch, 2);
+    fake_close(fake);
+}
+
+static void test_flushes_beyond_the_restored_clock_are_sent_again(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(2);
+    work(fake, 1);
+    work(fake, 2);
+    push_from(fake, SERVER, 0, 2, 0, 0, 103);
+    work(fake, 4);
+    fence_and_restore(fake, 1);
+    struct message message = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &message), 2);
+    assert_int_equal(message.flush.clock, 3);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &message), 1);
+    assert_int_equal(message.subscribe.known, 1);
+    assert_int_equal(message.subscribe.again, 0);
+    assert_int_equal(part(fake)->clock, 1);
+    fake_close(fake);
+}
+
+static void test_rows_seen_beyond_the_restored_clock_are_asked_for_again(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(2);
+    cache_add(&fake->cache, 0, OTHER_KEY);
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    struct message message = {.type = MESSAGE_PUSH};
+    static const struct wire_directory_entry both = {.table = 0, .rows = 2};
+    static const uint64_t keys[] = {KEY, OTHER_KEY};
+    static const int64_t values[] = {100, 50};
+    message.push.request = 1;
+    message.frames[0] = buffer_copy(&both, sizeof both);
+    message.frames[1] = buffer_copy(keys, sizeof keys);
+    message.frames[2] = buffer_copy(values, sizeof values);
+    message.frame_count = 3;
+    give_from(fake, SERVER, &message);
+    work(fake, 1);
+    work(fake, 2);
+    push_from(fake, SERVER, 0, 2, 0, 0, 703); /* a dead node's 600 is in KEY, and never came to OTHER_KEY */
+    work(fake, 4);
+    fence_and_restore(fake, 1);
+    assert_false(client_may_begin(&fake->client, 4));
+    uint64_t request = asked(fake, SERVER);
+    forget(fake);
+    push_from(fake, SERVER, 1, 1, request, 0, -1);
+    struct message again = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &again), 1);
+    assert_int_equal(again.subscribe.again, 1);
+    assert_int_equal(again.subscribe.known, 0);
+    assert_int_equal(again.frames[1]->size, sizeof(uint64_t));
+    assert_memory_equal(again.frames[1]->data, &keys[0], sizeof keys[0]);
+    assert_false(client_has_state(&fake->client, 1));
+    push_from(fake, SERVER, 0, 1, again.subscribe.request, 0, 101);
+    assert_int_equal(*row(fake), 107); /* our later 2 and 4 stay visible */
+    assert_int_equal(*row_of(fake, OTHER_KEY), 50);
+    assert_true(client_has_state(&fake->client, 1));
+    assert_true(client_may_begin(&fake->client, 4));
+    forget(fake);
+    work(fake, 8);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flushed_value(&flush), 8); /* and are not flushed twice */
+    fake_close(fake);
+}
+
+/* What comes during a clock waits, and the clock's own change survives it. */
+static void test_restored_rows_wait_for_the_clock_under_way(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(2);
+    work(fake, 1);
+    push_from(fake, SERVER, 0, 1, 0, 0, 701);
+    begin(fake, SELF, 2, 2);
+    fence_and_restore(fake, 0);
+    push_from(fake, SERVER, 0, 0, asked(fake, SERVER), 0, -1);
+    struct message again = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &again), 2);
+    push_from(fake, SERVER, 0, 0, again.subscribe.request, 0, 100);
+    push_from(fake, SERVER, 0, 0, again.subscribe.request, 0, 100); /* a repeat */
+    assert_int_equal(*row(fake), 703);
+    assert_int_equal(part(fake)->waiting_count, 1);
+    finish(fake);
+    assert_int_equal(*row(fake), 103);
+    assert_false(part(fake)->restoring);
+    fake_close(fake);
+}
+
+/* Pushes of the new epoch may bring the rows first; an answer that comes later must not undo them. */
+static void test_new_pushes_prevail_over_the_answer(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3);
+    work(fake, 1);
+    push_from(fake, SERVER, 0, 1, 0, 0, 701);
+    fence_and_restore(fake, 0);
+    push_from(fake, SERVER, 0, 0, asked(fake, SERVER), 0, -1);
+    struct message again = {0};
+    sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &again);
+    assert_int_equal(again.subscribe.again, 1);
+    push_from(fake, SERVER, 0, 1, 0, 0, 301);
+    assert_false(part(fake)->restoring);
+    push_from(fake, SERVER, 0, 0, again.subscribe.request, 0, 100);
+    assert_int_equal(*row(fake), 301);
+    fake_close(fake);
+}
+
+static void test_a_second_failure_meets_the_first_ones_remains(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3);
+    work(fake, 1);
+    work(fake, 1);
+    push_from(fake, SERVER, 0, 2, 0, 0, 702);
+    fence_and_restore(fake, 1);
+    fence_and_restore(fake, 2); /* a higher clock, of the new history: what was seen in the old one stays void */
+    push_from(fake, SERVER, 1, 2, asked(fake, SERVER), 0, -1);
+    assert_true(part(fake)->restoring);
+    struct message again = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &again), 2);
+    assert_int_equal(again.subscribe.again, 1);
+    push_from(fake, SERVER, 0, 2, again.subscribe.request, 0, 302);
+    assert_int_equal(*row(fake), 302);
+    fake_close(fake);
+}
+
+/* Who is without a duty may miss an epoch in which the others went on. */
+static void test_who_missed_an_epoch_asks_for_everything(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(3);
+    fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 5, 1, 705);
+    fake->epoch++;
+    fence_and_restore(fake, 8);
+    struct message message = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &message), 1);
+    assert_int_equal(message.subscribe.known, 0);
+    push_from(fake, SERVER, 0, 8, message.subscribe.request, 0, 308);
+    assert_int_equal(*row(fake), 308);
+    assert_true(client_has_state(&fake->client, 8));
+    fake_close(fake);
+}
+
+/* A catch-up runs in a clock that is flushed already: what was flushed is not taken for its delta. */
+static void test_a_catch_up_flushes_only_its_own(void **state) {
+    (void)state;
+    for (uint32_t staleness = 0; staleness < 2; staleness++) {
+        struct fake *fake = fake_open(staleness);
+        work(fake, 1);
+        actor_id origin = origin_catch_up(SELF, 2);
+        fake->duties[1] = (struct wire_duty){.origin = origin, .from_clock = 1, .until_clock = 1};
+        fence_and_restore(fake, 0);
+        push_from(fake, SERVER, 0, 0, asked(fake, SERVER), 0, -1);
+        forget(fake);
+        begin(fake, origin, 1, 20);
+        finish(fake);
+        assert_int_equal(fake->client.flushed, 1);
+        struct message flush = {0};
+        assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+        assert_int_equal(flush.flush.origin, origin);
+        assert_int_equal(flushed_value(&flush), 20);
+        assert_int_equal(part(fake)->retained_count, 2);
+        forget(fake);
+        struct message answer = {.type = MESSAGE_PUSH};
+        pull(fake);
+        answer.push.received = 1; /* of our own origin: of the catch-up's the clock tells */
+        give_from(fake, SERVER, &answer);
+        assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+        assert_int_equal(flush.flush.origin, origin);
+        push(fake, 0, 1, 0, 121);
+        assert_int_equal(*row(fake), 121);
+        assert_true(client_may_begin(&fake->client, 2));
+        forget(fake);
+        work(fake, 300);
+        assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+        assert_int_equal(flushed_value(&flush), 300);
+        fake_close(fake);
+    }
+}
+
+/* A row that was put in a later clock already is put in an earlier one: there it counts, but is not what we see. */
+static void test_a_catch_up_does_not_undo_later_puts(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(2);
+    fake->job.tables[0].mode = AML_PUT;
+    actor_id origin = origin_catch_up(SELF, 1);
+    fake->duties[1] = (struct wire_duty){.origin = origin, .from_clock = 1, .until_clock = 1};
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 0, 1, 100);
+    begin(fake, SELF, 1, 0);
+    fake->cache.tables[0].touched.base[0] = 0;
+    finish(fake);
+    work(fake, 2);
+    forget(fake);
+    begin(fake, origin, 1, 5);
+    finish(fake);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flushed_value(&flush), 107);
+    assert_int_equal(*row(fake), 102);
     fake_close(fake);
 }
 
@@ -321,15 +977,39 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_changes_stay_visible),
         cmocka_unit_test(test_staleness_opens_clocks),
+        cmocka_unit_test(test_the_window_waits_for_the_commit),
+        cmocka_unit_test(test_a_lost_commit_is_asked_for),
         cmocka_unit_test(test_the_cache_rests_while_the_app_has_it),
         cmocka_unit_test(test_waiting_pushes_have_a_limit),
         cmocka_unit_test(test_a_gap_is_asked_for),
         cmocka_unit_test(test_asking_slows_down_and_starts_anew),
         cmocka_unit_test(test_flushes_that_did_not_arrive_are_sent_again),
-        cmocka_unit_test(test_flushes_behind_the_commit_are_not_retained),
+        cmocka_unit_test(test_flushes_are_retained_until_committed),
+        cmocka_unit_test(test_without_recovery_nothing_is_retained),
         cmocka_unit_test(test_what_the_protocol_forbids_is_an_error),
         cmocka_unit_test(test_strangers_and_other_epochs_are_ignored),
         cmocka_unit_test(test_the_silent_server_is_named),
+        cmocka_unit_test(test_new_rows_are_filled_during_a_clock),
+        cmocka_unit_test(test_a_replica_that_does_not_serve_yet_is_asked_again),
+        cmocka_unit_test(test_a_replica_that_lags_is_asked_again),
+        cmocka_unit_test(test_a_switch_takes_place_at_its_clock),
+        cmocka_unit_test(test_the_settled_plan_leads_those_who_lag),
+        cmocka_unit_test(test_silence_has_the_other_server_asked),
+        cmocka_unit_test(test_the_next_server_may_serve_already),
+        cmocka_unit_test(test_rows_without_a_state_are_asked_of_the_new_server),
+        cmocka_unit_test(test_pushes_wait_until_all_rows_are_known),
+        cmocka_unit_test(test_a_joining_node_begins_at_its_clock),
+        cmocka_unit_test(test_alone_is_who_alone_has_a_duty_in_the_clock),
+        cmocka_unit_test(test_a_fence_stops_everything),
+        cmocka_unit_test(test_a_clock_goes_through_a_recovery),
+        cmocka_unit_test(test_flushes_beyond_the_restored_clock_are_sent_again),
+        cmocka_unit_test(test_rows_seen_beyond_the_restored_clock_are_asked_for_again),
+        cmocka_unit_test(test_restored_rows_wait_for_the_clock_under_way),
+        cmocka_unit_test(test_new_pushes_prevail_over_the_answer),
+        cmocka_unit_test(test_a_second_failure_meets_the_first_ones_remains),
+        cmocka_unit_test(test_who_missed_an_epoch_asks_for_everything),
+        cmocka_unit_test(test_a_catch_up_flushes_only_its_own),
+        cmocka_unit_test(test_a_catch_up_does_not_undo_later_puts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,103 @@
-/* The controller against nodes played by the test: who may join, how the last clock is named, when the model is
- * saved, and how a job ends. */
+/* The controller against nodes played by the test: single messages where their order matters, and whole small clusters
+ * for what takes many (changes of plan, failures, a controller that is killed and goes on from its store). */
 #include "agileml/control/controller.h"
 
+#include "agileml/control/manifest.h"
+
+#include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-enum { NODES = 2, SENT_MAX = 4096, HEARTBEAT_MS = 100, TIMEOUT_MS = 3000 };
+enum {
+    SENT_MAX = 4096,
+    PLAYERS_MAX = 6,
+    PARTITIONS = 4,
+    SHARDS = 12,
+    SHARD_ITEMS = 10,
+    HEARTBEAT_MS = 100,
+    TIMEOUT_MS = 3000,
+    ROUND_US = 20 * 1000,
+    ROUNDS_MAX = 3000,
+    OPERATOR = 40, /* numbers of nodes that are none */
+    OBSERVER = 41
+};
 
 static actor_id node(unsigned number) {
     return (actor_id)(number + 1) << ACTOR_PART_BITS;
 }
 
-/* An io that keeps what is sent. */
+/* ---- A store in memory, which also kills the controller ---- */
+
+enum kill { KILL_NEVER, KILL_AFTER_CALL, KILL_BEFORE_WRITE, KILL_AFTER_WRITE };
+
+struct memory_store {
+    struct store store;
+    struct memory_entry {
+        char key[STORE_KEY_MAX];
+        unsigned char *bytes;
+        size_t size;
+    } * entries; /* by key */
+    unsigned count;
+    unsigned writes;
+    unsigned fail_at; /* this write fails, and those after it; 0: none */
+    struct fake *fake;
+};
+
+static void entry_set(struct memory_store *store, const struct store_entry *entry) {
+    unsigned at = 0;
+    while (at < store->count && strcmp(store->entries[at].key, entry->key) < 0) {
+        at++;
+    }
+    bool there = at < store->count && strcmp(store->entries[at].key, entry->key) == 0;
+    if (there) {
+        free(store->entries[at].bytes);
+        memmove(store->entries + at, store->entries + at + 1, (--store->count - at) * sizeof *store->entries);
+    }
+    if (entry->bytes == NULL) {
+        return;
+    }
+    store->entries = realloc(store->entries, (store->count + 1) * sizeof *store->entries);
+    assert_non_null(store->entries);
+    memmove(store->entries + at + 1, store->entries + at, (store->count++ - at) * sizeof *store->entries);
+    struct memory_entry *new = &store->entries[at];
+    snprintf(new->key, sizeof new->key, "%s", entry->key);
+    new->size = entry->size;
+    new->bytes = malloc(entry->size + 1);
+    assert_non_null(new->bytes);
+    memcpy(new->bytes, entry->bytes, entry->size);
+}
+
+/* ---- The cluster ---- */
+
+/* A node as far as the controller can see it. Its cluster computes clock after clock, staleness 0. */
+struct player {
+    enum node_tier tier;
+    bool there;   /* the process runs */
+    bool stopped; /* but does and hears nothing */
+    bool welcomed, fenced, done, rejoin;
+    int aborted; /* the code of ABORT; text: */
+    char text[ERROR_TEXT_MAX];
+    enum node_state state;
+    uint64_t epoch, clock, final;
+    uint64_t hold, hold_clock;
+    uint64_t lost_until; /* PROGRESS of clocks up to this does not reach the controller */
+    struct message plan;
+    struct {
+        actor_id origin;
+        uint64_t clock, items;
+    } reports[512]; /* not acknowledged */
+    unsigned report_count;
+    unsigned fences, plans;
+    actor_id accuses;
+};
+
 struct fake {
     struct io io;
     uint64_t now_us;
@@ -26,11 +107,57 @@ struct fake {
     } sent[SENT_MAX];
     unsigned count;
     struct controller controller;
+    struct controller_options options;
     struct job_terms terms;
     int ended;
     int code;
     char text[ERROR_TEXT_MAX];
+    struct memory_store store;
+    enum kill kill;
+    unsigned kill_at, calls, kills;
+    bool dead; /* killed: what it still does is not seen */
+    struct player players[PLAYERS_MAX];
+    uint64_t clock; /* every partition is at it */
+    struct message newest;
+    struct {
+        actor_id origin;
+        uint64_t clock;
+    } flushed[4096];
+    unsigned flushed_count;
+    char *lines[1024]; /* as an observer got them */
+    uint64_t read;
+    int written_code;
+    unsigned written;
 };
+
+static int memory_write(struct store *base, const struct store_entry *entries, unsigned count, struct error *error) {
+    struct memory_store *store = (struct memory_store *)(void *)base;
+    struct fake *fake = store->fake;
+    if (fake->dead) {
+        return 0;
+    }
+    store->writes++;
+    if (store->fail_at != 0 && store->writes >= store->fail_at) {
+        return error_set(error, AML_EFAIL, "the store is full");
+    }
+    fake->dead = fake->kill == KILL_BEFORE_WRITE && store->writes == fake->kill_at;
+    for (unsigned e = 0; e < count && !fake->dead; e++) {
+        entry_set(store, &entries[e]);
+    }
+    fake->dead = fake->dead || (fake->kill == KILL_AFTER_WRITE && store->writes == fake->kill_at);
+    return 0;
+}
+
+static int memory_read(struct store *base,
+                       int (*each)(void *context, const char *key, const void *bytes, size_t size, struct error *error),
+                       void *context, struct error *error) {
+    struct memory_store *store = (struct memory_store *)(void *)base;
+    int result = 0;
+    for (unsigned e = 0; e < store->count && result == 0; e++) {
+        result = each(context, store->entries[e].key, store->entries[e].bytes, store->entries[e].size, error);
+    }
+    return result;
+}
 
 static uint64_t fake_now(struct io *io) {
     return ((struct fake *)(void *)io)->now_us;
@@ -38,6 +165,10 @@ static uint64_t fake_now(struct io *io) {
 
 static void fake_send(struct io *io, actor_id to, struct message *message) {
     struct fake *fake = (struct fake *)(void *)io;
+    if (fake->dead) {
+        message_close(message);
+        return;
+    }
     assert_true(fake->count < SENT_MAX);
     fake->sent[fake->count].to = to;
     fake->sent[fake->count++].message = *message;
@@ -50,35 +181,46 @@ static void fake_set_timer(struct io *io, uint64_t at_us) {
 
 static void fake_end(void *context, int code, const char *text) {
     struct fake *fake = context;
-    fake->ended++;
+    fake->ended += fake->dead ? 0 : 1;
     fake->code = code;
     snprintf(fake->text, sizeof fake->text, "%s", text);
 }
 
-static struct controller_options fake_options(struct fake *fake) {
-    return (struct controller_options){.reliable = 1,
-                                       .transient = 1,
-                                       .policy = {.stage = STAGE_1, .partitions = 2, .shards = 4},
-                                       .heartbeat_ms = HEARTBEAT_MS,
-                                       .timeout_ms = TIMEOUT_MS,
-                                       .start_timeout_ms = 10000,
-                                       .end = fake_end,
-                                       .context = fake};
-}
-
-static struct fake *fake_open(struct job_terms terms) {
+/* One reliable and one transient node, stage 1; a test may change it before fake_start. */
+static struct fake *fake_new(struct job_terms terms) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
     fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer};
     fake->now_us = 1000 * 1000;
     fake->terms = terms;
     memcpy(fake->terms.app, "app", sizeof "app");
-    struct controller_options options = fake_options(fake);
-    assert_int_equal(controller_init(&fake->controller, &fake->io, &options, NULL), 0);
+    fake->store.store = (struct store){.write = memory_write, .read = memory_read};
+    fake->store.fake = fake;
+    fake->options =
+        (struct controller_options){.reliable = 1,
+                                    .transient = 1,
+                                    .policy = {.stage = STAGE_1, .partitions = PARTITIONS, .shards = SHARDS},
+                                    .thresholds = {PLAN_THRESHOLD_2, PLAN_THRESHOLD_3},
+                                    .heartbeat_ms = HEARTBEAT_MS,
+                                    .timeout_ms = TIMEOUT_MS,
+                                    .start_timeout_ms = 10000,
+                                    .end = fake_end,
+                                    .context = fake};
     return fake;
 }
 
-/* How many messages of a type were sent to a node; forgets everything sent when `to` is ACTOR_NONE. */
+static void fake_start(struct fake *fake) {
+    struct error error = {0};
+    assert_int_equal(controller_init(&fake->controller, &fake->io, &fake->options, &error), 0);
+}
+
+static struct fake *fake_open(struct job_terms terms) {
+    struct fake *fake = fake_new(terms);
+    fake_start(fake);
+    return fake;
+}
+
+/* How many messages of a type were sent to an actor. */
 static unsigned sent(struct fake *fake, actor_id to, enum message_type type, struct message *last) {
     unsigned found = 0;
     for (unsigned m = 0; m < fake->count; m++) {
@@ -102,13 +244,47 @@ static void forget(struct fake *fake) {
 static void fake_close(struct fake *fake) {
     forget(fake);
     controller_close(&fake->controller);
+    for (unsigned p = 0; p < PLAYERS_MAX; p++) {
+        message_close(&fake->players[p].plan);
+    }
+    for (unsigned e = 0; e < fake->store.count; e++) {
+        free(fake->store.entries[e].bytes);
+    }
+    for (uint64_t l = 0; l < fake->read; l++) {
+        free(fake->lines[l]);
+    }
+    free(fake->store.entries);
+    message_close(&fake->newest);
     free(fake);
 }
 
-static void give(struct fake *fake, unsigned from, struct message *message) {
-    message->epoch = fake->controller.plan.epoch;
+/* After each call: kills the controller if its time has come; another one goes on with the store. */
+static void called(struct fake *fake) {
+    fake->dead = fake->dead || (fake->kill == KILL_AFTER_CALL && ++fake->calls == fake->kill_at);
+    if (fake->dead) {
+        fake->kill = KILL_NEVER;
+        fake->kills++;
+        controller_close(&fake->controller);
+        fake->dead = false;
+        fake_start(fake);
+    }
+}
+
+static void give_as(struct fake *fake, unsigned from, uint64_t epoch, struct message *message) {
+    message->epoch = epoch;
     controller_receive(&fake->controller, node(from), message);
     message_close(message);
+    called(fake);
+}
+
+static void give(struct fake *fake, unsigned from, struct message *message) {
+    give_as(fake, from, fake->controller.epoch, message);
+}
+
+static void tick(struct fake *fake, uint64_t us) {
+    fake->now_us += us;
+    controller_timer(&fake->controller);
+    called(fake);
 }
 
 static void join(struct fake *fake, unsigned number, const char *name, enum node_tier tier,
@@ -138,70 +314,460 @@ static void join(struct fake *fake, unsigned number, const char *name, enum node
     give(fake, number, &message);
 }
 
-static void heartbeat(struct fake *fake, unsigned from, enum node_state state, uint64_t clock, uint64_t held) {
+/* A node that goes by everything the controller has said. */
+static void heartbeat(struct fake *fake, unsigned from, enum node_state state, uint64_t clock) {
+    const struct controller *controller = &fake->controller;
     struct message message = {.type = MESSAGE_HEARTBEAT};
-    message.heartbeat = (struct message_heartbeat){.state = (uint8_t)state, .clock = clock, .held = held};
+    message.heartbeat = (struct message_heartbeat){.state = (uint8_t)state,
+                                                   .clock = clock,
+                                                   .hold = controller->hold.number,
+                                                   .version = controller->version,
+                                                   .ready = controller->version,
+                                                   .committed = fake->clock};
     give(fake, from, &message);
 }
 
-static void progress(struct fake *fake, unsigned from, uint64_t clock, double loss) {
+static void progress_as(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
+                        double loss) {
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
     struct wire_metric_sum sum = {.sum = loss, .weight = 1};
-    message.progress = (struct message_progress){.clock = clock, .items = 10};
+    message.progress = (struct message_progress){.origin = origin, .clock = clock, .items = items};
     message.frames[0] = buffer_copy(&sum, sizeof sum);
+    give(fake, from, &message);
+}
+
+static void progress(struct fake *fake, unsigned from, uint64_t clock) {
+    progress_as(fake, from, node(from), clock, SHARDS / 2 * SHARD_ITEMS, 1);
+}
+
+static void loaded(struct fake *fake, unsigned from, uint64_t version, uint64_t items) {
+    double totals[WIRE_TOTALS] = {0};
+    struct message message = {.type = MESSAGE_LOADED, .frame_count = 1};
+    message.loaded = (struct message_loaded){.version = version, .items = items};
+    message.frames[0] = buffer_copy(totals, sizeof totals);
     give(fake, from, &message);
 }
 
 static void begin(struct fake *fake) {
     join(fake, 0, "", TIER_RELIABLE, &fake->terms);
     join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
-    for (unsigned n = 0; n < NODES; n++) {
-        double totals[WIRE_TOTALS] = {0};
-        struct message loaded = {.type = MESSAGE_LOADED, .frame_count = 1};
-        loaded.loaded.items = 10;
-        loaded.frames[0] = buffer_copy(totals, sizeof totals);
+    for (unsigned n = 0; n < 2; n++) {
         assert_int_equal(sent(fake, node(n), MESSAGE_PLAN, NULL), 1);
-        heartbeat(fake, n, NODE_LOADED, 0, 0);
-        give(fake, n, &loaded);
+        heartbeat(fake, n, NODE_LOADED, 0);
+        loaded(fake, n, fake->controller.version, SHARDS / 2 * SHARD_ITEMS);
     }
     assert_int_equal(fake->controller.phase, PHASE_TRAIN);
     forget(fake);
 }
+
+/* EVICT or GONE from an operator, or from a node itself without names. */
+static void ask(struct fake *fake, unsigned from, enum message_type type, const char *name) {
+    char names[WIRE_NAME_MAX] = {0};
+    snprintf(names, sizeof names, "%s", name != NULL ? name : "");
+    struct message message = {.type = type, .frame_count = 1};
+    message.evict.request = 17;
+    message.frames[0] = buffer_copy(names, name != NULL ? sizeof names : 0);
+    give(fake, from, &message);
+}
+
+static void expect_outcome(struct fake *fake, unsigned to, int code, const char *text) {
+    struct message outcome;
+    assert_true(sent(fake, node(to), MESSAGE_OUTCOME, &outcome) > 0);
+    assert_int_equal(outcome.outcome.request, 17);
+    assert_int_equal(outcome.outcome.code, code);
+    assert_non_null(strstr(outcome.outcome.text, text));
+    forget(fake);
+}
+
+/* How many lines of the report hold `text`. */
+static unsigned lines_with(const struct fake *fake, const char *text) {
+    unsigned found = 0;
+    for (size_t l = fake->controller.first_line; l < fake->controller.line_count; l++) {
+        found += strstr(controller_line(&fake->controller, l), text) != NULL ? 1 : 0;
+    }
+    return found;
+}
+
+/* ---- A cluster that plays itself ---- */
+
+static const char *const player_names[PLAYERS_MAX] = {"n0", "n1", "n2", "n3", "n4", "n5"};
+
+static bool flushed(const struct fake *fake, actor_id origin, uint64_t clock) {
+    for (unsigned f = 0; f < fake->flushed_count; f++) {
+        if (fake->flushed[f].origin == origin && fake->flushed[f].clock == clock) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static unsigned duty_count(const struct message *plan) {
+    return plan->frame_count == 0 ? 0 : (unsigned)(plan->frames[2]->size / sizeof(struct wire_duty));
+}
+
+static const struct wire_duty *duty_of(const struct message *plan, unsigned number) {
+    return (const struct wire_duty *)(const void *)plan->frames[2]->data + number;
+}
+
+static uint64_t duty_items(const struct message *plan, actor_id origin, uint64_t clock) {
+    uint64_t items = 0;
+    for (unsigned d = 0; d < duty_count(plan); d++) {
+        const struct wire_duty *duty = duty_of(plan, d);
+        bool now = duty->origin == origin && duty->from_clock <= clock && clock <= duty->until_clock;
+        items += now ? duty->count * (uint64_t)SHARD_ITEMS : 0;
+    }
+    return items;
+}
+
+/* The partitions advance with what all origins of the newest plan have delivered: every shard once, I6. */
+static void advance(struct fake *fake) {
+    for (bool whole = duty_count(&fake->newest) > 0; whole;) {
+        uint64_t next = fake->clock + 1;
+        uint64_t items = 0;
+        for (unsigned d = 0; d < duty_count(&fake->newest); d++) {
+            const struct wire_duty *duty = duty_of(&fake->newest, d);
+            if (duty->from_clock <= next && next <= duty->until_clock) {
+                whole = whole && flushed(fake, duty->origin, next);
+                items += duty->count * (uint64_t)SHARD_ITEMS;
+            }
+        }
+        assert_true(!whole || items == SHARDS * SHARD_ITEMS);
+        fake->clock += whole ? 1 : 0;
+    }
+}
+
+static void work(struct fake *fake, unsigned number) {
+    struct player *player = &fake->players[number];
+    uint64_t clock = fake->clock + 1;
+    bool may = player->state == NODE_STARTED && !player->fenced && clock <= player->hold_clock &&
+               (player->final == 0 || clock <= player->final);
+    for (unsigned d = 0; may && d < duty_count(&player->plan); d++) {
+        actor_id origin = duty_of(&player->plan, d)->origin;
+        uint64_t items = duty_items(&player->plan, origin, clock);
+        if (actor_node(origin) != node(number) || items == 0 || flushed(fake, origin, clock)) {
+            continue;
+        }
+        assert_true(fake->flushed_count < 4096 && player->report_count < 512);
+        fake->flushed[fake->flushed_count].origin = origin;
+        fake->flushed[fake->flushed_count++].clock = clock;
+        player->reports[player->report_count].origin = origin;
+        player->reports[player->report_count].clock = clock;
+        player->reports[player->report_count++].items = items;
+        player->clock = clock > player->clock ? clock : player->clock;
+    }
+    if (player->final != 0 && fake->clock >= player->final && player->state == NODE_STARTED) {
+        player->state = NODE_FINISHED;
+    }
+}
+
+static void say_fenced(struct fake *fake, unsigned number) {
+    struct player *player = &fake->players[number];
+    struct wire_reach reaches[2 * PARTITIONS];
+    unsigned count = 0;
+    struct message message = {.type = MESSAGE_FENCED, .frame_count = 1};
+    message.fenced = (struct message_fenced){.begun = player->clock, .committed = fake->clock};
+    for (uint32_t p = 0; player->plan.frame_count > 0 && p < PARTITIONS; p++) {
+        const struct wire_placement *place = (const void *)player->plan.frames[1]->data;
+        actor_id self = actor_of_part(node(number), 1);
+        if (place[p].server == self || place[p].backup == self) {
+            reaches[count++] = (struct wire_reach){.server = self, .partition = p, .clock = fake->clock};
+        }
+    }
+    message.frames[0] = buffer_copy(reaches, count * sizeof reaches[0]);
+    give_as(fake, number, player->epoch, &message);
+}
+
+static void player_say(struct fake *fake, unsigned number) {
+    struct player *player = &fake->players[number];
+    if (!player->welcomed) {
+        join(fake, number, player_names[number], player->tier, &fake->terms);
+        return;
+    }
+    if (player->state < NODE_STARTED && player->plan.frame_count > 0) {
+        loaded(fake, number, player->plan.plan.version,
+               duty_items(&player->plan, node(number), player->plan.plan.restore + 1));
+    }
+    for (unsigned r = 0; r < player->report_count; r++) {
+        if (player->reports[r].clock > player->lost_until) {
+            progress_as(fake, number, player->reports[r].origin, player->reports[r].clock, player->reports[r].items,
+                        1.0 / (double)player->reports[r].clock);
+        }
+    }
+    if (player->fenced) {
+        say_fenced(fake, number);
+    }
+    struct message message = {.type = MESSAGE_HEARTBEAT};
+    message.heartbeat = (struct message_heartbeat){.state = (uint8_t)player->state,
+                                                   .clock = player->clock,
+                                                   .hold = player->hold,
+                                                   .version = player->plan.plan.version,
+                                                   .ready = player->plan.plan.version,
+                                                   .committed = fake->clock,
+                                                   .silent = player->accuses};
+    give_as(fake, number, player->epoch, &message);
+}
+
+static void player_take_plan(struct fake *fake, struct player *player, const struct message *message) {
+    if (message->epoch < player->epoch || message->plan.version <= player->plan.plan.version) {
+        return;
+    }
+    if (player->plan.frame_count > 0 && player->plan.epoch < message->epoch) {
+        assert_int_equal(message->plan.restore, fake->clock);
+    }
+    message_close(&player->plan);
+    player->plan = message_share(message);
+    player->epoch = message->epoch;
+    player->fenced = false;
+    player->plans++;
+    player->state = player->state == NODE_REGISTERING ? NODE_LOADED : player->state;
+    if (message->plan.version > fake->newest.plan.version) {
+        message_close(&fake->newest);
+        fake->newest = message_share(message);
+    }
+}
+
+static void player_take_ack(struct player *player, const struct message *message) {
+    const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
+    player->final = ack->final;
+    if (ack->hold > player->hold) {
+        player->hold = ack->hold;
+        player->hold_clock = ack->hold_clock;
+    }
+    unsigned kept = 0;
+    for (unsigned r = 0; r < player->report_count; r++) {
+        actor_id origin = player->reports[r].origin;
+        bool present = message->epoch == player->plan.epoch && origin == origin_catch_up(origin, message->epoch);
+        if (player->reports[r].clock > (present ? ack->catch_up : ack->progress)) {
+            player->reports[kept++] = player->reports[r];
+        }
+    }
+    player->report_count = kept;
+}
+
+static void player_end(struct fake *fake, unsigned number) {
+    struct message leave = {.type = MESSAGE_LEAVE};
+    fake->players[number].there = false;
+    give(fake, number, &leave);
+}
+
+static void player_write(struct fake *fake, unsigned number, const struct message *message) {
+    for (size_t at = 0; at < message->frames[0]->size; at += sizeof(uint32_t)) {
+        struct message written = {.type = MESSAGE_WRITTEN};
+        memcpy(&written.written.partition, message->frames[0]->data + at, sizeof(uint32_t));
+        written.written.clock = message->checkpoint.clock;
+        written.written.bytes = 100;
+        written.written.code = fake->written_code;
+        memcpy(written.written.text, "the disk is full", sizeof "the disk is full");
+        fake->written++;
+        give(fake, number, &written);
+    }
+}
+
+static void player_receive(struct fake *fake, unsigned number, const struct message *message) {
+    struct player *player = &fake->players[number];
+    struct message saved = {.type = MESSAGE_SAVED};
+    switch ((unsigned)message->type) {
+    case MESSAGE_WELCOME:
+        player->welcomed = true;
+        break;
+    case MESSAGE_PLAN:
+        player_take_plan(fake, player, message);
+        break;
+    case MESSAGE_START:
+        player->state = player->state < NODE_STARTED ? NODE_STARTED : player->state;
+        break;
+    case MESSAGE_HEARTBEAT_ACK:
+        player_take_ack(player, message);
+        break;
+    case MESSAGE_FENCE:
+        if (message->epoch > player->epoch) {
+            player->fences++;
+            player->epoch = message->epoch;
+            player->fenced = true;
+            player->state = player->state == NODE_FINISHED ? NODE_STARTED : player->state;
+        }
+        break;
+    case MESSAGE_SAVE:
+        assert_int_equal(fake->clock, player->final);
+        give_as(fake, number, player->epoch, &saved);
+        break;
+    case MESSAGE_CHECKPOINT:
+        player_write(fake, number, message);
+        break;
+    case MESSAGE_REJOIN:
+        player->rejoin = true;
+        player->there = false;
+        break;
+    case MESSAGE_DONE:
+        player->done = true;
+        player_end(fake, number);
+        break;
+    case MESSAGE_ABORT:
+        player->aborted = message->text.code;
+        snprintf(player->text, sizeof player->text, "%s", message->text.text);
+        player_end(fake, number);
+        break;
+    default:
+        break;
+    }
+}
+
+/* What an observer read stays as it is, and nothing is left out. */
+static void observer_receive(struct fake *fake, const struct message *message) {
+    const struct buffer *text = message->frames[0];
+    uint64_t number = message->report.number;
+    if (number == fake->read) {
+        assert_true(fake->read < 1024);
+        fake->lines[fake->read] = calloc(1, text->size + 1);
+        assert_non_null(fake->lines[fake->read]);
+        memcpy(fake->lines[fake->read++], text->data, text->size);
+    } else if (number < fake->read) {
+        assert_int_equal(strlen(fake->lines[number]), text->size);
+        assert_memory_equal(fake->lines[number], text->data, text->size);
+    }
+}
+
+static void deliver(struct fake *fake) {
+    for (unsigned m = 0; m < fake->count; m++) { /* more may be sent meanwhile */
+        struct message message = message_share(&fake->sent[m].message);
+        unsigned to = (unsigned)(fake->sent[m].to >> ACTOR_PART_BITS) - 1;
+        if (to < PLAYERS_MAX && fake->players[to].there && !fake->players[to].stopped) {
+            player_receive(fake, to, &message);
+        } else if (to == OBSERVER && message.type == MESSAGE_REPORT) {
+            observer_receive(fake, &message);
+        }
+        message_close(&message);
+    }
+    forget(fake);
+}
+
+static void play(struct fake *fake) {
+    tick(fake, ROUND_US);
+    deliver(fake);
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        if (fake->players[n].there && !fake->players[n].stopped) {
+            work(fake, n);
+        }
+        if (fake->players[n].there && !fake->players[n].stopped && fake->ended == 0) {
+            player_say(fake, n);
+            deliver(fake);
+        }
+    }
+    struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = fake->read}};
+    give(fake, OBSERVER, &observe);
+    deliver(fake);
+    advance(fake);
+}
+
+/* Plays until partitions have reached `clock`. */
+static void play_to(struct fake *fake, uint64_t clock) {
+    for (unsigned r = 0; fake->clock < clock; r++) {
+        assert_true(r < ROUNDS_MAX && fake->ended == 0);
+        play(fake);
+    }
+}
+
+static void play_rounds(struct fake *fake, unsigned rounds) {
+    for (unsigned r = 0; r < rounds && fake->ended == 0; r++) {
+        play(fake);
+    }
+}
+
+static void play_to_end(struct fake *fake) {
+    for (unsigned r = 0; fake->ended == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+}
+
+static void enter(struct fake *fake, unsigned number, enum node_tier tier) {
+    fake->players[number] = (struct player){.tier = tier, .there = true};
+}
+
+/* A cluster in training. */
+static void cluster_open(struct fake *fake, unsigned reliable, unsigned transient) {
+    fake->options.reliable = reliable;
+    fake->options.transient = transient;
+    for (unsigned n = 0; n < reliable + transient; n++) {
+        enter(fake, n, n < reliable ? TIER_RELIABLE : TIER_TRANSIENT);
+    }
+    fake_start(fake);
+}
+
+static struct fake *cluster_new(enum stage stage, uint64_t iterations) {
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 2, .iterations = iterations});
+    fake->options.policy.stage = stage;
+    return fake;
+}
+
+static double line_number(const char *line, const char *key) {
+    json_t *object = json_loads(line, 0, NULL);
+    assert_non_null(object);
+    double value = json_number_value(json_object_get(object, key));
+    json_decref(object);
+    return value;
+}
+
+/* Every iteration has one line, with all its items; the summary is the last line and counts them. */
+static void expect_report(const struct fake *fake, uint64_t iterations, bool exact) {
+    double next = 1;
+    for (uint64_t l = 0; l < fake->read; l++) {
+        if (strstr(fake->lines[l], "\"type\":\"iteration\"") != NULL) {
+            assert_true(line_number(fake->lines[l], "iteration") == next);
+            assert_true(!exact || line_number(fake->lines[l], "items") == 2.0 * SHARDS * SHARD_ITEMS);
+            next++;
+        }
+    }
+    assert_true(next == (double)iterations + 1);
+    assert_true(fake->read > 0);
+    const char *summary = fake->lines[fake->read - 1];
+    assert_non_null(strstr(summary, "\"type\":\"summary\""));
+    assert_true(line_number(summary, "iterations") == (double)iterations);
+    assert_true(!exact || line_number(summary, "items_processed") == (double)iterations * 2.0 * SHARDS * SHARD_ITEMS);
+}
+
+static void expect_good_end(struct fake *fake, uint64_t iterations) {
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->clock, 2 * iterations);
+    expect_report(fake, iterations, true);
+}
+
+/* ---- One job, message by message ---- */
 
 static void test_a_job_runs_to_its_end(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 2, .iterations = 1});
     begin(fake);
     for (uint64_t c = 1; c <= 2; c++) {
-        progress(fake, 0, c, 1);
-        progress(fake, 0, c, 1); /* a repeat counts once */
-        progress(fake, 1, c, 1);
+        progress(fake, 0, c);
+        progress(fake, 0, c); /* a repeat counts once */
+        progress(fake, 1, c);
     }
-    assert_int_equal(fake->controller.completed, 2);
+    assert_int_equal(fake->controller.progress.completed, 2);
     assert_int_equal(sent(fake, node(0), MESSAGE_SAVE, NULL), 0);
-    heartbeat(fake, 0, NODE_FINISHED, 2, 0);
+    heartbeat(fake, 0, NODE_FINISHED, 2);
     assert_int_equal(sent(fake, node(0), MESSAGE_SAVE, NULL), 0); /* node 1 may still have to send flushes again */
-    heartbeat(fake, 1, NODE_FINISHED, 2, 0);
+    heartbeat(fake, 1, NODE_FINISHED, 2);
     assert_int_equal(sent(fake, node(0), MESSAGE_SAVE, NULL), 1);
     struct message saved = {.type = MESSAGE_SAVED};
     give(fake, 0, &saved);
     assert_int_equal(sent(fake, node(1), MESSAGE_DONE, NULL), 1);
     assert_int_equal(fake->ended, 0);
-    fake->now_us += (TIMEOUT_MS - 1) * UINT64_C(1000); /* DONE was lost: nobody is left alone before the timeout */
-    controller_timer(&fake->controller);
+    tick(fake, (TIMEOUT_MS - 1) * UINT64_C(1000)); /* DONE was lost: nobody is left alone before the timeout */
     assert_int_equal(fake->ended, 0);
-    heartbeat(fake, 1, NODE_FINISHED, 2, 0);
+    heartbeat(fake, 1, NODE_FINISHED, 2);
     assert_int_equal(sent(fake, node(1), MESSAGE_DONE, NULL), 2);
-    for (unsigned n = 0; n < NODES; n++) {
+    for (unsigned n = 0; n < 2; n++) {
         struct message leave = {.type = MESSAGE_LEAVE};
         give(fake, n, &leave);
     }
     assert_int_equal(fake->ended, 1);
     assert_int_equal(fake->code, 0);
-    assert_int_equal(fake->controller.items_processed, 40);
-    const char *summary = fake->controller.lines[fake->controller.line_count - 1];
+    assert_int_equal(fake->controller.progress.items_processed, 2 * SHARDS * SHARD_ITEMS);
+    const char *summary = controller_line(&fake->controller, fake->controller.line_count - 1);
     assert_non_null(strstr(summary, "\"ok\":true"));
-    assert_non_null(strstr(summary, "\"items_processed\":40"));
+    assert_true(line_number(summary, "items_processed") == 2 * SHARDS * SHARD_ITEMS);
     fake_close(fake);
 }
 
@@ -229,8 +795,6 @@ static void test_who_may_join(void **state) {
     assert_int_equal(sent(fake, node(0), MESSAGE_WELCOME, NULL), 2);
     assert_int_equal(fake->controller.member_count, 1);
     forget(fake);
-    join(fake, 2, "", TIER_RELIABLE, &fake->terms);
-    expect_refused(fake, 2, "all of its 1 reliable");
     join(fake, 2, "one", TIER_TRANSIENT, &fake->terms);
     expect_refused(fake, 2, "called one");
     other = fake->terms;
@@ -241,9 +805,30 @@ static void test_who_may_join(void **state) {
     other.staleness = 1;
     join(fake, 2, "", TIER_TRANSIENT, &other);
     expect_refused(fake, 2, "other options");
+    join(fake, 3, "", TIER_RELIABLE, &fake->terms); /* more than were expected */
+    assert_int_equal(sent(fake, node(3), MESSAGE_WELCOME, NULL), 1);
+    assert_int_equal(fake->controller.phase, PHASE_GATHER);
     join(fake, 1, "", TIER_TRANSIENT, &fake->terms); /* whatever lies between the fields of its message */
     assert_int_equal(sent(fake, node(1), MESSAGE_WELCOME, NULL), 1);
     assert_int_equal(fake->controller.phase, PHASE_LOAD);
+    forget(fake);
+    join(fake, 4, "", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(sent(fake, node(4), MESSAGE_WELCOME, NULL), 1);
+    assert_int_equal(fake->controller.member_count, 4);
+    fake_close(fake);
+}
+
+/* All nodes go again before there is a plan: the next ones may be of another job. */
+static void test_terms_go_with_the_last_node(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.staleness = 64, .clocks_per_iteration = 1, .iterations = 1});
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    ask(fake, OPERATOR, MESSAGE_GONE, "two");
+    assert_int_equal(fake->controller.member_count, 0);
+    fake->terms = (struct job_terms){.app = "app", .clocks_per_iteration = 3, .iterations = 7};
+    begin(fake);
+    assert_int_equal(fake->controller.job.clocks_per_iteration, 3);
+    assert_int_equal(fake->controller.final, 21);
     fake_close(fake);
 }
 
@@ -255,27 +840,33 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     begin(fake);
     assert_int_equal(fake->controller.final, 200);
     for (uint64_t c = 1; c <= 4; c++) {
-        progress(fake, 0, c, 1);
-        progress(fake, 1, c, 1);
+        progress(fake, 0, c);
+        progress(fake, 1, c);
     }
     struct message ack;
     assert_true(sent(fake, node(1), MESSAGE_HEARTBEAT_ACK, &ack) > 0);
-    assert_int_equal(ack.heartbeat_ack.hold, 4);
-    assert_int_equal(ack.heartbeat_ack.final, 0);
-    heartbeat(fake, 0, NODE_STARTED, 4, 4);
-    heartbeat(fake, 1, NODE_STARTED, 7, 4); /* it had begun 7 before the hold came */
-    assert_int_equal(fake->controller.final, 0);
-    assert_int_equal(fake->controller.hold, 8);
-    heartbeat(fake, 0, NODE_STARTED, 5, 8);
-    assert_int_equal(fake->controller.final, 0);
+    uint64_t number = ack.heartbeat_ack.hold;
+    assert_int_equal(ack.heartbeat_ack.hold_clock, 4);
+    assert_int_equal(ack.heartbeat_ack.final, 200);
+    heartbeat(fake, 0, NODE_STARTED, 4);
+    assert_int_equal(fake->controller.final, 200); /* not before everyone goes by it */
+    heartbeat(fake, 1, NODE_STARTED, 7);           /* it had begun 7 before the hold came */
+    assert_int_equal(fake->controller.final, 200);
+    assert_int_equal(fake->controller.hold.number, number + 1);
+    assert_int_equal(fake->controller.hold.clock, 8);
+    struct message late = {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .clock = 7, .hold = number}};
+    give(fake, 1, &late); /* goes by the old one only */
+    heartbeat(fake, 0, NODE_STARTED, 5);
+    assert_int_equal(fake->controller.final, 200);
     for (uint64_t c = 5; c <= 8; c++) { /* the last PROGRESS comes before the last word on the hold */
-        progress(fake, 0, c, 1);
-        progress(fake, 1, c, 1);
+        progress(fake, 0, c);
+        progress(fake, 1, c);
     }
-    heartbeat(fake, 1, NODE_STARTED, 8, 8);
+    heartbeat(fake, 1, NODE_STARTED, 8);
     assert_int_equal(fake->controller.final, 8);
-    heartbeat(fake, 0, NODE_FINISHED, 8, 8);
-    heartbeat(fake, 1, NODE_FINISHED, 8, 8);
+    assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
+    heartbeat(fake, 0, NODE_FINISHED, 8);
+    heartbeat(fake, 1, NODE_FINISHED, 8);
     assert_int_equal(sent(fake, node(0), MESSAGE_SAVE, NULL), 1);
     fake_close(fake);
 }
@@ -283,21 +874,37 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
 /* PROGRESS may come long before that of an origin whose way to the controller is slow. */
 static void test_progress_far_ahead_is_kept(void **state) {
     (void)state;
-    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10000});
+    enum { MOST = 2 + WIRE_WINDOW_MAX + CONTROLLER_AHEAD_MAX };
     begin(fake);
-    for (uint64_t c = 1; c <= 200; c++) {
-        progress(fake, 0, c, 1);
+    for (uint64_t c = 1; c <= MOST + 100; c++) { /* but not without limit */
+        progress(fake, 0, c);
     }
-    assert_int_equal(fake->controller.members[0].progress, 200);
-    for (uint64_t c = 1; c <= 200; c++) {
-        progress(fake, 1, c, 1);
+    struct message ack;
+    assert_true(sent(fake, node(0), MESSAGE_HEARTBEAT_ACK, &ack) > 0);
+    assert_int_equal(ack.heartbeat_ack.progress, 0); /* others are to come: it stays with its node */
+    for (uint64_t c = 1; c <= MOST + 100; c++) {
+        progress(fake, 1, c);
+        forget(fake);
     }
-    assert_int_equal(fake->controller.completed, 200);
-    assert_int_equal(fake->controller.items_processed, 4000);
-    for (uint64_t c = 201; c <= 1000; c++) { /* but not without limit */
-        progress(fake, 0, c, 1);
-    }
-    assert_int_equal(fake->controller.members[0].progress, 200 + 2 + CONTROLLER_AHEAD_MAX);
+    assert_int_equal(fake->controller.progress.completed, MOST);
+    assert_int_equal(fake->controller.progress.items_processed, MOST * SHARDS * SHARD_ITEMS);
+    progress(fake, 0, MOST + 1);
+    assert_true(sent(fake, node(0), MESSAGE_HEARTBEAT_ACK, &ack) > 0);
+    assert_int_equal(ack.heartbeat_ack.progress, MOST + 1);
+    fake_close(fake);
+}
+
+static void test_progress_has_an_origin(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10});
+    begin(fake);
+    progress_as(fake, 0, node(1), 1, 10, 1); /* another node's */
+    progress(fake, 0, 1);
+    assert_int_equal(fake->controller.progress.completed, 0);
+    progress(fake, 1, 1);
+    assert_int_equal(fake->controller.progress.completed, 1);
+    assert_int_equal(fake->controller.progress.items_processed, SHARDS * SHARD_ITEMS);
     fake_close(fake);
 }
 
@@ -306,7 +913,7 @@ static uint64_t observe(struct fake *fake, uint64_t from) {
     struct message message = {.type = MESSAGE_OBSERVE, .observe = {.from = from}};
     uint64_t next = from;
     forget(fake);
-    give(fake, 7, &message);
+    give(fake, OBSERVER, &message);
     for (unsigned m = 0; m < fake->count; m++) {
         const struct message *report = &fake->sent[m].message;
         const char *line = controller_line(&fake->controller, (size_t)report->report.number);
@@ -330,8 +937,8 @@ static void test_a_long_report_loses_its_beginning(void **state) {
     begin(fake);
     assert_non_null(strstr(controller_line(&fake->controller, 2), "\"event\":\"start\""));
     for (uint64_t c = 1; c <= CLOCKS; c++) {
-        progress(fake, 0, c, 1);
-        progress(fake, 1, c, 1);
+        progress(fake, 0, c);
+        progress(fake, 1, c);
         forget(fake);
     }
     size_t first = fake->controller.first_line;
@@ -339,7 +946,7 @@ static void test_a_long_report_loses_its_beginning(void **state) {
     assert_int_equal(fake->controller.line_count, CLOCKS + 3); /* two joined, and the start */
     assert_null(controller_line(&fake->controller, first - 1));
     assert_null(controller_line(&fake->controller, CLOCKS + 3));
-    assert_non_null(strstr(controller_line(&fake->controller, CLOCKS + 2), "\"iteration\":32868,"));
+    assert_true(line_number(controller_line(&fake->controller, CLOCKS + 2), "iteration") == CLOCKS);
     uint64_t read = 0;
     for (unsigned bursts = 0; read < CLOCKS + 3; bursts++) {
         assert_true(bursts <= CONTROLLER_LINES_MAX / CONTROLLER_BURST_MAX);
@@ -353,7 +960,7 @@ static void test_a_long_report_loses_its_beginning(void **state) {
 static void expect_failure(struct fake *fake, const char *text) {
     const struct controller *controller = &fake->controller;
     assert_int_equal(controller->phase, PHASE_LEAVE);
-    assert_int_equal(controller->failures, 1);
+    assert_int_equal(controller->progress.failures, 1);
     assert_non_null(strstr(controller->text, text));
     assert_non_null(strstr(controller_line(controller, controller->line_count - 2), "\"event\":\"failure\""));
     assert_non_null(strstr(controller_line(controller, controller->line_count - 1), "\"failures\":1"));
@@ -365,10 +972,12 @@ static void test_metrics_of_another_number_end_the_job(void **state) {
     begin(fake);
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
     struct wire_metric_sum sums[2] = {{.sum = 1}, {.sum = 2}};
-    message.progress = (struct message_progress){.clock = 1, .items = 10};
+    message.progress = (struct message_progress){.origin = node(1), .clock = 1, .items = 10};
     message.frames[0] = buffer_copy(sums, sizeof sums);
     give(fake, 1, &message);
-    expect_failure(fake, "two (host, pid 1) sent 2 metrics, expected 1");
+    assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+    assert_int_equal(fake->controller.code, AML_EPROTOCOL);
+    assert_non_null(strstr(fake->controller.text, "two (host, pid 1) sent 2 metrics, expected 1"));
     fake_close(fake);
 }
 
@@ -381,10 +990,10 @@ static void test_a_stop_may_be_a_failure(void **state) {
         begin(fake);
         for (unsigned repeat = 0; repeat < 2; repeat++) {
             struct message stop = {.type = MESSAGE_STOP, .text = {.code = codes[c], .text = "two was killed"}};
-            give(fake, 7, &stop);
+            give(fake, OPERATOR, &stop);
         }
         assert_int_equal(fake->controller.code, codes[c]);
-        assert_int_equal(fake->controller.failures, codes[c] == AML_EFAIL ? 1 : 0);
+        assert_int_equal(fake->controller.progress.failures, codes[c] == AML_EFAIL ? 1 : 0);
         if (codes[c] == AML_EFAIL) {
             expect_failure(fake, "two was killed");
         }
@@ -392,18 +1001,41 @@ static void test_a_stop_may_be_a_failure(void **state) {
     }
 }
 
+/* STOP with code 0: the job ends well, where an iteration ends. */
+static void test_a_stop_may_be_a_good_end(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 0);
+    struct message stop = {.type = MESSAGE_STOP, .text = {.text = "enough"}};
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    give(fake, OPERATOR, &stop);
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->clock % 2, 0);
+    assert_in_range(fake->clock, 6, 12);
+    expect_report(fake, fake->clock / 2, true);
+    fake_close(fake);
+
+    fake = cluster_new(STAGE_1, 0);
+    cluster_open(fake, 1, 2);
+    struct message early = {.type = MESSAGE_STOP, .text = {.text = "enough"}};
+    give(fake, OPERATOR, &early);
+    play_to_end(fake);
+    assert_int_equal(fake->code, AML_ESTOP);
+    fake_close(fake);
+}
+
 static void test_who_has_joined_in_time(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
-    controller_timer(&fake->controller);
-    fake->now_us += 60 * UINT64_C(1000000); /* we were stopped ourselves */
-    controller_timer(&fake->controller);
+    tick(fake, 0);
+    tick(fake, 60 * UINT64_C(1000000)); /* we were stopped ourselves */
     join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
     assert_int_equal(fake->controller.phase, PHASE_GATHER);
     for (unsigned t = 0; t < 200 && fake->controller.phase == PHASE_GATHER; t++) {
         fake->now_us += HEARTBEAT_MS * UINT64_C(1000);
-        heartbeat(fake, 1, NODE_LOADING, 0, 0);
-        controller_timer(&fake->controller);
+        heartbeat(fake, 1, NODE_REGISTERING, 0);
+        tick(fake, 0);
     }
     assert_int_equal(fake->controller.phase, PHASE_LEAVE);
     assert_non_null(
@@ -411,18 +1043,23 @@ static void test_who_has_joined_in_time(void **state) {
     fake_close(fake);
 }
 
-static void test_silence_ends_the_job(void **state) {
+/* Only traditional training can't do without a node. */
+static void test_silence_ends_a_traditional_job(void **state) {
     (void)state;
-    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    fake->options.policy.stage = STAGE_TRADITIONAL;
+    fake_start(fake);
     begin(fake);
     for (unsigned t = 0; t < 2 * TIMEOUT_MS / HEARTBEAT_MS && fake->controller.phase == PHASE_TRAIN; t++) {
         fake->now_us += HEARTBEAT_MS * UINT64_C(1000);
-        heartbeat(fake, 0, NODE_STARTED, 1, 0);
-        controller_timer(&fake->controller);
+        heartbeat(fake, 0, NODE_STARTED, 1);
+        tick(fake, 0);
     }
     struct message message;
     assert_int_equal(sent(fake, node(0), MESSAGE_ABORT, &message), 1);
+    assert_int_equal(sent(fake, node(0), MESSAGE_FENCE, NULL), 0);
     assert_non_null(strstr(message.text.text, "two (host, pid 1)"));
+    expect_failure(fake, "no heartbeat for");
     assert_int_equal(fake->ended, 0); /* node 0 has not left */
     struct message leave = {.type = MESSAGE_LEAVE};
     give(fake, 0, &leave);
@@ -436,45 +1073,818 @@ static void test_a_pause_of_our_own_is_no_silence(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
     begin(fake);
-    controller_timer(&fake->controller);
-    fake->now_us += 10 * TIMEOUT_MS * UINT64_C(1000);
-    controller_timer(&fake->controller);
+    tick(fake, 0);
+    tick(fake, 10 * TIMEOUT_MS * UINT64_C(1000));
     assert_int_equal(fake->controller.phase, PHASE_TRAIN);
+    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    assert_int_equal(fake->controller.member_count, 2);
     fake_close(fake);
+}
+
+static void expect_bad_options(const struct fake *fake, const struct controller_options *options) {
+    struct controller controller;
+    struct io io = fake->io;
+    assert_int_equal(controller_init(&controller, &io, options, NULL), AML_EINPUT);
 }
 
 static void test_options_are_checked(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1});
-    struct controller controller;
-    struct controller_options options = fake_options(fake);
+    struct controller_options options = fake->options;
     options.reliable = options.transient = 0;
-    assert_int_equal(controller_init(&controller, &fake->io, &options, NULL), AML_EINPUT);
-    options = fake_options(fake);
+    expect_bad_options(fake, &options);
+    options = fake->options;
     options.policy.partitions = 0;
-    assert_int_equal(controller_init(&controller, &fake->io, &options, NULL), AML_EINPUT);
-    options = fake_options(fake);
+    expect_bad_options(fake, &options);
+    options = fake->options;
     options.policy.shards = WIRE_SHARDS_MAX + 1;
-    assert_int_equal(controller_init(&controller, &fake->io, &options, NULL), AML_EINPUT);
-    options = fake_options(fake);
+    expect_bad_options(fake, &options);
+    options = fake->options;
     options.timeout_ms = options.heartbeat_ms;
-    assert_int_equal(controller_init(&controller, &fake->io, &options, NULL), AML_EINPUT);
+    expect_bad_options(fake, &options);
+    options = fake->options;
+    options.commit_every = WIRE_COMMIT_EVERY_MAX + 1;
+    expect_bad_options(fake, &options);
     fake_close(fake);
+}
+
+/* ---- Changes that are announced ---- */
+
+/* Every partition's next server is on a node of that tier. */
+static bool placed_on(const struct message *plan, enum node_tier tier, bool next) {
+    const struct wire_placement *place = (const void *)plan->frames[1]->data;
+    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        actor_id server = actor_node(next ? place[p].next_server : place[p].server);
+        for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
+            if (nodes[n].actor == server && nodes[n].tier != (uint32_t)tier) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Prepare, hold, raise the hold, switch, settle; with the third node stage 1 becomes stage 2. */
+static void test_a_node_joins_while_training(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.staleness = 1, .clocks_per_iteration = 2, .iterations = 100});
+    struct message message;
+    fake->options.policy.stage = STAGE_AUTO;
+    fake_start(fake);
+    begin(fake);
+    assert_int_equal(fake->controller.stage, STAGE_1);
+    progress(fake, 0, 1);
+    progress(fake, 1, 1);
+    join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(sent(fake, node(2), MESSAGE_WELCOME, NULL), 1);
+    assert_int_equal(fake->controller.change, CHANGE_NONE); /* more may be coming */
+    tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
+    assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+    for (unsigned n = 0; n < 3; n++) {
+        assert_int_equal(sent(fake, node(n), MESSAGE_PLAN, &message), 1);
+        assert_int_equal(message.plan.version, 2);
+        assert_int_equal(message.plan.from_clock, WIRE_CLOCK_NEVER);
+        assert_true(placed_on(&message, TIER_RELIABLE, false) && placed_on(&message, TIER_TRANSIENT, true));
+        assert_int_equal(message.epoch, 1);
+    }
+    bool prepared = false; /* the new node has a duty without a clock */
+    for (unsigned d = 0; d < duty_count(&message); d++) {
+        const struct wire_duty *duty = duty_of(&message, d);
+        prepared = prepared || (duty->origin == node(2) && duty->from_clock == WIRE_CLOCK_NEVER);
+        assert_true(duty->origin != node(2) || duty->from_clock == WIRE_CLOCK_NEVER);
+    }
+    assert_true(prepared);
+    heartbeat(fake, 2, NODE_LOADED, 0);
+    assert_int_equal(sent(fake, node(2), MESSAGE_START, &message), 1);
+    assert_int_equal(message.start.items, SHARDS * SHARD_ITEMS);
+    heartbeat(fake, 0, NODE_STARTED, 2);
+    heartbeat(fake, 1, NODE_STARTED, 2);
+    assert_int_equal(fake->controller.change, CHANGE_PREPARE); /* the new one is not ready */
+    heartbeat(fake, 2, NODE_STARTED, 0);
+    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    uint64_t held = fake->controller.hold.clock;
+    assert_true(held > 2 && held < 100);
+    assert_true(sent(fake, node(0), MESSAGE_HEARTBEAT_ACK, &message) > 0);
+    assert_int_equal(message.heartbeat_ack.hold_clock, held);
+
+    heartbeat(fake, 1, NODE_STARTED, held + 1); /* the hold came too late for it */
+    heartbeat(fake, 2, NODE_STARTED, 0);
+    heartbeat(fake, 0, NODE_STARTED, held);
+    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    assert_true(fake->controller.hold.clock > held);
+    uint64_t last = fake->controller.hold.clock;
+    forget(fake);
+    heartbeat(fake, 0, NODE_STARTED, last);
+    heartbeat(fake, 1, NODE_STARTED, last);
+    assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, NULL), 0);
+    heartbeat(fake, 2, NODE_STARTED, 0);
+    assert_int_equal(fake->controller.change, CHANGE_SWITCH);
+    assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, &message), 1);
+    assert_int_equal(message.plan.version, 3);
+    assert_int_equal(message.plan.from_clock, last + 1);
+    assert_int_equal(duty_items(&message, node(2), last), 0);
+    assert_true(duty_items(&message, node(2), last + 1) > 0);
+
+    uint64_t number = fake->controller.hold.number;
+    for (unsigned n = 0; n < 3; n++) { /* held until everyone goes by the boundary */
+        assert_int_equal(fake->controller.hold.number, number);
+        heartbeat(fake, n, NODE_STARTED, n == 2 ? 0 : last);
+    }
+    assert_int_equal(fake->controller.hold.number, number + 1);
+    assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
+    fake->clock = last;
+    heartbeat(fake, 0, NODE_STARTED, last + 1);
+    assert_int_equal(fake->controller.stage, STAGE_1);
+    fake->clock = last + 1;
+    heartbeat(fake, 0, NODE_STARTED, last + 2);
+    assert_int_equal(fake->controller.stage, STAGE_2);
+    assert_int_equal(sent(fake, node(1), MESSAGE_PLAN, &message), 2);
+    assert_true(placed_on(&message, TIER_TRANSIENT, false) && placed_on(&message, TIER_TRANSIENT, true));
+    assert_int_equal(lines_with(fake, "\"event\":\"stage\""), 1);
+
+    /* Its PROGRESS before the boundary is missing: who owned the shards then is still known. */
+    for (uint64_t c = 2; c <= last + 1; c++) {
+        for (unsigned n = 0; n < (c > last ? 3 : 2); n++) {
+            assert_int_equal(fake->controller.progress.completed, c - 1);
+            progress(fake, n, c);
+        }
+    }
+    assert_int_equal(fake->controller.progress.completed, last + 1);
+    fake_close(fake);
+}
+
+static void test_many_nodes_join(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_AUTO, 30);
+    cluster_open(fake, 1, 1);
+    play_to(fake, 5);
+    enter(fake, 2, TIER_TRANSIENT);
+    play_rounds(fake, 2); /* the next one comes while the change is prepared */
+    enter(fake, 3, TIER_TRANSIENT);
+    enter(fake, 4, TIER_RELIABLE);
+    play_to(fake, 40);
+    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    for (unsigned n = 0; n < 5; n++) {
+        assert_true(duty_items(&fake->newest, node(n), fake->clock + 1) > 0);
+    }
+    expect_good_end(fake, 30);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
+static void test_an_operator_evicts(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 40);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "nobody");
+    expect_outcome(fake, OPERATOR, AML_EINPUT, "no node of the job is called 'nobody'");
+    ask(fake, OPERATOR, MESSAGE_EVICT, NULL);
+    expect_outcome(fake, OPERATOR, AML_EINPUT, "no node is named");
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
+    expect_outcome(fake, OPERATOR, AML_EINPUT, "no reliable node would be left");
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n1");
+    expect_outcome(fake, OPERATOR, 0, "");
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n1"); /* again: no harm */
+    expect_outcome(fake, OPERATOR, 0, "");
+    uint64_t asked = fake->clock;
+    for (unsigned r = 0; !fake->players[1].done; r++) {
+        assert_true(r < ROUNDS_MAX);
+        assert_true(fake->players[1].there);
+        play(fake);
+    }
+    assert_true(fake->clock > asked); /* it went on working until others had taken over */
+    assert_int_equal(duty_items(&fake->newest, node(1), fake->clock), 0);
+    play_rounds(fake, 3);
+    assert_int_equal(fake->controller.member_count, 3);
+    assert_int_equal(fake->controller.progress.evictions, 1);
+    assert_int_equal(lines_with(fake, "\"event\":\"evict\""), 1);
+    assert_int_equal(lines_with(fake, "\"event\":\"evicted\""), 1);
+    expect_good_end(fake, 40);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    assert_int_equal(fake->controller.progress.items_redone, 0);
+    fake_close(fake);
+}
+
+static void test_a_node_asks_to_leave(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    ask(fake, 2, MESSAGE_EVICT, NULL);
+    expect_outcome(fake, 2, 0, "");
+    expect_good_end(fake, 20);
+    assert_true(fake->players[2].done);
+    assert_int_equal(fake->controller.progress.evictions, 1);
+    fake_close(fake);
+}
+
+/* Who has to go does not wait for who comes; then the new one has its turn. */
+static void test_a_node_joins_while_another_leaves(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 40);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    enter(fake, 3, TIER_TRANSIENT);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
+    play_to(fake, 60);
+    assert_true(fake->players[2].done);
+    assert_true(duty_items(&fake->newest, node(3), fake->clock + 1) > 0);
+    expect_good_end(fake, 40);
+    fake_close(fake);
+}
+
+/* What an evicted node did is reported before it may go. */
+static void test_late_progress_keeps_a_node(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 40);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    fake->players[1].lost_until = WIRE_CLOCK_NEVER; /* no PROGRESS of n1 arrives */
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
+    play_rounds(fake, 50);
+    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    assert_true(fake->players[2].there && !fake->players[2].done);
+    fake->players[1].lost_until = 0;
+    expect_good_end(fake, 40);
+    assert_true(fake->players[2].done);
+    fake_close(fake);
+}
+
+/* ---- Failures ---- */
+
+static void test_a_transient_node_dies(void **state) {
+    (void)state;
+    static const enum stage stages[] = {STAGE_1, STAGE_2, STAGE_3};
+    for (unsigned s = 0; s < 3; s++) {
+        struct fake *fake = cluster_new(stages[s], 20);
+        cluster_open(fake, 1, 3);
+        play_to(fake, 11);
+        fake->players[1].there = false; /* the first one serves in stages 2 and 3 */
+        uint64_t before = fake->clock;
+        play_to(fake, 30);
+        assert_int_equal(fake->controller.progress.failures, 1);
+        assert_int_equal(fake->controller.epoch, 2);
+        assert_true(fake->controller.restore >= before);
+        for (unsigned n = 0; n < 4; n++) {
+            assert_int_equal(fake->players[n].fences, n == 1 ? 0 : 1);
+        }
+        assert_int_equal(lines_with(fake, "no heartbeat for"), 1);
+        assert_int_equal(lines_with(fake, "\"event\":\"recover\""), 1);
+        expect_good_end(fake, 20);
+        fake_close(fake);
+    }
+}
+
+enum { THIRD_ITEMS = SHARDS / 3 * SHARD_ITEMS };
+
+/* One reliable and two transient nodes, which have reported clocks up to `clock`. */
+static void begin_with_three(struct fake *fake, uint64_t clock) {
+    fake->options.transient = 2;
+    fake_start(fake);
+    join(fake, 0, "one", TIER_RELIABLE, &fake->terms);
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
+    for (unsigned n = 0; n < 3; n++) {
+        heartbeat(fake, n, NODE_LOADED, 0);
+        loaded(fake, n, 1, THIRD_ITEMS);
+    }
+    for (uint64_t c = 1; c <= clock; c++) {
+        for (unsigned n = 0; n < 3; n++) {
+            progress_as(fake, n, node(n), c, THIRD_ITEMS, 1);
+        }
+    }
+    assert_int_equal(fake->controller.progress.completed, clock);
+}
+
+/* FENCED of a node whose only server can put every partition at `clock`. */
+static void answer_fence(struct fake *fake, unsigned number, uint64_t begun, uint64_t clock) {
+    struct wire_reach reaches[PARTITIONS];
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        reaches[p] =
+            (struct wire_reach){.server = actor_of_part(node(number), 1), .partition = p, .latest = 1, .clock = clock};
+    }
+    struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = begun}};
+    fenced.frames[0] = buffer_copy(reaches, clock > 0 ? sizeof reaches : 0);
+    give(fake, number, &fenced);
+}
+
+/* Two of three nodes are at clock 7 when the third dies, which had reported 6 and begun 7. */
+static void test_recovery_step_by_step(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.staleness = 2, .clocks_per_iteration = 1, .iterations = 100});
+    struct message message;
+    begin_with_three(fake, 4);
+    for (uint64_t c = 5; c <= 6; c++) {
+        progress_as(fake, 0, node(0), c, THIRD_ITEMS, 1);
+        progress_as(fake, 2, node(2), c, THIRD_ITEMS, 1);
+    }
+    progress_as(fake, 1, node(1), 6, THIRD_ITEMS, 1); /* 5 is late */
+    assert_int_equal(fake->controller.progress.completed, 4);
+    heartbeat(fake, 2, NODE_STARTED, 7);
+    forget(fake);
+    ask(fake, OPERATOR, MESSAGE_GONE, "three");
+    expect_outcome(fake, OPERATOR, 0, "");
+    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    assert_int_equal(fake->controller.epoch, 2);
+    tick(fake, HEARTBEAT_MS * UINT64_C(1000)); /* again, until they answer */
+    for (unsigned n = 0; n < 2; n++) {
+        assert_true(sent(fake, node(n), MESSAGE_FENCE, &message) > 0);
+        assert_int_equal(message.epoch, 2);
+    }
+    /* All of partition 0 can be put at 5 and 6, but partition 3 only at 5. */
+    struct wire_reach reaches[2 * PARTITIONS];
+    unsigned count = 0;
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        actor_id server = actor_of_part(node(0), 1);
+        reaches[count++] = (struct wire_reach){.server = server, .partition = p, .clock = 5};
+        if (p < 3) {
+            reaches[count++] = (struct wire_reach){.server = server, .partition = p, .clock = 6, .latest = 1};
+        }
+    }
+    struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 8, .committed = 4}};
+    fenced.frames[0] = buffer_copy(reaches, 0);
+    give(fake, 1, &fenced);
+    assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, NULL), 0);
+    struct message old = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 7, .committed = 4}};
+    old.frames[0] = buffer_copy(reaches, count * sizeof reaches[0]);
+    give_as(fake, 0, 1, &old); /* of another epoch */
+    assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, NULL), 0);
+    struct message last = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 7, .committed = 4}};
+    last.frames[0] = buffer_copy(reaches, count * sizeof reaches[0]);
+    give(fake, 0, &last);
+    assert_true(sent(fake, node(0), MESSAGE_PLAN, &message) > 0);
+    assert_int_equal(message.epoch, 2);
+    assert_int_equal(message.plan.restore, 5);
+    assert_true(fake->controller.change == CHANGE_NONE || fake->controller.change == CHANGE_PREPARE);
+    for (uint64_t c = 6; c <= 9; c++) { /* the dead node's shards in 6, 7, 8 are catch-up, from 9 on the others' own */
+        uint64_t late =
+            duty_items(&message, origin_catch_up(node(0), 2), c) + duty_items(&message, origin_catch_up(node(1), 2), c);
+        uint64_t own = duty_items(&message, node(0), c) + duty_items(&message, node(1), c);
+        assert_int_equal(late, c <= 8 ? SHARDS / 3 * SHARD_ITEMS : 0);
+        assert_int_equal(late + own, SHARDS * SHARD_ITEMS);
+    }
+    /* Clock 5 was restored with what the dead node had flushed, and reported; 6 is done again. */
+    progress_as(fake, 1, node(1), 5, THIRD_ITEMS, 1);
+    assert_int_equal(fake->controller.progress.completed, 5);
+    assert_int_equal(fake->controller.progress.items_processed, 5 * SHARDS * SHARD_ITEMS);
+    for (uint64_t c = 6; c <= 8; c++) {
+        for (unsigned n = 0; n < 2; n++) {
+            actor_id late = origin_catch_up(node(n), 2);
+            if (duty_items(&message, late, c) > 0) {
+                progress_as(fake, n, late, c, duty_items(&message, late, c), 1);
+                progress_as(fake, n, late, c, duty_items(&message, late, c), 1); /* a repeat */
+            }
+            if (c > 6) {
+                progress_as(fake, n, node(n), c, SHARDS / 3 * SHARD_ITEMS, 1);
+            }
+        }
+    }
+    assert_int_equal(fake->controller.progress.completed, 8);
+    assert_int_equal(lines_with(fake, "\"items\":120,"), 8);
+    assert_int_equal(fake->controller.progress.items_redone, 2 * SHARDS / 3 * SHARD_ITEMS); /* 6 and 7 */
+    forget(fake);
+    join(fake, 3, "four", TIER_TRANSIENT, &fake->terms); /* what START tells has not changed */
+    heartbeat(fake, 3, NODE_LOADED, 0);
+    assert_int_equal(sent(fake, node(3), MESSAGE_START, &message), 1);
+    assert_int_equal(message.start.items, SHARDS * SHARD_ITEMS);
+    fake_close(fake);
+}
+
+static void test_a_second_failure_while_fenced(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 20);
+    cluster_open(fake, 1, 4);
+    play_to(fake, 11);
+    fake->players[1].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n1");
+    assert_int_equal(fake->controller.epoch, 2);
+    fake->players[3].there = false; /* before it has answered */
+    play_rounds(fake, 10);
+    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    play_to(fake, 30);
+    assert_int_equal(fake->controller.epoch, 3);
+    assert_int_equal(fake->controller.progress.failures, 2);
+    assert_int_equal(fake->players[2].fences, 2);
+    expect_good_end(fake, 20);
+    fake_close(fake);
+}
+
+/* One failure after another, each recovered from before the next. */
+static void test_catch_ups_are_taken_over(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 4);
+    play_to(fake, 11);
+    for (unsigned n = 4; n > 1; n--) {
+        fake->players[n].there = false;
+        ask(fake, OPERATOR, MESSAGE_GONE, player_names[n]);
+        deliver(fake);
+        for (unsigned r = 0; fake->controller.change == CHANGE_RECOVER; r++) {
+            assert_true(r < ROUNDS_MAX);
+            play(fake);
+        }
+    }
+    assert_int_equal(fake->controller.epoch, 4);
+    expect_good_end(fake, 20);
+    fake_close(fake);
+}
+
+/* Stage 3: all workers at once, before some of what they did was reported. The reliable node goes on alone. */
+static void test_all_transient_nodes_die(void **state) {
+    (void)state;
+    static const uint64_t lost[] = {0, WIRE_CLOCK_NEVER};
+    for (unsigned l = 0; l < 2; l++) {
+        struct fake *fake = cluster_new(STAGE_3, 20);
+        cluster_open(fake, 1, 3);
+        play_to(fake, 11);
+        for (unsigned n = 1; n <= 3; n++) {
+            fake->players[n].lost_until = lost[l];
+        }
+        play_to(fake, 13);
+        for (unsigned n = 1; n <= 3; n++) {
+            fake->players[n].there = false;
+        }
+        play_to_end(fake);
+        assert_int_equal(fake->code, 0);
+        assert_int_equal(fake->clock, 40);
+        assert_int_equal(fake->controller.progress.failures, 3);
+        expect_report(fake, 20, l == 0);
+        fake_close(fake);
+    }
+}
+
+static void test_the_only_replica_is_lost(void **state) {
+    (void)state;
+    static const char *const checkpoints[] = {NULL, "/nowhere/checkpoints"};
+    for (unsigned c = 0; c < 2; c++) {
+        struct fake *fake = cluster_new(STAGE_1, 20);
+        fake->options.checkpoint = checkpoints[c];
+        fake->options.checkpoint_every = 1000;
+        cluster_open(fake, 1, 2);
+        play_to(fake, 5);
+        fake->players[0].there = false;
+        play_to_end(fake);
+        assert_int_equal(fake->code, AML_EFAIL);
+        assert_non_null(strstr(fake->text, "the only copy of partition 0 was lost"));
+        assert_true((strstr(fake->text, "--resume /nowhere/checkpoints") != NULL) == (c == 1));
+        assert_int_equal(fake->players[1].aborted, AML_EFAIL);
+        fake_close(fake);
+    }
+}
+
+static void test_all_nodes_are_lost(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    for (unsigned n = 0; n < 3; n++) {
+        fake->players[n].there = false;
+    }
+    play_to_end(fake);
+    assert_int_equal(fake->code, AML_EFAIL);
+    assert_non_null(strstr(fake->text, "the only copy of partition 0 was lost"));
+    fake_close(fake);
+}
+
+/* A node that was declared dead and wakes up is void; it may come again as another. */
+static void test_the_dead_rejoin(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 40);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    fake->players[2].stopped = true;
+    play_to(fake, 9);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    fake->players[2].stopped = false;
+    play(fake);
+    assert_true(fake->players[2].rejoin);
+    enter(fake, 5, TIER_TRANSIENT);
+    play_to(fake, 60);
+    assert_true(duty_items(&fake->newest, node(5), fake->clock + 1) > 0);
+    expect_good_end(fake, 40);
+    fake_close(fake);
+}
+
+/* A server that others can't reach, though the controller can. */
+static void test_accusations(void **state) {
+    (void)state;
+    static const struct {
+        unsigned accusers, accused, victim;
+    } cases[] = {{1 << 3 | 1 << 0, 1, 1}, {1 << 0, 1, 1}, {1 << 3, 0, 3}, {1 << 3, 1, 3}};
+    for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct fake *fake = cluster_new(STAGE_2, 20);
+        cluster_open(fake, 1, 3);
+        play_to(fake, 5);
+        for (unsigned n = 0; n < 4; n++) {
+            fake->players[n].accuses = (cases[c].accusers >> n & 1) != 0 ? node(cases[c].accused) : ACTOR_NONE;
+        }
+        play_rounds(fake, 1);
+        for (unsigned r = 0; !fake->players[cases[c].victim].rejoin; r++) {
+            assert_true(r < ROUNDS_MAX);
+            play(fake);
+            for (unsigned n = 0; n < 4; n++) { /* whoever is fenced starts its waiting anew */
+                fake->players[n].accuses = fake->players[n].fences > 0 ? ACTOR_NONE : fake->players[n].accuses;
+            }
+        }
+        assert_int_equal(fake->controller.progress.failures, 1);
+        assert_int_equal(lines_with(fake, "can't reach"), 1);
+        expect_good_end(fake, 20);
+        fake_close(fake);
+    }
+}
+
+/* What a node said of another before both were fenced is settled. */
+static void test_old_accusations_are_void(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    fake->players[3].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n3");
+    play_to(fake, 9);
+    struct message beat = {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .silent = node(2)}};
+    give_as(fake, 1, 1, &beat);
+    tick(fake, ROUND_US);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    expect_good_end(fake, 20);
+    fake_close(fake);
+}
+
+/* ---- What operators ask for ---- */
+
+static void test_status_is_json(void **state) {
+    (void)state;
+    static const char *const keys[] = {"app",      "phase",     "change",      "stage",       "epoch",
+                                       "version",  "iteration", "clock",       "committed",   "final",
+                                       "seconds",  "objective", "threshold_2", "threshold_3", "items_redone",
+                                       "failures", "evictions", "nodes",       "partitions"};
+    static const char *const node_keys[] = {
+        "name",   "host",   "pid",     "tier",       "threads",        "state",        "leaving",  "clock",
+        "shards", "serves", "follows", "bytes_sent", "bytes_received", "memory_bytes", "silent_ms"};
+    struct fake *fake = cluster_new(STAGE_2, 20);
+    struct message ask_status = {.type = MESSAGE_STATUS, .frame_count = 1, .status = {.request = 3}};
+    struct message status;
+    cluster_open(fake, 1, 3);
+    for (unsigned round = 0; round < 2; round++) { /* before there is anything, and while training */
+        ask_status.frame_count = 1;
+        ask_status.frames[0] = buffer_copy("", 0);
+        give(fake, OPERATOR, &ask_status);
+        assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_STATUS, &status), 1);
+        assert_int_equal(status.status.request, 3);
+        json_t *object = json_loadb((const char *)status.frames[0]->data, status.frames[0]->size, 0, NULL);
+        assert_non_null(object);
+        for (unsigned k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            assert_non_null(json_object_get(object, keys[k]));
+        }
+        assert_int_equal(json_array_size(json_object_get(object, "nodes")), round == 0 ? 0 : 4);
+        assert_int_equal(json_array_size(json_object_get(object, "partitions")), round == 0 ? 0 : PARTITIONS);
+        for (size_t n = 0; n < json_array_size(json_object_get(object, "nodes")); n++) {
+            for (unsigned k = 0; k < sizeof node_keys / sizeof node_keys[0]; k++) {
+                assert_non_null(json_object_get(json_array_get(json_object_get(object, "nodes"), n), node_keys[k]));
+            }
+        }
+        json_decref(object);
+        forget(fake);
+        play_to(fake, 5);
+    }
+    fake_close(fake);
+}
+
+static void test_gone_nodes_are_not_waited_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    struct message fail = {.type = MESSAGE_FAIL, .text = {.code = AML_EINPUT, .text = "two: no such file"}};
+    begin(fake);
+    give(fake, 1, &fail);
+    expect_failure(fake, "no such file");
+    assert_int_equal(fake->ended, 0);
+    ask(fake, OPERATOR, MESSAGE_GONE, "node-1");
+    assert_int_equal(fake->ended, 1);
+    assert_int_equal(fake->code, AML_EINPUT);
+    fake_close(fake);
+}
+
+/* ---- Checkpoints ---- */
+
+static void remove_tree(const char *path) {
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_checkpoints(void **state) {
+    (void)state;
+    char root[] = "/tmp/controller_test_XXXXXX";
+    assert_non_null(mkdtemp(root));
+    struct fake *fake = cluster_new(STAGE_2, 20);
+    fake->options.checkpoint = root;
+    fake->options.checkpoint_every = 5;
+    cluster_open(fake, 1, 3);
+    fake->written_code = AML_EFAIL; /* the first one fails: training goes on */
+    play_to(fake, 12);
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 1);
+    assert_int_equal(lines_with(fake, "the disk is full"), 1);
+    fake->written_code = 0;
+    fake->written = 0;
+    play_to(fake, 23);
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 1);
+    assert_int_equal(fake->written, PARTITIONS);
+    expect_good_end(fake, 20);
+    remove_tree(root);
+    fake_close(fake);
+}
+
+/* ---- The controller is killed ---- */
+
+static struct fake *stored_cluster(enum stage stage, uint64_t iterations) {
+    struct fake *fake = cluster_new(stage, iterations);
+    fake->options.store = &fake->store.store;
+    return fake;
+}
+
+/* A run with everything in it; how it ends must not depend on a controller that is killed on the way. */
+static void eventful_run(struct fake *fake, bool failure) {
+    cluster_open(fake, 1, 2);
+    play_to(fake, 3);
+    enter(fake, 3, TIER_TRANSIENT);
+    play_to(fake, 9);
+    for (unsigned a = 0; a < 3 && fake->players[2].there; a++) { /* a killed controller may not have heard it */
+        ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
+    }
+    deliver(fake);
+    play_to(fake, 14);
+    if (failure) {
+        fake->players[3].there = false;
+        ask(fake, OPERATOR, MESSAGE_GONE, "n3");
+        deliver(fake);
+    }
+    play_to_end(fake);
+    assert_int_equal(fake->ended, 1);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->clock, 24);
+    expect_report(fake, 12, !failure);
+    const char *summary = fake->lines[fake->read - 1];
+    assert_true(line_number(summary, "evictions") == 1);
+    assert_true(line_number(summary, "failures") == (failure ? 1 : 0));
+}
+
+static void test_a_killed_controller_goes_on(void **state) {
+    (void)state;
+    static const enum kill kills[] = {KILL_AFTER_CALL, KILL_BEFORE_WRITE, KILL_AFTER_WRITE};
+    for (unsigned run = 0; run < 6; run++) {
+        bool killed = true;
+        for (unsigned at = 1; killed; at++) {
+            struct fake *fake = stored_cluster(STAGE_2, 12);
+            fake->kill = kills[run % 3];
+            fake->kill_at = at;
+            eventful_run(fake, run >= 3);
+            killed = fake->kills > 0;
+            fake_close(fake);
+        }
+    }
+}
+
+static void test_progress_is_acknowledged_when_it_is_stored(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    struct message ack;
+    fake->options.store = &fake->store.store;
+    fake_start(fake);
+    begin(fake);
+    progress(fake, 0, 1);
+    progress(fake, 1, 1);
+    assert_int_equal(fake->controller.progress.completed, 1);
+    assert_true(sent(fake, node(1), MESSAGE_HEARTBEAT_ACK, &ack) > 0);
+    assert_int_equal(ack.heartbeat_ack.progress, 0);
+    tick(fake, CONTROLLER_STORE_US);
+    assert_true(sent(fake, node(1), MESSAGE_HEARTBEAT_ACK, &ack) > 0);
+    assert_int_equal(ack.heartbeat_ack.progress, 1);
+    fake_close(fake);
+}
+
+/* ... that of a catch-up too: counted once, whatever becomes of the controller. */
+static void test_catch_ups_are_acknowledged_when_they_are_stored(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.staleness = 2, .clocks_per_iteration = 1, .iterations = 100});
+    struct message message;
+    fake->options.store = &fake->store.store;
+    begin_with_three(fake, 6);
+    ask(fake, OPERATOR, MESSAGE_GONE, "three");
+    forget(fake);
+    answer_fence(fake, 0, 6, 5);
+    answer_fence(fake, 1, 6, 0);
+    assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, &message), 1);
+    assert_int_equal(message.plan.restore, 5);
+    unsigned late = duty_items(&message, origin_catch_up(node(0), 2), 6) > 0 ? 0 : 1;
+    uint64_t items = duty_items(&message, origin_catch_up(node(late), 2), 6);
+    assert_true(items > 0);
+    for (unsigned round = 0; round < 3; round++) { /* the last time to a controller that has started again */
+        forget(fake);
+        progress_as(fake, late, origin_catch_up(node(late), 2), 6, items, 1);
+        assert_true(sent(fake, node(late), MESSAGE_HEARTBEAT_ACK, &message) > 0);
+        assert_int_equal(message.heartbeat_ack.progress, 6);
+        assert_int_equal(message.heartbeat_ack.catch_up, round == 0 ? 5 : 6);
+        tick(fake, CONTROLLER_STORE_US);
+        assert_int_equal(fake->controller.progress.items_redone, items);
+        if (round == 1) {
+            controller_close(&fake->controller);
+            fake_start(fake);
+        }
+    }
+    fake_close(fake);
+}
+
+/* Its number stands for that clock, also when nodes have it from the controller before. */
+static void test_a_hold_outlives_the_controller(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    fake->options.store = &fake->store.store;
+    fake_start(fake);
+    begin(fake);
+    join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
+    tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
+    for (unsigned n = 0; n < 3; n++) {
+        heartbeat(fake, n, NODE_STARTED, 0);
+    }
+    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    struct hold hold = fake->controller.hold;
+    controller_close(&fake->controller);
+    fake_start(fake);
+    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    assert_int_equal(fake->controller.hold.number, hold.number);
+    assert_int_equal(fake->controller.hold.clock, hold.clock);
+    for (unsigned n = 0; n < 3; n++) {
+        assert_int_equal(fake->controller.change, CHANGE_HOLD);
+        heartbeat(fake, n, NODE_STARTED, hold.clock);
+    }
+    assert_int_equal(fake->controller.change, CHANGE_SWITCH);
+    assert_int_equal(fake->controller.from_clock, hold.clock + 1);
+    fake_close(fake);
+}
+
+static void test_a_store_that_fails_ends_the_job(void **state) {
+    (void)state;
+    bool failed = true;
+    for (unsigned at = 1; failed; at++) {
+        struct fake *fake = stored_cluster(STAGE_1, 3);
+        fake->store.fail_at = at;
+        cluster_open(fake, 1, 2);
+        play_to_end(fake);
+        assert_int_equal(fake->ended, 1);
+        failed = fake->code != 0;
+        if (failed) {
+            assert_int_equal(fake->code, AML_EFAIL);
+            assert_string_equal(fake->text, "the store is full");
+            assert_int_equal(lines_with(fake, "\"type\":\"summary\""), 1);
+            assert_int_equal(fake->store.writes, at); /* what is there stays whole */
+        }
+        assert_true(at > 1 || failed);
+        fake_close(fake);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
         cmocka_unit_test(test_who_may_join),
+        cmocka_unit_test(test_terms_go_with_the_last_node),
         cmocka_unit_test(test_the_hold_names_a_clock_nobody_has_passed),
         cmocka_unit_test(test_progress_far_ahead_is_kept),
+        cmocka_unit_test(test_progress_has_an_origin),
         cmocka_unit_test(test_a_long_report_loses_its_beginning),
         cmocka_unit_test(test_metrics_of_another_number_end_the_job),
         cmocka_unit_test(test_a_stop_may_be_a_failure),
+        cmocka_unit_test(test_a_stop_may_be_a_good_end),
         cmocka_unit_test(test_who_has_joined_in_time),
-        cmocka_unit_test(test_silence_ends_the_job),
+        cmocka_unit_test(test_silence_ends_a_traditional_job),
         cmocka_unit_test(test_a_pause_of_our_own_is_no_silence),
         cmocka_unit_test(test_options_are_checked),
+        cmocka_unit_test(test_a_node_joins_while_training),
+        cmocka_unit_test(test_many_nodes_join),
+        cmocka_unit_test(test_an_operator_evicts),
+        cmocka_unit_test(test_a_node_asks_to_leave),
+        cmocka_unit_test(test_a_node_joins_while_another_leaves),
+        cmocka_unit_test(test_late_progress_keeps_a_node),
+        cmocka_unit_test(test_a_transient_node_dies),
+        cmocka_unit_test(test_recovery_step_by_step),
+        cmocka_unit_test(test_a_second_failure_while_fenced),
+        cmocka_unit_test(test_catch_ups_are_taken_over),
+        cmocka_unit_test(test_all_transient_nodes_die),
+        cmocka_unit_test(test_the_only_replica_is_lost),
+        cmocka_unit_test(test_all_nodes_are_lost),
+        cmocka_unit_test(test_the_dead_rejoin),
+        cmocka_unit_test(test_accusations),
+        cmocka_unit_test(test_old_accusations_are_void),
+        cmocka_unit_test(test_status_is_json),
+        cmocka_unit_test(test_gone_nodes_are_not_waited_for),
+        cmocka_unit_test(test_checkpoints),
+        cmocka_unit_test(test_a_killed_controller_goes_on),
+        cmocka_unit_test(test_progress_is_acknowledged_when_it_is_stored),
+        cmocka_unit_test(test_catch_ups_are_acknowledged_when_they_are_stored),
+        cmocka_unit_test(test_a_hold_outlives_the_controller),
+        cmocka_unit_test(test_a_store_that_fails_ends_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
-/* workers/data.c: every item that is a node's stands in exactly one block of an iteration, blocks that run at the same
- * time share no row, and the order depends on seed and keys only, not on who read what first. */
+/* workers/data.c: every item of a set's shards stands in exactly one block of an iteration, blocks that run at the same
+ * time share no row, and the order depends on seed and keys only, not on who read what first; records are kept within
+ * the budget, and what was dropped comes back by another reading, counted once. */
+#include "workers/cache.h"
 #include "workers/data.h"
 
 #include <math.h>
@@ -10,15 +12,14 @@
 
 #include <cmocka.h>
 
-enum { USERS = 300, ITEMS = 90, RATINGS = 5000, SHARDS = 64 };
-static const actor_id SELF = 0x10000;
-static const actor_id OTHER = 0x20000;
+enum { USERS = 300, ITEMS = 90, RATINGS = 5000, SHARDS = 64, PARTITIONS = 3 };
+enum { RECORD_BYTES = 2 * sizeof(uint64_t) + sizeof(float), ALL_BYTES = RATINGS * RECORD_BYTES };
 
 struct fixture {
     struct job job;
     struct cache cache;
+    struct data_rows rows;
     struct data data;
-    struct message plan;
     struct aml_app app;
 };
 
@@ -27,29 +28,47 @@ struct item {
     float value; /* the rating's number */
 };
 
-static void fixture_open(struct fixture *f, bool two_nodes) {
+struct shards {
+    uint32_t numbers[SHARDS];
+    uint32_t count;
+};
+
+/* Those of the numbers from..SHARDS - 1, each `step`th. */
+static struct shards some_shards(uint32_t from, uint32_t step) {
+    struct shards shards = {.count = 0};
+    for (uint32_t s = from; s < SHARDS; s += step) {
+        shards.numbers[shards.count++] = s;
+    }
+    return shards;
+}
+
+static int cache_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
+                       struct error *error) {
+    for (size_t i = 0; i < count; i++) {
+        int64_t slot = cache_add(context, table, keys[i]);
+        if (slot < 0) {
+            return error_set(error, (int)slot, "table %u has no room", table);
+        }
+        slots[i] = (uint32_t)slot;
+    }
+    return 0;
+}
+
+static void fixture_open(struct fixture *f, size_t budget) {
     memset(f, 0, sizeof *f);
     f->job.table_count = 2;
     for (unsigned t = 0; t < 2; t++) {
         f->job.tables[t] = (struct table_spec){.type = AML_FLOAT32, .width = 2, .row_bytes = 8};
     }
-    f->plan = (struct message){.type = MESSAGE_PLAN, .frame_count = 4};
-    f->plan.plan.shards = SHARDS;
-    for (unsigned i = 0; i < 4; i++) {
-        f->plan.frames[i] = buffer_new(i == 2 ? SHARDS * sizeof(actor_id) : 0);
-    }
-    for (unsigned s = 0; s < SHARDS; s++) {
-        ((actor_id *)(void *)f->plan.frames[2]->data)[s] = two_nodes && s % 2 == 1 ? OTHER : SELF;
-    }
     f->app = (struct aml_app){.item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)};
-    cache_open(&f->cache, &f->job, 3);
-    data_init(&f->data, &f->app, &f->plan, SELF);
+    cache_open(&f->cache, &f->job, PARTITIONS);
+    f->rows = (struct data_rows){.slots = cache_slots, .context = &f->cache};
+    data_open(&f->data, &f->app, SHARDS, budget);
 }
 
 static void fixture_close(struct fixture *f) {
     data_close(&f->data);
     cache_close(&f->cache);
-    message_close(&f->plan);
 }
 
 /* Rating number `n`: user and item are functions of it. */
@@ -58,24 +77,65 @@ static void rating_keys(unsigned n, uint64_t keys[2]) {
     keys[1] = hash_mix(n + 77) % ITEMS * 3;
 }
 
-/* Emits all ratings in `chunks` chunks, opened in the given direction; returns how many were kept. */
-static size_t emit_all(struct fixture *f, unsigned chunks, bool backwards) {
+/* Each item counts 1 in the first sum, and its number in the first maximum. */
+static void count_item(struct fixture *f, struct data_chunk *chunk, unsigned n) {
+    double *totals = data_totals(&f->data, chunk);
+    if (totals != NULL) {
+        totals[0] += 1;
+        totals[WIRE_TOTALS / 2] = fmax(totals[WIRE_TOTALS / 2], n);
+    }
+}
+
+/* Reads all ratings in `chunks` chunks, closed in the given direction. Returns how many were kept when given. */
+static size_t read_all(struct fixture *f, unsigned chunks, bool backwards) {
     size_t kept = 0;
+    data_read_begin(&f->data);
     for (unsigned c = 0; c < chunks; c++) {
         unsigned number = backwards ? chunks - 1 - c : c;
-        struct data_chunk *chunk = data_chunk_open(&f->data, number);
+        struct data_chunk *chunk = data_chunk_open(number);
         for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
             uint64_t keys[2];
             float value = (float)n;
             rating_keys(n, keys);
-            enum aml_item_use use = n % 10 == 0 ? AML_TEST : AML_TRAIN;
-            int result = data_emit(&f->data, chunk, use, keys, &value);
-            kept += result == 1 ? 1 : 0;
-            chunk->totals[0] += result;
-            chunk->totals[WIRE_TOTALS / 2] = fmax(chunk->totals[WIRE_TOTALS / 2], value);
+            kept += data_emit(&f->data, chunk, n % 10 == 0 ? AML_TEST : AML_TRAIN, keys, &value) == 1 ? 1 : 0;
+            count_item(f, chunk, n);
+        }
+        data_chunk_close(&f->data, chunk);
+    }
+    data_read_end(&f->data, true);
+    return kept;
+}
+
+/* Makes a set of shards that are pinned and here. */
+static struct data_set arrange(struct fixture *f, const struct shards *shards, unsigned clocks, unsigned threads,
+                               uint64_t seed) {
+    struct data_set set;
+    struct error error = {0};
+    assert_int_equal(
+        data_arrange(&f->data, shards->numbers, shards->count, clocks, threads, seed, &f->rows, &set, &error), 0);
+    return set;
+}
+
+/* Pins the shards, reads what is missing, and arranges them. */
+static struct data_set take(struct fixture *f, const struct shards *shards, bool must_read) {
+    bool here = data_pin(&f->data, shards->numbers, shards->count);
+    assert_int_equal(here, !must_read);
+    if (must_read) {
+        read_all(f, 5, false);
+    }
+    return arrange(f, shards, 2, 2, 5);
+}
+
+static bool in_shards(const struct fixture *f, const struct shards *shards, unsigned n) {
+    uint64_t keys[2];
+    rating_keys(n, keys);
+    uint32_t shard = data_shard_of(&f->data, keys[0]);
+    for (uint32_t s = 0; s < shards->count; s++) {
+        if (shards->numbers[s] == shard) {
+            return true;
         }
     }
-    return kept;
+    return false;
 }
 
 static void check_item(const struct fixture *f, const struct item *item, unsigned *seen) {
@@ -88,28 +148,65 @@ static void check_item(const struct fixture *f, const struct item *item, unsigne
     seen[n]++;
 }
 
+/* The set has exactly the items of these shards, and their totals. */
+static void check_set(const struct fixture *f, const struct shards *shards, const struct data_set *set) {
+    unsigned *seen = calloc(RATINGS, sizeof *seen);
+    const void *items;
+    double count = 0;
+    double highest = -INFINITY;
+    for (unsigned part = 0; part < set->clocks; part++) {
+        size_t training = 0;
+        for (unsigned block = 0; block < set->threads * set->bins; block++) {
+            size_t block_count = data_block(set, part, block / set->bins, block % set->bins, &items);
+            for (size_t i = 0; i < block_count; i++) {
+                check_item(f, (const struct item *)items + i, seen);
+            }
+            training += block_count;
+        }
+        assert_int_equal(training, data_part_count(set, part));
+    }
+    for (unsigned thread = 0; thread < set->threads; thread++) {
+        size_t tests = data_tests(set, thread, &items);
+        for (size_t i = 0; i < tests; i++) {
+            check_item(f, (const struct item *)items + i, seen);
+        }
+    }
+    for (unsigned n = 0; n < RATINGS; n++) {
+        bool wanted = in_shards(f, shards, n);
+        assert_int_equal(seen[n], wanted ? 1 : 0);
+        count += wanted ? 1 : 0;
+        highest = wanted ? fmax(highest, n) : highest;
+    }
+    assert_true(set->totals[0] == count);
+    assert_true(set->totals[1] == 0);
+    assert_true(set->totals[WIRE_TOTALS / 2] == highest);
+    assert_true(set->totals[WIRE_TOTALS / 2 + 1] == -INFINITY);
+    assert_true((double)(set->count + set->test_count) == count);
+    free(seen);
+}
+
+/* In one round no two threads have the same user or item; a user's items stay in one part and thread. */
 static void check_arrangement(unsigned clocks, unsigned threads) {
     struct fixture f;
-    struct error error = {0};
-    unsigned *seen = calloc(RATINGS, sizeof *seen);
-    fixture_open(&f, false);
-    assert_int_equal(emit_all(&f, 7, false), RATINGS);
-    assert_int_equal(data_arrange(&f.data, &f.cache, clocks, threads, 5, &error), 0);
-    size_t training = 0;
+    struct shards all = some_shards(0, 1);
     unsigned thread_of_user[USERS * 2];
+    fixture_open(&f, 0);
+    data_pin(&f.data, all.numbers, all.count);
+    assert_int_equal(read_all(&f, 7, false), RATINGS);
+    struct data_set set = arrange(&f, &all, clocks, threads, 5);
+    check_set(&f, &all, &set);
     memset(thread_of_user, 0xFF, sizeof thread_of_user);
     for (unsigned part = 0; part < clocks; part++) {
-        for (unsigned round = 0; round < f.data.bins; round++) {
+        for (unsigned round = 0; round < set.bins; round++) {
             unsigned user_of_round[USERS * 2];
             unsigned item_of_round[ITEMS * 2];
             memset(user_of_round, 0xFF, sizeof user_of_round);
             memset(item_of_round, 0xFF, sizeof item_of_round);
             for (unsigned thread = 0; thread < threads; thread++) {
                 const void *items;
-                size_t count = data_block(&f.data, part, thread, round, &items);
+                size_t count = data_block(&set, part, thread, round, &items);
                 for (size_t i = 0; i < count; i++) {
                     const struct item *item = (const struct item *)items + i;
-                    check_item(&f, item, seen);
                     assert_true(user_of_round[item->user] == UINT32_MAX || user_of_round[item->user] == thread);
                     assert_true(item_of_round[item->item] == UINT32_MAX || item_of_round[item->item] == thread);
                     assert_true(thread_of_user[item->user] == UINT32_MAX ||
@@ -117,28 +214,12 @@ static void check_arrangement(unsigned clocks, unsigned threads) {
                     user_of_round[item->user] = item_of_round[item->item] = thread;
                     thread_of_user[item->user] = part * threads + thread;
                 }
-                training += count;
             }
         }
     }
-    size_t tests = 0;
-    for (unsigned thread = 0; thread < threads; thread++) {
-        const void *items;
-        size_t count = data_tests(&f.data, thread, &items);
-        for (size_t i = 0; i < count; i++) {
-            check_item(&f, (const struct item *)items + i, seen);
-        }
-        tests += count;
-    }
-    assert_int_equal(training, RATINGS * 9 / 10);
-    assert_int_equal(tests, RATINGS / 10);
-    for (unsigned n = 0; n < RATINGS; n++) {
-        assert_int_equal(seen[n], 1);
-    }
-    assert_true(f.data.totals[0] == RATINGS);
-    assert_true(f.data.totals[WIRE_TOTALS / 2] == RATINGS - 1);
+    assert_int_equal(set.count, RATINGS * 9 / 10);
+    data_set_close(&set);
     fixture_close(&f);
-    free(seen);
 }
 
 static void test_every_item_once_and_no_shared_rows(void **state) {
@@ -153,67 +234,245 @@ static void test_every_item_once_and_no_shared_rows(void **state) {
 static void test_threads_share_the_work(void **state) {
     (void)state;
     struct fixture f;
-    struct error error = {0};
-    fixture_open(&f, false);
-    emit_all(&f, 1, false);
-    assert_int_equal(data_arrange(&f.data, &f.cache, 1, 3, 5, &error), 0);
+    struct shards all = some_shards(0, 1);
+    fixture_open(&f, 0);
+    data_pin(&f.data, all.numbers, all.count);
+    read_all(&f, 1, false);
+    struct data_set set = arrange(&f, &all, 1, 3, 5);
     for (unsigned thread = 0; thread < 3; thread++) {
         size_t count = 0;
-        for (unsigned round = 0; round < f.data.bins; round++) {
+        for (unsigned round = 0; round < set.bins; round++) {
             const void *items;
-            count += data_block(&f.data, 0, thread, round, &items);
+            count += data_block(&set, 0, thread, round, &items);
         }
         assert_in_range(count, RATINGS * 9 / 10 / 3 - 100, RATINGS * 9 / 10 / 3 + 100);
     }
+    data_set_close(&set);
     fixture_close(&f);
 }
 
 static void test_the_order_does_not_depend_on_who_was_faster(void **state) {
     (void)state;
-    struct fixture a;
-    struct fixture b;
-    struct error error = {0};
-    fixture_open(&a, false);
-    fixture_open(&b, false);
-    emit_all(&a, 9, false);
-    emit_all(&b, 9, true);
-    assert_int_equal(data_arrange(&a.data, &a.cache, 2, 2, 5, &error), 0);
-    assert_int_equal(data_arrange(&b.data, &b.cache, 2, 2, 5, &error), 0);
-    assert_int_equal(a.data.count, b.data.count);
-    assert_memory_equal(a.data.items, b.data.items, a.data.count * a.data.item_size);
-    fixture_close(&b);
-    fixture_open(&b, false);
-    emit_all(&b, 9, true);
-    assert_int_equal(data_arrange(&b.data, &b.cache, 2, 2, 6, &error), 0);
-    assert_memory_not_equal(a.data.items, b.data.items, a.data.count * a.data.item_size);
-    fixture_close(&a);
-    fixture_close(&b);
+    struct fixture f[2];
+    struct data_set sets[3];
+    struct shards all = some_shards(0, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        fixture_open(&f[i], ALL_BYTES);
+        data_pin(&f[i].data, all.numbers, all.count);
+        read_all(&f[i], 9, i == 1);
+        sets[i] = arrange(&f[i], &all, 2, 2, 5);
+    }
+    assert_int_equal(sets[0].count, sets[1].count);
+    assert_memory_equal(sets[0].items, sets[1].items, sets[0].count * sets[0].item_size);
+    sets[2] = arrange(&f[1], &all, 2, 2, 6);
+    assert_memory_not_equal(sets[0].items, sets[2].items, sets[0].count * sets[0].item_size);
+    for (unsigned i = 0; i < 3; i++) {
+        data_set_close(&sets[i]);
+    }
+    fixture_close(&f[0]);
+    fixture_close(&f[1]);
 }
 
-static void test_a_node_keeps_its_shards_only(void **state) {
+static void test_without_a_budget_only_own_shards_are_kept(void **state) {
+    (void)state;
+    struct fixture f[2];
+    size_t kept = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct shards own = some_shards(i, 2);
+        fixture_open(&f[i], 0);
+        data_pin(&f[i].data, own.numbers, own.count);
+        size_t own_kept = read_all(&f[i], 3, false);
+        assert_in_range(own_kept, RATINGS / 3, RATINGS * 2 / 3);
+        assert_true(f[i].data.bytes == own_kept * RECORD_BYTES);
+        struct data_set set = arrange(&f[i], &own, 2, 2, 5);
+        check_set(&f[i], &own, &set);
+        data_set_close(&set);
+        kept += own_kept;
+        fixture_close(&f[i]);
+    }
+    assert_int_equal(kept, RATINGS);
+}
+
+static void test_what_fits_is_taken_over_without_reading(void **state) {
     (void)state;
     struct fixture f;
-    struct fixture g;
-    fixture_open(&f, true);
-    size_t own = emit_all(&f, 3, false);
-    fixture_open(&g, true);
-    g.data.self = OTHER;
-    size_t others = emit_all(&g, 3, false);
-    assert_int_equal(own + others, RATINGS);
-    assert_in_range(own, RATINGS / 3, RATINGS * 2 / 3);
+    struct shards own = some_shards(0, 2);
+    struct shards others = some_shards(1, 2);
+    fixture_open(&f, ALL_BYTES);
+    struct data_set first = take(&f, &own, true);
+    struct data_set second = take(&f, &others, false);
+    check_set(&f, &own, &first);
+    check_set(&f, &others, &second);
+    data_set_close(&first);
+    data_set_close(&second);
+    data_unpin(&f.data, own.numbers, own.count);
+    data_unpin(&f.data, others.numbers, others.count);
+    assert_true(f.data.bytes == ALL_BYTES);
     fixture_close(&f);
-    fixture_close(&g);
+}
+
+/* Sets of the same node have an item in the same part of the iteration, so that a shard may move between two clocks. */
+static void test_a_shard_keeps_its_parts(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards all = some_shards(0, 1);
+    struct shards third = some_shards(1, 3);
+    uint32_t part_of[RATINGS];
+    fixture_open(&f, ALL_BYTES);
+    data_pin(&f.data, all.numbers, all.count);
+    read_all(&f, 3, false);
+    struct data_set sets[2] = {arrange(&f, &all, 4, 3, 5), arrange(&f, &third, 4, 1, 5)};
+    for (unsigned s = 0; s < 2; s++) {
+        const struct item *items = (const struct item *)(const void *)sets[s].items;
+        for (unsigned part = 0; part < 4; part++) {
+            const void *start;
+            data_block(&sets[s], part, 0, 0, &start);
+            for (size_t i = 0; i < data_part_count(&sets[s], part); i++) {
+                const struct item *item = items + sets[s].starts[part * sets[s].threads * sets[s].bins] + i;
+                unsigned n = (unsigned)item->value;
+                assert_true(s == 0 || part_of[n] == part);
+                part_of[n] = part;
+            }
+        }
+    }
+    data_set_close(&sets[0]);
+    data_set_close(&sets[1]);
+    fixture_close(&f);
+}
+
+static void test_what_was_dropped_is_read_again_and_counts_once(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards own = some_shards(0, 2);
+    struct shards others = some_shards(1, 2);
+    fixture_open(&f, ALL_BYTES * 3 / 4); /* others are kept at first, then dropped */
+    struct data_set first = take(&f, &own, true);
+    assert_true(f.data.bytes == (first.count + first.test_count) * RECORD_BYTES);
+    struct data_set second = take(&f, &others, true);
+    check_set(&f, &own, &first);
+    check_set(&f, &others, &second);
+    struct data_set again = arrange(&f, &own, 2, 2, 5);
+    check_set(&f, &own, &again);
+    assert_true(f.data.bytes == ALL_BYTES); /* all of it is needed */
+    data_set_close(&first);
+    data_set_close(&second);
+    data_set_close(&again);
+    fixture_close(&f);
+}
+
+static void test_what_was_left_longest_ago_goes_first(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards quarters[4];
+    fixture_open(&f, ALL_BYTES * 4 / 5);
+    for (uint32_t q = 0; q < 4; q++) {
+        if (q == 3) {
+            data_unpin(&f.data, quarters[1].numbers, quarters[1].count);
+            data_unpin(&f.data, quarters[0].numbers, quarters[0].count);
+        }
+        quarters[q] = some_shards(q, 4);
+        struct data_set set = take(&f, &quarters[q], true); /* the others that were read with it did not all fit */
+        check_set(&f, &quarters[q], &set);
+        data_set_close(&set);
+    }
+    assert_true(f.data.bytes <= ALL_BYTES * 4 / 5);
+    assert_true(data_pin(&f.data, quarters[0].numbers, quarters[0].count));
+    assert_false(data_pin(&f.data, quarters[1].numbers, quarters[1].count));
+    fixture_close(&f);
+}
+
+/* A reading that failed leaves nothing, and what it was for comes by the next one. */
+static void test_half_a_reading_counts_for_nothing(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards own = some_shards(0, 3);
+    fixture_open(&f, ALL_BYTES);
+    assert_false(data_pin(&f.data, own.numbers, own.count));
+    data_read_begin(&f.data);
+    struct data_chunk *chunk = data_chunk_open(1); /* 0 never comes */
+    for (unsigned n = 0; n < RATINGS / 2; n++) {
+        uint64_t keys[2];
+        float value = (float)n;
+        rating_keys(n, keys);
+        data_emit(&f.data, chunk, AML_TRAIN, keys, &value);
+        count_item(&f, chunk, n);
+    }
+    data_chunk_close(&f.data, chunk);
+    data_read_end(&f.data, false);
+    assert_true(f.data.bytes == 0);
+    read_all(&f, 4, true);
+    struct data_set set = arrange(&f, &own, 3, 2, 5);
+    check_set(&f, &own, &set);
+    data_set_close(&set);
+    fixture_close(&f);
+}
+
+/* Items that name no rows: dealt to shards by their place in the input, which is the same for every node. */
+static void test_items_without_rows(void **state) {
+    (void)state;
+    unsigned seen[RATINGS] = {0};
+    for (uint32_t node = 0; node < 2; node++) {
+        struct fixture f;
+        struct shards own = some_shards(node, 2);
+        fixture_open(&f, 0);
+        f.app.item_rows = 0;
+        data_close(&f.data);
+        data_open(&f.data, &f.app, SHARDS, 0);
+        data_pin(&f.data, own.numbers, own.count);
+        read_all(&f, 3, node == 1);
+        struct data_set set = arrange(&f, &own, 4, 2, 5);
+        assert_in_range(set.count, RATINGS * 9 / 10 / 3, RATINGS * 9 / 10 * 2 / 3);
+        for (size_t i = 0; i < set.count + set.test_count; i++) {
+            float value;
+            const unsigned char *items = i < set.count ? set.items : set.tests;
+            memcpy(&value, items + (i < set.count ? i : i - set.count) * sizeof value, sizeof value);
+            seen[(unsigned)value]++;
+        }
+        data_set_close(&set);
+        fixture_close(&f);
+    }
+    for (unsigned n = 0; n < RATINGS; n++) {
+        assert_int_equal(seen[n], 1);
+    }
+}
+
+static int no_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
+                    struct error *error) {
+    (void)context;
+    (void)keys;
+    (void)slots;
+    (void)count;
+    return error_set(error, AML_ELIMIT, "table %u is full", table);
+}
+
+static void test_a_full_cache_is_an_error(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards all = some_shards(0, 1);
+    struct data_set set;
+    struct error error = {0};
+    const struct data_rows rows = {.slots = no_slots};
+    fixture_open(&f, 0);
+    data_pin(&f.data, all.numbers, all.count);
+    read_all(&f, 1, false);
+    assert_int_equal(data_arrange(&f.data, all.numbers, all.count, 1, 1, 5, &rows, &set, &error), AML_ELIMIT);
+    assert_string_equal(error.text, "table 0 is full");
+    fixture_close(&f);
 }
 
 static void test_no_items_at_all(void **state) {
     (void)state;
     struct fixture f;
-    struct error error = {0};
+    struct shards all = some_shards(0, 1);
     const void *items;
-    fixture_open(&f, false);
-    assert_int_equal(data_arrange(&f.data, &f.cache, 2, 2, 5, &error), 0);
-    assert_int_equal(data_block(&f.data, 1, 1, 1, &items), 0);
-    assert_int_equal(data_tests(&f.data, 1, &items), 0);
+    fixture_open(&f, 0);
+    data_pin(&f.data, all.numbers, all.count);
+    data_read_begin(&f.data);
+    data_read_end(&f.data, true);
+    struct data_set set = arrange(&f, &all, 2, 2, 5);
+    assert_int_equal(data_block(&set, 1, 1, 1, &items), 0);
+    assert_int_equal(data_tests(&set, 1, &items), 0);
+    data_set_close(&set);
     fixture_close(&f);
 }
 
@@ -222,7 +481,14 @@ int main(void) {
         cmocka_unit_test(test_every_item_once_and_no_shared_rows),
         cmocka_unit_test(test_threads_share_the_work),
         cmocka_unit_test(test_the_order_does_not_depend_on_who_was_faster),
-        cmocka_unit_test(test_a_node_keeps_its_shards_only),
+        cmocka_unit_test(test_without_a_budget_only_own_shards_are_kept),
+        cmocka_unit_test(test_what_fits_is_taken_over_without_reading),
+        cmocka_unit_test(test_a_shard_keeps_its_parts),
+        cmocka_unit_test(test_what_was_dropped_is_read_again_and_counts_once),
+        cmocka_unit_test(test_what_was_left_longest_ago_goes_first),
+        cmocka_unit_test(test_half_a_reading_counts_for_nothing),
+        cmocka_unit_test(test_items_without_rows),
+        cmocka_unit_test(test_a_full_cache_is_an_error),
         cmocka_unit_test(test_no_items_at_all),
     };
     return cmocka_run_group_tests_name("data", tests, NULL, NULL);

@@ -42,6 +42,15 @@ static void test_lines(void **state) {
     assert_true(event.notice == 120);
     event_close(&event);
 
+    event = parse("iteration 35 evict node-2 node-3 notice 0.5s");
+    assert_int_equal(event.node_count, 2);
+    assert_true(event.notice == 0.5);
+    event_close(&event);
+
+    event = parse("iteration 35 evict transient all");
+    assert_true(event.notice == EVENTS_NOTICE_DEFAULT);
+    event_close(&event);
+
     event = parse("  seconds\t4.5 kill node-7   # away with it");
     assert_true(event.by_seconds);
     assert_true(event.seconds == 4.5);
@@ -151,7 +160,9 @@ static void test_file(void **state) {
     assert_int_equal(events.list[0].line, 4);
     assert_int_equal(events.list[1].line, 5);
     assert_string_equal(events.list[0].text, "iteration 3 kill node-2");
-    assert_int_equal(events_check(&events, 1, 1, &error), 0);
+    const struct events_cluster cluster = {.reliable = 1, .transient = 1};
+    assert_int_equal(events_check(&events, &cluster, &error), 0);
+    assert_int_equal(events_joining(&events), 0);
     events_close(&events);
 
     assert_int_equal(read_text(&events, "", &error), 0);
@@ -190,34 +201,59 @@ static void test_check(void **state) {
     (void)state;
     static const struct {
         const char *text, *expected; /* for 2 reliable nodes and 1 transient one; NULL: fine */
+        bool traditional;
+        int code;
     } cases[] = {
-        {"seconds 1 kill node-3", NULL},
-        {"seconds 1 kill transient 1", NULL},
-        {"seconds 1 pause reliable all", NULL},
-        {"seconds 1 kill controller", NULL},
-        {"seconds 1 kill node-4", ":1: no node-4: the job has node-1 to node-3"},
-        {"seconds 1 kill transient 2", ":1: the job has 1 transient nodes"},
-        {"\nseconds 1 join transient 2", ":2: join needs elastic membership, which this version does not have yet"},
-        {"seconds 1 evict node-3 notice 1s", ":1: evict needs elastic membership"},
-        {"seconds 1 start controller", ":1: start needs elastic membership"},
+        {"seconds 1 kill node-3", NULL, true, 0},
+        {"seconds 1 kill transient 1", NULL, false, 0},
+        {"seconds 1 pause reliable all", NULL, false, 0},
+        {"seconds 1 kill controller", NULL, true, 0},
+        {"seconds 1 kill controller\nseconds 2 start controller", NULL, true, 0},
+        {"seconds 1 join transient 2\nseconds 2 kill node-5\nseconds 2 evict transient 3", NULL, false, 0},
+        {"seconds 1 join reliable 1\nseconds 2 pause reliable 3", NULL, false, 0},
+        {"seconds 1 evict node-3 notice 1s", NULL, false, 0},
+        {"seconds 1 kill node-4", ":1: no node-4: the job has node-1 to node-3", false, AML_EINPUT},
+        {"seconds 1 kill transient 2", ":1: the job has 1 transient nodes", false, AML_EINPUT},
+        {"seconds 1 join transient 2\nseconds 1 kill node-6", ":2: no node-6: the job has node-1 to node-5", false,
+         AML_EINPUT},
+        {"seconds 2 kill node-4\nseconds 1 join transient 1", ":1: no node-4", false, AML_EINPUT},
+        {"\nseconds 1 join transient 2", ":2: join: nodes can't come or go with --stage traditional", true, AML_EINPUT},
+        {"seconds 1 evict node-3 notice 1s", ":1: evict: nodes can't come or go", true, AML_EINPUT},
+        {"seconds 1 start controller", ":1: start controller: no line above kills it", false, AML_EINPUT},
+        {"seconds 1 kill controller\nseconds 2 pause controller\nseconds 2 start controller\n"
+         "seconds 3 start controller",
+         ":4: start controller", false, AML_EINPUT},
+        {"seconds 1 join transient 4090\nseconds 1 join reliable 4", ":2: more than 4096 nodes", false, AML_ELIMIT},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct events_cluster cluster = {.reliable = 2, .transient = 1, .elastic = !cases[c].traditional};
         struct events events;
         struct error error = {0};
         assert_int_equal(read_text(&events, cases[c].text, &error), 0);
-        int result = events_check(&events, 2, 1, &error);
-        assert_int_equal(result, cases[c].expected == NULL ? 0 : AML_EINPUT);
-        if (cases[c].expected != NULL && strstr(error.text, cases[c].expected) == NULL) {
-            fail_msg("'%s': got '%s'", cases[c].text, error.text);
+        int result = events_check(&events, &cluster, &error);
+        if (result != cases[c].code || (result != 0 && strstr(error.text, cases[c].expected) == NULL)) {
+            fail_msg("'%s': %d, '%s'", cases[c].text, result, error.text);
         }
         events_close(&events);
     }
 }
 
+static void test_joining(void **state) {
+    (void)state;
+    struct events events;
+    struct error error = {0};
+    assert_int_equal(read_text(&events,
+                               "seconds 1 join transient 40\nseconds 2 kill transient 7\nseconds 3 join reliable 2",
+                               &error),
+                     0);
+    assert_int_equal(events_joining(&events), 42);
+    events_close(&events);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),     cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_file),
-        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_check),     cmocka_unit_test(test_joining),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,15 +11,20 @@
 static void test_choices(void **state) {
     (void)state;
     static const struct {
-        int64_t reliable, transient, partitions;
+        int64_t reliable, transient, joining, partitions;
         const char *stage;
         unsigned expected_partitions, expected_shards;
         enum stage expected_stage;
     } cases[] = {
-        {1, 0, 0, "auto", 8, 1024, STAGE_1},   {16, 0, 0, "1", 8, 1024, STAGE_1},
-        {1, 16, 0, "auto", 9, 1024, STAGE_1},  {0, 3, 0, "traditional", 8, 1024, STAGE_TRADITIONAL},
-        {4, 60, 0, "auto", 32, 1024, STAGE_1}, {4, 60, 5, "auto", 5, 1024, STAGE_1},
-        {4, 61, 0, "auto", 33, 1040, STAGE_1}, {2048, 2048, 0, "1", 2048, WIRE_SHARDS_MAX, STAGE_1},
+        {1, 0, 0, 0, "auto", 8, 1024, STAGE_AUTO},
+        {16, 0, 0, 0, "1", 8, 1024, STAGE_1},
+        {1, 16, 0, 0, "2", 9, 1024, STAGE_2},
+        {1, 2, 14, 0, "3", 9, 1024, STAGE_3},
+        {0, 3, 0, 0, "traditional", 8, 1024, STAGE_TRADITIONAL},
+        {4, 60, 0, 0, "auto", 32, 1024, STAGE_AUTO},
+        {4, 60, 0, 5, "auto", 5, 1024, STAGE_AUTO},
+        {4, 1, 60, 0, "auto", 33, 1040, STAGE_AUTO},
+        {2048, 2048, 0, 0, "1", 2048, WIRE_SHARDS_MAX, STAGE_1},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct job_options options = job_options_defaults();
@@ -27,6 +32,7 @@ static void test_choices(void **state) {
         struct error error = {0};
         options.reliable = cases[c].reliable;
         options.transient = cases[c].transient;
+        options.joining = cases[c].joining;
         options.partitions = cases[c].partitions;
         options.stage = cases[c].stage;
         assert_int_equal(job_options_check(&options, &policy, &error), 0);
@@ -45,9 +51,10 @@ static void test_refusals(void **state) {
         int code;
         const char *expected;
     } cases[] = {
-        {1, 0, "2", AML_EINPUT, "--stage 2: needs elastic membership"},
-        {1, 0, "3", AML_EINPUT, "expected auto, 1 or traditional"},
+        {1, 0, "4", AML_EINPUT, "--stage: expected auto, 1, 2, 3 or traditional, got '4'"},
         {1, 0, "x", AML_EINPUT, "got 'x'"},
+        {0, 1, "auto", AML_EINPUT, "--reliable 0: expected at least 1"},
+        {0, 1, "3", AML_EINPUT, "--reliable 0"},
         {1, 0, "", AML_EINPUT, "got ''"},
         {0, 0, "traditional", AML_EINPUT, "a job of no nodes"},
         {0, 1, "1", AML_EINPUT, "--reliable 0"},
@@ -63,6 +70,28 @@ static void test_refusals(void **state) {
         assert_int_equal(job_options_check(&options, &policy, &error), cases[c].code);
         assert_non_null(strstr(error.text, cases[c].expected));
     }
+}
+
+static void test_thresholds(void **state) {
+    (void)state;
+    struct job_options options = job_options_defaults();
+    struct plan_policy policy;
+    struct error error = {0};
+    options.threshold_3 = 2;
+    assert_int_equal(job_options_check(&options, &policy, &error), 0);
+    options.threshold_2 = 2;
+    assert_int_equal(job_options_check(&options, &policy, &error), 0);
+    options.threshold_2 = 2.5;
+    assert_int_equal(job_options_check(&options, &policy, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "--threshold-3 2: expected at least as much as --threshold-2 2.5"));
+}
+
+static void test_observers(void **state) {
+    (void)state;
+    actor_id first = job_observer_id();
+    assert_int_equal(actor_part(first), 0);
+    assert_int_not_equal(actor_node(first), actor_node(ACTOR_CONTROLLER));
+    assert_int_not_equal(job_observer_id(), first);
 }
 
 static void test_heartbeat(void **state) {
@@ -84,24 +113,25 @@ static void test_table(void **state) {
     int64_t own_value = 0;
     const struct aml_option own[] = {{"own", "N", AML_OPTION_INTEGER, &own_value, 0, 9, "one command's"}, {0}};
     const struct aml_option *const tables[] = {table};
-    char *argv[] = {"run", "--own", "3", "--reliable=2", "--key", "job.key", "--insecure", "--", "app", "--reliable=7"};
+    char *argv[] = {"run",        "--own",           "3",  "--reliable=2", "--key",       "job.key",
+                    "--insecure", "--threshold-2=1", "--", "app",          "--reliable=7"};
     struct error error = {0};
     int operand;
     job_options_table(&options, own, table);
-    assert_int_equal(options_parse(tables, 1, 10, argv, &operand, &error), 0);
-    assert_int_equal(operand, 8);
+    assert_int_equal(options_parse(tables, 1, 11, argv, &operand, &error), 0);
+    assert_int_equal(operand, 9);
     assert_int_equal(own_value, 3);
     assert_int_equal(options.reliable, 2);
+    assert_int_equal(options.checkpoint_every, JOB_CHECKPOINT_EVERY_DEFAULT);
+    assert_true(options.threshold_2 == 1);
     assert_string_equal(options.key, "job.key");
     assert_true(options.insecure);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_heartbeat),
-        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_choices),   cmocka_unit_test(test_refusals),  cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_observers), cmocka_unit_test(test_heartbeat), cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,12 +130,32 @@ static int64_t row_element(struct partition *partition, unsigned table, uint64_t
     return get_element(partition->job->tables[table].type, partition_row(partition, table, (uint32_t)slot), element);
 }
 
+/* One duty for each origin. */
+static void expect(struct partition *partition, const actor_id *origins, unsigned count, uint64_t from,
+                   uint64_t until) {
+    struct wire_duty duties[8];
+    assert_true(count <= 8);
+    for (unsigned d = 0; d < count; d++) {
+        duties[d] = (struct wire_duty){.origin = origins[d], .from_clock = from, .until_clock = until, .count = 1};
+    }
+    partition_expect(partition, duties, count);
+}
+
+/* Applies all clocks that are complete. */
+static bool advance(struct partition *partition) {
+    bool advanced = false;
+    while (partition_advance(partition)) {
+        advanced = true;
+    }
+    return advanced;
+}
+
 static struct partition *open_partition(struct job *job, const actor_id *origins, unsigned count) {
     struct error error = {0};
     job->staleness = STALENESS;
     struct partition *partition = partition_open(job, PARTITION, PARTITIONS, &error);
     assert_non_null(partition);
-    partition_expect(partition, origins, count, 1);
+    expect(partition, origins, count, 1, WIRE_CLOCK_NEVER);
     return partition;
 }
 
@@ -170,7 +190,6 @@ static void exactly_once(enum aml_type type, enum aml_mode mode, bool dense) {
         unsigned o = (unsigned)(next_random() % ORIGINS);
         uint64_t c = next_random() % 3 == 0 && sent[o] > 0 ? 1 + next_random() % sent[o] : sent[o] + 1;
         bool repeat = c <= sent[o];
-        bool beyond = c > clock + 1 + STALENESS || c > CLOCKS;
         if (c > CLOCKS) {
             continue;
         }
@@ -188,14 +207,14 @@ static void exactly_once(enum aml_type type, enum aml_mode mode, bool dense) {
             message = rows_message(&job, MESSAGE_FLUSH, 0, count, some_keys, some_values);
         }
         int result = flush_message(partition, origins[o], c, &message);
-        assert_int_equal(result, repeat ? FLUSH_REPEATED : beyond ? FLUSH_UNEXPECTED : FLUSH_TAKEN);
+        assert_int_equal(result, repeat ? FLUSH_REPEATED : FLUSH_TAKEN);
         sent[o] += result == FLUSH_TAKEN ? 1 : 0;
         assert_int_equal(partition_received(partition, origins[o]), sent[o]);
         bool complete = true;
         for (unsigned i = 0; i < ORIGINS; i++) {
             complete = complete && sent[i] > clock;
         }
-        assert_int_equal(partition_advance(partition), complete);
+        assert_int_equal(advance(partition), complete);
         if (!complete) {
             assert_int_equal(partition->clock, clock);
             continue;
@@ -247,7 +266,7 @@ static void test_whole_numbers_wrap(void **state) {
     uint64_t key = key_at(&job.tables[0], 0);
     assert_int_equal(flush_row(partition, origins[0], 1, 0, key, INT32_MAX - 2), FLUSH_TAKEN);
     assert_int_equal(flush_row(partition, origins[1], 1, 0, key, 100), FLUSH_TAKEN);
-    assert_true(partition_advance(partition));
+    assert_true(advance(partition));
     assert_int_equal(row_element(partition, 0, key, 0),
                      (int32_t)((uint32_t)INT32_MAX - 2 + 100 + (uint32_t)start_of(key)));
     partition_close(partition);
@@ -262,7 +281,7 @@ static void test_strangers_and_the_window(void **state) {
     uint64_t key = key_at(&job.tables[0], 0);
     assert_int_equal(flush_row(partition, 3 << 16, 1, 0, key, 1), FLUSH_UNEXPECTED);
     assert_int_equal(flush_row(partition, origins[0], 0, 0, key, 1), FLUSH_UNEXPECTED);
-    assert_int_equal(flush_row(partition, origins[0], 2 + STALENESS, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, origins[0], partition_ahead(&job) + 1, 0, key, 1), FLUSH_UNEXPECTED);
     assert_int_equal(flush_row(partition, origins[0], 1 + STALENESS, 0, key, 1), FLUSH_TAKEN);
     assert_int_equal(partition_received(partition, origins[0]), 0); /* clocks 1 and 2 are missing */
     assert_int_equal(flush_row(partition, origins[0], 2, 0, key, 1), FLUSH_TAKEN);
@@ -274,7 +293,7 @@ static void test_strangers_and_the_window(void **state) {
     for (uint64_t c = 1; c <= 2; c++) {
         assert_int_equal(flush_nothing(partition, origins[1], c), FLUSH_TAKEN);
     }
-    assert_true(partition_advance(partition));
+    assert_true(advance(partition));
     assert_int_equal(partition->clock, 2);
     assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 2);
     assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 1), FLUSH_REPEATED);
@@ -305,7 +324,7 @@ static void test_a_refused_flush_changes_nothing(void **state) {
     assert_int_equal(partition_received(partition, origins[0]), 0);
     assert_false(partition_advance(partition));
     assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 5), FLUSH_TAKEN);
-    assert_true(partition_advance(partition));
+    assert_true(advance(partition));
     assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 5);
     partition_close(partition);
 }
@@ -330,24 +349,41 @@ static void test_a_key_named_twice_counts_twice(void **state) {
 
 static void test_expected_origins_change(void **state) {
     (void)state;
-    static const actor_id before[] = {1 << 16, 2 << 16};
-    static const actor_id after[] = {2 << 16, 3 << 16};
+    enum { ONE = 1 << 16, TWO = 2 << 16, THREE = 3 << 16 };
+    static const actor_id before[] = {ONE, TWO};
     struct job job = {0};
     job_add(&job, AML_INT64, AML_ADD, 0);
     struct partition *partition = open_partition(&job, before, 2);
     uint64_t key = key_at(&job.tables[0], 0);
-    assert_int_equal(flush_row(partition, after[1], 2, 0, key, 1), FLUSH_UNEXPECTED);
-    partition_expect(partition, after, 2, 2);
-    assert_int_equal(flush_row(partition, after[1], 1, 0, key, 1), FLUSH_UNEXPECTED);
-    assert_int_equal(flush_row(partition, after[1], 2, 0, key, 1), FLUSH_TAKEN);
-    assert_int_equal(flush_row(partition, before[0], 2, 0, key, 1), FLUSH_UNEXPECTED);
-    assert_int_equal(flush_row(partition, before[0], 1, 0, key, 1), FLUSH_TAKEN);
-    assert_int_equal(flush_row(partition, before[1], 1, 0, key, 1), FLUSH_TAKEN);
-    assert_true(partition_advance(partition));
-    assert_int_equal(partition->clock, 1);
-    assert_int_equal(flush_row(partition, after[0], 2, 0, key, 1), FLUSH_TAKEN);
-    assert_true(partition_advance(partition));
-    assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 4);
+    assert_int_equal(flush_row(partition, THREE, 3, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, TWO, 1, 0, key, 1), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, TWO, 2, 0, key, 1), FLUSH_TAKEN);
+    const struct wire_duty duties[] = {
+        {.origin = ONE, .from_clock = 1, .until_clock = 2, .count = 1},
+        {.origin = TWO, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
+        {.origin = TWO, .from_clock = 3, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
+        {.origin = THREE, .from_clock = 3, .until_clock = 4, .count = 1},
+        {.origin = THREE, .from_clock = 6, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
+        {.origin = 4 << 16, .from_clock = WIRE_CLOCK_NEVER, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
+    };
+    partition_expect(partition, duties, sizeof duties / sizeof duties[0]);
+    assert_int_equal(partition_received(partition, TWO), 2); /* what has arrived stays */
+    assert_int_equal(partition_received(partition, THREE), 2);
+    assert_int_equal(flush_row(partition, TWO, 2, 0, key, 1), FLUSH_REPEATED);
+    assert_int_equal(flush_row(partition, THREE, 2, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, 4 << 16, 3, 0, key, 1), FLUSH_UNEXPECTED);
+    assert_int_equal(flush_row(partition, ONE, 3, 0, key, 1), FLUSH_UNEXPECTED);
+    static const struct {
+        actor_id origin;
+        uint64_t clock, after; /* the partition's clock then */
+    } flushes[] = {{THREE, 3, 0}, {ONE, 1, 1}, {ONE, 2, 2}, {TWO, 4, 2},  {TWO, 3, 3},
+                   {THREE, 4, 4}, {TWO, 5, 5}, {TWO, 6, 5}, {THREE, 6, 6}};
+    for (unsigned f = 0; f < sizeof flushes / sizeof flushes[0]; f++) {
+        assert_int_equal(flush_row(partition, flushes[f].origin, flushes[f].clock, 0, key, 1), FLUSH_TAKEN);
+        advance(partition);
+        assert_int_equal(partition->clock, flushes[f].after);
+    }
+    assert_int_equal(row_element(partition, 0, key, 0), start_of(key) + 11);
     partition_close(partition);
 }
 
@@ -400,7 +436,7 @@ static void test_only_subscribed_changes_are_pushed(void **state) {
 
     assert_int_equal(flush_row(partition, origins[0], 1, 0, dense[1], 4), FLUSH_TAKEN);
     assert_int_equal(flush_row(partition, origins[1], 1, 1, sparse[1], 9), FLUSH_TAKEN);
-    assert_true(partition_advance(partition));
+    assert_true(advance(partition));
     assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1); /* sparse[1], put by the other */
     assert_int_equal(key, sparse[1]);
     assert_int_equal(value, 9);
@@ -412,7 +448,7 @@ static void test_only_subscribed_changes_are_pushed(void **state) {
     /* What a worker put itself does not come back to it. */
     assert_int_equal(flush_row(partition, origins[0], 2, 1, sparse[0], 7), FLUSH_TAKEN);
     assert_int_equal(flush_nothing(partition, origins[1], 2), FLUSH_TAKEN);
-    assert_true(partition_advance(partition));
+    assert_true(advance(partition));
     assert_int_equal(changes(partition, origins[0], 1, &key, &value), 0);
     assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1);
     partition_close(partition);
@@ -433,7 +469,7 @@ static void test_equal_subscriptions_share_frames(void **state) {
     subscribe(partition, origins[1], 2, 1, sparse, 1);
     assert_int_equal(flush_row(partition, origins[0], 1, 0, dense[1], 4), FLUSH_TAKEN);
     assert_int_equal(flush_nothing(partition, origins[1], 1), FLUSH_TAKEN);
-    assert_true(partition_advance(partition));
+    assert_true(advance(partition));
     struct message one = {.type = MESSAGE_PUSH};
     struct message two = {.type = MESSAGE_PUSH};
     const struct subscription *first = partition_subscription(partition, origins[0]);
@@ -533,6 +569,448 @@ static void test_puts_settle_in_order(void **state) {
     partition_close(partition);
 }
 
+/* ---- Going back and following ---- */
+
+enum { TABLES = 4, KEYS = 10, ORIGINS = 2 };
+static const actor_id pair[ORIGINS] = {1 << 16, 2 << 16};
+
+/* Tables of whole numbers and of floats, to add to and to put, dense and sparse. */
+static struct job mixed_job(void) {
+    static struct job job;
+    job = (struct job){.staleness = STALENESS};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    job_add(&job, AML_FLOAT32, AML_ADD, 0);
+    job_add(&job, AML_FLOAT64, AML_PUT, ROWS * PARTITIONS);
+    job_add(&job, AML_FLOAT32, AML_PUT, 0);
+    return job;
+}
+
+/* The bytes of all rows: what a clock's state is, to the bit. */
+struct image {
+    unsigned char rows[TABLES][KEYS][WIDTH * 8];
+};
+
+static struct image image_of(struct partition *partition) {
+    struct image image;
+    memset(&image, 0, sizeof image);
+    for (unsigned t = 0; t < TABLES; t++) {
+        for (unsigned k = 0; k < KEYS; k++) {
+            int64_t slot = table_slot(&partition->tables[t], key_at(&partition->job->tables[t], k));
+            assert_true(slot >= 0);
+            memcpy(image.rows[t][k], partition_row(partition, t, (uint32_t)slot), partition->job->tables[t].row_bytes);
+        }
+    }
+    return image;
+}
+
+static void assert_image(struct partition *partition, const struct image *image) {
+    struct image now = image_of(partition);
+    assert_memory_equal(&now, image, sizeof now);
+}
+
+/* One origin's flush of one clock: some rows of every table, those to put split between the origins, floats that round.
+ * The same each time for the same clock, origin and `salt`. */
+static int flush_some(struct partition *partition, unsigned origin, uint64_t clock, uint64_t salt) {
+    struct message message = {.type = MESSAGE_FLUSH, .frame_count = 1};
+    struct wire_directory_entry directory[TABLES];
+    unsigned tables = 0;
+    for (unsigned t = 0; t < TABLES; t++) {
+        const struct table_spec *spec = &partition->job->tables[t];
+        uint64_t keys[KEYS];
+        unsigned char values[KEYS * WIDTH * 8];
+        uint32_t count = 0;
+        for (unsigned k = 0; k < KEYS; k++) {
+            uint64_t random = hash_mix(hash_mix(clock * 100 + t * 10 + k) + salt);
+            if (spec->mode == AML_PUT ? (k + clock / 3) % ORIGINS != origin || random % 5 == 0
+                                      : (random >> origin) % 2 == 0) {
+                continue;
+            }
+            keys[count] = key_at(spec, k);
+            for (unsigned e = 0; e < WIDTH; e++) {
+                unsigned char *element = values + (count * WIDTH + e) * aml_type_size(spec->type);
+                int64_t whole = (int64_t)(hash_mix(random + origin * 7 + e) % 1000003) - 500000;
+                set_element(spec->type, element, 0, whole);
+                if (spec->type == AML_FLOAT32) {
+                    *(float *)(void *)element /= 777.0F;
+                } else if (spec->type == AML_FLOAT64) {
+                    *(double *)(void *)element /= 777.0;
+                }
+            }
+            count++;
+        }
+        if (count > 0) {
+            directory[tables++] = (struct wire_directory_entry){.table = t, .rows = count};
+            message.frames[message.frame_count++] = buffer_copy(keys, count * sizeof keys[0]);
+            message.frames[message.frame_count++] = buffer_copy(values, (size_t)count * spec->row_bytes);
+        }
+    }
+    assert_true(tables > 0);
+    message.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);
+    return flush_message(partition, pair[origin], clock, &message);
+}
+
+static void one_clock(struct partition *partition, uint64_t salt) {
+    uint64_t clock = partition->clock + 1;
+    for (unsigned o = 0; o < ORIGINS; o++) {
+        assert_int_equal(flush_some(partition, o, clock, salt), FLUSH_TAKEN);
+    }
+    assert_true(partition_advance(partition));
+    assert_int_equal(partition->clock, clock);
+}
+
+static void commit(struct partition *partition, uint64_t committed) {
+    struct error error = {0};
+    assert_int_equal(partition_commit(partition, committed, &error), 0);
+}
+
+static void assert_reaches(const struct partition *partition, const uint64_t *expected, unsigned count) {
+    uint64_t *clocks;
+    assert_int_equal(partition_reaches(partition, &clocks), count);
+    assert_memory_equal(clocks, expected, count * sizeof *expected);
+    free(clocks);
+}
+
+/* Goes back to each commit point that can be gone back to, from different clocks, with reads between that settle puts:
+ * every row is what it was, to the bit, and what follows is as if nothing had been. */
+static void test_goes_back_to_the_bit(void **state) {
+    (void)state;
+    enum { EVERY = 3, CLOCKS = 14, COMMITTED = 3 };
+    for (unsigned reads = 0; reads < 3; reads++) {
+        for (uint64_t to = COMMITTED; to <= CLOCKS; to += EVERY) {
+            struct job job = mixed_job();
+            struct partition *partition = open_partition(&job, pair, ORIGINS);
+            struct image images[CLOCKS + 1];
+            partition_keep(partition, true);
+            for (uint64_t c = 1; c <= CLOCKS; c++) {
+                one_clock(partition, 0);
+                images[c] = image_of(partition);
+                for (unsigned t = 0; t < TABLES && reads > 0 && c % reads == 0; t++) {
+                    partition_settle(partition, t);
+                }
+                if (c % EVERY == 0) {
+                    partition_point(partition);
+                }
+                if (c == 7) {
+                    commit(partition, COMMITTED);
+                }
+            }
+            assert_reaches(partition, (const uint64_t[]){3, 6, 9, 12, 14}, 5);
+            assert_false(partition_restore(partition, 2));
+            assert_false(partition_restore(partition, 7));
+            assert_image(partition, &images[CLOCKS]);
+            assert_int_equal(flush_some(partition, 0, CLOCKS + 1, 0),
+                             FLUSH_TAKEN); /* of the past that is to be undone */
+            assert_true(partition_restore(partition, to));
+            assert_int_equal(partition->clock, to);
+            assert_image(partition, &images[to]);
+            assert_int_equal(partition_received(partition, pair[0]), to);
+            assert_true(partition_restore(partition, COMMITTED)); /* and further */
+            assert_image(partition, &images[COMMITTED]);
+            assert_int_equal(flush_some(partition, 1, COMMITTED + 1, 9), FLUSH_TAKEN);
+            assert_int_equal(flush_some(partition, 0, COMMITTED + 1, 9), FLUSH_TAKEN);
+            assert_true(partition_advance(partition)); /* another past */
+            assert_true(partition_restore(partition, COMMITTED));
+            for (uint64_t c = COMMITTED + 1; c <= CLOCKS; c++) {
+                one_clock(partition, 0);
+                assert_image(partition, &images[c]);
+            }
+            partition_close(partition);
+        }
+    }
+}
+
+static void test_nothing_is_kept_unless_asked(void **state) {
+    (void)state;
+    struct job job = mixed_job();
+    struct partition *partition = open_partition(&job, pair, ORIGINS);
+    for (unsigned c = 0; c < 4; c++) {
+        one_clock(partition, 0);
+        partition_point(partition);
+    }
+    assert_int_equal(partition->point_count, 0);
+    assert_reaches(partition, (const uint64_t[]){4}, 1);
+    assert_false(partition_restore(partition, 3));
+    assert_true(partition_restore(partition, 4));
+    partition_close(partition);
+}
+
+/* What is kept is forgotten when it is committed: memory stays bounded. */
+static void test_commit_forgets(void **state) {
+    (void)state;
+    struct job job = mixed_job();
+    struct partition *partition = open_partition(&job, pair, ORIGINS);
+    partition_keep(partition, true);
+    for (uint64_t c = 1; c <= 200; c++) {
+        one_clock(partition, 0);
+        partition_point(partition);
+        assert_true(partition->point_count <= 4);
+        assert_true(partition->late[2].rows <= 4 * (uint64_t)partition->tables[2].count);
+        commit(partition, c > 2 ? c - 2 : 0);
+        assert_int_equal(partition->points[0].clock, c > 2 ? c - 2 : 0);
+    }
+    partition_close(partition);
+}
+
+static void test_after_going_back_all_is_pushed(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_PUT, ROWS * PARTITIONS);
+    job_add(&job, AML_INT64, AML_ADD, 0);
+    struct partition *partition = open_partition(&job, origins, 1);
+    partition_keep(partition, true);
+    uint64_t key = key_at(&job.tables[0], 0);
+    uint64_t sparse = key_at(&job.tables[1], 0);
+    int64_t value;
+    subscribe(partition, origins[0], 1, 0, &key, 1);
+    subscribe(partition, origins[0], 2, 1, &sparse, 1);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 1), FLUSH_TAKEN);
+    assert_true(advance(partition));
+    assert_int_equal(flush_row(partition, origins[0], 2, 1, sparse, 1), FLUSH_TAKEN);
+    assert_true(advance(partition));
+    partition_point(partition);
+    assert_int_equal(flush_row(partition, origins[0], 3, 0, key, 5), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, origins[0], 4, 1, sparse, 6), FLUSH_TAKEN);
+    assert_true(advance(partition));
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0); /* it is alone: it knows */
+    assert_true(partition_restore(partition, 2));
+    assert_int_equal(changes(partition, origins[0], 1, &key, &value), 2);
+    assert_int_equal(changes(partition, origins[0], 2, &key, &value), 0);
+    partition_close(partition);
+}
+
+static void update_of(struct partition *server, uint64_t from_clock, struct message *update) {
+    struct error error = {0};
+    *update = (struct message){.type = MESSAGE_UPDATE};
+    update->update.from_clock = from_clock;
+    update->update.clock = server->clock;
+    assert_int_equal(partition_changed(server, from_clock, update, &error), 0);
+}
+
+static void hold(struct partition *follower, struct message *update) {
+    struct error error = {0};
+    assert_int_equal(partition_hold(follower, update, &error), 0);
+    message_close(update);
+}
+
+/* A copy in small pieces, taken while the server goes on; what changed meanwhile makes it whole. */
+static void copy_in_pieces(struct partition *server, struct partition *follower) {
+    struct error error = {0};
+    uint64_t begun = server->clock;
+    uint64_t cursor = 0;
+    unsigned pieces = 0;
+    do {
+        struct message piece = {.type = MESSAGE_UPDATE};
+        piece.update.piece = 1;
+        piece.update.clock = server->clock;
+        cursor = partition_piece(server, cursor, 2 * (size_t)server->job->tables[0].row_bytes, &piece);
+        assert_int_equal(partition_fill(follower, &piece, &error), 0);
+        message_close(&piece);
+        one_clock(server, 0);
+        assert_true(++pieces < 100);
+    } while (cursor != 0);
+    assert_true(pieces > TABLES);
+    struct message update;
+    update_of(server, begun, &update);
+    assert_int_equal(partition_fill(follower, &update, &error), 0);
+    message_close(&update);
+    assert_int_equal(follower->clock, server->clock);
+    struct image image = image_of(server);
+    assert_image(follower, &image);
+}
+
+static struct partition *open_follower(struct job *job) {
+    struct error error = {0};
+    struct partition *follower = partition_open(job, PARTITION, PARTITIONS, &error);
+    assert_non_null(follower);
+    return follower;
+}
+
+static void test_a_follower_copies_holds_and_takes_over(void **state) {
+    (void)state;
+    enum { EVERY = 2 };
+    struct job job = mixed_job();
+    struct partition *server = open_partition(&job, pair, ORIGINS);
+    struct partition *follower = open_follower(&job);
+    partition_keep(server, true);
+    for (unsigned c = 0; c < 5; c++) {
+        one_clock(server, 0);
+    }
+    copy_in_pieces(server, follower);
+    struct image images[64];
+    uint64_t base = server->clock;
+    images[base] = image_of(server);
+    for (unsigned u = 0; u < 4; u++) {
+        uint64_t from = server->clock;
+        for (unsigned c = 0; c < EVERY; c++) {
+            one_clock(server, 0);
+            images[server->clock] = image_of(server);
+        }
+        struct message update;
+        update_of(server, from, &update);
+        partition_point(server);
+        hold(follower, &update);
+        assert_int_equal(partition_reached(follower), server->clock);
+        assert_image(follower, &images[base]); /* nothing is applied before it is committed */
+    }
+    assert_reaches(follower, (const uint64_t[]){base, base + 2, base + 4, base + 6, base + 8}, 5);
+    commit(follower, base + 3);
+    assert_int_equal(follower->clock, base + 2);
+    assert_image(follower, &images[base + 2]);
+    /* Back, by dropping; then it serves, and can still go back to what is not committed. */
+    assert_true(partition_restore(follower, base + 6));
+    assert_int_equal(partition_reached(follower), base + 6);
+    partition_expect(follower, NULL, 0);
+    expect(follower, pair, ORIGINS, base + 7, WIRE_CLOCK_NEVER);
+    assert_int_equal(flush_some(follower, 0, base + 8, 0), FLUSH_TAKEN); /* early ones wait */
+    assert_int_equal(flush_some(follower, 1, base + 7, 0), FLUSH_TAKEN);
+    assert_int_equal(flush_some(follower, 0, base + 6, 0), FLUSH_UNEXPECTED);
+    assert_false(partition_advance(follower));
+    assert_image(follower, &images[base + 2]);
+    partition_keep(follower, true);
+    while (follower->held_count > 0) {
+        struct error error = {0};
+        assert_int_equal(partition_apply(follower, &error), 0);
+    }
+    assert_int_equal(follower->clock, base + 6);
+    assert_image(follower, &images[base + 6]);
+    assert_int_equal(flush_some(follower, 0, base + 7, 0), FLUSH_TAKEN);
+    assert_true(partition_advance(follower));
+    assert_int_equal(flush_some(follower, 1, base + 8, 0), FLUSH_TAKEN);
+    assert_true(partition_advance(follower));
+    assert_false(partition_advance(follower));
+    assert_reaches(follower, (const uint64_t[]){base + 2, base + 4, base + 6, base + 8}, 4);
+    for (uint64_t to = base + 6; to >= base + 2; to -= 2) {
+        assert_true(partition_restore(follower, to));
+        assert_image(follower, &images[to]);
+    }
+    partition_close(follower);
+    partition_close(server);
+}
+
+/* Updates of rows to put, while they stand in flushes and once they are settled, say the same. */
+static void test_updates_of_puts_say_what_rows_are(void **state) {
+    (void)state;
+    struct job job = mixed_job();
+    for (unsigned settles = 0; settles < 2; settles++) {
+        struct partition *server = open_partition(&job, pair, ORIGINS);
+        struct partition *follower = open_follower(&job);
+        unsigned straight = 0; /* built from the flushes */
+        partition_keep(server, true);
+        for (uint64_t c = 1; c <= 20; c++) {
+            one_clock(server, 0);
+            if (settles > 0 && c % 4 == 1) {
+                partition_settle(server, 2);
+            }
+            if (c % 4 == 0) {
+                unsigned late = server->late[2].count;
+                bool unsettled = server->late[2].settled <= c - 4;
+                struct message update;
+                update_of(server, c - 4, &update);
+                assert_int_equal(server->late[2].count, unsettled ? late : 0);
+                straight += unsettled;
+                partition_point(server);
+                hold(follower, &update);
+                commit(follower, c);
+                commit(server, c - 4);
+                struct image image = image_of(server);
+                assert_image(follower, &image);
+            }
+        }
+        assert_int_equal(straight > 0, settles == 0);
+        partition_close(follower);
+        partition_close(server);
+    }
+}
+
+static void test_an_update_with_foreign_rows_is_refused(void **state) {
+    (void)state;
+    struct job job = mixed_job();
+    struct partition *follower = open_follower(&job);
+    struct error error = {0};
+    uint64_t key = key_at(&job.tables[0], 0) + 1;
+    int64_t value = 1;
+    struct message update = rows_message(&job, MESSAGE_UPDATE, 0, 1, &key, &value);
+    update.update.clock = 1;
+    assert_int_equal(partition_hold(follower, &update, &error), AML_EPROTOCOL);
+    assert_int_equal(partition_reached(follower), 0);
+    assert_int_equal(partition_fill(follower, &update, &error), AML_EPROTOCOL);
+    message_close(&update);
+    partition_close(follower);
+}
+
+static void test_a_copy_is_its_own(void **state) {
+    (void)state;
+    struct job job = mixed_job();
+    struct error error = {0};
+    struct partition *partition = open_partition(&job, pair, ORIGINS);
+    partition_keep(partition, true);
+    one_clock(partition, 0);
+    one_clock(partition, 0);
+    struct image image = image_of(partition);
+    struct partition *copy = partition_copy(partition, &error);
+    assert_non_null(copy);
+    one_clock(partition, 0);
+    assert_int_equal(copy->clock, 2);
+    assert_image(copy, &image);
+    assert_true(partition_restore(partition, 0));
+    assert_image(copy, &image);
+    partition_close(partition);
+    partition_close(copy);
+}
+
+static void test_only_what_is_not_known_is_answered(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, origins, 1);
+    const uint64_t keys[] = {key_at(&job.tables[0], 0), key_at(&job.tables[0], 1), key_at(&job.tables[0], 2)};
+    for (unsigned k = 0; k < 2; k++) {
+        assert_int_equal(flush_row(partition, origins[0], k + 1, 0, keys[k], 1), FLUSH_TAKEN);
+        assert_true(advance(partition));
+    }
+    static const uint32_t rows[] = {3, 1, 0};
+    struct message named = rows_message(&job, MESSAGE_SUBSCRIBE, 0, 3, keys, NULL);
+    for (uint64_t known = 0; known < 3; known++) {
+        struct rows_view views[WIRE_TABLES_MAX];
+        struct error error = {0};
+        struct message push = {.type = MESSAGE_PUSH};
+        assert_int_equal(rows_check(&named, job.shapes, 1, views, &error), 1);
+        assert_int_equal(partition_rows(partition, views, 1, known, &push, &error), 0);
+        int count = rows_check(&push, job.shapes, 1, views, &error);
+        assert_int_equal(count, rows[known] > 0);
+        assert_int_equal(count > 0 ? views[0].count : 0, rows[known]);
+        message_close(&push);
+    }
+    message_close(&named);
+    partition_close(partition);
+}
+
+static bool is_second(void *context, actor_id subscriber) {
+    (void)context;
+    return subscriber == pair[1];
+}
+
+static void test_subscriptions_can_be_dropped(void **state) {
+    (void)state;
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, pair, ORIGINS);
+    uint64_t key = key_at(&job.tables[0], 0);
+    for (unsigned o = 0; o < ORIGINS; o++) {
+        subscribe(partition, pair[o], 1, 0, &key, 1);
+    }
+    partition_unsubscribe(partition, is_second, NULL);
+    assert_null(partition_subscription(partition, pair[0]));
+    assert_int_equal(partition_subscription(partition, pair[1])->lists[0].count, 1);
+    subscribe(partition, pair[0], 1, 0, &key, 1);
+    assert_int_equal(partition->subscription_count, 2);
+    partition_unsubscribe(partition, NULL, NULL);
+    assert_null(partition_subscription(partition, pair[1]));
+    partition_close(partition);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exactly_once),
@@ -545,6 +1023,16 @@ int main(void) {
         cmocka_unit_test(test_equal_subscriptions_share_frames),
         cmocka_unit_test(test_scan_sees_every_row_once),
         cmocka_unit_test(test_puts_settle_in_order),
+        cmocka_unit_test(test_goes_back_to_the_bit),
+        cmocka_unit_test(test_nothing_is_kept_unless_asked),
+        cmocka_unit_test(test_commit_forgets),
+        cmocka_unit_test(test_after_going_back_all_is_pushed),
+        cmocka_unit_test(test_a_follower_copies_holds_and_takes_over),
+        cmocka_unit_test(test_updates_of_puts_say_what_rows_are),
+        cmocka_unit_test(test_an_update_with_foreign_rows_is_refused),
+        cmocka_unit_test(test_a_copy_is_its_own),
+        cmocka_unit_test(test_only_what_is_not_known_is_answered),
+        cmocka_unit_test(test_subscriptions_can_be_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,10 @@ static void test_iteration(void **state) {
         "{\"type\":\"iteration\",\"iteration\":11,\"seconds\":1.234,\"objective\":0.87,\"train_rmse\":0.87,"
         "\"test_rmse\":0.91,\"stage\":1,\"reliable\":4,\"transient\":0,\"memory_bytes\":5,\"bytes_sent\":1500000,"
         "\"bytes_received\":17,\"items\":3,\"items_per_second\":12300000,\"clock\":22}",
-        "iteration 11  1.23 s  train_rmse 0.87  test_rmse 0.91  12.3 M items/s  sent 1.50 MB  received 17 B");
+        "iteration 11  1.23 s  stage 1, 4+0 nodes  train_rmse 0.87  test_rmse 0.91  12.3 M items/s  sent 1.50 MB  "
+        "received 17 B");
+    assert_line("{\"iteration\":1,\"seconds\":1,\"stage\":\"traditional\",\"reliable\":0,\"transient\":3}",
+                "iteration 1  1.00 s  traditional, 0+3 nodes");
     assert_line("{\"type\":\"clock\",\"clock\":3,\"seconds\":0.5,\"objective\":2,\"loss\":2,\"items\":9}",
                 "clock 3  0.50 s  loss 2");
 }
@@ -94,6 +97,36 @@ static void test_summary(void **state) {
     json_decref(line);
 }
 
+static void test_summary_of_losses(void **state) {
+    (void)state;
+    char text[PROGRESS_LINE_TEXT];
+    json_t *line = json_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"items_processed\":40,"
+                           "\"items_redone\":1500,\"failures\":2,\"evictions\":60}");
+    progress_summary_text(line, text);
+    assert_non_null(strstr(text, "nodes lost     2 failures, 60 evictions, 1.50 k items done again\n"));
+    json_decref(line);
+}
+
+static void assert_event(const char *json, const char *expected) {
+    char text[PROGRESS_LINE_TEXT];
+    json_t *line = json_of(json);
+    progress_event_text(line, text);
+    assert_string_equal(text, expected);
+    json_decref(line);
+}
+
+static void test_event(void **state) {
+    (void)state;
+    assert_event("{\"event\":\"failure\",\"iteration\":3,\"seconds\":1.5,\"nodes\":[\"node-3\"],\"reason\":\"silent\"}",
+                 "iteration 3  1.50 s  failure node-3: silent");
+    assert_event("{\"event\":\"stage\",\"iteration\":3,\"seconds\":1.5,\"nodes\":[],\"reason\":\"stage 2\"}",
+                 "iteration 3  1.50 s  stage: stage 2");
+    assert_event(
+        "{\"event\":\"evict\",\"iteration\":3,\"seconds\":1.5,\"nodes\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\"]}",
+        "iteration 3  1.50 s  evict a, b, c, d and 2 more");
+    assert_event("{\"event\":\"evict\",\"iteration\":3,\"seconds\":1.5,\"nodes\":[7]}", "iteration 3  1.50 s  evict ?");
+}
+
 /* What goes to a stream that is no terminal. */
 static char *shown(const char *const *lines, size_t count, bool quiet) {
     char *text = NULL;
@@ -101,7 +134,7 @@ static char *shown(const char *const *lines, size_t count, bool quiet) {
     FILE *stream = tmpfile();
     FILE *memory = open_memstream(&text, &size);
     struct progress progress;
-    progress_open(&progress, stream, quiet);
+    progress_begin(&progress, stream, quiet);
     for (size_t l = 0; l < count; l++) {
         json_t *line = json_of(lines[l]);
         progress_report(&progress, line);
@@ -121,7 +154,9 @@ static void test_plain_lines(void **state) {
     (void)state;
     static const char *const lines[] = {
         "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-1\"]}",
+        "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0}",
         "{\"type\":\"clock\",\"clock\":1,\"seconds\":0.5}",
+        "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.4}",
         "{\"type\":\"iteration\",\"iteration\":1,\"seconds\":0.5,\"objective\":1,\"evil\\u001b[2J\":1}",
         "{\"type\":\"later\"}",
         "{}",
@@ -129,7 +164,8 @@ static void test_plain_lines(void **state) {
         "{\"type\":\"summary\",\"ok\":false,\"error\":\"printed by others\"}",
     };
     char *text = shown(lines, sizeof lines / sizeof *lines, false);
-    assert_string_equal(text, "iteration 1  0.50 s  evil?[2J 1\na note\n");
+    assert_string_equal(text, "iteration 0  0.40 s  join node-2\n"
+                              "iteration 1  0.50 s  evil?[2J 1\na note\n");
     free(text);
     text = shown(lines, sizeof lines / sizeof *lines, true);
     assert_string_equal(text, "");
@@ -155,8 +191,9 @@ static void test_long_line(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_iteration),   cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_summary), cmocka_unit_test(test_plain_lines), cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_numbers),     cmocka_unit_test(test_iteration),         cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_summary),     cmocka_unit_test(test_summary_of_losses), cmocka_unit_test(test_event),
+        cmocka_unit_test(test_plain_lines), cmocka_unit_test(test_long_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,10 +25,11 @@ static const struct wire_field {
     enum message_type type;
     enum field_kind kind;
     size_t offset, bytes;
-    uint64_t limit;
+    uint64_t limit, least;
 } wire_fields[] = {
-#define FIELD(number, kind, member, limit)                                                                             \
-    { number, kind, offsetof(struct message, member), sizeof(((struct message *)0)->member), limit }
+#define FIELD(number, kind, member, limit) FIELD_FROM(number, kind, member, limit, 0)
+#define FIELD_FROM(number, kind, member, limit, least)                                                                 \
+    { number, kind, offsetof(struct message, member), sizeof(((struct message *)0)->member), limit, least }
 #define CLOCK UINT64_C(0xFFFFFFF0)
     FIELD(MESSAGE_REGISTER, TEXT, registration.name, 0),
     FIELD(MESSAGE_REGISTER, TEXT, registration.host, 0),
@@ -46,9 +47,18 @@ static const struct wire_field {
     FIELD(MESSAGE_WELCOME, TEXT, welcome.name, 0),
     FIELD(MESSAGE_WELCOME, WHOLE, welcome.heartbeat_ms, 1U << 30),
     FIELD(MESSAGE_WELCOME, WHOLE, welcome.timeout_ms, 1U << 30),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.version, UINT64_MAX),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.restore, CLOCK),
     FIELD(MESSAGE_PLAN, WHOLE, plan.from_clock, CLOCK),
+    FIELD_FROM(MESSAGE_PLAN, WHOLE, plan.commit_every, WIRE_COMMIT_EVERY_MAX, 1),
+    FIELD_FROM(MESSAGE_PLAN, WHOLE, plan.next_commit_every, WIRE_COMMIT_EVERY_MAX, 1),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.window, WIRE_WINDOW_MAX),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.recoverable, 1),
+    FIELD(MESSAGE_PLAN, TEXT, plan.resume, 0),
+    FIELD(MESSAGE_LOADED, WHOLE, loaded.version, UINT64_MAX),
     FIELD(MESSAGE_LOADED, WHOLE, loaded.items, UINT64_MAX),
     FIELD(MESSAGE_START, WHOLE, start.items, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.origin, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock, CLOCK),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.items, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.compute_us, UINT64_MAX),
@@ -58,9 +68,16 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.memory_bytes, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.state, NODE_FINISHED),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.clock, CLOCK),
-    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.held, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.hold, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.version, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.ready, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.committed, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.silent, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.progress, CLOCK),
-    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.catch_up, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold_clock, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold_until, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.final, CLOCK),
     FIELD(MESSAGE_SAVE, WHOLE, empty.unused, 0),
     FIELD(MESSAGE_SAVED, SIGNED, text.code, 0),
@@ -71,6 +88,30 @@ static const struct wire_field {
     FIELD(MESSAGE_FAIL, TEXT, text.text, 0),
     FIELD(MESSAGE_ABORT, SIGNED, text.code, 0),
     FIELD(MESSAGE_ABORT, TEXT, text.text, 0),
+    FIELD(MESSAGE_FENCE, WHOLE, empty.unused, 0),
+    FIELD(MESSAGE_EVICT, WHOLE, evict.request, UINT64_MAX),
+    FIELD(MESSAGE_EVICT, WHOLE, evict.notice_ms, UINT32_MAX),
+    FIELD(MESSAGE_GONE, WHOLE, evict.request, UINT64_MAX),
+    FIELD(MESSAGE_GONE, WHOLE, evict.notice_ms, UINT32_MAX),
+    FIELD(MESSAGE_OUTCOME, WHOLE, outcome.request, UINT64_MAX),
+    FIELD(MESSAGE_OUTCOME, SIGNED, outcome.code, 0),
+    FIELD(MESSAGE_OUTCOME, TEXT, outcome.text, 0),
+    FIELD(MESSAGE_STATUS, WHOLE, status.request, UINT64_MAX),
+    FIELD(MESSAGE_FENCED, WHOLE, fenced.begun, CLOCK),
+    FIELD(MESSAGE_FENCED, WHOLE, fenced.committed, CLOCK),
+    FIELD(MESSAGE_REJOIN, WHOLE, empty.unused, 0),
+    FIELD(MESSAGE_CHECKPOINT, WHOLE, checkpoint.clock, CLOCK),
+    FIELD(MESSAGE_CHECKPOINT, TEXT, checkpoint.path, 0),
+    FIELD(MESSAGE_WRITTEN, WHOLE, written.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_WRITTEN, WHOLE, written.clock, CLOCK),
+    FIELD(MESSAGE_WRITTEN, WHOLE, written.bytes, UINT64_MAX),
+    FIELD(MESSAGE_WRITTEN, WHOLE, written.checksum, UINT32_MAX),
+    FIELD(MESSAGE_WRITTEN, SIGNED, written.code, 0),
+    FIELD(MESSAGE_WRITTEN, TEXT, written.text, 0),
+    FIELD(MESSAGE_REPLICAS, WHOLE, replicas.version, UINT64_MAX),
+    FIELD(MESSAGE_REPLICAS, WHOLE, replicas.fenced, 1),
+    FIELD(MESSAGE_REPLICAS, WHOLE, replicas.in_step, 1),
+    FIELD(MESSAGE_REPLICAS, WHOLE, replicas.committed, CLOCK),
     FIELD(MESSAGE_OBSERVE, WHOLE, observe.from, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.number, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.oldest, UINT64_MAX),
@@ -78,17 +119,20 @@ static const struct wire_field {
     FIELD(MESSAGE_STOP, TEXT, text.text, 0),
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.request, UINT64_MAX),
+    FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.known, CLOCK),
+    FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.again, 1),
     FIELD(MESSAGE_PULL, WHOLE, pull.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_PULL, WHOLE, pull.clock, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_PUSH, WHOLE, push.from_clock, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.clock, CLOCK),
-    FIELD(MESSAGE_PUSH, WHOLE, push.committed, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.durable, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.received, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.request, UINT64_MAX),
     FIELD(MESSAGE_FLUSH, WHOLE, flush.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_FLUSH, WHOLE, flush.origin, UINT64_MAX),
     FIELD(MESSAGE_FLUSH, WHOLE, flush.clock, CLOCK),
+    FIELD(MESSAGE_FLUSH, WHOLE, flush.committed, CLOCK),
     FIELD(MESSAGE_SCAN, WHOLE, scan.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_SCAN, WHOLE, scan.table, WIRE_TABLES_MAX - 1),
     FIELD(MESSAGE_SCAN, WHOLE, scan.cursor, UINT64_MAX),
@@ -97,14 +141,27 @@ static const struct wire_field {
     FIELD(MESSAGE_ROWS, WHOLE, rows.table, WIRE_TABLES_MAX - 1),
     FIELD(MESSAGE_ROWS, WHOLE, rows.cursor, UINT64_MAX),
     FIELD(MESSAGE_ROWS, WHOLE, rows.next, UINT64_MAX),
+    FIELD(MESSAGE_FOLLOW, WHOLE, follow.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_FOLLOW, WHOLE, follow.whole, 1),
+    FIELD(MESSAGE_FOLLOW, WHOLE, follow.clock, CLOCK),
+    FIELD(MESSAGE_FOLLOW, WHOLE, follow.cursor, UINT64_MAX),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.piece, 1),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.from_clock, CLOCK),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.clock, CLOCK),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.committed, CLOCK),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.cursor, UINT64_MAX),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.next, UINT64_MAX),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
 static const enum message_type wire_types[] = {
-    MESSAGE_REGISTER,  MESSAGE_WELCOME,       MESSAGE_PLAN,    MESSAGE_LOADED, MESSAGE_START, MESSAGE_PROGRESS,
-    MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,    MESSAGE_SAVED,  MESSAGE_DONE,  MESSAGE_LEAVE,
-    MESSAGE_FAIL,      MESSAGE_ABORT,         MESSAGE_OBSERVE, MESSAGE_REPORT, MESSAGE_STOP,  MESSAGE_SUBSCRIBE,
-    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_FLUSH,   MESSAGE_SCAN,   MESSAGE_ROWS,
+    MESSAGE_REGISTER,  MESSAGE_WELCOME,       MESSAGE_PLAN,    MESSAGE_LOADED,  MESSAGE_START,      MESSAGE_PROGRESS,
+    MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,    MESSAGE_SAVED,   MESSAGE_DONE,       MESSAGE_LEAVE,
+    MESSAGE_FAIL,      MESSAGE_ABORT,         MESSAGE_FENCE,   MESSAGE_OBSERVE, MESSAGE_REPORT,     MESSAGE_STOP,
+    MESSAGE_EVICT,     MESSAGE_GONE,          MESSAGE_OUTCOME, MESSAGE_STATUS,  MESSAGE_FENCED,     MESSAGE_REJOIN,
+    MESSAGE_REPLICAS,  MESSAGE_WRITTEN,       MESSAGE_PULL,    MESSAGE_PUSH,    MESSAGE_CHECKPOINT, MESSAGE_SUBSCRIBE,
+    MESSAGE_FLUSH,     MESSAGE_SCAN,          MESSAGE_ROWS,    MESSAGE_FOLLOW,  MESSAGE_UPDATE,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -119,7 +176,20 @@ static void set_whole(struct message *message, const struct wire_field *field, u
     memcpy((unsigned char *)message + field->offset, &value, field->bytes); /* little-endian */
 }
 
-/* A message with the payload frames its type needs; fields are zeros. */
+/* Two duties one after the other, and what they list. */
+static void add_duties(struct message *message) {
+    struct wire_duty duties[] = {
+        {.origin = 1 << ACTOR_PART_BITS, .from_clock = 1, .until_clock = 4, .count = 2},
+        {.origin = 2 << ACTOR_PART_BITS, .from_clock = 5, .until_clock = WIRE_CLOCK_NEVER, .first = 1, .count = 2}};
+    uint32_t shards[3];
+    for (unsigned s = 0; s < 3; s++) {
+        shards[s] = (uint32_t)(wire_random() % message->plan.shards);
+    }
+    message->frames[message->frame_count++] = buffer_copy(duties, sizeof duties);
+    message->frames[message->frame_count++] = buffer_copy(shards, sizeof shards);
+}
+
+/* A message with the payload frames its type needs; fields are zeros, or the least they may be. */
 static struct message new_message(enum message_type type) {
     struct message message;
     memset(&message, 0, sizeof message);
@@ -134,8 +204,9 @@ static struct message new_message(enum message_type type) {
         message.plan.partitions = 1 + (uint32_t)(wire_random() % WIRE_PARTITIONS_MAX);
         message.plan.shards = 1 + (uint32_t)(wire_random() % WIRE_SHARDS_MAX);
         add_frame(&message, 3 * sizeof(struct wire_node));
-        add_frame(&message, message.plan.partitions * sizeof(actor_id));
-        add_frame(&message, message.plan.shards * sizeof(actor_id));
+        add_frame(&message, message.plan.partitions * sizeof(struct wire_placement));
+        add_duties(&message);
+        message.plan.commit_every = message.plan.next_commit_every = 1;
         add_frame(&message, 3 * sizeof(struct wire_endpoint));
         break;
     case MESSAGE_LOADED:
@@ -146,7 +217,19 @@ static struct message new_message(enum message_type type) {
         add_frame(&message, 2 * sizeof(struct wire_metric_sum));
         break;
     case MESSAGE_REPORT:
+    case MESSAGE_STATUS:
         add_frame(&message, 17);
+        break;
+    case MESSAGE_EVICT:
+    case MESSAGE_GONE:
+        add_frame(&message, (size_t)2 * WIRE_NAME_MAX);
+        break;
+    case MESSAGE_FENCED:
+    case MESSAGE_REPLICAS:
+        add_frame(&message, 2 * sizeof(struct wire_reach));
+        break;
+    case MESSAGE_CHECKPOINT:
+        add_frame(&message, 2 * sizeof(uint32_t));
         break;
     default:
         break;
@@ -180,7 +263,7 @@ static void fill(struct message *message) {
         }
         if (field->kind == WHOLE) {
             uint64_t value = wire_random();
-            value = field->limit == UINT64_MAX ? value : value % (field->limit + 1);
+            value = field->limit == UINT64_MAX ? value : field->least + value % (field->limit + 1 - field->least);
             set_whole(message, field, value);
         } else if (field->kind == REAL) {
             double value = ldexp((double)(wire_random() >> 11), (int)(wire_random() % 200) - 100);
@@ -218,10 +301,15 @@ static void test_every_limit_is_kept(void **state) {
         struct message sent = new_message(field->type);
         struct message got;
         unsigned char *at = (unsigned char *)&sent + field->offset;
-        if (field->kind == WHOLE && field->limit != UINT64_MAX) {
+        bool every_value = field->limit == UINT64_MAX >> (64 - 8 * field->bytes);
+        if (field->kind == WHOLE && !every_value) {
             set_whole(&sent, field, field->limit);
             assert_int_equal(pass(&sent, &got), 0);
             set_whole(&sent, field, field->limit + 1);
+            assert_int_equal(pass(&sent, &got), AML_EPROTOCOL);
+            set_whole(&sent, field, field->least);
+            assert_int_equal(pass(&sent, &got), 0);
+            set_whole(&sent, field, field->least - 1);
             assert_int_equal(pass(&sent, &got), AML_EPROTOCOL);
         } else if (field->kind == REAL) {
             static const double bad[] = {INFINITY, -INFINITY, NAN};
@@ -290,31 +378,26 @@ static void test_payload_frames_are_checked(void **state) {
         add_frame(&message, 1);
         expect_refused(&message);
     }
-    static const enum message_type with_frames[] = {MESSAGE_REGISTER, MESSAGE_PLAN,     MESSAGE_LOADED,
-                                                    MESSAGE_START,    MESSAGE_PROGRESS, MESSAGE_REPORT};
+    static const enum message_type with_frames[] = {
+        MESSAGE_REGISTER, MESSAGE_PLAN,   MESSAGE_LOADED,   MESSAGE_START,  MESSAGE_PROGRESS, MESSAGE_EVICT,
+        MESSAGE_GONE,     MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,   MESSAGE_CHECKPOINT};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);
         expect_refused(&message);
     }
-    for (unsigned t = 0; t < 5; t++) { /* part of a record */
+    for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* part of a record */
         message = new_message(with_frames[t]);
         message.frames[0]->size -= 1;
-        expect_refused(&message);
+        if (with_frames[t] == MESSAGE_REPORT || with_frames[t] == MESSAGE_STATUS) {
+            message_close(&message); /* text of any length */
+        } else {
+            expect_refused(&message);
+        }
     }
     message = new_message(MESSAGE_REPORT); /* more than a line may hold */
     buffer_drop(message.frames[0]);
     message.frames[0] = buffer_new(WIRE_JSON_MAX + 1);
-    expect_refused(&message);
-    message = new_message(MESSAGE_PLAN); /* frames that do not fit the numbers */
-    message.plan.shards ^= 1;
-    expect_refused(&message);
-    message = new_message(MESSAGE_PLAN);
-    message.plan.partitions ^= 1;
-    expect_refused(&message);
-    message = new_message(MESSAGE_PLAN); /* nothing could be served */
-    message.plan.partitions = 0;
-    message.frames[1]->size = 0;
     expect_refused(&message);
     message = new_message(MESSAGE_LOADED); /* totals are all there */
     message.frames[0]->size -= sizeof(double);
@@ -329,8 +412,92 @@ static void test_payload_frames_are_checked(void **state) {
     memset(message.frames[0]->data, 'x', message.frames[0]->size);
     expect_refused(&message);
     message = new_message(MESSAGE_PLAN);
-    memset(message.frames[3]->data, 'x', message.frames[3]->size);
+    memset(message.frames[4]->data, 'x', message.frames[4]->size);
     expect_refused(&message);
+    static const enum message_type with_names[] = {MESSAGE_EVICT, MESSAGE_GONE};
+    for (unsigned t = 0; t < 2; t++) {
+        struct message got;
+        message = new_message(with_names[t]);
+        memset(message.frames[0]->data + WIRE_NAME_MAX, 'x', WIRE_NAME_MAX - 1); /* the longest name */
+        assert_int_equal(pass(&message, &got), 0);
+        memset(message.frames[0]->data + WIRE_NAME_MAX, 'x', WIRE_NAME_MAX); /* the second one has no end */
+        expect_refused(&message);
+        message = new_message(with_names[t]); /* nobody's name is fine: the sender means itself */
+        message.frames[0]->size = 0;
+        assert_int_equal(pass(&message, &got), 0);
+        message_close(&message);
+    }
+}
+
+/* ---- Plans ---- */
+
+static struct wire_duty *plan_duty(const struct message *plan, unsigned number) {
+    return (struct wire_duty *)(void *)plan->frames[2]->data + number;
+}
+
+static void test_plans_fit_themselves(void **state) {
+    (void)state;
+    struct message got;
+    struct message plan = new_message(MESSAGE_PLAN); /* prepared: no clock yet */
+    plan_duty(&plan, 1)->from_clock = WIRE_CLOCK_NEVER;
+    assert_int_equal(pass(&plan, &got), 0);
+    message_close(&plan);
+    plan = new_message(MESSAGE_PLAN); /* nobody works yet, no node listens */
+    for (unsigned f = 2; f < 5; f++) {
+        plan.frames[f]->size = 0;
+    }
+    assert_int_equal(pass(&plan, &got), 0);
+    message_close(&plan);
+
+    plan = new_message(MESSAGE_PLAN); /* one partition is not placed */
+    plan.frames[1]->size -= sizeof(struct wire_placement);
+    expect_refused(&plan);
+    plan = new_message(MESSAGE_PLAN); /* nothing could be served */
+    plan.plan.partitions = 0;
+    plan.frames[1]->size = 0;
+    expect_refused(&plan);
+    plan = new_message(MESSAGE_PLAN);
+    plan.plan.shards = 0;
+    plan.frames[2]->size = plan.frames[3]->size = 0;
+    expect_refused(&plan);
+    plan = new_message(MESSAGE_PLAN);
+    plan.plan.shards = WIRE_SHARDS_MAX + 1;
+    expect_refused(&plan);
+    plan = new_message(MESSAGE_PLAN); /* a shard that there is not */
+    ((uint32_t *)(void *)plan.frames[3]->data)[2] = plan.plan.shards;
+    expect_refused(&plan);
+}
+
+static void test_duties_name_clocks_and_shards_that_there_are(void **state) {
+    (void)state;
+    static const struct wire_duty bad[] = {
+        {.from_clock = 1, .until_clock = 4, .first = 0, .count = 0},                    /* none */
+        {.from_clock = 1, .until_clock = 4, .first = 0, .count = 4},                    /* more than are listed */
+        {.from_clock = 1, .until_clock = 4, .first = 3, .count = 1},                    /* behind the last */
+        {.from_clock = 1, .until_clock = 4, .first = UINT32_MAX, .count = 2},           /* a sum that would wrap */
+        {.from_clock = 0, .until_clock = 4, .first = 0, .count = 1},                    /* clocks count from 1 */
+        {.from_clock = 5, .until_clock = 4, .first = 0, .count = 1},                    /* backwards */
+        {.from_clock = 1, .until_clock = WIRE_CLOCK_NEVER + 1, .first = 0, .count = 1}, /* later than never */
+        {.from_clock = UINT64_MAX, .until_clock = UINT64_MAX, .first = 0, .count = 1},
+    };
+    for (unsigned b = 0; b < sizeof bad / sizeof bad[0]; b++) {
+        struct message plan = new_message(MESSAGE_PLAN);
+        *plan_duty(&plan, 1) = bad[b];
+        expect_refused(&plan);
+    }
+}
+
+static void test_commit_points(void **state) {
+    (void)state;
+    struct message_plan plan = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2};
+    static const uint64_t points[] = {2, 4, 8, 9, 10, 12, 15, 18};
+    unsigned found = 0;
+    for (uint64_t clock = 1; clock <= 18; clock++) {
+        if (plan_is_commit_point(&plan, clock)) {
+            assert_int_equal(points[found++], clock);
+        }
+    }
+    assert_int_equal(found, sizeof points / sizeof points[0]);
 }
 
 /* ---- Rows ---- */
@@ -365,8 +532,9 @@ static int check_rows(const struct message *message, struct rows_view *views) {
 static void test_rows_are_found(void **state) {
     (void)state;
     static const unsigned tables[] = {2, 0, 1};
-    static const enum message_type types[] = {MESSAGE_SUBSCRIBE, MESSAGE_PUSH, MESSAGE_FLUSH, MESSAGE_ROWS};
-    for (unsigned t = 0; t < 4; t++) {
+    static const enum message_type types[] = {MESSAGE_SUBSCRIBE, MESSAGE_PUSH, MESSAGE_FLUSH, MESSAGE_ROWS,
+                                              MESSAGE_UPDATE};
+    for (unsigned t = 0; t < sizeof types / sizeof types[0]; t++) {
         struct message message = rows_message(types[t], tables, 3, 7);
         struct message got;
         struct rows_view views[WIRE_TABLES_MAX];
@@ -434,6 +602,12 @@ static void test_actors(void **state) {
     assert_int_equal(actor_node(server), UINT64_C(0x123456789ABC0000));
     assert_int_equal(actor_part(server), 7);
     assert_int_equal(actor_of_part(server, 0), actor_node(server));
+    actor_id late = origin_catch_up(server, 3);
+    assert_int_equal(actor_node(late), actor_node(server));
+    assert_true(origin_is_catch_up(late));
+    assert_false(origin_is_catch_up(server));
+    assert_true(late != origin_catch_up(server, 4)); /* each epoch's is a fresh one */
+    assert_true(origin_is_catch_up(origin_catch_up(server, ACTOR_PART_CATCH_UP)));
 }
 
 int main(void) {
@@ -443,6 +617,9 @@ int main(void) {
         cmocka_unit_test(test_heads_of_another_size_are_refused),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_payload_frames_are_checked),
+        cmocka_unit_test(test_plans_fit_themselves),
+        cmocka_unit_test(test_duties_name_clocks_and_shards_that_there_are),
+        cmocka_unit_test(test_commit_points),
         cmocka_unit_test(test_rows_are_found),
         cmocka_unit_test(test_rows_of_the_wrong_shape_are_refused),
         cmocka_unit_test(test_actors),

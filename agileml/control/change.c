@@ -1,0 +1,518 @@
+/* The controller's part that makes plans and brings announced changes about: prepare, hold, switch, settle
+ * (docs/design.md, "Plans"). See controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The PLAN message ---- */
+
+enum node_tier actor_tier(const struct controller *controller, actor_id actor) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (controller->members[m].node.actor == actor_node(actor)) {
+            return controller->members[m].node.tier;
+        }
+    }
+    return TIER_TRANSIENT;
+}
+
+uint32_t change_commit_every(const struct controller *controller, bool next) {
+    bool reliable = true;
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        const struct wire_placement *place = &controller->placement[p];
+        reliable = reliable && actor_tier(controller, next ? place->next_server : place->server) == TIER_RELIABLE;
+    }
+    enum stage stage = next ? controller->next_stage : controller->stage;
+    if (stage == STAGE_TRADITIONAL || reliable) {
+        return 1; /* what is complete is durable */
+    }
+    uint32_t each = controller->job.clocks_per_iteration;
+    uint32_t chosen = each < CONTROLLER_COMMIT_EVERY_MAX ? each : CONTROLLER_COMMIT_EVERY_MAX;
+    return controller->options.commit_every > 0 ? controller->options.commit_every : chosen;
+}
+
+static struct buffer *plan_nodes(const struct controller *controller) {
+    struct buffer *records = buffer_new(controller->member_count * sizeof(struct wire_node));
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        struct wire_node *record = (struct wire_node *)(void *)records->data + m;
+        *record =
+            (struct wire_node){.actor = member->node.actor, .tier = member->node.tier, .threads = member->node.threads};
+        memcpy(record->name, member->name, sizeof record->name);
+    }
+    return records;
+}
+
+static struct buffer *plan_endpoints(const struct controller *controller) {
+    size_t bytes = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        bytes += controller->members[m].endpoints->size;
+    }
+    struct buffer *endpoints = buffer_new(bytes);
+    bytes = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct buffer *own = controller->members[m].endpoints;
+        if (own->size > 0) {
+            memcpy(endpoints->data + bytes, own->data, own->size);
+        }
+        bytes += own->size;
+    }
+    return endpoints;
+}
+
+void change_build(struct controller *controller) {
+    const struct plan_policy *policy = &controller->options.policy;
+    struct message *plan = &controller->plan;
+    message_close(plan);
+    uint32_t most = controller->commit_every > controller->next_commit_every ? controller->commit_every
+                                                                             : controller->next_commit_every;
+    *plan = (struct message){.type = MESSAGE_PLAN, .epoch = controller->epoch, .frame_count = 5};
+    plan->plan = (struct message_plan){.version = controller->version,
+                                       .restore = controller->restore,
+                                       .from_clock = controller->from_clock,
+                                       .commit_every = controller->commit_every,
+                                       .next_commit_every = controller->next_commit_every,
+                                       .window = most * CONTROLLER_WINDOW_POINTS,
+                                       .partitions = policy->partitions,
+                                       .shards = policy->shards,
+                                       .recoverable = controller->stage != STAGE_TRADITIONAL};
+    memcpy(plan->plan.resume, controller->resume, sizeof plan->plan.resume);
+    plan->frames[0] = plan_nodes(controller);
+    plan->frames[1] = buffer_copy(controller->placement, policy->partitions * sizeof *controller->placement);
+    schedule_duties(&controller->schedule, &plan->frames[2], &plan->frames[3]);
+    plan->frames[4] = plan_endpoints(controller);
+}
+
+void change_publish(struct controller *controller) {
+    controller->version++;
+    controller->steady = false;
+    change_build(controller);
+    if (!persist_all(controller)) {
+        return;
+    }
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        send_plan(controller, &controller->members[m]);
+    }
+}
+
+/* ---- What should be ---- */
+
+struct desired {
+    enum stage stage;
+    struct plan_result result;
+};
+
+static void desired_close(struct desired *desired) {
+    free(desired->result.servers);
+    free(desired->result.backups);
+    free(desired->result.owners);
+}
+
+static enum stage desired_stage(const struct controller *controller, const unsigned count[2]) {
+    if (controller->options.policy.stage == STAGE_TRADITIONAL || count[TIER_RELIABLE] == 0) {
+        return STAGE_TRADITIONAL;
+    }
+    if (count[TIER_TRANSIENT] == 0) {
+        return STAGE_1;
+    }
+    return controller->options.policy.stage != STAGE_AUTO
+               ? controller->options.policy.stage
+               : tuner_stage(&controller->tuner, count[TIER_RELIABLE], count[TIER_TRANSIENT], controller->stage);
+}
+
+/* Who is to have a part in the next plan. Nodes that have to go do not wait for others to load their data: these have their
+ * turn afterwards. */
+static void choose_planned(struct controller *controller) {
+    bool hurry = false;
+    bool others = false;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        hurry = hurry || (member->leaving && !member->dismissed);
+        others = others || (member->settled && !member->leaving);
+    }
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        member->planned = !member->leaving && (member->settled || !hurry || !others);
+    }
+}
+
+/* Plans for the members that were chosen. False, and an error, when they can't run the job. */
+static bool make_desired(struct controller *controller, struct desired *desired, struct error *error) {
+    struct plan_policy policy = controller->options.policy;
+    unsigned count[2] = {0, 0};
+    unsigned used = 0;
+    choose_planned(controller);
+    desired->result = (struct plan_result){.servers = memory_zeroed(policy.partitions, sizeof(actor_id)),
+                                           .backups = memory_zeroed(policy.partitions, sizeof(actor_id)),
+                                           .owners = memory_zeroed(policy.shards, sizeof(actor_id))};
+    struct plan_node *nodes = memory_zeroed(controller->member_count, sizeof *nodes);
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (controller->members[m].planned) {
+            count[controller->members[m].node.tier]++;
+            nodes[used++] = controller->members[m].node;
+        }
+    }
+    desired->stage = policy.stage = desired_stage(controller, count);
+    actor_id *servers = memory_zeroed(policy.partitions, sizeof *servers);
+    actor_id *backups = memory_zeroed(policy.partitions, sizeof *backups);
+    struct plan_present present = {0};
+    if (controller->placement != NULL) {
+        for (uint32_t p = 0; p < policy.partitions; p++) {
+            servers[p] = controller->placement[p].server;
+            backups[p] = controller->placement[p].backup;
+        }
+        present = (struct plan_present){.servers = servers,
+                                        .backups = backups,
+                                        .owners = schedule_present(&controller->schedule),
+                                        .previous = controller->previous};
+    }
+    int result = plan(nodes, used, &policy, &present, &desired->result, error);
+    free(servers);
+    free(backups);
+    free(nodes);
+    return result == 0;
+}
+
+static bool desired_is_present(const struct controller *controller, const struct desired *desired) {
+    const struct plan_policy *policy = &controller->options.policy;
+    for (uint32_t p = 0; p < policy->partitions; p++) {
+        const struct wire_placement *place = &controller->placement[p];
+        if (place->server != desired->result.servers[p] || place->backup != desired->result.backups[p]) {
+            return false;
+        }
+    }
+    return desired->stage == controller->stage &&
+           memcmp(schedule_present(&controller->schedule), desired->result.owners, policy->shards * sizeof(actor_id)) ==
+               0;
+}
+
+static void desired_place(struct controller *controller, const struct desired *desired) {
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        controller->placement[p].next_server = desired->result.servers[p];
+        controller->placement[p].next_backup = desired->result.backups[p];
+    }
+}
+
+/* Only the next half is left. */
+static void placement_settle(struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        controller->members[m].settled = controller->members[m].settled || controller->members[m].planned;
+    }
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        struct wire_placement *place = &controller->placement[p];
+        place->server = place->next_server;
+        place->backup = place->next_backup;
+    }
+    controller->stage = controller->next_stage;
+    controller->commit_every = controller->next_commit_every;
+}
+
+void change_first(struct controller *controller) {
+    const struct plan_policy *policy = &controller->options.policy;
+    struct desired desired = {0};
+    struct error error = {0};
+    if (!make_desired(controller, &desired, &error)) {
+        desired_close(&desired);
+        controller_abort(controller, error.code, error.text);
+        return;
+    }
+    controller->placement = memory_zeroed(policy->partitions, sizeof *controller->placement);
+    controller->previous = memory_zeroed(policy->shards, sizeof *controller->previous);
+    controller->next_stage = desired.stage;
+    desired_place(controller, &desired);
+    controller->next_commit_every = change_commit_every(controller, true);
+    placement_settle(controller);
+    controller->epoch = 1;
+    schedule_open(&controller->schedule, policy->shards, desired.result.owners, controller->restore + 1);
+    desired_close(&desired);
+    controller->phase = PHASE_LOAD;
+    change_publish(controller);
+}
+
+/* ---- Prepare ---- */
+
+static void report_stage(struct controller *controller) {
+    char text[64];
+    snprintf(text, sizeof text, controller->stage == STAGE_TRADITIONAL ? "traditional" : "stage %d",
+             (int)controller->stage);
+    controller_report(controller, report_event(controller, "stage", NULL, text));
+}
+
+/* The commit that everyone may count on. */
+static uint64_t clock_committed(const struct controller *controller) {
+    uint64_t committed = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        committed = controller->members[m].committed > committed ? controller->members[m].committed : committed;
+    }
+    return committed;
+}
+
+/* Up to there no origin is needed any more: neither to do a clock again nor to report it. */
+static uint64_t clock_over(struct controller *controller) {
+    uint64_t committed = clock_committed(controller);
+    uint64_t over = committed < controller->stored ? committed : controller->stored;
+    for (unsigned c = 0; c < controller->schedule.catch_up_count; c++) {
+        actor_id origin = controller->schedule.catch_ups[c].origin;
+        const struct member *member = member_find(controller, actor_node(origin));
+        bool reports = member != NULL && origin == origin_catch_up(member->node.actor, controller->epoch);
+        over = reports && member->catch_up_stored < over ? member->catch_up_stored : over;
+    }
+    return over;
+}
+
+/* Whoever has no part in the plan any more may go. */
+static void dismiss(struct controller *controller) {
+    bool more = false;
+    schedule_forget(&controller->schedule, clock_over(controller));
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        if (!member->leaving || member->dismissed) {
+            continue;
+        }
+        bool part = false;
+        for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+            const struct wire_placement *place = &controller->placement[p];
+            part = part || actor_node(place->server) == member->node.actor ||
+                   actor_node(place->backup) == member->node.actor ||
+                   actor_node(place->next_server) == member->node.actor ||
+                   actor_node(place->next_backup) == member->node.actor;
+        }
+        for (unsigned i = 0; i < controller->schedule.part_count && !part; i++) {
+            part =
+                schedule_count(&controller->schedule, member->node.actor, controller->schedule.parts[i].from_clock) > 0;
+        }
+        for (unsigned c = 0; c < controller->schedule.catch_up_count; c++) {
+            part = part || actor_node(controller->schedule.catch_ups[c].origin) == member->node.actor;
+        }
+        member->dismissed = !part;
+        more = more || !part;
+    }
+    if (!more) {
+        return;
+    }
+    controller->replan = true; /* nodes that came meanwhile have their turn */
+    bool stored = persist_all(controller);
+    for (unsigned m = 0; stored && m < controller->member_count; m++) {
+        if (controller->members[m].dismissed) {
+            send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
+        }
+    }
+}
+
+static void prepare(struct controller *controller) {
+    struct desired desired = {0};
+    struct error error = {0};
+    controller->replan = false;
+    if (!make_desired(controller, &desired, &error)) {
+        /* Nobody could go on without those who are to leave: they stay until they are lost, or others come. */
+    } else if (desired_is_present(controller, &desired)) {
+        if (controller->change == CHANGE_PREPARE) {
+            schedule_cancel(&controller->schedule);
+            controller->change = CHANGE_NONE;
+            controller->from_clock = 0;
+            for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+                struct wire_placement *place = &controller->placement[p];
+                place->next_server = place->server;
+                place->next_backup = place->backup;
+            }
+            controller->next_commit_every = controller->commit_every;
+            change_publish(controller);
+        }
+        dismiss(controller);
+    } else {
+        if (controller->change == CHANGE_NONE) {
+            controller->change_us = controller_now(controller);
+        }
+        controller->change = CHANGE_PREPARE;
+        controller->next_stage = desired.stage;
+        controller->from_clock = WIRE_CLOCK_NEVER;
+        desired_place(controller, &desired);
+        controller->next_commit_every = change_commit_every(controller, true);
+        schedule_prepare(&controller->schedule, desired.result.owners);
+        checkpoints_cancel(controller);
+        change_publish(controller);
+    }
+    desired_close(&desired);
+}
+
+static bool all_ready(const struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        bool part = (member->planned || member->settled) && !member->dismissed;
+        if (part && (member->ready < controller->version || member->state < NODE_STARTED)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Hold ---- */
+
+void hold_lift(struct controller *controller) {
+    controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = WIRE_CLOCK_NEVER};
+}
+
+static uint64_t clock_reached(const struct controller *controller) {
+    uint64_t reached = schedule_named(&controller->schedule) - 1; /* parts follow each other */
+    reached = controller->progress.completed > reached ? controller->progress.completed : reached;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        reached = controller->members[m].clock > reached ? controller->members[m].clock : reached;
+    }
+    return reached;
+}
+
+/* A clock ahead of everyone, so far that nobody comes to it before all know; but not so far that workers which
+ * wait for the commit would never come to it. */
+static uint64_t clock_ahead(const struct controller *controller) {
+    uint64_t reached = clock_reached(controller);
+    uint64_t done = controller->progress.completed;
+    uint64_t trained_us = controller_now(controller) - controller->started_us;
+    uint64_t ahead = 1;
+    if (trained_us > 0 && done > 0) {
+        ahead += CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) * done / trained_us;
+    }
+    ahead = ahead < CONTROLLER_HOLD_AHEAD_MAX ? ahead : CONTROLLER_HOLD_AHEAD_MAX;
+    uint64_t limit = clock_committed(controller) + 1 + controller->job.staleness + controller->plan.plan.window;
+    uint64_t clock = reached + ahead < limit ? reached + ahead : limit;
+    return clock > reached ? clock : reached;
+}
+
+/* Tells everyone; stored first: a number stands for one hold for ever. */
+static void hold_tell(struct controller *controller) {
+    if (persist_all(controller)) {
+        send_acks(controller);
+    }
+}
+
+static void hold_at(struct controller *controller, uint64_t clock, bool to_stop) {
+    controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = clock, .to_stop = to_stop};
+    hold_tell(controller);
+}
+
+/* Everyone who could pass the hold goes by it; *passed: it came too late for someone. */
+static bool all_held(const struct controller *controller, bool *passed) {
+    *passed = false;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (member->held != controller->hold.number && !member->dismissed) {
+            return false;
+        }
+        *passed = *passed || member->clock > controller->hold.clock;
+    }
+    return true;
+}
+
+/* ---- Switch and settle ---- */
+
+static void hold_for_switch(struct controller *controller) {
+    uint64_t clock = clock_ahead(controller);
+    if (controller->final != 0 && clock >= controller->final) { /* the job is over before anything could change */
+        if (controller->change == CHANGE_HOLD) {
+            controller->change = CHANGE_PREPARE;
+            hold_lift(controller);
+            hold_tell(controller);
+        }
+        return;
+    }
+    controller->change = CHANGE_HOLD;
+    hold_at(controller, clock, false);
+}
+
+static void name_switch(struct controller *controller) {
+    const actor_id *before = schedule_present(&controller->schedule);
+    const actor_id *after = controller->schedule.parts[controller->schedule.part_count - 1].owners;
+    for (uint32_t s = 0; s < controller->options.policy.shards; s++) {
+        controller->previous[s] = before[s] != after[s] ? before[s] : controller->previous[s];
+    }
+    controller->change = CHANGE_SWITCH;
+    controller->from_clock = controller->hold.clock + 1;
+    schedule_name(&controller->schedule, controller->from_clock);
+    change_publish(controller);
+}
+
+static void settle(struct controller *controller) {
+    bool staged = controller->stage != controller->next_stage;
+    schedule_forget(&controller->schedule, clock_over(controller));
+    placement_settle(controller);
+    controller->change = CHANGE_NONE;
+    controller->from_clock = 0;
+    controller->replan = true; /* more may have come meanwhile */
+    if (staged) {
+        report_stage(controller);
+    }
+    change_publish(controller);
+    dismiss(controller);
+}
+
+/* ---- The last clock ---- */
+
+/* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
+static void step_stop(struct controller *controller) {
+    bool held = controller->hold.to_stop && controller->hold.clock != WIRE_CLOCK_NEVER;
+    bool passed = false;
+    if (held && !all_held(controller, &passed)) {
+        return;
+    }
+    if (!held || passed) {
+        uint64_t each = controller->job.clocks_per_iteration;
+        uint64_t last = (clock_reached(controller) + each - 1) / each * each;
+        hold_at(controller, last > 0 ? last : each, true);
+        return;
+    }
+    if (controller->final == 0 || controller->hold.clock < controller->final) {
+        controller->final = controller->hold.clock;
+    }
+    controller->stopping = false;
+    hold_lift(controller);
+    hold_tell(controller);
+}
+
+/* ---- One step ---- */
+
+void change_step(struct controller *controller) {
+    bool passed = false;
+    if (controller->phase != PHASE_TRAIN) {
+        return;
+    }
+    if (controller->stopping && (controller->change == CHANGE_NONE || controller->change == CHANGE_PREPARE)) {
+        step_stop(controller);
+        return;
+    }
+    switch (controller->change) {
+    case CHANGE_NONE:
+    case CHANGE_PREPARE:
+        if (controller->replan && controller_now(controller) >= controller->replan_us) {
+            prepare(controller);
+        } else if (controller->change == CHANGE_NONE) {
+            dismiss(controller); /* what kept someone may be committed by now */
+        } else if (controller->change == CHANGE_PREPARE && all_ready(controller)) {
+            hold_for_switch(controller);
+        }
+        break;
+    case CHANGE_HOLD:
+        if (!all_held(controller, &passed)) {
+            break;
+        }
+        if (passed) {
+            hold_for_switch(controller);
+        } else {
+            name_switch(controller);
+        }
+        break;
+    case CHANGE_SWITCH:
+        if (controller->hold.clock != WIRE_CLOCK_NEVER) {
+            if (all_ready(controller)) { /* every server knows the boundary: it is a commit point for all or for none */
+                hold_lift(controller);
+                hold_tell(controller);
+            }
+        } else if (clock_committed(controller) >= controller->from_clock) {
+            settle(controller);
+        }
+        break;
+    case CHANGE_RECOVER:
+        break;
+    }
+}

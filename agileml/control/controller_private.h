@@ -1,0 +1,92 @@
+/* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and announced
+ * changes), recover.c (failures), progress.c, checkpoints.c, persist.c. */
+#ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
+#define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
+
+#include "agileml/control/controller.h"
+#include "agileml/control/report.h"
+
+enum {
+    CONTROLLER_COMMIT_EVERY_MAX = 8, /* clocks, when it is chosen */
+    CONTROLLER_WINDOW_POINTS = 3,    /* commit points that workers may be ahead of the commit */
+    CONTROLLER_HOLD_AHEAD_MS = 20,   /* a clock is named about so far ahead, so that nobody waits for it */
+    CONTROLLER_HOLD_AHEAD_MAX = 16,  /* clocks */
+    CONTROLLER_CHECKPOINTS_KEPT = 2
+};
+
+uint64_t controller_now(const struct controller *controller);
+double controller_seconds(const struct controller *controller); /* of training */
+struct member *member_find(struct controller *controller, actor_id node);
+/* Reliable and transient members that are not leaving. */
+void members_count(const struct controller *controller, unsigned count[2]);
+void controller_send(struct controller *controller, actor_id to, struct message *message);
+void send_ack(struct controller *controller, const struct member *member);
+void send_acks(struct controller *controller);
+void send_plan(struct controller *controller, const struct member *member);
+void send_empty(struct controller *controller, actor_id to, enum message_type type);
+/* Takes over `line`, from malloc. */
+void controller_report(struct controller *controller, char *line);
+/* Sends observers the lines from number `first` on; they are stored. */
+void observers_tell(struct controller *controller, size_t first);
+/* Asks for the timer. */
+void controller_tick_at(struct controller *controller, uint64_t at_us);
+/* Takes the member out; it is told nothing. */
+void member_remove(struct controller *controller, struct member *member);
+
+/* ---- change.c ---- */
+
+/* The first plan: every expected node is there. */
+void change_first(struct controller *controller);
+/* One step towards what should be, if there is one to take now. Called after everything that could make one possible. */
+void change_step(struct controller *controller);
+/* Makes the PLAN message of what the controller holds. */
+void change_build(struct controller *controller);
+/* ... under a new version, stores that, and sends it to everyone. */
+void change_publish(struct controller *controller);
+/* Nothing is held any more. */
+void hold_lift(struct controller *controller);
+/* Sets commit_every or next_commit_every by where a placement's servers are. */
+uint32_t change_commit_every(const struct controller *controller, bool next);
+enum node_tier actor_tier(const struct controller *controller, actor_id actor);
+
+/* ---- recover.c ---- */
+
+/* The member has failed: recovers without it, or ends the job with `text`. Invalidates members' addresses. */
+void recover_lost(struct controller *controller, struct member *member, const char *text);
+void recover_receive_fenced(struct controller *controller, struct member *member, const struct message *message);
+/* FENCE again to those who have not answered. */
+void recover_repeat(struct controller *controller);
+/* To this one only. */
+void recover_ask(struct controller *controller, const struct member *member);
+
+/* ---- progress.c ---- */
+
+unsigned progress_window(const struct controller *controller); /* entries */
+void progress_open(struct controller *controller);
+void progress_close(struct controller *controller);
+void progress_receive(struct controller *controller, struct member *member, const struct message *message);
+/* Forgets what nodes that are gone reported of clocks beyond the restored one: it is done again. */
+void progress_forget_lost(struct controller *controller);
+/* Completes what can be completed. */
+void progress_step(struct controller *controller);
+
+/* ---- checkpoints.c ---- */
+
+int checkpoints_open(struct controller *controller, struct error *error); /* with options.resume: takes it up */
+void checkpoints_begin_if_due(struct controller *controller);
+void checkpoints_cancel(struct controller *controller);
+void checkpoints_receive_written(struct controller *controller, const struct message *message);
+void checkpoints_send(struct controller *controller, const struct member *member);
+void checkpoints_close(struct controller *controller);
+
+/* ---- persist.c ---- */
+
+/* Writes everything that is not in the store yet; a failure ends the job. False then. */
+bool persist_all(struct controller *controller);
+/* Progress only: later, and now. */
+void persist_soon(struct controller *controller);
+bool persist_progress(struct controller *controller);
+/* 1: there was something; 0: the store is empty; negative: an error. */
+int persist_load(struct controller *controller, struct error *error);
+
+#endif

@@ -1,0 +1,481 @@
+/* See manifest.h. */
+#include "agileml/control/manifest.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "agileml/base/new_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MANIFEST_VERSION = 1, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
+
+static const char manifest_format[] = "agileml-checkpoint";
+static const char manifest_name[] = "manifest.json";
+static const char manifest_clock_prefix[] = "clock-";
+static const char manifest_file_prefix[] = "partition-";
+
+static int path_join(char path[NEW_FILE_PATH_MAX], const char *folder, const char *name, struct error *error) {
+    int length = snprintf(path, NEW_FILE_PATH_MAX, "%s/%s", folder, name);
+    return length < NEW_FILE_PATH_MAX
+               ? 0
+               : error_set(error, AML_EINPUT, "%s: the path is longer than %d bytes", folder, NEW_FILE_PATH_MAX - 1);
+}
+
+static int io_failed(const char *path, const char *doing, struct error *error) {
+    return error_set(error, AML_EFAIL, "%s: can't %s it: %s", path, doing, strerror(errno));
+}
+
+/* ---- To JSON ---- */
+
+static json_t *json_whole(uint64_t value) {
+    return json_integer((json_int_t)value);
+}
+
+/* JSON has no NaN: what is not a number becomes null. */
+static json_t *json_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* Jansson fails only when there is no memory. */
+static json_t *json_checked(json_t *json) {
+    if (json == NULL) {
+        memory_exhausted(0);
+    }
+    return json;
+}
+
+/* NULL when a text is not UTF-8; so for the whole then. */
+static json_t *job_to_json(const struct job_terms *job) {
+    char digest[17];
+    snprintf(digest, sizeof digest, "%016" PRIx64, job->digest);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "app", job->app, "digest", digest, "staleness",
+                     json_whole(job->staleness), "clocks_per_iteration", json_whole(job->clocks_per_iteration),
+                     "iterations", json_whole(job->iterations), "seconds", json_number(job->seconds), "tolerance",
+                     json_number(job->tolerance), "tolerance_iterations", json_whole(job->tolerance_iterations));
+}
+
+static json_t *files_to_json(const struct manifest *manifest) {
+    json_t *files = json_checked(json_array());
+    for (uint32_t p = 0; p < manifest->partitions; p++) {
+        char checksum[9];
+        snprintf(checksum, sizeof checksum, "%08" PRIx32, manifest->files[p].checksum);
+        json_array_append_new(files, json_checked(json_pack("{s:o, s:s}", "bytes", json_whole(manifest->files[p].bytes),
+                                                            "crc32", checksum)));
+    }
+    return files;
+}
+
+static json_t *manifest_to_json(const struct manifest *manifest) {
+    json_t *metrics = json_checked(json_object());
+    for (unsigned i = 0; i < manifest->metric_count; i++) {
+        json_object_set_new(metrics, manifest->metrics[i].name, json_number(manifest->metrics[i].value));
+    }
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", manifest_format, "version",
+                     MANIFEST_VERSION, "clock", json_whole(manifest->clock), "iteration",
+                     json_whole(manifest->clock / manifest->job.clocks_per_iteration), "objective",
+                     json_number(manifest->objective), "metrics", metrics, "job", job_to_json(&manifest->job), "shards",
+                     json_whole(manifest->shards), "partitions", json_whole(manifest->partitions), "files",
+                     files_to_json(manifest));
+}
+
+int manifest_write(const char *folder, const struct manifest *manifest, struct error *error) {
+    char path[NEW_FILE_PATH_MAX];
+    struct new_file file;
+    int code = path_join(path, folder, manifest_name, error);
+    code = code != 0 ? code : new_file_open(&file, path, error);
+    if (code != 0) {
+        return code;
+    }
+    json_t *json = manifest_to_json(manifest);
+    char *text = json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    json_decref(json);
+    if (text == NULL) {
+        new_file_discard(&file);
+        return error_set(error, AML_EFAIL, "%s: can't write it: a name is not UTF-8", path);
+    }
+    code = new_file_write(&file, text, strlen(text), error);
+    free(text);
+    if (code != 0) {
+        new_file_discard(&file);
+        return code;
+    }
+    return new_file_commit(&file, error);
+}
+
+/* ---- From JSON ---- */
+
+/* Where numbers and texts are taken from; the first that is not as it must be is in `error`, and all after it are 0. */
+struct manifest_source {
+    const char *path;
+    struct error *error;
+    bool failed;
+};
+
+static void source_fail(struct manifest_source *source, const char *key, const char *expected) {
+    error_set(source->error, AML_EINPUT, "%s: \"%s\": expected %s", source->path, key, expected);
+    source->failed = true;
+}
+
+static uint64_t take_whole(struct manifest_source *source, const json_t *object, const char *key, uint64_t minimum,
+                           uint64_t maximum) {
+    const json_t *value = json_object_get(object, key);
+    json_int_t whole = json_integer_value(value);
+    if (!json_is_integer(value) || whole < 0 || (uint64_t)whole < minimum || (uint64_t)whole > maximum) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "a whole number from %" PRIu64 " to %" PRIu64, minimum, maximum);
+        source_fail(source, key, expected);
+        return 0;
+    }
+    return (uint64_t)whole;
+}
+
+/* null is NAN, where that is allowed. */
+static double take_number(struct manifest_source *source, const json_t *object, const char *key, bool null_allowed) {
+    const json_t *value = json_object_get(object, key);
+    if (null_allowed && json_is_null(value)) {
+        return NAN;
+    }
+    if (!json_is_number(value)) {
+        source_fail(source, key, null_allowed ? "a number or null" : "a number");
+        return 0;
+    }
+    return json_number_value(value);
+}
+
+static void take_text(struct manifest_source *source, const json_t *object, const char *key, char *text,
+                      size_t text_size) {
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value) || json_string_length(value) >= text_size) {
+        source_fail(source, key, "a text that is not too long");
+        return;
+    }
+    snprintf(text, text_size, "%s", json_string_value(value));
+}
+
+/* `digits` of hexadecimal. */
+static uint64_t take_hexadecimal(struct manifest_source *source, const json_t *object, const char *key, size_t digits) {
+    const char *text = json_string_value(json_object_get(object, key));
+    if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits) {
+        char expected[40];
+        snprintf(expected, sizeof expected, "%zu hexadecimal digits", digits);
+        source_fail(source, key, expected);
+        return 0;
+    }
+    return strtoull(text, NULL, 16);
+}
+
+static void take_job(struct manifest_source *source, const json_t *object, struct job_terms *job) {
+    take_text(source, object, "app", job->app, sizeof job->app);
+    job->digest = take_hexadecimal(source, object, "digest", 16);
+    job->staleness = (uint32_t)take_whole(source, object, "staleness", 0, WIRE_STALENESS_MAX);
+    job->clocks_per_iteration = (uint32_t)take_whole(source, object, "clocks_per_iteration", 1, UINT32_MAX);
+    job->iterations = take_whole(source, object, "iterations", 0, INT64_MAX);
+    job->seconds = take_number(source, object, "seconds", false);
+    job->tolerance = take_number(source, object, "tolerance", false);
+    job->tolerance_iterations = (uint32_t)take_whole(source, object, "tolerance_iterations", 0, UINT32_MAX);
+}
+
+static void take_metrics(struct manifest_source *source, json_t *object, struct manifest *manifest) {
+    const char *name;
+    json_t *value;
+    if (!json_is_object(object) || json_object_size(object) > WIRE_METRICS_MAX) {
+        source_fail(source, "metrics", "the values of at most 16 metrics");
+        return;
+    }
+    json_object_foreach(object, name, value) {
+        struct manifest_metric *metric = &manifest->metrics[manifest->metric_count++];
+        if (strlen(name) >= sizeof metric->name) {
+            source_fail(source, "metrics", "names of at most 31 bytes");
+            return;
+        }
+        snprintf(metric->name, sizeof metric->name, "%s", name);
+        metric->value = take_number(source, object, name, true);
+    }
+}
+
+static void take_files(struct manifest_source *source, const json_t *array, struct manifest *manifest) {
+    if (json_array_size(array) != manifest->partitions) {
+        source_fail(source, "files", "one for each partition");
+        return;
+    }
+    manifest->files = memory_zeroed(manifest->partitions, sizeof *manifest->files);
+    for (uint32_t p = 0; p < manifest->partitions && !source->failed; p++) {
+        const json_t *file = json_array_get(array, p);
+        manifest->files[p].bytes = take_whole(source, file, "bytes", 0, INT64_MAX);
+        manifest->files[p].checksum = (uint32_t)take_hexadecimal(source, file, "crc32", 8);
+    }
+}
+
+static void take_manifest(struct manifest_source *source, const json_t *json, struct manifest *manifest) {
+    const char *format = json_string_value(json_object_get(json, "format"));
+    if (format == NULL || strcmp(format, manifest_format) != 0) {
+        source_fail(source, "format", manifest_format);
+        return;
+    }
+    take_whole(source, json, "version", MANIFEST_VERSION, MANIFEST_VERSION);
+    manifest->clock = take_whole(source, json, "clock", 1, WIRE_CLOCK_MAX - 1);
+    manifest->objective = take_number(source, json, "objective", true);
+    manifest->shards = (uint32_t)take_whole(source, json, "shards", 1, WIRE_SHARDS_MAX);
+    manifest->partitions = (uint32_t)take_whole(source, json, "partitions", 1, WIRE_PARTITIONS_MAX);
+    take_metrics(source, json_object_get(json, "metrics"), manifest);
+    take_job(source, json_object_get(json, "job"), &manifest->job);
+    if (!source->failed) {
+        take_files(source, json_object_get(json, "files"), manifest);
+    }
+}
+
+/* ---- Reading ---- */
+
+/* The file's text, to be freed; NULL on error. */
+static char *file_text(const char *path, size_t *size, struct error *error) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = memory_resized(NULL, MANIFEST_BYTES_MAX + 1, 1);
+    ssize_t got = 1;
+    for (*size = 0; got > 0 && *size <= MANIFEST_BYTES_MAX; *size += got > 0 ? (size_t)got : 0) {
+        got = read(descriptor, text + *size, MANIFEST_BYTES_MAX + 1 - *size);
+    }
+    if (got < 0 || *size > MANIFEST_BYTES_MAX) {
+        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, got < 0 ? strerror(errno) : "longer than 4 MiB");
+        free(text);
+        text = NULL;
+    }
+    close(descriptor);
+    return text;
+}
+
+static int check_files(const char *folder, const struct manifest *manifest, struct error *error) {
+    for (uint32_t p = 0; p < manifest->partitions; p++) {
+        char name[32];
+        char path[NEW_FILE_PATH_MAX];
+        struct stat status;
+        snprintf(name, sizeof name, "%s%" PRIu32, manifest_file_prefix, p);
+        int code = path_join(path, folder, name, error);
+        if (code != 0) {
+            return code;
+        }
+        if (stat(path, &status) != 0) {
+            return error_set(error, AML_EINPUT, "%s: can't read it: %s", path, strerror(errno));
+        }
+        if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size != manifest->files[p].bytes) {
+            return error_set(error, AML_EINPUT, "%s: expected a file of %" PRIu64 " bytes, found %lld", path,
+                             manifest->files[p].bytes, (long long)status.st_size);
+        }
+    }
+    return 0;
+}
+
+int manifest_read(const char *folder, struct manifest *manifest, struct error *error) {
+    char path[NEW_FILE_PATH_MAX];
+    struct error local = {0};
+    size_t size;
+    *manifest = (struct manifest){0};
+    error = error != NULL ? error : &local;
+    int code = path_join(path, folder, manifest_name, error);
+    char *text = code == 0 ? file_text(path, &size, error) : NULL;
+    if (text == NULL) {
+        return error->code;
+    }
+    json_error_t wrong;
+    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &wrong);
+    free(text);
+    if (json == NULL) {
+        return error_set(error, AML_EINPUT, "%s: line %d: not JSON: %s", path, wrong.line, wrong.text);
+    }
+    struct manifest_source source = {.path = path, .error = error};
+    take_manifest(&source, json, manifest);
+    json_decref(json);
+    code = source.failed ? AML_EINPUT : check_files(folder, manifest, error);
+    if (code != 0) {
+        manifest_close(manifest);
+    }
+    return code;
+}
+
+void manifest_close(struct manifest *manifest) {
+    free(manifest->files);
+    manifest->files = NULL;
+}
+
+/* ---- The folders in a root ---- */
+
+struct clock_folders {
+    uint64_t *clocks; /* descending */
+    size_t count;
+};
+
+/* The clock in a name like clock-120; 0 when it is no such name. */
+static uint64_t clock_of_name(const char *name) {
+    const char *digits = name + sizeof manifest_clock_prefix - 1;
+    if (strncmp(name, manifest_clock_prefix, sizeof manifest_clock_prefix - 1) != 0 || *digits == '0' ||
+        strlen(digits) > 10 || strspn(digits, "0123456789") != strlen(digits)) {
+        return 0;
+    }
+    uint64_t clock = strtoull(digits, NULL, 10);
+    return clock < WIRE_CLOCK_MAX ? clock : 0;
+}
+
+static int clock_descending(const void *left, const void *right) {
+    uint64_t a = *(const uint64_t *)left;
+    uint64_t b = *(const uint64_t *)right;
+    return a > b ? -1 : a < b;
+}
+
+static int clock_folders_list(const char *root, struct clock_folders *folders, struct error *error) {
+    *folders = (struct clock_folders){0};
+    DIR *directory = opendir(root);
+    if (directory == NULL) {
+        return error_set(error, AML_EINPUT, "%s: can't read this folder: %s", root, strerror(errno));
+    }
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        uint64_t clock = clock_of_name(entry->d_name);
+        if (clock > 0) {
+            folders->clocks = memory_resized(folders->clocks, folders->count + 1, sizeof *folders->clocks);
+            folders->clocks[folders->count++] = clock;
+        }
+    }
+    closedir(directory);
+    if (folders->count > 0) {
+        qsort(folders->clocks, folders->count, sizeof *folders->clocks, clock_descending);
+    }
+    return 0;
+}
+
+static int clock_folder_path(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error) {
+    int length = snprintf(path, WIRE_PATH_MAX, "%s/%s%" PRIu64, root, manifest_clock_prefix, clock);
+    return length < WIRE_PATH_MAX ? 0
+                                  : error_set(error, AML_EINPUT, "%s: a checkpoint's path is longer than %d bytes",
+                                              root, WIRE_PATH_MAX - 1);
+}
+
+static bool has_manifest(const char *folder) {
+    char path[NEW_FILE_PATH_MAX];
+    return path_join(path, folder, manifest_name, NULL) == 0 && access(path, F_OK) == 0;
+}
+
+int manifest_find(const char *root, char path[WIRE_PATH_MAX], struct error *error) {
+    struct clock_folders folders;
+    if (has_manifest(root)) {
+        int length = snprintf(path, WIRE_PATH_MAX, "%s", root);
+        return length < WIRE_PATH_MAX
+                   ? 0
+                   : error_set(error, AML_EINPUT, "%s: the path is longer than %d bytes", root, WIRE_PATH_MAX - 1);
+    }
+    int code = clock_folders_list(root, &folders, error);
+    bool found = false;
+    for (size_t i = 0; i < folders.count && code == 0 && !found; i++) {
+        struct manifest manifest;
+        struct error wrong = {0};
+        code = clock_folder_path(root, folders.clocks[i], path, error);
+        if (code != 0 || !has_manifest(path)) {
+            continue;
+        }
+        found = manifest_read(path, &manifest, &wrong) == 0;
+        if (found) {
+            manifest_close(&manifest);
+        } else {
+            log_warn("passing over a damaged checkpoint: %s", wrong.text);
+        }
+    }
+    free(folders.clocks);
+    if (code == 0 && !found) {
+        code = error_set(error, AML_EINPUT, "%s: holds no checkpoint: expected a folder clock-N with a %s", root,
+                         manifest_name);
+    }
+    return code;
+}
+
+/* ---- Making and removing folders ---- */
+
+/* Whether a file's name is one that writing a checkpoint makes, temporary ones included. */
+static bool name_is_ours(const char *name) {
+    return strncmp(name, manifest_file_prefix, sizeof manifest_file_prefix - 1) == 0 ||
+           strncmp(name, manifest_name, sizeof manifest_name - 1) == 0;
+}
+
+/* Removes a checkpoint's files, the manifest first: from then on it is none. */
+static int folder_clear(const char *folder, struct error *error) {
+    char path[NEW_FILE_PATH_MAX];
+    int code = path_join(path, folder, manifest_name, error);
+    if (code != 0) {
+        return code;
+    }
+    if (unlink(path) == 0) {
+        code = folder_sync(folder, error);
+    } else if (errno != ENOENT) {
+        code = io_failed(path, "remove", error);
+    }
+    DIR *directory = code == 0 ? opendir(folder) : NULL;
+    if (directory == NULL) {
+        return code != 0 ? code : io_failed(folder, "read", error);
+    }
+    for (const struct dirent *entry; code == 0 && (entry = readdir(directory)) != NULL;) {
+        code = name_is_ours(entry->d_name) ? path_join(path, folder, entry->d_name, error) : 0;
+        if (code == 0 && name_is_ours(entry->d_name) && unlink(path) != 0) {
+            code = io_failed(path, "remove", error);
+        }
+    }
+    closedir(directory);
+    return code;
+}
+
+static int folder_make(const char *path, struct error *error) {
+    return mkdir(path, MANIFEST_FOLDER_MODE) == 0 || errno == EEXIST ? 0 : io_failed(path, "make", error);
+}
+
+int manifest_folder(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error) {
+    struct clock_folders folders;
+    int code = folder_make(root, error);
+    code = code != 0 ? code : clock_folders_list(root, &folders, error);
+    if (code != 0) {
+        return code;
+    }
+    for (size_t i = 0; i < folders.count && folders.clocks[i] > clock && code == 0; i++) {
+        code = clock_folder_path(root, folders.clocks[i], path, error);
+        if (code == 0 && has_manifest(path)) {
+            code = error_set(error, AML_EINPUT,
+                             "%s: a checkpoint of a later clock than %" PRIu64 " is there already: go on from it, or "
+                             "choose another folder",
+                             path, clock);
+        }
+    }
+    free(folders.clocks);
+    code = code != 0 ? code : clock_folder_path(root, clock, path, error);
+    code = code != 0 ? code : folder_make(path, error);
+    code = code != 0 ? code : folder_clear(path, error);
+    return code != 0 ? code : folder_sync(root, error);
+}
+
+int manifest_prune(const char *root, unsigned keep, struct error *error) {
+    struct clock_folders folders;
+    unsigned complete = 0;
+    int code = clock_folders_list(root, &folders, error);
+    for (size_t i = 0; i < folders.count && code == 0; i++) {
+        char path[WIRE_PATH_MAX];
+        code = clock_folder_path(root, folders.clocks[i], path, error);
+        bool whole = code == 0 && has_manifest(path);
+        complete += whole;
+        if (code != 0 || (whole && complete <= keep) || complete == 0) {
+            continue; /* what is newer than every checkpoint may still become one */
+        }
+        code = folder_clear(path, error);
+        if (code == 0 && rmdir(path) != 0 && errno != ENOTEMPTY) {
+            code = io_failed(path, "remove", error);
+        }
+    }
+    free(folders.clocks);
+    return code != 0 || complete == 0 ? code : folder_sync(root, error);
+}

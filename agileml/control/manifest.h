@@ -1,0 +1,45 @@
+/* The manifest of a checkpoint: a folder ROOT/clock-N with a file for each partition (agileml/ps/checkpoint.h) and,
+ * once all are there, manifest.json, which makes it one. Written so that a crash at any moment leaves either no
+ * checkpoint or a whole one. In one root clocks only grow. Blocking. */
+#ifndef AGILEML_CONTROL_MANIFEST_H
+#define AGILEML_CONTROL_MANIFEST_H
+
+#include "agileml/base/error.h"
+#include "agileml/wire/message.h"
+
+struct manifest_file {
+    uint64_t bytes;
+    uint32_t checksum; /* CRC-32 */
+};
+
+struct manifest_metric {
+    char name[WIRE_NAME_MAX];
+    double value; /* NAN: not known */
+};
+
+struct manifest {
+    struct job_terms job;
+    uint64_t clock;
+    uint32_t partitions, shards;
+    struct manifest_file *files; /* by partition */
+    double objective;            /* of the last iteration that was complete; NAN: not known */
+    unsigned metric_count;       /* of the same iteration, for people */
+    struct manifest_metric metrics[WIRE_METRICS_MAX];
+};
+
+/* Makes ROOT (but not its parents) and an empty folder for the checkpoint of `clock` in it; its path. AML_EINPUT when
+ * ROOT holds a checkpoint of a later clock: that is another job's, or one that was not gone on from. */
+int manifest_folder(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error);
+/* Makes the folder a checkpoint. */
+int manifest_write(const char *folder, const struct manifest *manifest, struct error *error);
+/* Reads and checks it, the partitions' files' sizes too. `manifest` is to be closed on success. */
+int manifest_read(const char *folder, struct manifest *manifest, struct error *error);
+void manifest_close(struct manifest *manifest);
+/* The folder of the newest checkpoint in ROOT that manifest_read takes, or ROOT when it is one. Damaged ones are passed
+ * over with a warning. AML_EINPUT when there is none. */
+int manifest_find(const char *root, char path[WIRE_PATH_MAX], struct error *error);
+/* Removes all but the newest `keep` checkpoints, and folders of older ones that never became any. Files that are not a
+ * checkpoint's stay. */
+int manifest_prune(const char *root, unsigned keep, struct error *error);
+
+#endif

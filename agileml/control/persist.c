@@ -1,0 +1,355 @@
+/* What the controller must not forget, as entries of its store. Everything that others are told of plans is written
+ * before they are; progress a little later, and only then acknowledged. See controller_private.h.
+ *
+ *   cluster        job, members, placement, schedule, and where a change is
+ *   progress       struct controller_progress, then each member's actor and how far its catch-up is reported
+ *   line/NUMBER    lines of the report */
+#include "agileml/control/controller_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PERSIST_VERSION = 1 };
+#define LINE_KEY "line/%016zu"
+
+/* ---- A growing run of bytes, and reading it back ---- */
+
+struct writing {
+    unsigned char *bytes;
+    size_t size;
+};
+
+static void put(struct writing *writing, const void *bytes, size_t size) {
+    writing->bytes = memory_resized(writing->bytes, writing->size + size + 1, 1);
+    if (size > 0) {
+        memcpy(writing->bytes + writing->size, bytes, size);
+    }
+    writing->size += size;
+}
+
+static void put_whole(struct writing *writing, uint64_t value) {
+    put(writing, &value, sizeof value);
+}
+
+struct reading {
+    const unsigned char *bytes;
+    size_t left;
+    bool short_of; /* it ended too early */
+};
+
+static void get(struct reading *reading, void *bytes, size_t size) {
+    if (reading->left < size) {
+        reading->short_of = true;
+        memset(bytes, 0, size);
+        return;
+    }
+    if (size > 0) {
+        memcpy(bytes, reading->bytes, size);
+    }
+    reading->bytes += size;
+    reading->left -= size;
+}
+
+static uint64_t get_whole(struct reading *reading) {
+    uint64_t value;
+    get(reading, &value, sizeof value);
+    return value;
+}
+
+/* ---- The cluster ---- */
+
+/* Fields of struct controller that are stored as they are. */
+#define FIELDS(each)                                                                                                   \
+    each(phase) each(stage) each(job) each(metrics) each(metric_count) each(items) each(totals) each(epoch)            \
+        each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore)               \
+            each(commit_every) each(next_commit_every) each(hold) each(stopping) each(final) each(redone_until)        \
+                each(resume) each(checkpoint.due) each(observers) each(observer_count)
+
+#define MEMBER_FIELDS(each)                                                                                            \
+    each(node) each(name) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \
+        each(settled) each(dismissed) each(clock) each(committed) each(bytes_sent) each(bytes_received)
+
+static void put_schedule(struct writing *writing, const struct schedule *schedule) {
+    put_whole(writing, schedule->part_count);
+    for (unsigned p = 0; p < schedule->part_count; p++) {
+        put_whole(writing, schedule->parts[p].from_clock);
+        put(writing, schedule->parts[p].owners, schedule->shards * sizeof(actor_id));
+    }
+    put_whole(writing, schedule->catch_up_count);
+    for (unsigned c = 0; c < schedule->catch_up_count; c++) {
+        const struct schedule_catch_up *late = &schedule->catch_ups[c];
+        put_whole(writing, late->origin);
+        put_whole(writing, late->from_clock);
+        put_whole(writing, late->until_clock);
+        put_whole(writing, late->count);
+        put(writing, late->shards, late->count * sizeof *late->shards);
+    }
+}
+
+static void get_schedule(struct reading *reading, struct schedule *schedule, uint32_t shards) {
+    *schedule = (struct schedule){.shards = shards};
+    uint64_t parts = get_whole(reading);
+    for (uint64_t p = 0; p < parts && !reading->short_of; p++) {
+        schedule->parts = memory_resized(schedule->parts, p + 1, sizeof *schedule->parts);
+        schedule->parts[p].from_clock = get_whole(reading);
+        schedule->parts[p].owners = memory_zeroed(shards, sizeof(actor_id));
+        get(reading, schedule->parts[p].owners, shards * sizeof(actor_id));
+        schedule->part_count++;
+    }
+    uint64_t catch_ups = get_whole(reading);
+    for (uint64_t c = 0; c < catch_ups && !reading->short_of; c++) {
+        schedule->catch_ups = memory_resized(schedule->catch_ups, c + 1, sizeof *schedule->catch_ups);
+        struct schedule_catch_up *late = &schedule->catch_ups[c];
+        late->origin = get_whole(reading);
+        late->from_clock = get_whole(reading);
+        late->until_clock = get_whole(reading);
+        uint64_t count = get_whole(reading);
+        late->count = count <= shards ? (uint32_t)count : 0;
+        late->shards = memory_zeroed(late->count + 1U, sizeof *late->shards);
+        get(reading, late->shards, late->count * sizeof *late->shards);
+        schedule->catch_up_count++;
+    }
+}
+
+static void put_cluster(struct writing *writing, const struct controller *controller) {
+    const struct plan_policy *policy = &controller->options.policy;
+    put_whole(writing, PERSIST_VERSION);
+    put_whole(writing, sizeof *controller); /* another build's fields may lie elsewhere */
+    put_whole(writing, policy->partitions);
+    put_whole(writing, policy->shards);
+#define PUT(field) put(writing, &controller->field, sizeof controller->field);
+    FIELDS(PUT)
+#undef PUT
+    put_whole(writing, controller->member_count);
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+#define PUT(field) put(writing, &member->field, sizeof member->field);
+        MEMBER_FIELDS(PUT)
+#undef PUT
+        put_whole(writing, member->endpoints->size);
+        put(writing, member->endpoints->data, member->endpoints->size);
+    }
+    put_whole(writing, controller->placement != NULL);
+    if (controller->placement != NULL) {
+        put(writing, controller->placement, policy->partitions * sizeof *controller->placement);
+        put(writing, controller->previous, policy->shards * sizeof *controller->previous);
+        put_schedule(writing, &controller->schedule);
+    }
+}
+
+static int get_cluster(struct controller *controller, struct reading *reading, struct error *error) {
+    struct plan_policy *policy = &controller->options.policy;
+    uint64_t version = get_whole(reading);
+    uint64_t size = get_whole(reading);
+    uint64_t partitions = get_whole(reading);
+    uint64_t shards = get_whole(reading);
+    if (version != PERSIST_VERSION || size != sizeof *controller || partitions == 0 ||
+        partitions > WIRE_PARTITIONS_MAX || shards == 0 || shards > WIRE_SHARDS_MAX) {
+        return error_set(error, AML_EINPUT, "the store is of another version of this program");
+    }
+    policy->partitions = (uint32_t)partitions;
+    policy->shards = (uint32_t)shards;
+#define GET(field) get(reading, &controller->field, sizeof controller->field);
+    FIELDS(GET)
+#undef GET
+    uint64_t members = get_whole(reading);
+    for (uint64_t m = 0; m < members && m < WIRE_NODES_MAX && !reading->short_of; m++) {
+        controller->members = memory_resized(controller->members, m + 1, sizeof *controller->members);
+        struct member *member = &controller->members[m];
+        *member = (struct member){0};
+#define GET(field) get(reading, &member->field, sizeof member->field);
+        MEMBER_FIELDS(GET)
+#undef GET
+        uint64_t bytes = get_whole(reading);
+        bytes = bytes <= reading->left ? bytes : 0;
+        member->endpoints = buffer_new(bytes);
+        get(reading, member->endpoints->data, bytes);
+        member->heard_us = member->joined_us = controller_now(controller);
+        controller->member_count++;
+    }
+    if (get_whole(reading) != 0 && !reading->short_of) {
+        controller->placement = memory_zeroed(policy->partitions, sizeof *controller->placement);
+        controller->previous = memory_zeroed(policy->shards, sizeof *controller->previous);
+        get(reading, controller->placement, policy->partitions * sizeof *controller->placement);
+        get(reading, controller->previous, policy->shards * sizeof *controller->previous);
+        get_schedule(reading, &controller->schedule, policy->shards);
+    }
+    if (reading->short_of || reading->left > 0 || (controller->phase > PHASE_GATHER && controller->placement == NULL)) {
+        return error_set(error, AML_EINPUT, "the store is damaged: its cluster does not end where it should");
+    }
+    return 0;
+}
+
+/* ---- Writing ---- */
+
+static bool write_entries(struct controller *controller, struct store_entry *entries, unsigned count) {
+    struct error error = {0};
+    struct store *store = controller->options.store;
+    if (store->write(store, entries, count, &error) == 0) {
+        return true;
+    }
+    controller->options.store = NULL; /* nothing more is written: what is there stays whole */
+    controller_abort(controller, error.code, error.text);
+    return false;
+}
+
+/* Progress, the report's new lines, and `cluster` when not NULL. */
+static bool write_progress(struct controller *controller, const struct writing *cluster) {
+    size_t lines = controller->line_count - controller->lines_stored;
+    size_t dropped = controller->first_line - controller->lines_pruned;
+    struct store_entry *entries = memory_zeroed(lines + dropped + 2, sizeof *entries);
+    char(*keys)[STORE_KEY_MAX] = memory_zeroed(lines + dropped + 1, sizeof *keys);
+    unsigned count = 0;
+    struct controller_progress progress = controller->progress;
+    struct writing numbers = {0};
+    progress.seconds_us = (uint64_t)(controller_seconds(controller) * 1e6);
+    put(&numbers, &progress, sizeof progress);
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        put_whole(&numbers, controller->members[m].node.actor);
+        put_whole(&numbers, controller->members[m].catch_up);
+    }
+    entries[count++] = (struct store_entry){"progress", numbers.bytes, numbers.size};
+    if (cluster != NULL) {
+        entries[count++] = (struct store_entry){"cluster", cluster->bytes, cluster->size};
+    }
+    for (size_t l = 0; l < lines; l++) {
+        const char *line = controller_line(controller, controller->lines_stored + l);
+        if (line != NULL) {
+            snprintf(keys[l], sizeof keys[l], LINE_KEY, controller->lines_stored + l);
+            entries[count++] = (struct store_entry){keys[l], line, strlen(line)};
+        }
+    }
+    for (size_t l = 0; l < dropped; l++) {
+        snprintf(keys[lines + l], sizeof keys[lines + l], LINE_KEY, controller->lines_pruned + l);
+        entries[count++] = (struct store_entry){.key = keys[lines + l]};
+    }
+    bool written = write_entries(controller, entries, count);
+    free(entries);
+    free(keys);
+    free(numbers.bytes);
+    if (written) {
+        size_t told = controller->lines_stored;
+        for (unsigned m = 0; m < controller->member_count; m++) {
+            controller->members[m].catch_up_stored = controller->members[m].catch_up;
+        }
+        controller->lines_pruned = controller->first_line;
+        controller->stored = progress.completed;
+        controller->lines_stored = controller->line_count;
+        controller->store_due = false;
+        observers_tell(controller, told);
+    }
+    return written;
+}
+
+/* Without a store what is known counts as stored. */
+static void nothing_to_store(struct controller *controller) {
+    size_t told = controller->lines_stored;
+    controller->stored = controller->progress.completed;
+    controller->lines_stored = controller->line_count;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        controller->members[m].catch_up_stored = controller->members[m].catch_up;
+    }
+    observers_tell(controller, told);
+}
+
+bool persist_all(struct controller *controller) {
+    if (controller->options.store == NULL) {
+        nothing_to_store(controller);
+        return true;
+    }
+    struct writing cluster = {0};
+    put_cluster(&cluster, controller);
+    bool written = write_progress(controller, &cluster);
+    free(cluster.bytes);
+    return written;
+}
+
+void persist_soon(struct controller *controller) {
+    if (controller->options.store == NULL) {
+        nothing_to_store(controller);
+    } else if (!controller->store_due) {
+        controller->store_due = true;
+        controller->store_us = controller_now(controller) + CONTROLLER_STORE_US;
+        if (controller->store_us < controller->tick_us) {
+            controller_tick_at(controller, controller->store_us);
+        }
+    }
+}
+
+bool persist_progress(struct controller *controller) {
+    return controller->options.store == NULL || write_progress(controller, NULL);
+}
+
+/* ---- Reading ---- */
+
+struct loading {
+    struct controller *controller;
+    bool cluster, progress;
+};
+
+static int load_entry(void *context, const char *key, const void *bytes, size_t size, struct error *error) {
+    struct loading *loading = context;
+    struct controller *controller = loading->controller;
+    if (strcmp(key, "cluster") == 0) {
+        struct reading reading = {.bytes = bytes, .left = size};
+        loading->cluster = true;
+        return get_cluster(controller, &reading, error);
+    }
+    if (strcmp(key, "progress") == 0) {
+        struct reading reading = {.bytes = bytes, .left = size};
+        get(&reading, &controller->progress, sizeof controller->progress);
+        while (reading.left > 0 && !reading.short_of) { /* members are there: "cluster" comes before */
+            struct member *member = member_find(controller, get_whole(&reading));
+            uint64_t catch_up = get_whole(&reading);
+            if (member != NULL) {
+                member->catch_up = member->catch_up_stored = catch_up;
+            }
+        }
+        if (reading.short_of) {
+            return error_set(error, AML_EINPUT, "the store is of another version of this program");
+        }
+        loading->progress = true;
+    } else if (strncmp(key, "line/", 5) == 0) {
+        size_t number = (size_t)strtoull(key + 5, NULL, 10);
+        if (controller->line_count == 0) {
+            controller->first_line = controller->line_count = number;
+        }
+        if (number != controller->line_count) { /* a gap: those before it were dropped before they were stored */
+            for (size_t l = controller->first_line; l < controller->line_count; l++) {
+                free(controller->lines[l - controller->first_line]);
+            }
+            controller->first_line = controller->line_count = number;
+        }
+        size_t kept = controller->line_count - controller->first_line;
+        char *line = memory_resized(NULL, size + 1, 1);
+        memcpy(line, bytes, size);
+        line[size] = '\0';
+        controller->lines = memory_resized(controller->lines, kept + 1, sizeof *controller->lines);
+        controller->lines[kept] = line;
+        controller->line_count++;
+    }
+    return 0;
+}
+
+int persist_load(struct controller *controller, struct error *error) {
+    struct store *store = controller->options.store;
+    struct loading loading = {.controller = controller};
+    if (store == NULL) {
+        return 0;
+    }
+    int result = store->read(store, load_entry, &loading, error);
+    if (result != 0) {
+        return result;
+    }
+    if (!loading.cluster || !loading.progress) {
+        return 0;
+    }
+    controller->lines_stored = controller->line_count;
+    controller->lines_pruned = controller->first_line;
+    controller->stored = controller->progress.completed;
+    return 1;
+}

@@ -1,0 +1,337 @@
+/* The controller's part that goes on after nodes were lost without warning: fence, find the clock that everything can be
+ * put at, plan with whoever is left (docs/design.md, "Plans"; the paper's section 3.3). See controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Fencing ---- */
+
+static void send_fence(struct controller *controller, const struct member *member) {
+    struct message fence = {.type = MESSAGE_FENCE, .epoch = controller->epoch};
+    controller->io->send(controller->io, member->node.actor, &fence);
+}
+
+void recover_lost(struct controller *controller, struct member *member, const char *text) {
+    char reason[ERROR_TEXT_MAX];
+    snprintf(reason, sizeof reason, "%s", text);
+    controller->progress.failures++;
+    controller_report(controller, report_event(controller, "failure", member->name, reason));
+    if (controller->phase == PHASE_GATHER) {
+        member_remove(controller, member);
+        return;
+    }
+    if (controller->stage == STAGE_TRADITIONAL) {
+        member->left = true;
+        controller_abort(controller, AML_EFAIL, reason);
+        return;
+    }
+    controller->progress.reliable_lost |= member->node.tier == TIER_RELIABLE;
+    controller->redone_until = member->clock > controller->redone_until ? member->clock : controller->redone_until;
+    if (controller->change != CHANGE_RECOVER) {
+        controller->lost_us = controller_now(controller);
+    }
+    member_remove(controller, member);
+    controller->fence_due = true;
+}
+
+static void recover_if_all_fenced(struct controller *controller);
+
+/* A new epoch: whoever is left stands still and says what it has. */
+static void fence(struct controller *controller) {
+    controller->fence_due = false;
+    schedule_cancel(&controller->schedule);
+    checkpoints_cancel(controller);
+    controller->change = CHANGE_RECOVER;
+    controller->epoch++;
+    hold_lift(controller);
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        member->fenced = member->dismissed; /* it has no part in anything */
+        member->fenced_begun = 0;
+        buffer_drop(member->reaches);
+        member->reaches = NULL;
+    }
+    if (persist_all(controller)) {
+        recover_repeat(controller);
+        recover_if_all_fenced(controller);
+    }
+}
+
+void recover_ask(struct controller *controller, const struct member *member) {
+    if (controller->change == CHANGE_RECOVER && !controller->fence_due && !member->fenced) {
+        send_fence(controller, member);
+    }
+}
+
+void recover_repeat(struct controller *controller) {
+    if (controller->fence_due) {
+        fence(controller);
+        return;
+    }
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        recover_ask(controller, &controller->members[m]);
+    }
+}
+
+/* ---- What can be restored ---- */
+
+static int reach_order(const void *a, const void *b) {
+    const struct wire_reach *left = a;
+    const struct wire_reach *right = b;
+    if (left->clock != right->clock) {
+        return left->clock > right->clock ? -1 : 1; /* highest first */
+    }
+    return left->partition < right->partition ? -1 : left->partition > right->partition;
+}
+
+/* Everything that the members' servers can be put at, the highest clocks first. The caller frees. */
+static struct wire_reach *all_reaches(const struct controller *controller, size_t *count) {
+    struct wire_reach *all = memory_resized(NULL, 1, sizeof *all);
+    *count = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct buffer *own = controller->members[m].reaches;
+        size_t more = own != NULL ? own->size / sizeof *all : 0;
+        all = memory_resized(all, *count + more + 1, sizeof *all);
+        for (size_t r = 0; r < more; r++) {
+            const struct wire_reach *reach = (const struct wire_reach *)(const void *)own->data + r;
+            if (reach->partition < controller->options.policy.partitions) {
+                all[(*count)++] = *reach;
+            }
+        }
+    }
+    qsort(all, *count, sizeof *all, reach_order);
+    return all;
+}
+
+/* The highest clock that some replica of every partition can be put at. False: there is none; *missing is a partition
+ * without a replica, or the number of partitions when each has one. */
+static bool highest_common(const struct controller *controller, const struct wire_reach *all, size_t count,
+                           uint64_t *clock, uint32_t *missing) {
+    uint32_t partitions = controller->options.policy.partitions;
+    unsigned char *seen = memory_zeroed(partitions, 1);
+    for (size_t r = 0; r < count; r++) {
+        seen[all[r].partition] = 1;
+    }
+    *missing = 0;
+    while (*missing < partitions && seen[*missing] != 0) {
+        (*missing)++;
+    }
+    free(seen);
+    uint32_t different = 0;
+    for (size_t r = 0; r < count; r++) {
+        bool same_clock = r > 0 && all[r].clock == all[r - 1].clock;
+        bool repeated = same_clock && all[r].partition == all[r - 1].partition;
+        different = same_clock ? different + (repeated ? 0 : 1) : 1;
+        if (different == partitions) {
+            *clock = all[r].clock;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool can_be_put(const struct wire_reach *all, size_t count, actor_id server, uint32_t partition,
+                       uint64_t clock) {
+    for (size_t r = 0; server != ACTOR_NONE && r < count && all[r].clock >= clock; r++) {
+        if (all[r].clock == clock && all[r].partition == partition && all[r].server == server) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Any that can, reliable ones first. */
+static actor_id anyone(const struct controller *controller, const struct wire_reach *all, size_t count,
+                       uint32_t partition, uint64_t clock) {
+    actor_id found = ACTOR_NONE;
+    for (size_t r = 0; r < count; r++) {
+        if (all[r].clock == clock && all[r].partition == partition &&
+            (found == ACTOR_NONE || actor_tier(controller, found) != TIER_RELIABLE)) {
+            found = all[r].server;
+        }
+    }
+    return found;
+}
+
+/* The reliable one that has least to catch up with what `server` has at the clock; ACTOR_NONE when none has anything. */
+static actor_id closest_follower(const struct controller *controller, const struct wire_reach *all, size_t count,
+                                 uint32_t partition, uint64_t clock, actor_id server) {
+    for (size_t r = 0; r < count; r++) {
+        if (all[r].clock <= clock && all[r].partition == partition && all[r].server != server &&
+            actor_tier(controller, all[r].server) == TIER_RELIABLE) {
+            return all[r].server;
+        }
+    }
+    return ACTOR_NONE;
+}
+
+/* Whoever serves goes on if it is left; else its follower does. What a transient node serves is followed by a reliable
+ * one: where none has it, the one of `ordinary` copies it anew. Where nobody can be put at the clock, all begin anew. */
+static void place(struct controller *controller, const struct wire_reach *all, size_t count, uint64_t clock,
+                  const struct plan_result *ordinary) {
+    bool switched = controller->from_clock <= clock + 1;
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        struct wire_placement *old = &controller->placement[p];
+        const actor_id wanted[] = {switched ? old->next_server : old->server, switched ? old->server : old->next_server,
+                                   switched ? old->next_backup : old->backup, old->backup, old->next_backup};
+        actor_id server = ACTOR_NONE;
+        for (unsigned w = 0; w < sizeof wanted / sizeof *wanted && server == ACTOR_NONE; w++) {
+            server = can_be_put(all, count, wanted[w], p, clock) ? wanted[w] : ACTOR_NONE;
+        }
+        server = server != ACTOR_NONE ? server : anyone(controller, all, count, p, clock);
+        server = server != ACTOR_NONE ? server : ordinary->servers[p];
+        actor_id backup = ACTOR_NONE;
+        if (actor_tier(controller, server) != TIER_RELIABLE) {
+            backup = closest_follower(controller, all, count, p, clock, server);
+            backup = backup != ACTOR_NONE ? backup : ordinary->backups[p];
+        }
+        *old =
+            (struct wire_placement){.server = server, .backup = backup, .next_server = server, .next_backup = backup};
+    }
+}
+
+/* ---- The plan afterwards ---- */
+
+static bool node_is_dead(const void *context, actor_id node) {
+    const struct controller *controller = context;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (controller->members[m].node.actor == node) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* An ordinary plan for those who are left: who takes over each shard of dead nodes, and what nobody has. The caller
+ * frees. */
+static int plan_ordinary(const struct controller *controller, struct plan_result *ordinary, struct error *error) {
+    struct plan_policy policy = controller->options.policy;
+    *ordinary = (struct plan_result){.servers = memory_zeroed(policy.partitions, sizeof(actor_id)),
+                                     .backups = memory_zeroed(policy.partitions, sizeof(actor_id)),
+                                     .owners = memory_zeroed(policy.shards, sizeof(actor_id))};
+    struct plan_node *nodes = memory_zeroed(controller->member_count, sizeof *nodes);
+    unsigned count[2] = {0, 0};
+    unsigned used = 0;
+    for (int round = 0; round < 3 && used == 0;
+         round++) { /* whoever is leaving or new helps when nobody else is left */
+        for (unsigned m = 0; m < controller->member_count; m++) {
+            const struct member *member = &controller->members[m];
+            if (!member->dismissed && (!member->leaving || round > 0) && (member->settled || round > 1)) {
+                nodes[used++] = member->node;
+                count[member->node.tier]++;
+            }
+        }
+    }
+    bool staged = count[TIER_RELIABLE] > 0 && count[TIER_TRANSIENT] > 0 && controller->stage != STAGE_AUTO;
+    policy.stage = staged ? controller->stage : count[TIER_RELIABLE] > 0 ? STAGE_1 : STAGE_TRADITIONAL;
+    struct plan_present present = {.owners = schedule_present(&controller->schedule), .previous = controller->previous};
+    int code = plan(nodes, used, &policy, &present, ordinary, error);
+    free(nodes);
+    return code;
+}
+
+static void ordinary_close(struct plan_result *ordinary) {
+    free(ordinary->servers);
+    free(ordinary->backups);
+    free(ordinary->owners);
+}
+
+static void give_up(struct controller *controller, const char *why) {
+    char text[ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%.240s%s%.200s", why,
+             controller->options.checkpoint != NULL ? "; go on from the last checkpoint with --resume " : "",
+             controller->options.checkpoint != NULL ? controller->options.checkpoint : "");
+    controller_abort(controller, AML_EFAIL, text);
+}
+
+static void recover(struct controller *controller) {
+    char text[ERROR_TEXT_MAX];
+    size_t count;
+    uint64_t clock = 0;
+    uint32_t missing;
+    struct wire_reach *all = all_reaches(controller, &count);
+    uint64_t begun = 0;
+    uint64_t committed = controller->restore;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        begun = member->fenced_begun > begun ? member->fenced_begun : begun;
+        committed = member->committed > committed ? member->committed : committed;
+    }
+    bool found = highest_common(controller, all, count, &clock, &missing);
+    if (!found && committed == controller->progress.first && !controller->progress.reliable_lost) {
+        found = true; /* nothing had been committed: all begin anew */
+        clock = committed;
+        count = 0;
+    }
+    if (!found || clock < committed) {
+        if (missing < controller->options.policy.partitions) {
+            snprintf(text, sizeof text, "the only copy of partition %u was lost with its node", missing);
+        } else {
+            snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with a reliable node",
+                     (unsigned long long)committed);
+        }
+        free(all);
+        give_up(controller, text);
+        return;
+    }
+    struct error error = {0};
+    struct plan_result ordinary;
+    if (plan_ordinary(controller, &ordinary, &error) != 0) {
+        free(all);
+        ordinary_close(&ordinary);
+        give_up(controller, error.text);
+        return;
+    }
+    place(controller, all, count, clock, &ordinary);
+    free(all);
+    schedule_forget(&controller->schedule, clock < controller->stored ? clock : controller->stored);
+    schedule_recover(&controller->schedule, node_is_dead, controller, ordinary.owners, clock, begun, controller->epoch);
+    ordinary_close(&ordinary);
+    controller->change = CHANGE_NONE;
+    controller->restore = clock;
+    controller->from_clock = 0;
+    controller->next_stage = controller->stage;
+    controller->commit_every = controller->next_commit_every = change_commit_every(controller, false);
+    controller->replan = true;
+    controller->replan_us = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        member->catch_up = member->catch_up_stored = clock;
+        member->silent = ACTOR_NONE;
+        member->loaded = false;
+    }
+    controller->items = controller->phase == PHASE_LOAD ? 0 : controller->items; /* counted anew */
+    controller->phase = controller->phase == PHASE_SAVE ? PHASE_TRAIN : controller->phase;
+    progress_forget_lost(controller);
+    snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock,
+             (double)(controller_now(controller) - controller->lost_us) / 1e3);
+    controller_report(controller, report_event(controller, "recover", NULL, text));
+    change_publish(controller);
+    progress_step(controller);
+}
+
+static void recover_if_all_fenced(struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (!controller->members[m].fenced) {
+            return;
+        }
+    }
+    recover(controller);
+}
+
+void recover_receive_fenced(struct controller *controller, struct member *member, const struct message *message) {
+    if (controller->phase >= PHASE_LEAVE || controller->change != CHANGE_RECOVER ||
+        message->epoch != controller->epoch || member->fenced) {
+        return;
+    }
+    member->fenced = true;
+    member->fenced_begun = message->fenced.begun;
+    member->clock = message->fenced.begun > member->clock ? message->fenced.begun : member->clock;
+    member->committed = message->fenced.committed > member->committed ? message->fenced.committed : member->committed;
+    member->reaches = buffer_hold(message->frames[0]);
+    recover_if_all_fenced(controller);
+}

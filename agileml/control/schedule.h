@@ -1,0 +1,67 @@
+/* Who works on which data shard in which clocks: the source of a plan's duties. Pure data.
+ *
+ * From each part's clock on its owners hold, up to the next part's. The last part may have no clock yet (WIRE_CLOCK_NEVER).
+ * What dead nodes left undone is in catch-ups: there the parts name no owner (ACTOR_NONE). At each clock beyond
+ * the last restore every shard has exactly one owner, or is in exactly one catch-up: I6. */
+#ifndef AGILEML_CONTROL_SCHEDULE_H
+#define AGILEML_CONTROL_SCHEDULE_H
+
+#include "agileml/wire/message.h"
+
+struct schedule_part {
+    uint64_t from_clock;
+    actor_id *owners; /* [shards], of part 0 */
+};
+
+struct schedule_catch_up {
+    actor_id origin;
+    uint64_t from_clock, until_clock;
+    uint32_t *shards; /* ascending */
+    uint32_t count;
+};
+
+struct schedule {
+    uint32_t shards;
+    struct schedule_part *parts; /* by clock */
+    unsigned part_count;
+    struct schedule_catch_up *catch_ups;
+    unsigned catch_up_count;
+};
+
+/* `owners` hold from `from_clock` on. */
+void schedule_open(struct schedule *schedule, uint32_t shards, const actor_id *owners, uint64_t from_clock);
+void schedule_close(struct schedule *schedule);
+
+/* The owners of the latest part that has a clock, and that clock. */
+const actor_id *schedule_present(const struct schedule *schedule);
+uint64_t schedule_named(const struct schedule *schedule);
+
+/* Adds a part without a clock, in place of one that is there. */
+void schedule_prepare(struct schedule *schedule, const actor_id *owners);
+/* Names its clock, beyond those of the other parts. */
+void schedule_name(struct schedule *schedule, uint64_t from_clock);
+/* Drops a part without a clock. */
+void schedule_cancel(struct schedule *schedule);
+
+/* Forgets what is over once clocks up to `committed` will never be worked on again. */
+void schedule_forget(struct schedule *schedule, uint64_t committed);
+
+/* Nodes died: what they had to do beyond `restore` goes to `takeover[shard]`, up to clock `begun` as catch-ups under origins of
+ * `epoch`, beyond as part of the owners' own. `dead` tells of a node whether it is. Returns the last clock of a catch-up. */
+uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
+                          const void *context, const actor_id *takeover, uint64_t restore, uint64_t begun,
+                          uint64_t epoch);
+
+/* The different origins with a duty in `clock`, into *origins (grown as needed, `capacity` entries); their number. */
+unsigned schedule_origins(const struct schedule *schedule, uint64_t clock, actor_id **origins, unsigned *capacity);
+
+/* The first clock after `clock` in which a catch-up origin has a duty; WIRE_CLOCK_NEVER: none. */
+uint64_t schedule_next(const struct schedule *schedule, actor_id origin, uint64_t clock);
+
+/* How many shards `origin` has in `clock`. */
+uint32_t schedule_count(const struct schedule *schedule, actor_id origin, uint64_t clock);
+
+/* The plan's two frames: struct wire_duty each, and the shards that they name. */
+void schedule_duties(const struct schedule *schedule, struct buffer **duties, struct buffer **shards);
+
+#endif

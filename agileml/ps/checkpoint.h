@@ -1,0 +1,59 @@
+/* A partition's file of a checkpoint, FOLDER/partition-N: the rows that some clock changed, as of one clock; the others
+ * have their start values. All numbers are little-endian:
+ *
+ *   struct checkpoint_head
+ *   struct checkpoint_table, one per table of the job
+ *   blocks of rows, table by table: CRC-32, keys (uint64_t each), values (packed rows)
+ *
+ * A block has checkpoint_block_rows rows, the last one of a table what is left. Its CRC-32 starts from
+ * checkpoint_block_seed, so that blocks can't change places or come from another file. Blocking. */
+#ifndef AGILEML_PS_CHECKPOINT_H
+#define AGILEML_PS_CHECKPOINT_H
+
+#include "agileml/ps/partition.h"
+
+enum {
+    CHECKPOINT_VERSION = 1,
+    CHECKPOINT_BLOCK_BYTES = 1 << 20, /* of keys and values, about; more only where one row is larger */
+};
+
+#define CHECKPOINT_MAGIC "AGMLPART" /* 8 bytes, without a final 0 */
+
+struct checkpoint_head {
+    char magic[8];
+    uint32_t version;
+    uint32_t checksum; /* CRC-32 of the rest of the head and of the tables after it */
+    uint32_t partition, partitions;
+    uint64_t clock;
+    uint32_t table_count;
+    uint32_t zero;
+};
+
+struct checkpoint_table {
+    char name[WIRE_NAME_MAX];
+    uint32_t type, mode, width, zero;
+    uint64_t rows;  /* of the whole table; 0: sparse */
+    uint64_t count; /* rows in this file */
+};
+
+static inline uint64_t checkpoint_block_rows(uint32_t row_bytes) {
+    uint64_t rows = CHECKPOINT_BLOCK_BYTES / (sizeof(uint64_t) + row_bytes);
+    return rows > 0 ? rows : 1;
+}
+
+/* Blocks count from 1 over all tables. */
+static inline uint32_t checkpoint_block_seed(const struct checkpoint_head *head, uint32_t block) {
+    return head->checksum + block;
+}
+
+/* Writes the partition, whose rows are those of `clock` and do not change meanwhile, so that the file is there whole
+ * or not at all. Fills `written`, the error too; 0 or its code. Any one thread. */
+int checkpoint_write(struct partition *partition, uint64_t clock, const char *directory,
+                     struct message_written *written);
+
+/* Fills a partition that was just opened, and puts it at `clock`, which must be the file's. AML_EINPUT when the file
+ * is not exactly what checkpoint_write wrote for this partition of this job; the partition is only to be closed
+ * then. */
+int checkpoint_read(struct partition *partition, const char *directory, uint64_t clock, struct error *error);
+
+#endif

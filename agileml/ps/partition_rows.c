@@ -1,0 +1,327 @@
+/* A partition's subscriptions, and its rows as they go into messages. See partition.h. */
+#include "agileml/ps/partition_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Subscriptions ---- */
+
+struct subscription *partition_subscription(struct partition *partition, actor_id subscriber) {
+    int64_t found = index_map_find(&partition->subscription_index, subscriber);
+    return found != INDEX_NONE ? &partition->subscriptions[found] : NULL;
+}
+
+int partition_subscribe(struct partition *partition, actor_id subscriber, uint64_t request,
+                        const struct rows_view *views, unsigned view_count, struct error *error) {
+    struct subscription *subscription = partition_subscription(partition, subscriber);
+    if (subscription == NULL) {
+        partition->subscriptions =
+            memory_resized(partition->subscriptions, partition->subscription_count + 1, sizeof *subscription);
+        index_map_add(&partition->subscription_index, subscriber, partition->subscription_count);
+        subscription = &partition->subscriptions[partition->subscription_count++];
+        *subscription = (struct subscription){.subscriber = subscriber, .sent_clock = partition->clock};
+    }
+    if (request <= subscription->request) {
+        return 0;
+    }
+    uint32_t *slots[WIRE_TABLES_MAX];
+    for (unsigned v = 0; v < view_count; v++) {
+        slots[v] = view_slots(&partition->tables[views[v].table], &views[v], NULL, error);
+        if (slots[v] == NULL) {
+            while (v-- > 0) {
+                free(slots[v]);
+            }
+            return error->code;
+        }
+    }
+    for (unsigned v = 0; v < view_count; v++) {
+        struct slot_list *list = &subscription->lists[views[v].table];
+        list->slots = memory_resized(list->slots, (size_t)list->count + views[v].count, sizeof *list->slots);
+        memcpy(list->slots + list->count, slots[v], views[v].count * sizeof *list->slots);
+        list->count += views[v].count;
+        free(slots[v]);
+    }
+    subscription->request = request;
+    return 0;
+}
+
+void partition_unsubscribe(struct partition *partition, bool (*keep)(void *context, actor_id subscriber),
+                           void *context) {
+    unsigned kept = 0;
+    index_map_close(&partition->subscription_index);
+    for (unsigned s = 0; s < partition->subscription_count; s++) {
+        struct subscription *subscription = &partition->subscriptions[s];
+        if (keep != NULL && keep(context, subscription->subscriber)) {
+            index_map_add(&partition->subscription_index, subscription->subscriber, kept);
+            partition->subscriptions[kept++] = *subscription;
+            continue;
+        }
+        for (unsigned t = 0; t < partition->job->table_count; t++) {
+            free(subscription->lists[t].slots);
+        }
+    }
+    partition->subscription_count = kept;
+}
+
+/* ---- Rows into messages ---- */
+
+/* Starts the row frames of a message: a directory with room for every table, filled as tables are appended. */
+static void message_begin_rows(struct message *message) {
+    struct buffer *directory = buffer_new(WIRE_TABLES_MAX * sizeof(struct wire_directory_entry));
+    directory->size = 0;
+    message->frames[0] = directory;
+    message->frame_count = 1;
+}
+
+/* Takes over the frames. */
+static void message_add_table(struct message *message, uint32_t table, uint32_t count, struct buffer *keys,
+                              struct buffer *values) {
+    struct buffer *directory = message->frames[0];
+    struct wire_directory_entry *entry = (struct wire_directory_entry *)(void *)(directory->data + directory->size);
+    *entry = (struct wire_directory_entry){.table = table, .rows = count};
+    directory->size += sizeof *entry;
+    message->frames[message->frame_count++] = keys;
+    message->frames[message->frame_count++] = values;
+}
+
+/* A directory without tables is no rows at all. */
+static void message_end_rows(struct message *message) {
+    if (message->frames[0]->size == 0) {
+        message_close(message);
+    }
+}
+
+/* Keys and values of `slots`, if there are any, after message_begin_rows. */
+static void message_add_slots(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
+                              uint32_t count) {
+    if (count == 0) {
+        return;
+    }
+    partition_settle(partition, t);
+    const struct table *table = &partition->tables[t];
+    const size_t row_bytes = table->spec->row_bytes;
+    struct buffer *keys = buffer_new(count * sizeof(uint64_t));
+    struct buffer *values = buffer_new(count * row_bytes);
+    uint64_t *key = (uint64_t *)(void *)keys->data;
+    for (uint32_t i = 0; i < count; i++) {
+        key[i] = table_key(table, slots[i]);
+    }
+    for (uint32_t i = 0; i < count;) {
+        uint32_t run = slots_run(slots + i, count - i);
+        memcpy(values->data + i * row_bytes, table_row(table, slots[i]), run * row_bytes);
+        i += run;
+    }
+    message_add_table(message, t, count, keys, values);
+}
+
+static uint32_t *partition_scratch(struct partition *partition, uint32_t count) {
+    if (count > partition->scratch_capacity) {
+        partition->scratch = memory_resized(partition->scratch, count, sizeof(uint32_t));
+        partition->scratch_capacity = count;
+    }
+    return partition->scratch;
+}
+
+static void share_rows(struct message *push, const struct message *model, uint32_t table) {
+    const struct wire_directory_entry *entry = (const void *)model->frames[0]->data;
+    for (unsigned v = 0; v < model->frames[0]->size / sizeof *entry; v++) {
+        if (entry[v].table == table) {
+            message_add_table(push, table, entry[v].rows, buffer_hold(model->frames[1 + 2 * v]),
+                              buffer_hold(model->frames[2 + 2 * v]));
+        }
+    }
+}
+
+void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
+                       const struct subscription *model_subscription, const struct message *model,
+                       struct message *push) {
+    int found = partition_origin(partition, subscription->subscriber);
+    uint32_t writer = found >= 0 ? (uint32_t)found + 1 : UINT32_MAX;
+    if (partition->alone == writer && from_clock >= partition->mixed_clock) {
+        return;
+    }
+    message_begin_rows(push);
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        const struct table *table = &partition->tables[t];
+        const struct slot_list *list = &subscription->lists[t];
+        bool put = table->spec->mode == AML_PUT;
+        if (list->count == 0) {
+            continue;
+        }
+        if (!put && model != NULL && model->frame_count > 0) {
+            const struct slot_list *other = &model_subscription->lists[t];
+            if (other->count == list->count && memcmp(other->slots, list->slots, list->count * sizeof(uint32_t)) == 0) {
+                share_rows(push, model, t); /* where the model has none, nothing changed */
+                continue;
+            }
+        }
+        uint32_t *slots = partition_scratch(partition, list->count);
+        const uint32_t *clocks = table_clocks(table);
+        const uint32_t *writers = table_writers(table);
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < list->count; i++) {
+            uint32_t slot = list->slots[i];
+            if (clocks[slot] > from_clock && !(put && writers[slot] == writer)) {
+                slots[count++] = slot;
+            }
+        }
+        message_add_slots(push, partition, t, slots, count);
+    }
+    message_end_rows(push);
+}
+
+int partition_rows(struct partition *partition, const struct rows_view *views, unsigned view_count, uint64_t known,
+                   struct message *push, struct error *error) {
+    message_begin_rows(push);
+    for (unsigned v = 0; v < view_count; v++) {
+        struct table *table = &partition->tables[views[v].table];
+        uint32_t *slots = view_slots(table, &views[v], NULL, error);
+        if (slots == NULL) {
+            message_close(push);
+            return error->code;
+        }
+        const uint32_t *clocks = table_clocks(table);
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < views[v].count; i++) {
+            if (known == 0 || clocks[slots[i]] > known) {
+                slots[count++] = slots[i];
+            }
+        }
+        message_add_slots(push, partition, views[v].table, slots, count);
+        free(slots);
+    }
+    message_end_rows(push);
+    return 0;
+}
+
+/* Slots from `slot` on of rows that changed after `from_clock`, at most `most`, into the scratch; the next slot. */
+static uint32_t changed_slots(struct partition *partition, unsigned t, uint32_t slot, uint64_t from_clock,
+                              uint64_t most, uint32_t *count) {
+    const struct table *table = &partition->tables[t];
+    const uint32_t *clocks = table_clocks(table);
+    uint32_t left = table->count - slot;
+    uint32_t *slots = partition_scratch(partition, most < left ? (uint32_t)most : left);
+    *count = 0;
+    for (; slot < table->count && *count < most; slot++) {
+        if (clocks[slot] > from_clock) {
+            slots[(*count)++] = slot;
+        }
+    }
+    return slot;
+}
+
+uint64_t partition_scan(struct partition *partition, uint32_t table_number, uint64_t cursor, size_t bytes,
+                        struct message *message) {
+    const struct table *table = &partition->tables[table_number];
+    uint64_t most = bytes / table->spec->row_bytes + 1;
+    uint64_t left = cursor < table->count ? table->count - cursor : 0;
+    uint32_t count = (uint32_t)(left < most ? left : most);
+    uint32_t *slots = partition_scratch(partition, count);
+    for (uint32_t i = 0; i < count; i++) {
+        slots[i] = (uint32_t)cursor + i;
+    }
+    message_begin_rows(message);
+    message_add_slots(message, partition, table_number, slots, count);
+    message_end_rows(message);
+    return count < left ? cursor + count : 0;
+}
+
+/* ---- Rows for a follower ---- */
+
+uint64_t partition_piece(struct partition *partition, uint64_t cursor, size_t bytes, struct message *update) {
+    uint32_t slot = (uint32_t)cursor;
+    uint64_t next = 0;
+    message_begin_rows(update);
+    for (uint64_t t = cursor >> 32; t < partition->job->table_count; t++, slot = 0) {
+        const struct table *table = &partition->tables[t];
+        uint32_t count = 0;
+        if (slot < table->count) {
+            slot = changed_slots(partition, (unsigned)t, slot, 0, bytes / table->spec->row_bytes + 1, &count);
+        }
+        if (count > 0) {
+            message_add_slots(update, partition, (unsigned)t, partition->scratch, count);
+            next = slot < table->count ? t << 32 | slot : t + 1 < partition->job->table_count ? (t + 1) << 32 : 0;
+            break;
+        }
+    }
+    message_end_rows(update);
+    return next;
+}
+
+static int rows_fit(const struct partition *partition, unsigned t, uint64_t count, struct error *error) {
+    const struct table_spec *spec = partition->tables[t].spec;
+    uint64_t row_bytes = spec->row_bytes > sizeof(uint64_t) ? spec->row_bytes : sizeof(uint64_t);
+    if (count > WIRE_FRAME_BYTES_MAX / row_bytes) {
+        return error_set(
+            error, AML_ELIMIT,
+            "table %s: %llu rows of %u bytes of partition %u changed between two commit points, more than one "
+            "message of %llu bytes holds: use more --partitions",
+            spec->name, (unsigned long long)count, spec->row_bytes, partition->id,
+            (unsigned long long)WIRE_FRAME_BYTES_MAX);
+    }
+    return 0;
+}
+
+/* Whether row i of a late put is the row's present value. */
+static bool put_stands(const struct table *table, const struct contribution *put, uint32_t i) {
+    return table_clocks(table)[put->slots[i]] == put->clock;
+}
+
+/* The rows of a put table that changed after `from_clock`, when none of those changes was settled: straight from the
+ * flushes that brought them. */
+static int add_late_rows(const struct partition *partition, unsigned t, uint64_t from_clock, struct message *update,
+                         struct error *error) {
+    const struct table *table = &partition->tables[t];
+    const struct late_puts *late = &partition->late[t];
+    const size_t row_bytes = table->spec->row_bytes;
+    uint64_t count = 0;
+    unsigned first = late->count;
+    while (first > 0 && late->list[first - 1].clock > from_clock) {
+        const struct contribution *put = &late->list[--first];
+        for (uint32_t i = 0; i < put->count; i++) {
+            count += put_stands(table, put, i);
+        }
+    }
+    if (rows_fit(partition, t, count, error) != 0 || count == 0) {
+        return count == 0 ? 0 : AML_ELIMIT;
+    }
+    struct buffer *keys = buffer_new(count * sizeof(uint64_t));
+    struct buffer *values = buffer_new(count * row_bytes);
+    uint64_t *key = (uint64_t *)(void *)keys->data;
+    unsigned char *value = values->data;
+    for (; first < late->count; first++) {
+        const struct contribution *put = &late->list[first];
+        for (uint32_t i = 0; i < put->count; i++) {
+            if (put_stands(table, put, i)) {
+                *key++ = table_key(table, put->slots[i]);
+                memcpy(value, put->values->data + i * row_bytes, row_bytes);
+                value += row_bytes;
+            }
+        }
+    }
+    message_add_table(update, t, (uint32_t)count, keys, values);
+    return 0;
+}
+
+int partition_changed(struct partition *partition, uint64_t from_clock, struct message *update, struct error *error) {
+    message_begin_rows(update);
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        int result = 0;
+        if (partition->tables[t].spec->mode == AML_PUT && partition->late[t].settled <= from_clock) {
+            result = add_late_rows(partition, t, from_clock, update, error);
+        } else {
+            uint32_t count;
+            changed_slots(partition, t, 0, from_clock, UINT32_MAX, &count);
+            result = rows_fit(partition, t, count, error);
+            if (result == 0) {
+                message_add_slots(update, partition, t, partition->scratch, count);
+            }
+        }
+        if (result != 0) {
+            message_close(update);
+            return result;
+        }
+    }
+    message_end_rows(update);
+    return 0;
+}

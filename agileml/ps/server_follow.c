@@ -1,0 +1,420 @@
+/* Replicas that follow one another: updates, copies, and what they make durable. See server_private.h. */
+#include "agileml/ps/server_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_follower(const struct server *server, uint32_t number, actor_id actor) {
+    const struct wire_placement *placement = server_placement(server, number);
+    return actor != ACTOR_NONE && (actor == placement->server || actor == placement->backup ||
+                                   actor == placement->next_server || actor == placement->next_backup);
+}
+
+/* It has a part in the clock after `clock`, so it is to have the state of that one too. */
+static bool follows_beyond(const struct server *server, uint32_t number, actor_id actor, uint64_t clock) {
+    const struct wire_placement *placement = server_placement(server, number);
+    return clock + 1 < server->plan.plan.from_clock || actor == placement->next_server ||
+           actor == placement->next_backup;
+}
+
+/* ---- The side that serves ---- */
+
+static struct server_follower *follower_find(const struct server_replica *replica, actor_id actor) {
+    for (unsigned f = 0; f < replica->follower_count; f++) {
+        if (replica->followers[f].actor == actor) {
+            return &replica->followers[f];
+        }
+    }
+    return NULL;
+}
+
+static struct server_follower *follower_make(struct server_replica *replica, actor_id actor) {
+    struct server_follower *found = follower_find(replica, actor);
+    if (found != NULL) {
+        return found;
+    }
+    replica->followers = memory_resized(replica->followers, replica->follower_count + 1, sizeof *replica->followers);
+    replica->followers[replica->follower_count] = (struct server_follower){.actor = actor};
+    return &replica->followers[replica->follower_count++];
+}
+
+/* Forgets the oldest updates, up to `clock`. */
+static void updates_drop(struct server_follower *follower, uint64_t clock) {
+    unsigned dropped = 0;
+    while (dropped < follower->update_count && follower->updates[dropped].update.clock <= clock) {
+        message_close(&follower->updates[dropped++]);
+    }
+    if (dropped > 0) {
+        follower->update_count -= dropped;
+        memmove(follower->updates, follower->updates + dropped, follower->update_count * sizeof *follower->updates);
+    }
+}
+
+void followers_prune(const struct server *server, struct server_replica *replica, bool all) {
+    unsigned kept = 0;
+    for (unsigned f = 0; f < replica->follower_count; f++) {
+        struct server_follower *follower = &replica->followers[f];
+        if (!all && is_follower(server, replica->partition->id, follower->actor)) {
+            replica->followers[kept++] = *follower;
+        } else {
+            updates_drop(follower, UINT64_MAX);
+            free(follower->updates);
+        }
+    }
+    replica->follower_count = kept;
+}
+
+static void send_update(struct server *server, const struct server_follower *follower, const struct message *update) {
+    struct message copy = message_share(update);
+    copy.update.committed = server->committed;
+    server->io->send(server->io, follower->actor, &copy);
+}
+
+/* What changed since the last update to this follower: shared with another one who gets the same. */
+static int build_update(struct server *server, struct server_replica *replica, uint64_t from_clock,
+                        struct message *update) {
+    for (unsigned f = 0; f < replica->follower_count; f++) {
+        const struct server_follower *other = &replica->followers[f];
+        const struct message *last = other->update_count > 0 ? &other->updates[other->update_count - 1] : NULL;
+        if (last != NULL && last->update.from_clock == from_clock && last->update.clock == replica->partition->clock) {
+            *update = message_share(last);
+            return 0;
+        }
+    }
+    struct error error = {0};
+    *update = (struct message){.type = MESSAGE_UPDATE, .epoch = server->epoch};
+    update->update.partition = replica->partition->id;
+    update->update.from_clock = from_clock;
+    update->update.clock = replica->partition->clock;
+    int result = partition_changed(replica->partition, from_clock, update, &error);
+    if (result != 0) {
+        server_fail(server, &error);
+    }
+    return result;
+}
+
+/* At a commit point, sends a follower what it lacks. */
+static void follower_update(struct server *server, struct server_replica *replica, struct server_follower *follower) {
+    uint64_t clock = replica->partition->clock;
+    bool to_be_whole = follower->copied && follower->update_count == 0;
+    if (!(follower->whole || follower->copied) || !(follower->sent < clock || to_be_whole) ||
+        !plan_is_commit_point(&server->plan.plan, clock) ||
+        !follows_beyond(server, replica->partition->id, follower->actor, clock - (clock > 0))) {
+        return;
+    }
+    if (follower->update_count == SERVER_UPDATES_MAX) {
+        updates_drop(follower, UINT64_MAX);
+        follower->sent = follower->whole ? follower->reached : follower->copied_from;
+    }
+    struct message update;
+    if (build_update(server, replica, follower->sent, &update) != 0) {
+        return;
+    }
+    if (follower->update_count == 0) {
+        follower->answered_us = server->io->now_us(server->io);
+    }
+    follower->updates = memory_resized(follower->updates, follower->update_count + 1, sizeof *follower->updates);
+    follower->updates[follower->update_count++] = update;
+    follower->sent = clock;
+    send_update(server, follower, &update);
+}
+
+void replica_update(struct server *server, struct server_replica *replica) {
+    for (unsigned f = 0; f < replica->follower_count; f++) {
+        follower_update(server, replica, &replica->followers[f]);
+    }
+}
+
+static void send_piece(struct server *server, struct server_replica *replica, struct server_follower *follower,
+                       uint64_t cursor) {
+    struct message piece = {.type = MESSAGE_UPDATE, .epoch = server->epoch};
+    piece.update.partition = replica->partition->id;
+    piece.update.piece = 1;
+    piece.update.from_clock = follower->copied_from;
+    piece.update.clock = replica->partition->clock;
+    piece.update.committed = server->committed;
+    piece.update.cursor = cursor;
+    piece.update.next = partition_piece(replica->partition, cursor, SERVER_SCAN_BYTES, &piece);
+    follower->cursor = cursor;
+    follower->answered_us = server->io->now_us(server->io);
+    server->io->send(server->io, follower->actor, &piece);
+}
+
+/* What is on its way may still arrive. */
+static bool answered_just_now(const struct server *server, const struct server_follower *follower) {
+    return follower->answered_us != 0 && server->io->now_us(server->io) < follower->answered_us + SERVER_RESEND_US;
+}
+
+static void send_updates_again(struct server *server, struct server_follower *follower) {
+    if (follower->update_count == 0 || answered_just_now(server, follower)) {
+        return;
+    }
+    follower->answered_us = server->io->now_us(server->io);
+    for (unsigned u = 0; u < follower->update_count; u++) {
+        send_update(server, follower, &follower->updates[u]);
+    }
+}
+
+/* One whose state is not whole asks for a piece, or for what makes the pieces whole. However often it begins, what
+ * changed since the first time makes it whole. */
+static void follow_copying(struct server *server, struct server_replica *replica, actor_id from,
+                           const struct message_follow *follow) {
+    struct server_follower *follower = follower_find(replica, from);
+    uint64_t cursor = follow->cursor;
+    if (follower == NULL || follower->whole) {
+        follower = follower_make(replica, from);
+        updates_drop(follower, UINT64_MAX);
+        *follower = (struct server_follower){
+            .actor = from, .copied_from = replica->partition->clock, .updates = follower->updates};
+        cursor = 0;
+    } else if (cursor != 0 && follow->clock != follower->copied_from) {
+        cursor = 0; /* it is at a copy that we know nothing of */
+    }
+    if (cursor != FOLLOW_COPIED) {
+        if (cursor != follower->cursor || !answered_just_now(server, follower)) {
+            follower->copied = false;
+            updates_drop(follower, UINT64_MAX);
+            send_piece(server, replica, follower, cursor);
+        }
+    } else if (follower->copied) {
+        send_updates_again(server, follower);
+    } else {
+        follower->copied = true;
+        follower->cursor = FOLLOW_COPIED;
+        follower->sent = follower->copied_from;
+        follower_update(server, replica, follower);
+    }
+}
+
+static void follow_whole(struct server *server, struct server_replica *replica, actor_id from, uint64_t clock) {
+    struct server_follower *follower = follower_find(replica, from);
+    if (follower == NULL && !replica_answers(replica)) {
+        return;
+    }
+    follower = follower_make(replica, from);
+    if (follower->whole && clock <= follower->reached) {
+        if (clock == follower->reached) {
+            send_updates_again(server, follower);
+        }
+        return;
+    }
+    updates_drop(follower, clock);
+    follower->whole = true;
+    follower->copied = false;
+    follower->reached = clock;
+    follower->answered_us = server->io->now_us(server->io);
+    if (follower->sent < clock || follower->update_count == 0) {
+        updates_drop(follower, UINT64_MAX);
+        follower->sent = clock;
+    }
+    if (replica_answers(replica)) {
+        follower_update(server, replica, follower);
+        if (replica_raise_durable(server, replica)) {
+            replica_push(server, replica);
+        }
+    }
+}
+
+void receive_follow(struct server *server, struct server_replica *replica, actor_id from,
+                    const struct message_follow *follow) {
+    if (!replica->whole || from == server->self || !is_follower(server, replica->partition->id, from)) {
+        return;
+    }
+    if (!follow->whole && replica_answers(replica)) {
+        follow_copying(server, replica, from, follow);
+    } else if (follow->whole && follow->clock <= replica->partition->clock) {
+        follow_whole(server, replica, from, follow->clock);
+    }
+}
+
+/* ---- What is durable ---- */
+
+static uint64_t follower_reached(const struct server_replica *replica, actor_id actor) {
+    const struct server_follower *follower = follower_find(replica, actor);
+    return follower != NULL && follower->whole ? follower->reached : 0;
+}
+
+/* What a transient server's backups make durable: of clocks below the boundary the old one or the new one, if that has
+ * come as far as the boundary; of the others only the new one. */
+static uint64_t backups_durable(const struct server *server, const struct server_replica *replica) {
+    const struct wire_placement *placement = server_placement(server, replica->partition->id);
+    uint64_t boundary = server->plan.plan.from_clock - 1;
+    actor_id backup = placement->backup != ACTOR_NONE ? placement->backup : placement->next_backup;
+    uint64_t below = placement->server == server->self ? follower_reached(replica, backup) : 0;
+    uint64_t above = follower_reached(replica, placement->next_backup);
+    below = below < boundary ? below : boundary;
+    return above >= boundary && above > below ? above : below;
+}
+
+/* Without any reliable machine there is nothing to wait for. */
+static bool plan_has_reliable(const struct message *plan) {
+    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
+    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
+        if (nodes[n].tier == TIER_RELIABLE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
+    bool own = server->reliable || !server->plan.plan.recoverable || !plan_has_reliable(&server->plan);
+    uint64_t durable = own ? replica->partition->clock : backups_durable(server, replica);
+    bool raised = durable > replica->durable;
+    replica->durable = raised ? durable : replica->durable;
+    return raised;
+}
+
+/* ---- The side that follows ---- */
+
+/* Whom it is to follow now; ACTOR_NONE: nobody, or not any more. */
+static actor_id replica_leader(const struct server *server, const struct server_replica *replica) {
+    uint32_t number = replica->partition->id;
+    const struct wire_placement *placement = server_placement(server, number);
+    uint64_t reached = partition_reached(replica->partition);
+    actor_id leader = placement->server;
+    if (replica->whole) {
+        leader =
+            follows_beyond(server, number, server->self, reached) ? server_of(server, number, reached + 1) : ACTOR_NONE;
+    } else if (server->plan.plan.from_clock != WIRE_CLOCK_NEVER && placement->next_server != server->self) {
+        leader = placement->next_server;
+    }
+    return replica->serving || leader == server->self ? ACTOR_NONE : leader;
+}
+
+bool replica_follows_closely(const struct server *server, const struct server_replica *replica) {
+    const struct message_plan *plan = &server->plan.plan;
+    uint32_t every = plan->commit_every > plan->next_commit_every ? plan->commit_every : plan->next_commit_every;
+    return replica_leader(server, replica) == ACTOR_NONE ||
+           partition_reached(replica->partition) + every >= replica->heard;
+}
+
+/* Followers connect to those whom they follow; these answer. */
+static void connect_leader(const struct server *server, actor_id leader) {
+    const struct wire_endpoint *endpoints = (const void *)server->plan.frames[4]->data;
+    size_t count = server->plan.frames[4]->size / sizeof *endpoints;
+    for (size_t e = 0; e < count && actor_node(leader) != actor_node(server->self); e++) {
+        if (endpoints[e].actor == leader) {
+            server->io->connect(server->io, leader, endpoints[e].endpoint);
+        }
+    }
+}
+
+static void send_follow(struct server *server, const struct server_replica *replica, actor_id leader) {
+    connect_leader(server, leader);
+    struct message follow = {.type = MESSAGE_FOLLOW, .epoch = server->epoch};
+    follow.follow.partition = replica->partition->id;
+    follow.follow.whole = replica->whole;
+    follow.follow.clock = replica->whole ? partition_reached(replica->partition) : replica->copy_from;
+    follow.follow.cursor = replica->whole ? 0 : replica->cursor;
+    server->io->send(server->io, leader, &follow);
+}
+
+static void follow_later(struct server *server, struct server_replica *replica, uint64_t wait_us) {
+    replica->follow_wait_us = wait_us < SERVER_FOLLOW_RETRY_MAX_US ? wait_us : SERVER_FOLLOW_RETRY_MAX_US;
+    replica->follow_us = server->io->now_us(server->io) + replica->follow_wait_us;
+    if (server->timer_us == 0 || replica->follow_us < server->timer_us) {
+        server->timer_us = replica->follow_us;
+        server->io->set_timer(server->io, server->timer_us);
+    }
+}
+
+/* Says how far it is to `answer`, who sent an update, and to the one it is to follow. */
+static void follow_tell(struct server *server, struct server_replica *replica, actor_id answer) {
+    actor_id leader = replica_leader(server, replica);
+    replica->follow_us = 0;
+    if (answer != ACTOR_NONE) {
+        send_follow(server, replica, answer);
+    }
+    if (leader != ACTOR_NONE) {
+        if (leader != answer) {
+            send_follow(server, replica, leader);
+        }
+        follow_later(server, replica, SERVER_FOLLOW_RETRY_US);
+    }
+}
+
+void replica_follow(struct server *server, struct server_replica *replica) {
+    follow_tell(server, replica, ACTOR_NONE);
+}
+
+void server_timer(void *self) {
+    struct server *server = self;
+    uint64_t now = server->io->now_us(server->io);
+    server->timer_us = 0;
+    for (uint32_t p = 0; p < server->partition_count && !server->fenced; p++) {
+        struct server_replica *replica = &server->replicas[p];
+        actor_id leader =
+            replica->partition != NULL && replica->follow_us != 0 ? replica_leader(server, replica) : ACTOR_NONE;
+        if (leader == ACTOR_NONE) {
+            continue;
+        }
+        if (replica->follow_us <= now) {
+            send_follow(server, replica, leader);
+            follow_later(server, replica, 2 * replica->follow_wait_us);
+        } else if (server->timer_us == 0 || replica->follow_us < server->timer_us) {
+            server->timer_us = replica->follow_us;
+        }
+    }
+    if (server->timer_us != 0) {
+        server->io->set_timer(server->io, server->timer_us);
+    }
+}
+
+/* Of a copy, the piece asked for, or the first one of another copy. Taken: true. */
+static bool take_piece(struct server *server, struct server_replica *replica, const struct message *message) {
+    const struct message_update *update = &message->update;
+    struct error error = {0};
+    bool expected = update->cursor == replica->cursor && update->from_clock == replica->copy_from;
+    if (replica->whole || !(expected || update->cursor == 0)) {
+        return false;
+    }
+    if (partition_fill(replica->partition, message, &error) != 0) {
+        server_fail(server, &error);
+        return false;
+    }
+    replica->copy_from = update->from_clock;
+    replica->cursor = update->next != 0 ? update->next : FOLLOW_COPIED;
+    return true;
+}
+
+/* What makes a copy whole, or the next update. Taken: true. */
+static bool take_update(struct server *server, struct server_replica *replica, const struct message *message) {
+    const struct message_update *update = &message->update;
+    struct error error = {0};
+    int result;
+    replica->heard = update->clock > replica->heard ? update->clock : replica->heard;
+    if (!replica->whole) {
+        if (replica->cursor != FOLLOW_COPIED || update->from_clock > replica->copy_from) {
+            return false;
+        }
+        result = partition_fill(replica->partition, message, &error);
+        replica->whole = result == 0;
+    } else {
+        uint64_t reached = partition_reached(replica->partition);
+        if (update->clock <= reached || update->from_clock > reached) {
+            return false; /* a repeat, or one before it is missing: our next FOLLOW tells */
+        }
+        result = partition_hold(replica->partition, message, &error);
+    }
+    if (result != 0) {
+        server_fail(server, &error);
+    }
+    return result == 0;
+}
+
+void receive_update(struct server *server, struct server_replica *replica, actor_id from,
+                    const struct message *update) {
+    const struct wire_placement *placement = server_placement(server, update->update.partition);
+    if (replica->serving || (from != placement->server && from != placement->next_server)) {
+        return;
+    }
+    bool taken = update->update.piece ? take_piece(server, replica, update) : take_update(server, replica, update);
+    server_commit(server, update->update.committed);
+    if (taken) {
+        replica_commit(server, replica);
+        follow_tell(server, replica, from);
+        replica_step(server, replica);
+    }
+    replica_count_step(server, replica);
+}

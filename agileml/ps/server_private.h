@@ -1,0 +1,87 @@
+/* What the parts of a server share: server.c (plans, and a replica's life), server_workers.c (what workers ask),
+ * server_follow.c (replicas that follow one another), server_checkpoint.c. */
+#ifndef AGILEML_PS_SERVER_PRIVATE_H
+#define AGILEML_PS_SERVER_PRIVATE_H
+
+#include "agileml/ps/server.h"
+
+/* The cursor in the FOLLOW of a replica that has every piece of its copy. */
+#define FOLLOW_COPIED UINT64_MAX
+
+static inline const struct wire_placement *server_placement(const struct server *server, uint32_t number) {
+    return (const struct wire_placement *)(const void *)server->plan.frames[1]->data + number;
+}
+
+/* The server thread that serves `clock` of a partition. */
+static inline actor_id server_of(const struct server *server, uint32_t number, uint64_t clock) {
+    const struct wire_placement *placement = server_placement(server, number);
+    return clock < server->plan.plan.from_clock ? placement->server : placement->next_server;
+}
+
+/* It serves some clocks of this plan, sooner or later. */
+static inline bool replica_may_serve(const struct server *server, const struct server_replica *replica) {
+    const struct wire_placement *placement = server_placement(server, replica->partition->id);
+    return placement->server == server->self || placement->next_server == server->self;
+}
+
+/* Its rows are the state that workers are to see. */
+static inline bool replica_answers(const struct server_replica *replica) {
+    return replica->serving || replica->served;
+}
+
+/* ---- server.c ---- */
+
+/* A failure of this server ends the job: its own node's agent tells the controller. */
+void server_fail(struct server *server, const struct error *error);
+
+/* Serves or follows, as the plan says, and applies the clocks that are complete. */
+void replica_step(struct server *server, struct server_replica *replica);
+
+/* Raises what is known to be committed. */
+void server_commit(struct server *server, uint64_t committed);
+/* Applies and forgets what the commit allows. */
+void replica_commit(struct server *server, struct server_replica *replica);
+
+/* Counts whether the replica is in step with the plan; tells the agent when that changes something. */
+void replica_count_step(struct server *server, struct server_replica *replica);
+
+/* ---- server_workers.c ---- */
+
+void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
+                       const struct message *message);
+void receive_pull(struct server *server, struct server_replica *replica, actor_id from, const struct message *pull);
+void receive_flush(struct server *server, struct server_replica *replica, const struct message *message);
+void receive_scan(struct server *server, struct server_replica *replica, actor_id from,
+                  const struct message_scan *scan);
+
+/* Pushes what changed to every subscriber; nothing but how far it is durable where nothing changed. */
+void replica_push(struct server *server, struct server_replica *replica);
+/* Answers the scans that waited for the replica's clock. */
+void replica_scans(struct server *server, const struct server_replica *replica);
+
+/* ---- server_follow.c ---- */
+
+void receive_follow(struct server *server, struct server_replica *replica, actor_id from,
+                    const struct message_follow *follow);
+void receive_update(struct server *server, struct server_replica *replica, actor_id from, const struct message *update);
+
+/* Sends what changed to the followers, at a commit point. */
+void replica_update(struct server *server, struct server_replica *replica);
+/* Drops what is known of followers that the plan does not name; of all when it is another epoch's. */
+void followers_prune(const struct server *server, struct server_replica *replica, bool all);
+/* Says how far it is, if it follows, and again when nothing is heard. */
+void replica_follow(struct server *server, struct server_replica *replica);
+/* It has followed as far as it has to, or nearly. */
+bool replica_follows_closely(const struct server *server, const struct server_replica *replica);
+/* Takes the present state of its followers into account. True when more became durable. */
+bool replica_raise_durable(const struct server *server, struct server_replica *replica);
+
+/* ---- server_checkpoint.c ---- */
+
+void receive_checkpoint(struct server *server, const struct message *message);
+/* Has the checkpoint written that was asked for if this is its clock; says so if it can't be any more. */
+void replica_checkpoint(struct server *server, struct server_replica *replica);
+/* Says that the checkpoint that was asked for, if any, will not be written. */
+void replica_no_checkpoint(struct server *server, struct server_replica *replica, const char *why);
+
+#endif

@@ -1,0 +1,134 @@
+/* What workers ask of a server. See server_private.h. */
+#include "agileml/ps/server_private.h"
+
+static void push_head(const struct server *server, const struct server_replica *replica, actor_id to,
+                      uint64_t from_clock, struct message *push) {
+    *push = (struct message){.type = MESSAGE_PUSH, .epoch = server->epoch};
+    push->push.partition = replica->partition->id;
+    push->push.from_clock = from_clock;
+    push->push.clock = replica->partition->clock;
+    push->push.durable = replica_answers(replica) ? replica->durable : server->committed;
+    push->push.received = partition_received(replica->partition, to);
+}
+
+void replica_push(struct server *server, struct server_replica *replica) {
+    struct partition *partition = replica->partition;
+    struct message model = {0};
+    const struct subscription *model_subscription = NULL;
+    for (unsigned s = 0; s < partition->subscription_count; s++) {
+        struct subscription *subscription = &partition->subscriptions[s];
+        struct message push;
+        push_head(server, replica, subscription->subscriber, subscription->sent_clock, &push);
+        bool share = model_subscription != NULL && model.push.from_clock == subscription->sent_clock;
+        if (subscription->sent_clock < partition->clock) {
+            partition_changes(partition, subscription, subscription->sent_clock, share ? model_subscription : NULL,
+                              share ? &model : NULL, &push);
+        }
+        subscription->sent_clock = partition->clock;
+        message_close(&model);
+        model = message_share(&push);
+        model_subscription = subscription;
+        server->io->send(server->io, subscription->subscriber, &push);
+    }
+    message_close(&model);
+}
+
+void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
+                       const struct message *message) {
+    const struct message_subscribe *subscribe = &message->subscribe;
+    struct error error = {0};
+    struct rows_view views[WIRE_TABLES_MAX];
+    if (!replica_may_serve(server, replica)) {
+        return;
+    }
+    int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
+    int result = count < 0 ? count : 0;
+    if (result == 0 && !subscribe->again) {
+        result = partition_subscribe(replica->partition, from, subscribe->request, views, (unsigned)count, &error);
+    }
+    struct message push;
+    push_head(server, replica, from, subscribe->known, &push);
+    push.push.request = subscribe->request;
+    if (result == 0 && replica_answers(replica)) {
+        result = partition_rows(replica->partition, views, (unsigned)count, subscribe->known, &push, &error);
+    } else {
+        push.push.from_clock = 0;
+        push.push.clock = 0; /* there is no state to see yet */
+    }
+    if (result != 0) {
+        server_fail(server, &error);
+        return;
+    }
+    server->io->send(server->io, from, &push);
+}
+
+void receive_pull(struct server *server, struct server_replica *replica, actor_id from, const struct message *pull) {
+    struct partition *partition = replica->partition;
+    struct subscription *subscription = partition_subscription(partition, from);
+    if (!replica_may_serve(server, replica)) {
+        return;
+    }
+    struct message push;
+    push_head(server, replica, from, pull->pull.clock, &push);
+    if (subscription == NULL || !replica_answers(replica) || pull->pull.clock >= partition->clock) {
+        push.push.clock = pull->pull.clock; /* nothing new, but we are here */
+    } else {
+        partition_changes(partition, subscription, pull->pull.clock, NULL, NULL, &push);
+        subscription->sent_clock = partition->clock;
+    }
+    server->io->send(server->io, from, &push);
+}
+
+void receive_flush(struct server *server, struct server_replica *replica, const struct message *message) {
+    struct error error = {0};
+    struct rows_view views[WIRE_TABLES_MAX];
+    server_commit(server, message->flush.committed);
+    if (!server_serves(server, message->flush.partition, message->flush.clock)) {
+        return;
+    }
+    int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
+    int result = count < 0 ? count
+                           : partition_flush(replica->partition, message->flush.origin, message->flush.clock, message,
+                                             views, (unsigned)count, &error);
+    if (result < 0) {
+        server_fail(server, &error);
+    } else if (result == FLUSH_TAKEN) {
+        replica_step(server, replica);
+    }
+}
+
+static void send_rows(struct server *server, struct partition *partition, actor_id to,
+                      const struct message_scan *scan) {
+    struct message rows = {.type = MESSAGE_ROWS, .epoch = server->epoch};
+    rows.rows.partition = scan->partition;
+    rows.rows.table = scan->table;
+    rows.rows.cursor = scan->cursor;
+    rows.rows.next = partition_scan(partition, scan->table, scan->cursor, SERVER_SCAN_BYTES, &rows);
+    server->io->send(server->io, to, &rows);
+}
+
+void receive_scan(struct server *server, struct server_replica *replica, actor_id from,
+                  const struct message_scan *scan) {
+    if (scan->table >= server->job->table_count || !replica_may_serve(server, replica)) {
+        return;
+    }
+    if (replica->serving && replica->partition->clock >= scan->min_clock) {
+        send_rows(server, replica->partition, from, scan);
+    } else if (server->scan_count < SERVER_SCANS_MAX) { /* else the reader asks again */
+        server->scans = memory_resized(server->scans, server->scan_count + 1, sizeof *server->scans);
+        server->scans[server->scan_count++] = (struct scan_request){.from = from, .scan = *scan};
+    }
+}
+
+void replica_scans(struct server *server, const struct server_replica *replica) {
+    struct partition *partition = replica->partition;
+    for (unsigned i = 0; i < server->scan_count;) {
+        struct scan_request *request = &server->scans[i];
+        if (request->scan.partition == partition->id && partition->clock >= request->scan.min_clock) {
+            send_rows(server, partition, request->from, &request->scan);
+            server->scans[i] = server->scans[--server->scan_count];
+        } else {
+            i++;
+        }
+    }
+}

@@ -1,0 +1,406 @@
+/* See cluster.h. Machine 0 is the controller's and 1 the operator's, who evicts; nodes' machines follow. */
+#include "bench/scale/cluster.h"
+
+#include "agileml/base/memory.h"
+#include "agileml/control/controller.h"
+#include "agileml/ps/server.h"
+#include "workers/node.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CONTROLLER_MACHINE = 0,
+    OPERATOR_MACHINE = 1,
+    FIRST_MACHINE = 2,
+    HEARTBEAT_MS = 100,
+    TIMEOUT_MS = 600 * 1000, /* nothing fails here, and queues may be long */
+    NOTICE_MS = 120 * 1000
+};
+static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
+static const actor_id OPERATOR = UINT64_C(0xFFFF) << ACTOR_PART_BITS;
+
+struct scale_node {
+    struct scale *scale;
+    unsigned number; /* from 0 */
+    struct node node;
+    struct server server;
+    struct wire_endpoint endpoint;
+    enum node_tier tier;
+    bool serves; /* has a server thread */
+    struct model_set *sets;
+    unsigned set_count;
+    struct node_set *preparing; /* a copy; NULL: nothing */
+    unsigned at_set;            /* the set at work */
+    uint64_t clock, began_us;
+    bool opened, ended;
+};
+
+struct scale {
+    const struct cluster_options *options;
+    struct cluster_result *result;
+    struct sim *sim;
+    struct machines machines;
+    struct controller controller;
+    struct io *controller_io, *operator_io;
+    struct scale_node *nodes;
+    unsigned node_count; /* opened so far */
+    uint32_t shards;
+    size_t line_next; /* of the report */
+    double seconds;   /* at the last iteration's end */
+    bool ended;
+    int code;
+    char text[ERROR_TEXT_MAX];
+};
+
+static void at_later(struct scale_node *node, double after_us, void (*function)(void *context)) {
+    struct sim *sim = node->scale->sim;
+    sim_schedule(sim, FIRST_MACHINE + node->number, sim_now(sim) + (uint64_t)after_us, function, node);
+}
+
+static void scale_fail(struct scale *scale, const char *text) {
+    if (scale->code == 0) {
+        scale->code = AML_EFAIL;
+        snprintf(scale->text, sizeof scale->text, "%s", text);
+    }
+    scale->ended = true;
+}
+
+/* ---- The app, in place of a process's threads ---- */
+
+static void prepare_done(void *context) {
+    struct scale_node *node = context;
+    const struct node_set *wanted = node->preparing;
+    node->sets = memory_resized(node->sets, node->set_count + 1, sizeof *node->sets);
+    struct model_set *set = &node->sets[node->set_count++];
+    if (!model_set_open(node->scale->options->model, wanted->shards, wanted->count, node->scale->shards,
+                        &node->node.cache, set)) {
+        scale_fail(node->scale, "a node's cache is full");
+    }
+    set->number = wanted->number;
+    const double totals[WIRE_TOTALS] = {set->ratings};
+    free(node->preparing->shards);
+    free(node->preparing);
+    node->preparing = NULL;
+    node_prepared(&node->node, set->number, (uint64_t)set->ratings, totals);
+}
+
+static void hook_prepare(void *context, const struct node_set *set) {
+    struct scale_node *node = context;
+    const struct model *model = node->scale->options->model;
+    double ratings = model->ratings * set->count / node->scale->shards;
+    node->preparing = memory_zeroed(1, sizeof *node->preparing);
+    *node->preparing = (struct node_set){.number = set->number, .count = set->count};
+    node->preparing->shards = memory_resized(NULL, set->count, sizeof *set->shards);
+    memcpy(node->preparing->shards, set->shards, set->count * sizeof *set->shards);
+    at_later(node, model_load_us(model, ratings), prepare_done);
+}
+
+static struct model_set *set_find(struct scale_node *node, unsigned number) {
+    unsigned s = 0;
+    while (s + 1 < node->set_count && node->sets[s].number != number) {
+        s++;
+    }
+    return &node->sets[s];
+}
+
+static void hook_release(void *context, unsigned number) {
+    struct scale_node *node = context;
+    struct model_set *set = set_find(node, number);
+    model_set_close(set);
+    *set = node->sets[--node->set_count];
+}
+
+static void compute_done(void *context) {
+    struct scale_node *node = context;
+    struct scale *scale = node->scale;
+    struct error error = {0};
+    for (uint32_t p = 0; p < node->node.client.partition_count; p++) {
+        if (client_gather(&node->node.client, p, &error) != 0) {
+            scale_fail(scale, error.text);
+        }
+    }
+    node_computed(&node->node, model_items(scale->options->model, set_find(node, node->at_set)),
+                  sim_now(scale->sim) - node->began_us);
+}
+
+static void hook_compute(void *context, unsigned set, uint64_t clock) {
+    struct scale_node *node = context;
+    struct scale *scale = node->scale;
+    double chance = (double)(sim_random(scale->sim) >> 11) * 0x1p-53;
+    node->at_set = set;
+    node->began_us = sim_now(scale->sim);
+    at_later(node,
+             model_compute(scale->options->model, set_find(node, set), clock, &node->node.cache, chance),
+             compute_done);
+}
+
+static void evaluate_done(void *context) {
+    struct scale_node *node = context;
+    const struct wire_metric_sum sum = {.sum = 1, .weight = 1};
+    node_evaluated(&node->node, &sum);
+}
+
+static void hook_evaluate(void *context, unsigned set, uint64_t clock) {
+    (void)set;
+    (void)clock;
+    at_later(context, 0, evaluate_done);
+}
+
+static void save_done(void *context) {
+    node_saved(&((struct scale_node *)context)->node, 0, "");
+}
+
+static void hook_save(void *context) {
+    at_later(context, 0, save_done);
+}
+
+static void hook_unsave(void *context) {
+    (void)context; /* it is saved at once */
+}
+
+static void hook_end(void *context, int code, const char *text) {
+    struct scale_node *node = context;
+    node->ended = true;
+    if (code != 0) {
+        scale_fail(node->scale, text);
+    }
+    sim_remove(node->scale->sim, FIRST_MACHINE + node->number);
+}
+
+static void hook_rejoin(void *context, const char *why) {
+    scale_fail(((struct scale_node *)context)->scale, why);
+}
+
+/* ---- Nodes ---- */
+
+static void node_begin(void *context) {
+    node_start(&((struct scale_node *)context)->node);
+}
+
+static void node_open(struct scale *scale, enum node_tier tier, bool serves) {
+    static const struct wire_metric metric = {.name = "objective", .kind = 1};
+    struct scale_node *node = &scale->nodes[scale->node_count];
+    const struct model *model = scale->options->model;
+    unsigned machine = FIRST_MACHINE + scale->node_count;
+    actor_id id = ((actor_id)scale->node_count + 1) << ACTOR_PART_BITS;
+    struct io *io;
+    *node = (struct scale_node){.scale = scale, .number = scale->node_count++, .tier = tier, .serves = serves};
+    node->endpoint.actor = actor_of_part(id, 1);
+    snprintf(node->endpoint.endpoint, sizeof node->endpoint.endpoint, "tcp://node-%u:7001", node->number + 1);
+    machine_actor(&scale->machines, machine, node->endpoint.actor, node->endpoint.endpoint,
+                  (struct actor){.receive = server_receive, .timer = server_timer, .self = &node->server}, &io);
+    server_init(&node->server, io, node->endpoint.actor, &model->job, NULL);
+    struct node_options options = {.self = id,
+                                   .controller = CONTROLLER_ENDPOINT,
+                                   .registration = {.tier = (uint8_t)tier, .threads = model->threads},
+                                   .servers = &node->endpoint,
+                                   .server_count = serves ? 1 : 0,
+                                   .metrics = &metric,
+                                   .metric_count = 1,
+                                   .timeout_ms = TIMEOUT_MS,
+                                   .patience_ms = TIMEOUT_MS,
+                                   .hooks = {.prepare = hook_prepare,
+                                             .release = hook_release,
+                                             .compute = hook_compute,
+                                             .evaluate = hook_evaluate,
+                                             .save = hook_save,
+                                             .unsave = hook_unsave,
+                                             .end = hook_end,
+                                             .rejoin = hook_rejoin,
+                                             .context = node}};
+    options.registration.job = (struct job_terms){.app = "mf",
+                                                  .staleness = model->staleness,
+                                                  .clocks_per_iteration = model->clocks,
+                                                  .iterations = scale->options->iterations};
+    snprintf(options.registration.name, sizeof options.registration.name, "node-%u", node->number + 1);
+    machine_actor(&scale->machines, machine, id, "",
+                  (struct actor){.receive = node_receive, .timer = node_timer, .self = &node->node}, &io);
+    node_init(&node->node, io, &options, &model->job);
+    node->opened = true;
+    at_later(node, 0, node_begin);
+}
+
+static void node_shut(struct scale_node *node) {
+    if (node->preparing != NULL) {
+        free(node->preparing->shards);
+        free(node->preparing);
+    }
+    for (unsigned s = 0; s < node->set_count; s++) {
+        model_set_close(&node->sets[s]);
+    }
+    free(node->sets);
+    server_close(&node->server);
+    node_close(&node->node);
+}
+
+/* ---- The controller and what it reports ---- */
+
+static void evict_joined(struct scale *scale) {
+    struct message message = {.type = MESSAGE_EVICT, .frame_count = 1};
+    message.evict.request = 1;
+    message.evict.notice_ms = NOTICE_MS;
+    message.frames[0] = buffer_new(scale->options->join * (size_t)WIRE_NAME_MAX);
+    memset(message.frames[0]->data, 0, message.frames[0]->size);
+    for (unsigned n = 0; n < scale->options->join; n++) {
+        const struct scale_node *node = &scale->nodes[scale->node_count - scale->options->join + n];
+        memcpy(message.frames[0]->data + n * (size_t)WIRE_NAME_MAX, node->node.name, WIRE_NAME_MAX);
+    }
+    scale->operator_io->send(scale->operator_io, ACTOR_CONTROLLER, &message);
+}
+
+static void iteration_ended(struct scale *scale, const json_t *line) {
+    struct cluster_result *result = scale->result;
+    const struct cluster_options *options = scale->options;
+    double seconds = json_number_value(json_object_get(line, "seconds"));
+    const json_t *stage = json_object_get(line, "stage");
+    result->iterations = memory_resized(result->iterations, result->count + 1, sizeof *result->iterations);
+    result->iterations[result->count++] =
+        (struct cluster_iteration){.seconds = seconds - scale->seconds,
+                                   .stage = json_is_integer(stage) ? (unsigned)json_integer_value(stage) : 0,
+                                   .nodes = (unsigned)(json_integer_value(json_object_get(line, "reliable")) +
+                                                       json_integer_value(json_object_get(line, "transient")))};
+    scale->seconds = seconds;
+    if (options->join > 0 && result->count + 1 == options->join_iteration) {
+        for (unsigned n = 0; n < options->join; n++) {
+            node_open(scale, TIER_TRANSIENT, true);
+        }
+    }
+    if (options->join > 0 && result->count + 1 == options->evict_iteration) {
+        evict_joined(scale);
+    }
+}
+
+static void read_report(struct scale *scale) {
+    const char *text;
+    while ((text = controller_line(&scale->controller, scale->line_next)) != NULL) {
+        scale->line_next++;
+        json_t *line = json_loads(text, 0, NULL);
+        const char *type = json_string_value(json_object_get(line, "type"));
+        if (type != NULL && strcmp(type, "iteration") == 0) {
+            iteration_ended(scale, line);
+        } else if (type != NULL && strcmp(type, "summary") == 0) {
+            scale->result->items_redone = (uint64_t)json_integer_value(json_object_get(line, "items_redone"));
+        }
+        json_decref(line);
+    }
+}
+
+static void control_receive(void *self, actor_id from, struct message *message) {
+    struct scale *scale = self;
+    controller_receive(&scale->controller, from, message);
+    read_report(scale);
+}
+
+static void control_timer(void *self) {
+    struct scale *scale = self;
+    controller_timer(&scale->controller);
+    read_report(scale);
+}
+
+static void control_end(void *context, int code, const char *text) {
+    struct scale *scale = context;
+    read_report(scale);
+    if (code != 0) {
+        scale_fail(scale, text);
+    }
+    scale->ended = true;
+}
+
+static void operator_receive(void *self, actor_id from, struct message *message) {
+    struct scale *scale = self;
+    (void)from;
+    if (message->type == MESSAGE_OUTCOME && message->outcome.code != 0) {
+        scale_fail(scale, message->outcome.text);
+    }
+}
+
+static void operator_timer(void *self) {
+    (void)self;
+}
+
+static int control_open(struct scale *scale, struct error *error) {
+    const struct cluster_options *options = scale->options;
+    const struct controller_options control = {
+        .reliable = options->reliable,
+        .transient = options->transient,
+        .policy = {.stage = options->stage, .partitions = options->partitions, .shards = scale->shards},
+        .heartbeat_ms = HEARTBEAT_MS,
+        .timeout_ms = TIMEOUT_MS,
+        .start_timeout_ms = TIMEOUT_MS,
+        .end = control_end,
+        .context = scale};
+    machine_actor(&scale->machines, CONTROLLER_MACHINE, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT,
+                  (struct actor){.receive = control_receive, .timer = control_timer, .self = scale},
+                  &scale->controller_io);
+    machine_actor(&scale->machines, OPERATOR_MACHINE, OPERATOR, "",
+                  (struct actor){.receive = operator_receive, .timer = operator_timer, .self = scale},
+                  &scale->operator_io);
+    scale->operator_io->connect(scale->operator_io, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT);
+    return controller_init(&scale->controller, scale->controller_io, &control, error);
+}
+
+/* ---- The run ---- */
+
+static void scale_open(struct scale *scale) {
+    const struct cluster_options *options = scale->options;
+    unsigned nodes = options->reliable + options->transient + options->join;
+    const struct sim_config network = {.nodes = FIRST_MACHINE + nodes,
+                                       .latency_min_us = (uint64_t)options->costs.latency_us,
+                                       .latency_max_us = (uint64_t)options->costs.latency_us,
+                                       .bytes_per_second_min = UINT64_C(1) << 50, /* links are machine.h's */
+                                       .bytes_per_second_max = UINT64_C(1) << 50,
+                                       .hold_max_us = 1,
+                                       .reconnect_max_us = 1};
+    scale->shards = nodes * CONTROLLER_SHARDS_PER_NODE;
+    scale->shards = scale->shards > CONTROLLER_SHARDS_DEFAULT ? scale->shards : CONTROLLER_SHARDS_DEFAULT;
+    scale->nodes = memory_zeroed(nodes, sizeof *scale->nodes);
+    scale->sim = sim_open(options->seed, &network);
+    machines_open(&scale->machines, scale->sim, network.nodes, &options->costs);
+}
+
+static void scale_close(struct scale *scale) {
+    for (unsigned n = 0; n < scale->node_count; n++) {
+        node_shut(&scale->nodes[n]);
+    }
+    controller_close(&scale->controller);
+    machines_close(&scale->machines);
+    sim_close(scale->sim);
+    free(scale->nodes);
+}
+
+static double busiest_share(const struct scale *scale) {
+    double most_us = 0;
+    for (unsigned m = FIRST_MACHINE; m < scale->machines.count; m++) {
+        const struct machine *machine = &scale->machines.list[m];
+        most_us = machine->out_busy_us > most_us ? machine->out_busy_us : most_us;
+        most_us = machine->in_busy_us > most_us ? machine->in_busy_us : most_us;
+    }
+    return most_us / (double)sim_now(scale->sim);
+}
+
+int cluster_run(const struct cluster_options *options, struct cluster_result *result, struct error *error) {
+    struct scale scale = {.options = options, .result = result};
+    *result = (struct cluster_result){0};
+    scale_open(&scale);
+    int code = control_open(&scale, error);
+    for (unsigned n = 0; n < options->reliable + options->transient && code == 0; n++) {
+        bool transient = n >= options->reliable;
+        node_open(&scale, transient ? TIER_TRANSIENT : TIER_RELIABLE,
+                  !transient || options->active == 0 || n < options->reliable + options->active);
+    }
+    while (code == 0 && !scale.ended) {
+        if (!sim_step(scale.sim)) {
+            scale_fail(&scale, "the simulated job stands still");
+        }
+    }
+    if (code == 0 && scale.code != 0) {
+        code = error_set(error, scale.code, "%s", scale.text);
+    }
+    result->link_share = busiest_share(&scale);
+    result->events = sim_statistics(scale.sim)->events;
+    scale_close(&scale);
+    return code;
+}

@@ -1,0 +1,40 @@
+/* A job in the simulator: the real controller, node agents, clients and partition servers on machines (machine.h) that
+ * work on a model (model.h) without computing anything. */
+#ifndef BENCH_SCALE_CLUSTER_H
+#define BENCH_SCALE_CLUSTER_H
+
+#include "agileml/control/plan.h"
+#include "bench/scale/machine.h"
+#include "bench/scale/model.h"
+
+struct cluster_options {
+    const struct model *model;
+    struct machine_costs costs;
+    unsigned reliable, transient;
+    enum stage stage;
+    unsigned active;     /* transient nodes that may serve: the plan takes half of them; 0: all may */
+    uint32_t partitions; /* and data shards: as the controller chooses them */
+    unsigned iterations;
+    unsigned join;                            /* transient nodes that join ... */
+    unsigned join_iteration, evict_iteration; /* ... when this one begins, and are evicted when that one does; 0: never */
+    uint64_t seed;
+};
+
+struct cluster_iteration {
+    double seconds; /* that it took */
+    unsigned stage; /* 0: traditional */
+    unsigned nodes;
+};
+
+struct cluster_result {
+    struct cluster_iteration *iterations;
+    unsigned count;
+    double link_share; /* how much of the time the busiest link was busy, in its busier direction */
+    uint64_t events;
+    uint64_t items_redone;
+};
+
+/* 0, or AML_EFAIL when the job did not end well. The caller frees result->iterations. */
+int cluster_run(const struct cluster_options *options, struct cluster_result *result, struct error *error);
+
+#endif

@@ -1,0 +1,253 @@
+/* bench_scale: time per iteration of clusters far larger than this machine, in the simulator: the paper's figures 11 to
+ * 14 and 16, for matrix factorization of a data set of the Netflix data's shape, with costs that were measured. */
+#include "bench/measure.h"
+#include "bench/scale/cluster.h"
+
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench {
+    int64_t nodes, iterations, users, items, rank, clocks, staleness, threads;
+    double ratings, rating_ns, load_rating_ns, gather_byte_ns, jitter;
+    double megabits, latency_us, message_us, byte_ns;
+    bool quick, elastic;
+    const char *report_path;
+    FILE *report;
+    struct model model;
+};
+
+/* One bar of a figure. */
+struct bar {
+    unsigned figure, reliable, transient, active; /* see cluster_options */
+    enum stage stage;
+};
+
+enum { BARS_MAX = 32 };
+
+/* The paper's figures, for `nodes` instead of its 64 (its figure 14 has 16). Half of the transient nodes that may serve
+ * do, so its 48 ActivePSs of 60 can't be had. */
+static unsigned bars_of(unsigned nodes, struct bar bars[BARS_MAX]) {
+    unsigned count = 0;
+    unsigned few = nodes / 16;
+    unsigned fewest = nodes / 64 > 0 ? nodes / 64 : 1;
+    unsigned eighth = nodes / 8;
+    bars[count++] = (struct bar){11, nodes, 0, 0, STAGE_TRADITIONAL};
+    for (unsigned reliable = nodes / 2; reliable >= few; reliable /= 2) {
+        bars[count++] = (struct bar){11, reliable, nodes - reliable, 0, STAGE_1};
+    }
+    bars[count++] = (struct bar){12, few, nodes - few, nodes / 2, STAGE_2};
+    bars[count++] = (struct bar){12, few, nodes - few, 0, STAGE_2};
+    bars[count++] = (struct bar){13, fewest, nodes - fewest, 0, STAGE_2};
+    bars[count++] = (struct bar){13, fewest, nodes - fewest, 0, STAGE_3};
+    bars[count++] = (struct bar){14, 2 * eighth, 0, 0, STAGE_TRADITIONAL};
+    bars[count++] = (struct bar){14, eighth, eighth, 0, STAGE_2};
+    bars[count++] = (struct bar){14, eighth, eighth, 0, STAGE_3};
+    return count;
+}
+
+static const char *stage_text(enum stage stage) {
+    static const char *const texts[] = {
+        [STAGE_AUTO] = "auto", [STAGE_1] = "1", [STAGE_2] = "2", [STAGE_3] = "3", [STAGE_TRADITIONAL] = "traditional"};
+    return texts[stage];
+}
+
+/* As many as divide evenly over half of the nodes less those that are reliable: the more there are, the smaller the
+ * difference between who has most and who has least. */
+static uint32_t partitions_for(unsigned nodes) {
+    unsigned few = nodes / 16 > 0 ? nodes / 16 : 1;
+    unsigned partitions = nodes > few ? nodes - few : nodes;
+    return partitions < WIRE_PARTITIONS_MAX ? partitions : WIRE_PARTITIONS_MAX;
+}
+
+static struct cluster_options options_of(const struct bench *bench) {
+    return (struct cluster_options){.model = &bench->model,
+                                    .costs = {.bytes_per_second = bench->megabits * 1e6 / 8,
+                                              .latency_us = bench->latency_us,
+                                              .message_us = bench->message_us,
+                                              .byte_ns = bench->byte_ns,
+                                              .values_factor = (double)bench->rank / MODEL_WIDTH},
+                                    .iterations = (unsigned)bench->iterations,
+                                    .seed = 1};
+}
+
+/* The median over all iterations but the first, in which nodes still wait for one another's data. */
+static double median_seconds(const struct cluster_result *result) {
+    struct series series = {0};
+    for (unsigned i = 1; i < result->count; i++) {
+        series_add(&series, result->iterations[i].seconds);
+    }
+    double median = series_median(&series);
+    series_close(&series);
+    return median;
+}
+
+/* ---- Figures 11 to 14 ---- */
+
+static int run_bar(const struct bench *bench, const struct bar *bar, double *traditional, struct error *error) {
+    struct cluster_options options = options_of(bench);
+    struct cluster_result result;
+    options.reliable = bar->reliable;
+    options.transient = bar->transient;
+    options.stage = bar->stage;
+    options.active = bar->active;
+    options.partitions = partitions_for(bar->reliable + bar->transient);
+    double start = measure_wall();
+    int code = cluster_run(&options, &result, error);
+    if (code == 0) {
+        double seconds = median_seconds(&result);
+        unsigned may_serve = bar->active > 0 ? bar->active : bar->transient;
+        unsigned active = bar->stage == STAGE_2 || bar->stage == STAGE_3 ? (may_serve + 1) / 2 : 0;
+        *traditional = bar->stage == STAGE_TRADITIONAL ? seconds : *traditional;
+        printf("| %u | %u + %u | %s | %u | %.3f | %.2f | %.0f %% |\n", bar->figure, bar->reliable, bar->transient,
+               stage_text(bar->stage), active, seconds, seconds / *traditional, 100 * result.link_share);
+        fflush(stdout);
+        if (bench->report != NULL) {
+            fprintf(bench->report,
+                    "{\"figure\":%u,\"reliable\":%u,\"transient\":%u,\"stage\":\"%s\",\"active\":%u,\"seconds\":%.6f,"
+                    "\"ratio\":%.4f,\"link\":%.3f,\"events\":%llu,\"wall\":%.1f}\n",
+                    bar->figure, bar->reliable, bar->transient, stage_text(bar->stage), active, seconds,
+                    seconds / *traditional, result.link_share, (unsigned long long)result.events,
+                    measure_wall() - start);
+            fflush(bench->report);
+        }
+    }
+    free(result.iterations);
+    return code;
+}
+
+static int run_figures(const struct bench *bench, struct error *error) {
+    struct bar bars[BARS_MAX];
+    double traditional = 0;
+    unsigned count = bars_of((unsigned)bench->nodes, bars);
+    int code = 0;
+    printf("| figure | reliable + transient | stage | ActivePSs | s per iteration | to traditional | busiest link |\n"
+           "|---|---|---|---|---|---|---|\n");
+    for (unsigned b = 0; b < count && code == 0; b++) {
+        code = run_bar(bench, &bars[b], &traditional, error);
+    }
+    return code;
+}
+
+/* ---- Figure 16 ---- */
+
+static int run_elastic(const struct bench *bench, struct error *error) {
+    struct cluster_options options = options_of(bench);
+    struct cluster_result result;
+    unsigned few = bench->nodes / 16 > 0 ? (unsigned)bench->nodes / 16 : 1;
+    options.reliable = few;
+    options.join = (unsigned)bench->nodes - few;
+    options.partitions = partitions_for((unsigned)bench->nodes);
+    options.stage = STAGE_AUTO;
+    options.iterations = bench->quick ? 12 : 45;
+    options.join_iteration = bench->quick ? 4 : 11;
+    options.evict_iteration = bench->quick ? 9 : 35;
+    int code = cluster_run(&options, &result, error);
+    printf("| iteration | nodes | stage | s |\n|---|---|---|---|\n");
+    for (unsigned i = 0; i < result.count; i++) {
+        const struct cluster_iteration *iteration = &result.iterations[i];
+        printf("| %u | %u | %u | %.3f |\n", i + 1, iteration->nodes, iteration->stage, iteration->seconds);
+        if (bench->report != NULL) {
+            fprintf(bench->report, "{\"figure\":16,\"iteration\":%u,\"nodes\":%u,\"stage\":%u,\"seconds\":%.6f}\n", i + 1,
+                    iteration->nodes, iteration->stage, iteration->seconds);
+        }
+    }
+    if (code == 0 && result.items_redone != 0) {
+        code = error_set(error, AML_EFAIL, "%llu items were worked on twice", (unsigned long long)result.items_redone);
+    }
+    free(result.iterations);
+    return code;
+}
+
+/* ---- The program ---- */
+
+static int run(struct bench *bench, struct error *error) {
+    if (bench->report_path != NULL && (bench->report = fopen(bench->report_path, "we")) == NULL) {
+        return error_set(error, AML_EINPUT, "--report %.200s: %s", bench->report_path, strerror(errno));
+    }
+    bench->model = (struct model){.users = (uint32_t)bench->users,
+                                  .items = (uint32_t)bench->items,
+                                  .ratings = bench->ratings,
+                                  .rank = (uint32_t)bench->rank,
+                                  .clocks = (unsigned)bench->clocks,
+                                  .staleness = (unsigned)bench->staleness,
+                                  .rating_ns = bench->rating_ns,
+                                  .load_rating_ns = bench->load_rating_ns,
+                                  .gather_byte_ns = bench->gather_byte_ns,
+                                  .threads = (unsigned)bench->threads,
+                                  .jitter = bench->jitter};
+    model_open(&bench->model);
+    printf("%.0f ratings by %lld users of %lld items, rank %lld, %lld clocks, staleness %lld; %lld threads a node, "
+           "%.1f ns a rating; %.0f Mbit/s, %.0f us, %.1f us a message, %.2f ns a byte\n\n",
+           bench->ratings, (long long)bench->users, (long long)bench->items, (long long)bench->rank,
+           (long long)bench->clocks, (long long)bench->staleness, (long long)bench->threads, bench->rating_ns,
+           bench->megabits, bench->latency_us, bench->message_us, bench->byte_ns);
+    int code = bench->elastic ? run_elastic(bench, error) : run_figures(bench, error);
+    model_close(&bench->model);
+    if (bench->report != NULL) {
+        fclose(bench->report);
+    }
+    return code;
+}
+
+int main(int argc, char **argv) {
+    struct bench bench = {.nodes = 64,
+                          .iterations = 4,
+                          .users = 480189,
+                          .items = 17770,
+                          .rank = 1000,
+                          .clocks = 1,
+                          .threads = 8,
+                          .ratings = 100480507,
+                          .rating_ns = 300,
+                          .load_rating_ns = 100,
+                          .gather_byte_ns = 0.25,
+                          .jitter = 0.05,
+                          .megabits = 1000,
+                          .latency_us = 100,
+                          .message_us = 5,
+                          .byte_ns = 0.3};
+    const struct aml_option options[] = {
+        {"nodes", "N", AML_OPTION_INTEGER, &bench.nodes, 16, WIRE_NODES_MAX, "where the paper has 64"},
+        {"figure-16", NULL, AML_OPTION_FLAG, &bench.elastic, 0, 0,
+         "instead of figures 11 to 14: N/16 nodes, the others join at iteration 11 and are evicted at 35"},
+        {"iterations", "N", AML_OPTION_INTEGER, &bench.iterations, 2, 1000, "of each bar; the first is not counted"},
+        {"users", "N", AML_OPTION_INTEGER, &bench.users, 1, 1e8, "rows that one node at a time writes"},
+        {"items", "N", AML_OPTION_INTEGER, &bench.items, 1, 1e8, "rows that all nodes add to"},
+        {"ratings", "X", AML_OPTION_REAL, &bench.ratings, 1, 1e12, "data items"},
+        {"rank", "N", AML_OPTION_INTEGER, &bench.rank, MODEL_WIDTH, 1e6, "floats of a row"},
+        {"clocks", "N", AML_OPTION_INTEGER, &bench.clocks, 1, MODEL_CLOCKS_MAX, "of an iteration"},
+        {"staleness", "S", AML_OPTION_INTEGER, &bench.staleness, 0, WIRE_STALENESS_MAX, "of reads"},
+        {"threads", "N", AML_OPTION_INTEGER, &bench.threads, 1, 1024, "worker threads of a node"},
+        {"rating-ns", "X", AML_OPTION_REAL, &bench.rating_ns, 0, 1e9, "a thread's time for a rating (bench_mf)"},
+        {"load-rating-ns", "X", AML_OPTION_REAL, &bench.load_rating_ns, 0, 1e9, "... to load one"},
+        {"gather-byte-ns", "X", AML_OPTION_REAL, &bench.gather_byte_ns, 0, 1e6, "... to take a byte of deltas (bench_ps)"},
+        {"message-us", "X", AML_OPTION_REAL, &bench.message_us, 0, 1e6,
+         "a thread's time to send or to receive a message (bench_ps) ..."},
+        {"byte-ns", "X", AML_OPTION_REAL, &bench.byte_ns, 0, 1e6, "... and a byte of it"},
+        {"jitter", "X", AML_OPTION_REAL, &bench.jitter, 0, 0.9, "computing takes up to this part more or less"},
+        {"megabits", "X", AML_OPTION_REAL, &bench.megabits, 0.1, 1e6, "a second, of each link, each way"},
+        {"latency", "US", AML_OPTION_REAL, &bench.latency_us, 1, 1e6, "one way"},
+        {"report", "FILE", AML_OPTION_STRING, &bench.report_path, 0, 0, "the figures as lines of JSON too"},
+        {"quick", NULL, AML_OPTION_FLAG, &bench.quick, 0, 0, "16 nodes, a small job: does it run at all"},
+        {0},
+    };
+    struct error error = {0};
+    int status = measure_options(options, "bench_scale: clusters larger than this machine, simulated", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
+    if (bench.quick) {
+        bench.nodes = 16;
+        bench.users = 4800;
+        bench.items = 1777;
+        bench.ratings = 1e6;
+    }
+    int code = run(&bench, &error);
+    if (code != 0) {
+        fprintf(stderr, "%s\n", error.text);
+    }
+    return code == 0 ? 0 : error_exit_status(code);
+}

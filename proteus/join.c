@@ -1,0 +1,242 @@
+/* proteus join: starts nodes on this machine that join a running job, and waits for them. */
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "agileml/base/options.h"
+#include "proteus/app.h"
+#include "proteus/command.h"
+#include "proteus/process.h"
+#include "proteus/signals.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { JOIN_THREADS_MAX = 1024 };
+
+struct join_options {
+    struct app app;
+    const char *controller;
+    const char *tier;
+    const char *host;
+    const char *key; /* NULL: none */
+    int64_t count, threads;
+    bool insecure, help;
+};
+
+struct join {
+    const struct join_options *options;
+    struct process *nodes;
+    unsigned node_count;
+    int signal_fd;
+    bool interrupted; /* by Ctrl-C */
+};
+
+/* ---- Processes ---- */
+
+static int start_app(const struct join *join, struct process *process, bool check, struct error *error) {
+    const struct join_options *options = join->options;
+    struct arguments arguments = {0};
+    for (int a = 0; a < options->app.count; a++) {
+        arguments_add(&arguments, "%s", options->app.arguments[a]);
+    }
+    arguments_add(&arguments, "--controller=%s", options->controller);
+    arguments_add(&arguments, "--tier=%s", options->tier);
+    arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
+    arguments_add(&arguments, "--listen=%s", options->host);
+    if (options->key != NULL) {
+        arguments_add(&arguments, "--key=%s", options->key);
+    }
+    if (options->insecure) {
+        arguments_add(&arguments, "--insecure");
+    }
+    if (check) {
+        arguments_add(&arguments, "--check");
+    }
+    int result = process_start(process, options->app.path, &arguments, -1, error);
+    arguments_close(&arguments);
+    return result;
+}
+
+static void signal_nodes(const struct join *join, int number) {
+    for (unsigned n = 0; n < join->node_count; n++) {
+        process_signal(&join->nodes[n], number);
+    }
+}
+
+static bool any_runs(const struct join *join) {
+    for (unsigned n = 0; n < join->node_count; n++) {
+        if (join->nodes[n].running) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* SIGTERM: the machine is about to go, the nodes leave in time. Ctrl-C: they say that they end and do so; the second time
+ * they aren't asked. */
+static void take_signal(struct join *join, int number) {
+    if (number == SIGTERM) {
+        signal_nodes(join, SIGTERM);
+    } else if (number == SIGINT) {
+        signal_nodes(join, join->interrupted ? SIGKILL : SIGINT);
+        join->interrupted = true;
+    }
+    for (unsigned n = 0; n < join->node_count; n++) {
+        process_ended(&join->nodes[n]);
+    }
+}
+
+/* Until all have ended. */
+static int wait_for_nodes(struct join *join, struct error *error) {
+    struct pollfd signals = {.fd = join->signal_fd, .events = POLLIN};
+    while (any_runs(join)) {
+        if (poll(&signals, 1, -1) < 0 && errno != EINTR) {
+            signal_nodes(join, SIGKILL);
+            return error_set(error, AML_EFAIL, "can't wait for the nodes: %s", strerror(errno));
+        }
+        for (int number = signals_next(join->signal_fd); number != 0; number = signals_next(join->signal_fd)) {
+            take_signal(join, number);
+        }
+    }
+    return 0;
+}
+
+/* ---- Life cycle ---- */
+
+/* Wrong options and missing files are told once, before anything joins. 0, or the app's exit status. */
+static int check_app(struct join *join, struct error *error) {
+    struct process check;
+    join->nodes = &check;
+    int result = start_app(join, &check, true, error);
+    join->node_count = result == 0 ? 1 : 0;
+    if (result == 0) {
+        result = wait_for_nodes(join, error);
+    }
+    join->nodes = NULL;
+    join->node_count = 0;
+    if (result != 0) {
+        return error_exit_status(result);
+    }
+    if (!WIFEXITED(check.status) && !join->interrupted) {
+        char end[PROCESS_END_TEXT];
+        process_describe_end(&check, end);
+        error_set(error, AML_EFAIL, "'%.200s --check' %s", join->options->app.arguments[0], end);
+    }
+    return WIFEXITED(check.status) ? WEXITSTATUS(check.status) : 1;
+}
+
+static int start_nodes(struct join *join, struct error *error) {
+    join->nodes = memory_zeroed((size_t)join->options->count, sizeof *join->nodes);
+    for (int64_t n = 0; n < join->options->count; n++) {
+        int result = start_app(join, &join->nodes[n], false, error);
+        if (result != 0) {
+            signal_nodes(join, SIGKILL);
+            return result;
+        }
+        join->node_count++;
+    }
+    return 0;
+}
+
+/* A node that ended with an exit status of its own has said why. */
+static int nodes_status(const struct join *join, struct error *error) {
+    int status = 0;
+    for (unsigned n = 0; n < join->node_count; n++) {
+        const struct process *node = &join->nodes[n];
+        char end[PROCESS_END_TEXT];
+        if (WIFEXITED(node->status)) {
+            status = WEXITSTATUS(node->status) > status ? WEXITSTATUS(node->status) : status;
+        } else {
+            process_describe_end(node, end);
+            status = error_exit_status(error_set(error, AML_EFAIL, "a node (pid %ld) %s", (long)node->pid, end));
+        }
+    }
+    return status;
+}
+
+static int run_join(const struct join_options *options, struct error *error) {
+    static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, 0};
+    struct join join = {.options = options, .signal_fd = -1};
+    int status = error_exit_status(signals_open(&join.signal_fd, numbers, error));
+    if (status == 0) {
+        status = check_app(&join, error);
+    }
+    if (status == 0 && !join.interrupted) {
+        status = error_exit_status(start_nodes(&join, error));
+        int waited = wait_for_nodes(&join, error);
+        status = status == 0 ? error_exit_status(waited) : status;
+    }
+    if (join.interrupted) {
+        status = error_exit_status(error_set(error, AML_ESTOP, "interrupted by SIGINT"));
+    } else if (status == 0) {
+        status = nodes_status(&join, error);
+    }
+    free(join.nodes);
+    if (join.signal_fd >= 0) {
+        close(join.signal_fd);
+    }
+    return status;
+}
+
+/* ---- The command line ---- */
+
+static void print_help(const struct aml_option *table) {
+    printf(
+        "usage: proteus join --controller tcp://HOST:PORT [OPTIONS] -- APP [ARGUMENTS]\n\n"
+        "Starts nodes on this machine that join a running job, whose app and arguments these are, and waits for them.\n"
+        "SIGTERM has them leave in time, Ctrl-C ends them at once.\n\n");
+    options_help(stdout, table);
+}
+
+static int check_options(struct join_options *options, int operand, int argc, char **argv, struct error *error) {
+    struct endpoint endpoint;
+    if (options->controller == NULL) {
+        return error_set(error, AML_EINPUT, "--controller tcp://HOST:PORT is missing");
+    }
+    if (strcmp(options->tier, "reliable") != 0 && strcmp(options->tier, "transient") != 0) {
+        return error_set(error, AML_EINPUT, "--tier: expected reliable or transient, got '%.100s'", options->tier);
+    }
+    int result = endpoint_parse(&endpoint, options->controller, false, error);
+    if (result == 0) {
+        result = app_check_host(options->host, options->key, options->insecure, error);
+    }
+    return result == 0 ? app_find(&options->app, "join", operand, argc, argv, error) : result;
+}
+
+int command_join(int argc, char **argv) {
+    struct join_options options = {.tier = "transient", .host = "127.0.0.1", .count = 1, .threads = 1};
+    const struct aml_option table[] = {
+        {"controller", "ENDPOINT", AML_OPTION_STRING, &options.controller, 0, 0,
+         "tcp://HOST:PORT of the job's controller"},
+        {"tier", "TIER", AML_OPTION_STRING, &options.tier, 0, 0, "this machine is reliable or transient"},
+        {"count", "N", AML_OPTION_INTEGER, &options.count, 1, WIRE_NODES_MAX, "nodes"},
+        {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, JOIN_THREADS_MAX, "worker threads of each node"},
+        {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0,
+         "this machine's address, at which other nodes reach these"},
+        {"key", "FILE", AML_OPTION_STRING, &options.key, 0, 0, "the job's key, see 'proteus keygen'"},
+        {"insecure", NULL, AML_OPTION_FLAG, &options.insecure, 0, 0, "allow other machines without a key"},
+        {"help", NULL, AML_OPTION_FLAG, &options.help, 0, 0, "this text"},
+        {0},
+    };
+    const struct aml_option *const tables[] = {table};
+    struct error error = {0};
+    int operand;
+    int result = options_parse(tables, 1, argc, argv, &operand, &error);
+    if (result == 0 && options.help) {
+        print_help(table);
+        return 0;
+    }
+    if (result == 0) {
+        result = check_options(&options, operand, argc, argv, &error);
+    }
+    int status = result == 0 ? run_join(&options, &error) : error_exit_status(result);
+    if (error.code != 0) {
+        log_error("%s", error.text);
+    }
+    return status;
+}

@@ -1,0 +1,354 @@
+/* The launcher's controller: its process, what is asked of it, and what it reports. */
+#include "proteus/launcher_private.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "agileml/control/controller.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Talking to it ---- */
+
+static void send_observe(struct launcher *launcher) {
+    struct io *io = net_io_of(launcher->io);
+    struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = launcher->lines_read}};
+    launcher->lines_asked = launcher->lines_read;
+    io->send(io, ACTOR_CONTROLLER, &observe);
+}
+
+static void send_request(const struct launcher *launcher, const struct launcher_request *request) {
+    struct io *io = net_io_of(launcher->io);
+    struct message copy = message_share(&request->message);
+    io->send(io, ACTOR_CONTROLLER, &copy);
+}
+
+void launcher_request(struct launcher *launcher, enum message_type type, const unsigned *nodes, unsigned count,
+                      double notice) {
+    struct launcher_request request = {
+        .number = ++launcher->requests_made,
+        .message = {.type = type, .frame_count = 1, .frames = {buffer_new((size_t)count * WIRE_NAME_MAX)}}};
+    request.message.evict.request = request.number;
+    request.message.evict.notice_ms = (uint32_t)fmin(notice * 1e3, UINT32_MAX);
+    memset(request.message.frames[0]->data, 0, request.message.frames[0]->size);
+    for (unsigned n = 0; n < count; n++) {
+        char *name = (char *)request.message.frames[0]->data + (size_t)n * WIRE_NAME_MAX;
+        snprintf(name, WIRE_NAME_MAX, "node-%u", nodes[n] + 1);
+    }
+    launcher->requests = memory_resized(launcher->requests, launcher->request_count + 1, sizeof *launcher->requests);
+    launcher->requests[launcher->request_count++] = request;
+    send_request(launcher, &request);
+}
+
+void launcher_remind(struct launcher *launcher) {
+    if (!launcher->controller.running || (launcher->phase != LAUNCHER_JOB && !launcher->summary)) {
+        return;
+    }
+    send_observe(launcher);
+    for (size_t r = 0; r < launcher->request_count && !launcher->summary; r++) {
+        send_request(launcher, &launcher->requests[r]);
+    }
+    if (launcher->stop.code != 0 && !launcher->summary) {
+        struct io *io = net_io_of(launcher->io);
+        struct message stop = {.type = MESSAGE_STOP, .text = launcher->stop};
+        io->send(io, ACTOR_CONTROLLER, &stop);
+    }
+}
+
+/* ---- Its process ---- */
+
+void launcher_remove_folder(struct launcher *launcher) {
+    DIR *directory = launcher->folder[0] != '\0' ? opendir(launcher->folder) : NULL;
+    if (directory == NULL) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    closedir(directory);
+    rmdir(launcher->folder);
+}
+
+static int make_folder(struct launcher *launcher) {
+    const char *parent = getenv("TMPDIR");
+    parent = parent != NULL && parent[0] != '\0' ? parent : "/tmp";
+    int length = snprintf(launcher->folder, sizeof launcher->folder, "%s/proteus-XXXXXX", parent);
+    if (length >= (int)sizeof launcher->folder || mkdtemp(launcher->folder) == NULL) {
+        launcher->folder[0] = '\0';
+        return error_set(&launcher->error, AML_EFAIL, "can't make a folder in %.200s: %s", parent, strerror(errno));
+    }
+    return 0;
+}
+
+void launcher_close_ready(struct launcher *launcher) {
+    if (launcher->ready_fd >= 0) {
+        net_io_watch(launcher->io, launcher->ready_fd, NULL, NULL);
+        close(launcher->ready_fd);
+        launcher->ready_fd = -1;
+    }
+}
+
+static void start_job(struct launcher *launcher) {
+    const struct job_options *job = launcher->options->job;
+    if (net_io_connect(launcher->io, ACTOR_CONTROLLER, launcher->endpoint, &launcher->error) != 0) {
+        launcher_kill_all(launcher);
+        return;
+    }
+    progress_note(launcher->progress, "controller at %s", launcher->endpoint);
+    launcher->phase = LAUNCHER_JOB;
+    launcher->start_us = launcher_now(launcher) + (uint64_t)(launcher_start_timeout(launcher) * 1e6);
+    send_observe(launcher);
+    launcher_add_nodes(launcher, TIER_RELIABLE, (unsigned)job->reliable);
+    launcher_add_nodes(launcher, TIER_TRANSIENT, (unsigned)job->transient);
+}
+
+static void controller_ready(struct launcher *launcher) {
+    launcher->is_ready = true;
+    launcher->controller_lost_us = 0;
+    if (launcher->phase == LAUNCHER_START) {
+        snprintf(launcher->endpoint, sizeof launcher->endpoint, "%s", launcher->ready);
+        start_job(launcher);
+    }
+}
+
+/* The controller writes where it listens, one line, or ends. */
+static void read_ready(void *context) {
+    struct launcher *launcher = context;
+    char *end = launcher->ready + launcher->ready_size;
+    ssize_t size = read(launcher->ready_fd, end, sizeof launcher->ready - 1 - launcher->ready_size);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    launcher->ready_size += size > 0 ? (size_t)size : 0;
+    char *newline = memchr(launcher->ready, '\n', launcher->ready_size);
+    if (newline != NULL) {
+        *newline = '\0';
+        launcher_close_ready(launcher);
+        controller_ready(launcher);
+    } else if (size <= 0 || launcher->ready_size == sizeof launcher->ready - 1) {
+        launcher_close_ready(launcher); /* it has ended, or will soon: that is told by SIGCHLD */
+    }
+}
+
+/* One that was there before has chosen the port. */
+static void add_controller_arguments(const struct launcher *launcher, struct arguments *arguments) {
+    const struct job_options *job = launcher->options->job;
+    arguments_add(arguments, "proteus");
+    arguments_add(arguments, "controller");
+    if (launcher->endpoint[0] != '\0') {
+        arguments_add(arguments, "--listen=%s", launcher->endpoint);
+    } else {
+        arguments_add(arguments, "--listen=tcp://%s:0", launcher->options->host);
+    }
+    arguments_add(arguments, "--store=%s/store", launcher->folder);
+    arguments_add(arguments, "--reliable=%lld", (long long)job->reliable);
+    arguments_add(arguments, "--transient=%lld", (long long)job->transient);
+    arguments_add(arguments, "--partitions=%lld", (long long)job->partitions);
+    arguments_add(arguments, "--stage=%s", job->stage);
+    arguments_add(arguments, "--threshold-2=%.17g", job->threshold_2);
+    arguments_add(arguments, "--threshold-3=%.17g", job->threshold_3);
+    arguments_add(arguments, "--commit-every=%lld", (long long)job->commit_every);
+    if (job->checkpoint != NULL) {
+        arguments_add(arguments, "--checkpoint=%s", job->checkpoint);
+        arguments_add(arguments, "--checkpoint-every=%lld", (long long)job->checkpoint_every);
+    }
+    if (job->resume != NULL) {
+        arguments_add(arguments, "--resume=%s", job->resume);
+    }
+    arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
+    /* We know the missing nodes' names, and should be the first to tell. */
+    arguments_add(arguments, "--start-timeout=%.17g", launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S);
+    launcher_add_net_arguments(launcher, arguments);
+}
+
+void launcher_start_controller(struct launcher *launcher) {
+    struct arguments arguments = {0};
+    char path[PATH_MAX];
+    int ready[2];
+    launcher->ready_size = 0;
+    launcher->is_ready = launcher->controller_killed = false;
+    if (process_self(path, &launcher->error) != 0 || (launcher->folder[0] == '\0' && make_folder(launcher) != 0)) {
+        launcher_kill_all(launcher);
+        return;
+    }
+    if (pipe2(ready, O_CLOEXEC | O_NONBLOCK) != 0) {
+        launcher_fail(launcher, AML_EFAIL, "can't make a pipe: %s", strerror(errno));
+        return;
+    }
+    add_controller_arguments(launcher, &arguments);
+    arguments_add(&arguments, "--ready-fd=%d", ready[1]);
+    launcher->ready_fd = ready[0];
+    if (process_start(&launcher->controller, path, &arguments, ready[1], &launcher->error) != 0) {
+        launcher_kill_all(launcher);
+    } else if (net_io_watch(launcher->io, ready[0], read_ready, launcher) != 0) {
+        launcher_fail(launcher, AML_EFAIL, "can't wait for the controller");
+    }
+    close(ready[1]);
+    arguments_close(&arguments);
+}
+
+/* It was killed. Nobody else notices much when it is soon started again. */
+static void controller_lost(struct launcher *launcher) {
+    char end[PROCESS_END_TEXT];
+    process_describe_end(&launcher->controller, end);
+    launcher->controller_lost_us = launcher_now(launcher);
+    if (launcher->controller_killed && launcher_events_start_controller(launcher)) {
+        return;
+    }
+    if (launcher->controller_killed || launcher->stop.code != 0 || launcher->phase != LAUNCHER_JOB ||
+        ++launcher->restarts > LAUNCHER_RESTARTS_MAX) {
+        launcher_fail(launcher, AML_EFAIL, "the controller %s", end);
+        return;
+    }
+    progress_clear(launcher->progress);
+    log_warn("the controller %s; starting it again", end);
+    launcher_start_controller(launcher);
+}
+
+void launcher_controller_ended(struct launcher *launcher) {
+    int status = launcher->controller.status;
+    launcher_close_ready(launcher);
+    if (launcher->phase != LAUNCHER_START && launcher->phase != LAUNCHER_JOB) {
+        return;
+    }
+    if (!WIFEXITED(status)) {
+        controller_lost(launcher);
+    } else if (!launcher->is_ready && WEXITSTATUS(status) != 0) {
+        launcher->status = WEXITSTATUS(status); /* it has said why */
+        launcher_kill_all(launcher);
+    } else {
+        launcher->silence_us = launcher_after(launcher, LAUNCHER_SUMMARY_WAIT_MS);
+    }
+}
+
+/* ---- The report ---- */
+
+static void read_summary(struct launcher *launcher, const json_t *line) {
+    const char *text = json_string_value(json_object_get(line, "error"));
+    const json_t *status = json_object_get(line, "status");
+    launcher->summary = true;
+    launcher->phase = LAUNCHER_END;
+    launcher->start_us = launcher->silence_us = 0;
+    launcher_end_paused(launcher);
+    bool ok = json_is_true(json_object_get(line, "ok"));
+    launcher->kill_us = launcher_after(launcher, ok ? LAUNCHER_END_WAIT_MS : LAUNCHER_ABORT_WAIT_MS);
+    if (!ok) {
+        launcher->status = json_integer_value(status) == 2 ? 2 : 1;
+        error_set(&launcher->error, AML_EFAIL, "%s", text != NULL ? text : "the job failed");
+    }
+}
+
+static void read_joins(struct launcher *launcher, const json_t *names) {
+    for (size_t n = 0; n < json_array_size(names); n++) {
+        const char *name = json_string_value(json_array_get(names, n));
+        if (name != NULL) {
+            launcher_node_joined(launcher, name);
+        }
+    }
+}
+
+static void read_line(struct launcher *launcher, json_t *line) {
+    const char *type = json_string_value(json_object_get(line, "type"));
+    const char *event = json_string_value(json_object_get(line, "event"));
+    const json_t *iteration = json_object_get(line, "iteration");
+    if (type == NULL) {
+        return;
+    }
+    bool progressed = strcmp(type, "clock") == 0 || strcmp(type, "iteration") == 0;
+    if (launcher->training_us == 0 && (progressed || (event != NULL && strcmp(event, "start") == 0))) {
+        double seconds = json_number_value(json_object_get(line, "seconds"));
+        launcher->training_us = launcher_now(launcher) - (uint64_t)(fmax(seconds, 0) * 1e6);
+    }
+    if (strcmp(type, "iteration") == 0 && json_is_integer(iteration)) {
+        const json_t *before = json_object_get(launcher->iteration_line, "seconds");
+        double lasted = json_number_value(json_object_get(line, "seconds")) - json_number_value(before);
+        launcher->pace = before != NULL && lasted > 0 ? lasted : launcher->pace;
+        launcher->iteration = (uint64_t)json_integer_value(iteration);
+        json_decref(launcher->iteration_line);
+        launcher->iteration_line = json_incref(line);
+    } else if (event != NULL && strcmp(event, "join") == 0) {
+        read_joins(launcher, json_object_get(line, "nodes"));
+    } else if (strcmp(type, "summary") == 0) {
+        read_summary(launcher, line);
+    }
+}
+
+void launcher_write_summary(struct launcher *launcher, int status) {
+    static const char *const not_of_the_job[] = {"iteration",        "clock",      "items",
+                                                 "items_per_second", "bytes_sent", "bytes_received"};
+    const json_t *last = launcher->iteration_line;
+    json_t *line = json_pack("{s:s, s:I, s:I, s:f}", "type", "summary", "iterations", (json_int_t)launcher->iteration,
+                             "clocks", json_integer_value(json_object_get(last, "clock")), "seconds",
+                             json_number_value(json_object_get(last, "seconds")));
+    json_t *metrics = json_copy(launcher->iteration_line);
+    for (size_t k = 0; k < sizeof not_of_the_job / sizeof *not_of_the_job; k++) {
+        json_object_del(metrics, not_of_the_job[k]);
+    }
+    json_object_update_missing(line, metrics);
+    json_object_set_new(line, "ok", json_false());
+    json_object_set_new(line, "status", json_integer(status));
+    json_t *text = json_string(launcher->error.text);
+    json_object_set_new(line, "error", text != NULL ? text : json_string("(not text)"));
+    char *bytes = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (bytes == NULL) {
+        memory_exhausted(0);
+    }
+    report_file_write(launcher->report, bytes, strlen(bytes));
+    free(bytes);
+    json_decref(metrics);
+    json_decref(line);
+}
+
+/* A node that is gone already may be unknown: that is as well. */
+static void receive_outcome(struct launcher *launcher, const struct message_outcome *outcome) {
+    for (size_t r = 0; r < launcher->request_count; r++) {
+        struct launcher_request *request = &launcher->requests[r];
+        if (request->number != outcome->request) {
+            continue;
+        }
+        if (outcome->code != 0 && request->message.type == MESSAGE_EVICT) {
+            progress_note(launcher->progress, "the controller refuses: %s", outcome->text);
+        }
+        message_close(&request->message);
+        *request = launcher->requests[--launcher->request_count];
+        return;
+    }
+}
+
+static void receive_report(struct launcher *launcher, const struct message *message) {
+    uint64_t number = message->report.number;
+    if (number != launcher->lines_read && (number < launcher->lines_read || number != message->report.oldest)) {
+        return; /* what we have already, or what is beyond a gap that can be closed: we ask for what we lack */
+    }
+    const char *text = (const char *)message->frames[0]->data;
+    json_t *line = json_loadb(text, message->frames[0]->size, 0, NULL);
+    if (line == NULL) {
+        launcher_fail(launcher, AML_EPROTOCOL, "the controller sent a report that is not JSON");
+        return;
+    }
+    launcher->lines_read = number + 1;
+    report_file_write(launcher->report, text, message->frames[0]->size);
+    progress_report(launcher->progress, line);
+    read_line(launcher, line);
+    json_decref(line);
+    if (launcher->summary || launcher->lines_read - launcher->lines_asked >= CONTROLLER_BURST_MAX) {
+        send_observe(launcher); /* the controller waits to hear that we have them */
+    }
+    launcher_settle(launcher);
+}
+
+void launcher_receive(void *self, actor_id from, struct message *message) {
+    struct launcher *launcher = self;
+    if (from == ACTOR_CONTROLLER && message->type == MESSAGE_OUTCOME) {
+        receive_outcome(launcher, &message->outcome);
+    } else if (from == ACTOR_CONTROLLER && message->type == MESSAGE_REPORT && !launcher->summary) {
+        receive_report(launcher, message);
+    }
+}

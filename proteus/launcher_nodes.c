@@ -1,0 +1,228 @@
+/* The launcher's nodes: how they start, and what their end means for the job. */
+#include "proteus/launcher_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+/* ---- Starting ---- */
+
+static void start_node(struct launcher *launcher, unsigned index) {
+    const struct launcher_options *options = launcher->options;
+    struct launched_node *node = &launcher->nodes[index];
+    struct arguments arguments = {0};
+    for (int a = 0; a < options->app->count; a++) {
+        arguments_add(&arguments, "%s", options->app->arguments[a]);
+    }
+    arguments_add(&arguments, "--controller=%s", launcher->endpoint);
+    arguments_add(&arguments, "--tier=%s", node->tier == TIER_RELIABLE ? "reliable" : "transient");
+    arguments_add(&arguments, "--name=node-%u", index + 1);
+    arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
+    arguments_add(&arguments, "--listen=%s", options->host);
+    arguments_add(&arguments, "--supervised"); /* the controller hears of errors: no need to print them too */
+    launcher_add_net_arguments(launcher, &arguments);
+    if (process_start(&node->process, options->app->path, &arguments, -1, &launcher->error) != 0) {
+        launcher_kill_all(launcher);
+    }
+    arguments_close(&arguments);
+}
+
+void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned count) {
+    unsigned first = launcher->node_count;
+    launcher->nodes = memory_resized(launcher->nodes, first + count, sizeof *launcher->nodes);
+    for (unsigned n = first; n < first + count && launcher->phase == LAUNCHER_JOB; n++) {
+        launcher->nodes[n] = (struct launched_node){.tier = tier};
+        launcher->node_count++;
+        start_node(launcher, n);
+    }
+}
+
+void launcher_node_joined(struct launcher *launcher, const char *name) {
+    unsigned number;
+    if (sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count &&
+        !launcher->nodes[number - 1].joined) {
+        launcher->nodes[number - 1].joined = true;
+        launcher->joined_count += number <= launcher->first_nodes ? 1 : 0;
+    }
+    if (launcher->joined_count == launcher->first_nodes) {
+        launcher->start_us = 0;
+    }
+}
+
+/* ---- In words ---- */
+
+static bool has_ended(const struct launched_node *node) {
+    return node->process.pid != 0 && !node->process.running;
+}
+
+static bool was_refused(const struct launched_node *node) {
+    return has_ended(node) && WIFEXITED(node->process.status) && WEXITSTATUS(node->process.status) == 2;
+}
+
+/* It ended without being told to, in a way that the job can't make up for. */
+static bool is_fatal(const struct launcher *launcher, const struct launched_node *node) {
+    return has_ended(node) && !node->excused && (!launcher->elastic || !node->joined || was_refused(node));
+}
+
+/* It ended unwell, and not before it could join a job that was over. */
+static bool is_unwell(const struct launcher *launcher, const struct launched_node *node) {
+    bool late = !node->joined && node >= launcher->nodes + launcher->first_nodes;
+    return has_ended(node) && !node->excused && !late && !process_succeeded(&node->process);
+}
+
+static bool is_missing(const struct launcher *launcher, const struct launched_node *node) {
+    return node < launcher->nodes + launcher->first_nodes && !node->joined;
+}
+
+/* "node-2 was killed by signal 9 (Killed), node-3 ended with exit status 1" for the nodes that are so; without their ends
+ * when they run. False when there are none. */
+static bool describe_nodes(const struct launcher *launcher,
+                           bool (*are)(const struct launcher *launcher, const struct launched_node *node), char *text,
+                           size_t size) {
+    unsigned count = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        const struct launched_node *node = &launcher->nodes[n];
+        char end[PROCESS_END_TEXT] = "";
+        if (!are(launcher, node) || count++ >= LAUNCHER_NAMED_MAX) {
+            continue;
+        }
+        if (has_ended(node)) {
+            process_describe_end(&node->process, end);
+        }
+        used += (size_t)snprintf(text + used, size - used, "%snode-%u%s%s", used > 0 ? ", " : "", n + 1,
+                                 end[0] != '\0' ? " " : "", end);
+    }
+    if (count > LAUNCHER_NAMED_MAX) {
+        snprintf(text + used, size - used, " and %u more", count - LAUNCHER_NAMED_MAX);
+    }
+    return count > 0;
+}
+
+bool launcher_describe_unwell(const struct launcher *launcher, char *text, size_t size) {
+    return describe_nodes(launcher, is_unwell, text, size);
+}
+
+/* ---- The end of a node ---- */
+
+/* The nodes' ends become the job's. One that ended with exit status 2 was given what it can't use. */
+static void stop_for_nodes(struct launcher *launcher) {
+    char text[LAUNCHER_NODES_TEXT];
+    char reason[LAUNCHER_REASON_TEXT];
+    int code = AML_EFAIL;
+    bool strangers = true;
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        const struct launched_node *node = &launcher->nodes[n];
+        code = was_refused(node) ? AML_EINPUT : code;
+        strangers = strangers && (!is_fatal(launcher, node) || (process_succeeded(&node->process) && !node->joined));
+    }
+    describe_nodes(launcher, is_fatal, text, sizeof text);
+    if (strangers) { /* what calls aml_main joins, or says why it doesn't */
+        snprintf(reason, sizeof reason, "%s and never joined the job: is '%.100s' an app?", text,
+                 launcher->options->app->arguments[0]);
+    } else {
+        snprintf(reason, sizeof reason, "%s before the job was over", text);
+    }
+    launcher_stop(launcher, code, reason);
+}
+
+void launcher_stop_for_missing(struct launcher *launcher) {
+    char text[LAUNCHER_NODES_TEXT];
+    char reason[LAUNCHER_REASON_TEXT];
+    describe_nodes(launcher, is_missing, text, sizeof text);
+    snprintf(reason, sizeof reason, "after %.0f s %s %s not joined", launcher_start_timeout(launcher), text,
+             launcher->first_nodes - launcher->joined_count == 1 ? "has" : "have");
+    launcher_stop(launcher, AML_EFAIL, reason);
+}
+
+/* What was sent before the end may be on the way: the node's own words, or that it has joined. */
+void launcher_reap_nodes(struct launcher *launcher) {
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        struct launched_node *node = &launcher->nodes[n];
+        if (process_ended(&node->process)) {
+            bool wordless = launcher->elastic && node->joined && WIFSIGNALED(node->process.status);
+            node->judge_us = launcher_after(launcher, wordless ? 0 : LAUNCHER_FAILURE_WAIT_MS);
+        }
+    }
+}
+
+/* The job goes on without them, and need not wait for the failure timeout to find out. */
+static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned count) {
+    for (unsigned l = 0; l < count; l++) {
+        struct launched_node *node = &launcher->nodes[lost[l]];
+        char end[PROCESS_END_TEXT];
+        node->excused = true;
+        process_describe_end(&node->process, end);
+        progress_note(launcher->progress, "node-%u %s: the job goes on without it", lost[l] + 1, end);
+    }
+    if (count > 0) {
+        launcher_request(launcher, MESSAGE_GONE, lost, count, 0);
+    }
+}
+
+/* Those whose end is to be judged now. */
+static void judge_nodes(struct launcher *launcher) {
+    unsigned *lost = memory_zeroed(launcher->node_count + 1, sizeof *lost);
+    unsigned lost_count = 0;
+    bool fatal = false;
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        struct launched_node *node = &launcher->nodes[n];
+        if (node->judge_us == 0 || node->judge_us > launcher_now(launcher)) {
+            continue;
+        }
+        node->judge_us = 0;
+        fatal = fatal || is_fatal(launcher, node);
+        if (is_unwell(launcher, node)) {
+            lost[lost_count++] = n;
+        }
+    }
+    if (fatal) {
+        stop_for_nodes(launcher);
+    } else {
+        tell_lost(launcher, lost, lost_count);
+    }
+    free(lost);
+}
+
+static void earlier(uint64_t *time_us, uint64_t other_us) {
+    *time_us = other_us != 0 && (*time_us == 0 || other_us < *time_us) ? other_us : *time_us;
+}
+
+uint64_t launcher_watch_nodes(struct launcher *launcher) {
+    uint64_t next_us = 0;
+    if (launcher->phase == LAUNCHER_JOB && launcher->stop.code == 0) {
+        judge_nodes(launcher);
+    }
+    for (unsigned n = 0; n < launcher->node_count && launcher->phase == LAUNCHER_JOB; n++) {
+        struct launched_node *node = &launcher->nodes[n];
+        if (node->kill_us != 0 && launcher_now(launcher) >= node->kill_us) {
+            process_signal(&node->process, SIGKILL); /* as a cloud does */
+            node->kill_us = 0;
+        }
+        earlier(&next_us, node->kill_us);
+        earlier(&next_us, launcher->stop.code == 0 ? node->judge_us : 0);
+    }
+    return next_us;
+}
+
+void launcher_end_paused(struct launcher *launcher) {
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        struct launched_node *node = &launcher->nodes[n];
+        if (node->paused) {
+            node->excused = true;
+            process_signal(&node->process, SIGKILL);
+        }
+    }
+}
+
+void launcher_shift_nodes(struct launcher *launcher, uint64_t by_us) {
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        struct launched_node *node = &launcher->nodes[n];
+        node->kill_us += node->kill_us != 0 ? by_us : 0;
+        node->judge_us += node->judge_us != 0 ? by_us : 0;
+    }
+}

@@ -1,0 +1,143 @@
+/* What the parts of the launcher share: launcher.c (the job as a whole, the loop), launcher_controller.c (the controller's
+ * process, its report), launcher_nodes.c (the nodes' processes) and launcher_events.c. One thread. */
+#ifndef PROTEUS_LAUNCHER_PRIVATE_H
+#define PROTEUS_LAUNCHER_PRIVATE_H
+
+#include "proteus/launcher.h"
+#include "proteus/process.h"
+
+#include <limits.h>
+
+enum launcher_phase {
+    LAUNCHER_CHECK, /* the app checks its options and input */
+    LAUNCHER_START, /* the controller starts */
+    LAUNCHER_JOB,   /* the nodes run */
+    LAUNCHER_END    /* the summary has come, or everything is being killed: wait for the processes */
+};
+
+/* node-K is at K - 1. */
+struct launched_node {
+    struct process process;
+    enum node_tier tier;
+    bool joined;       /* the report says so */
+    bool excused;      /* an event did it, or the controller was told: its end is no failure of the job */
+    bool paused;       /* by an event */
+    uint64_t kill_us;  /* its notice is over then; 0: none was given */
+    uint64_t judge_us; /* it has ended: what follows from that is decided then; 0: it runs, or that is done */
+};
+
+/* EVICT or GONE, sent until OUTCOME comes. */
+struct launcher_request {
+    uint64_t number;
+    struct message message;
+};
+
+struct launcher {
+    const struct launcher_options *options;
+    struct events *events;
+    struct report_file *report;
+    struct progress *progress;
+    struct net *net;
+    struct net_io *io;
+    int signal_fd;
+
+    enum launcher_phase phase;
+    bool elastic; /* nodes may come and go */
+    struct process check;
+    struct launched_node *nodes;
+    unsigned node_count;
+    unsigned first_nodes;  /* that the job begins with */
+    unsigned joined_count; /* of these */
+
+    struct process controller;
+    char folder[PATH_MAX]; /* for its store; empty: not made */
+    int ready_fd;          /* on which it says its endpoint; -1: closed */
+    char ready[WIRE_ENDPOINT_MAX + 1];
+    size_t ready_size;
+    char endpoint[WIRE_ENDPOINT_MAX + 1]; /* of the first one, and so of all; empty: not known yet */
+    bool is_ready;                        /* the present one has said it */
+    unsigned restarts;                    /* of it, not by events */
+    bool controller_killed;               /* by an event, and not started again yet */
+    uint64_t controller_lost_us;          /* when it was lost; 0: it runs */
+
+    struct launcher_request *requests;
+    size_t request_count;
+    uint64_t requests_made;
+
+    uint64_t lines_read;    /* of the report */
+    uint64_t lines_asked;   /* when we last asked for more */
+    bool summary;           /* has come */
+    uint64_t iteration;     /* the last that ended ... */
+    json_t *iteration_line; /* ... and what was reported of it; NULL: none */
+    double pace;            /* seconds that it took */
+    uint64_t training_us;   /* when training began; 0: not known yet */
+
+    struct message_text stop; /* why we want the job to end; code 0: we don't */
+    unsigned signals;         /* that asked us to end */
+    /* Times of what is to be done then; 0: nothing. */
+    uint64_t start_us;   /* every node should have joined */
+    uint64_t silence_us; /* the controller has ended without a summary */
+    uint64_t kill_us;    /* kill what still runs */
+
+    struct error error; /* why the job failed */
+    int status;         /* the exit status that goes with it, or that a child printed the reason for; 0: none */
+};
+
+/* ---- launcher.c ---- */
+
+uint64_t launcher_now(const struct launcher *launcher);
+uint64_t launcher_after(const struct launcher *launcher, unsigned ms);
+void launcher_kill_all(struct launcher *launcher);
+/* Ends everything at once. Only the first reason is kept. */
+__attribute__((format(printf, 3, 4))) void launcher_fail(struct launcher *launcher, int code, const char *format, ...);
+/* Has the controller end the job, so that every process hears the reason. */
+void launcher_stop(struct launcher *launcher, int code, const char *text);
+/* Ends each callback: carries out what is due, sees whether all is over, sets the timer. */
+void launcher_settle(struct launcher *launcher);
+/* Seconds that the nodes have to join. */
+double launcher_start_timeout(const struct launcher *launcher);
+void launcher_add_net_arguments(const struct launcher *launcher, struct arguments *arguments);
+
+/* ---- launcher_controller.c ---- */
+
+/* Also again, after the one before has ended. */
+void launcher_start_controller(struct launcher *launcher);
+void launcher_controller_ended(struct launcher *launcher);
+void launcher_close_ready(struct launcher *launcher);
+/* Its store's folder, with what is in it. */
+void launcher_remove_folder(struct launcher *launcher);
+/* Sends EVICT or GONE for nodes with these indices, and again until it is answered. */
+void launcher_request(struct launcher *launcher, enum message_type type, const unsigned *nodes, unsigned count,
+                      double notice);
+/* What the controller must hear again, until it has answered. */
+void launcher_remind(struct launcher *launcher);
+void launcher_receive(void *self, actor_id from, struct message *message);
+/* The report's last line, when the controller could not write it: as much as we know. */
+void launcher_write_summary(struct launcher *launcher, int status);
+
+/* ---- launcher_nodes.c ---- */
+
+/* Starts `count` more; the controller's endpoint is known. */
+void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned count);
+void launcher_reap_nodes(struct launcher *launcher);
+/* A node called `name` has joined. */
+void launcher_node_joined(struct launcher *launcher, const char *name);
+/* Sees what follows from nodes that have ended; kills those whose notice is over. Returns when to do so next; 0: at no
+ * known time. */
+uint64_t launcher_watch_nodes(struct launcher *launcher);
+/* The job is over: nodes that an event has stopped can't end by themselves. */
+void launcher_end_paused(struct launcher *launcher);
+/* Time has stood still for so long. */
+void launcher_shift_nodes(struct launcher *launcher, uint64_t by_us);
+void launcher_stop_for_missing(struct launcher *launcher);
+/* After a job that went well: those nodes that did not, in words. False when there are none. */
+bool launcher_describe_unwell(const struct launcher *launcher, char *text, size_t size);
+
+/* ---- launcher_events.c ---- */
+
+/* Carries out what is due, and returns when the next one is; 0: none whose time is known. */
+uint64_t launcher_run_events(struct launcher *launcher);
+/* An event will start the controller. */
+bool launcher_events_start_controller(const struct launcher *launcher);
+
+#endif

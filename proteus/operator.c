@@ -1,0 +1,104 @@
+/* See operator.h. */
+#include "proteus/operator.h"
+
+#include "agileml/net/zmq.h"
+#include "proteus/job_options.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct conversation {
+    const struct operator_options *options;
+    const struct operator_call *call;
+    struct net *net;
+    struct net_io *io;
+    uint64_t heard_us; /* when the controller last said something, or we began */
+    struct error error;
+};
+
+void operator_table(struct operator_options *options, const struct aml_option *own,
+                    struct aml_option table[OPERATOR_ENTRIES]) {
+    const struct aml_option shared[OPERATOR_ENTRIES - OPERATOR_OWN_MAX] = {
+        {"controller", "ENDPOINT", AML_OPTION_STRING, &options->controller, 0, 0,
+         "tcp://HOST:PORT of the job's controller"},
+        {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
+        {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
+        {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
+        {0},
+    };
+    size_t count = 0;
+    for (; own[count].name != NULL; count++) {
+        assert(count < OPERATOR_OWN_MAX);
+        table[count] = own[count];
+    }
+    memcpy(table + count, shared, sizeof shared);
+}
+
+static void operator_receive(void *self, actor_id from, struct message *message) {
+    struct conversation *conversation = self;
+    struct io *io = net_io_of(conversation->io);
+    if (from == ACTOR_CONTROLLER) {
+        conversation->heard_us = io->now_us(io);
+        if (conversation->call->answer(conversation->call->context, io, message)) {
+            net_io_stop(conversation->io);
+        }
+    }
+}
+
+static void operator_timer(void *self) {
+    struct conversation *conversation = self;
+    struct io *io = net_io_of(conversation->io);
+    uint64_t now_us = io->now_us(io);
+    if (now_us - conversation->heard_us >= OPERATOR_SILENCE_MS * UINT64_C(1000)) {
+        error_set(&conversation->error, AML_EFAIL, "no answer from a controller at %.128s for %d s",
+                  conversation->options->controller, OPERATOR_SILENCE_MS / 1000);
+        net_io_stop(conversation->io);
+        return;
+    }
+    conversation->call->ask(conversation->call->context, io);
+    io->set_timer(io, now_us + OPERATOR_REPEAT_MS * UINT64_C(1000));
+}
+
+static void operator_refused(void *self, const char *endpoint, const char *why) {
+    struct conversation *conversation = self;
+    error_set(&conversation->error, AML_EINPUT, "the controller at %s: %s", endpoint, why);
+    net_io_stop(conversation->io);
+}
+
+static int conversation_open(struct conversation *conversation, struct error *error) {
+    const struct operator_options *options = conversation->options;
+    const struct net_io_options io_options = {
+        .self = job_observer_id(),
+        .actor = {.receive = operator_receive, .timer = operator_timer, .self = conversation},
+        .refused = operator_refused,
+    };
+    if (options->controller == NULL) {
+        return error_set(error, AML_EINPUT, "--controller tcp://HOST:PORT is missing");
+    }
+    int result = job_open_net(options->key, options->insecure, &conversation->net, error);
+    if (result == 0) {
+        result = net_io_open(&conversation->io, conversation->net, &io_options, error);
+    }
+    return result == 0 ? net_io_connect(conversation->io, ACTOR_CONTROLLER, options->controller, error) : result;
+}
+
+int operator_run(const struct operator_options *options, const struct operator_call *call, struct error *error) {
+    struct conversation conversation = {.options = options, .call = call};
+    int result = conversation_open(&conversation, error);
+    if (result == 0) {
+        struct io *io = net_io_of(conversation.io);
+        conversation.heard_us = io->now_us(io);
+        operator_timer(&conversation);
+        result = net_io_run(conversation.io, error);
+    }
+    if (result == 0 && conversation.error.code != 0) {
+        result = error_set(error, conversation.error.code, "%s", conversation.error.text);
+    }
+    if (conversation.io != NULL) {
+        net_io_close(conversation.io);
+    }
+    if (conversation.net != NULL) {
+        net_close(conversation.net);
+    }
+    return result;
+}

@@ -1,0 +1,39 @@
+/* What a command says to the controller of a running job: connects, asks until it is answered, gives up when it hears
+ * nothing. What is asked is the command's business. */
+#ifndef PROTEUS_OPERATOR_H
+#define PROTEUS_OPERATOR_H
+
+#include "agileml/base/options.h"
+#include "agileml/net/io.h"
+
+#include <stdbool.h>
+
+enum {
+    OPERATOR_OWN_MAX = 8,                    /* options of one command alone */
+    OPERATOR_ENTRIES = OPERATOR_OWN_MAX + 5, /* of the table, its end included */
+    OPERATOR_REPEAT_MS = 500,                /* between requests */
+    OPERATOR_SILENCE_MS = 5 * 1000,          /* without a word from the controller: it isn't there */
+};
+
+struct operator_options {
+    const char *controller; /* its endpoint */
+    const char *key;        /* file; NULL: none */
+    bool insecure, help;
+};
+
+/* A table of the command's own options (a table too), then of these. */
+void operator_table(struct operator_options *options, const struct aml_option *own,
+                    struct aml_option table[OPERATOR_ENTRIES]);
+
+struct operator_call {
+    /* Sends to ACTOR_CONTROLLER; called at once, and every OPERATOR_REPEAT_MS. */
+    void (*ask)(void *context, struct io *io);
+    /* Takes a message of the controller. True: all is said. */
+    bool (*answer)(void *context, struct io *io, const struct message *message);
+    void *context;
+};
+
+/* 0, AML_EINPUT (no such endpoint, another key), AML_EFAIL (no answer). */
+int operator_run(const struct operator_options *options, const struct operator_call *call, struct error *error);
+
+#endif

@@ -1,0 +1,71 @@
+/* proteus status: asks a job's controller how the job is, and shows it. */
+#include "agileml/base/log.h"
+#include "proteus/command.h"
+#include "proteus/operator.h"
+#include "proteus/status_text.h"
+
+struct status_call {
+    uint64_t request;
+    json_t *answer; /* NULL: none yet */
+};
+
+static void ask_status(void *context, struct io *io) {
+    const struct status_call *call = context;
+    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
+    status.status.request = call->request;
+    status.frames[0] = buffer_new(0);
+    io->send(io, ACTOR_CONTROLLER, &status);
+}
+
+static bool take_status(void *context, struct io *io, const struct message *message) {
+    struct status_call *call = context;
+    (void)io;
+    if (message->type == MESSAGE_STATUS && message->status.request == call->request && call->answer == NULL) {
+        call->answer = json_loadb((const char *)message->frames[0]->data, message->frames[0]->size, 0, NULL);
+    }
+    return call->answer != NULL;
+}
+
+static void print_help(const struct aml_option *table) {
+    printf("usage: proteus status --controller tcp://HOST:PORT [OPTIONS]\n\n"
+           "Shows a running job: how far it is, its nodes, and who serves how many of the partitions (ParamServ on\n"
+           "reliable nodes, ActivePS on transient ones, BackupPS: keeps a copy).\n\n");
+    options_help(stdout, table);
+}
+
+int command_status(int argc, char **argv) {
+    struct operator_options options = {0};
+    struct status_call status = {.request = 1};
+    const struct operator_call call = {.ask = ask_status, .answer = take_status, .context = &status};
+    struct aml_option table[OPERATOR_ENTRIES];
+    bool json = false;
+    const struct aml_option own[] = {
+        {"json", NULL, AML_OPTION_FLAG, &json, 0, 0, "print all that is known, one JSON object"},
+        {0},
+    };
+    const struct aml_option *const tables[] = {table};
+    struct error error = {0};
+    int operand;
+    operator_table(&options, own, table);
+    int result = options_parse(tables, 1, argc, argv, &operand, &error);
+    if (result == 0 && options.help) {
+        print_help(table);
+        return 0;
+    }
+    if (result == 0 && operand < argc) {
+        result = error_set(&error, AML_EINPUT, "status: unexpected '%.100s', expected options only", argv[operand]);
+    }
+    if (result == 0) {
+        result = operator_run(&options, &call, &error);
+    }
+    if (result != 0) {
+        log_error("%s", error.text);
+    } else if (json) {
+        json_dumpf(status.answer, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        putchar('\n');
+    } else {
+        status_print(stdout, status.answer);
+    }
+    json_decref(status.answer);
+    return error_exit_status(result);
+}

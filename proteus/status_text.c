@@ -1,0 +1,110 @@
+/* See status_text.h. */
+#include "proteus/status_text.h"
+
+#include "proteus/progress.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "-";
+}
+
+static double number_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+/* ---- About the job ---- */
+
+static const char *phase_text(const json_t *status) {
+    static const char *const phases[][2] = {{"gather", "waiting for nodes"},
+                                            {"load", "loading the data"},
+                                            {"train", "training"},
+                                            {"save", "saving the model"},
+                                            {"leave", "ending"}};
+    const char *phase = text_of(status, "phase");
+    for (size_t p = 0; p < sizeof phases / sizeof *phases; p++) {
+        if (strcmp(phase, phases[p][0]) == 0) {
+            return phases[p][1];
+        }
+    }
+    return phase;
+}
+
+static const char *change_text(const json_t *status) {
+    static const char *const changes[][2] = {{"prepare", ", preparing a change"},
+                                             {"hold", ", about to change"},
+                                             {"switch", ", changing"},
+                                             {"recover", ", recovering"}};
+    const char *change = text_of(status, "change");
+    for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
+        if (strcmp(change, changes[c][0]) == 0) {
+            return changes[c][1];
+        }
+    }
+    return "";
+}
+
+static void print_job(FILE *stream, const json_t *status) {
+    const json_t *stage = json_object_get(status, "stage");
+    const json_t *objective = json_object_get(status, "objective");
+    const char *app = text_of(status, "app"); /* empty until the first node has come */
+    fprintf(stream, "%s: %s%s", app[0] != '\0' ? app : "job", phase_text(status), change_text(status));
+    if (json_is_string(stage)) {
+        fprintf(stream, ", %s", json_string_value(stage));
+    } else if (json_number_value(stage) > 0) {
+        fprintf(stream, ", stage %.0f", json_number_value(stage));
+    }
+    fprintf(stream, ", iteration %.0f, %.1f s", number_of(status, "iteration"), number_of(status, "seconds"));
+    if (json_is_number(objective)) {
+        fprintf(stream, ", objective %.6g", json_number_value(objective));
+    }
+    fprintf(stream, "\nclock %.0f, committed %.0f", number_of(status, "clock"), number_of(status, "committed"));
+    if (number_of(status, "final") > 0) {
+        fprintf(stream, ", last %.0f", number_of(status, "final"));
+    }
+    fprintf(stream, "; epoch %.0f, plan %.0f; failures %.0f, evictions %.0f, items redone %.0f\n",
+            number_of(status, "epoch"), number_of(status, "version"), number_of(status, "failures"),
+            number_of(status, "evictions"), number_of(status, "items_redone"));
+    if (json_is_number(json_object_get(status, "threshold_2"))) {
+        fprintf(stream, "stage 2 above %.3g transient nodes per reliable one, stage 3 above %.3g\n",
+                number_of(status, "threshold_2"), number_of(status, "threshold_3"));
+    }
+}
+
+/* ---- A node ---- */
+
+static void add_role(char text[STATUS_ROLE_TEXT], json_int_t count, const char *role) {
+    size_t used = strlen(text);
+    if (count > 0) {
+        snprintf(text + used, STATUS_ROLE_TEXT - used, "%s%lld %s", used > 0 ? ", " : "", (long long)count, role);
+    }
+}
+
+static void print_node(FILE *stream, const json_t *node, bool traditional) {
+    char role[STATUS_ROLE_TEXT] = "";
+    char network[PROGRESS_NUMBER_TEXT];
+    char memory[PROGRESS_NUMBER_TEXT];
+    bool transient = strcmp(text_of(node, "tier"), "transient") == 0;
+    add_role(role, json_integer_value(json_object_get(node, "serves")),
+             transient && !traditional ? "ActivePS" : "ParamServ");
+    add_role(role, json_integer_value(json_object_get(node, "follows")), transient ? "copied" : "BackupPS");
+    progress_bytes_text(number_of(node, "bytes_sent") + number_of(node, "bytes_received"), network);
+    progress_bytes_text(number_of(node, "memory_bytes"), memory);
+    fprintf(stream, "%-9.20s %-10.10s %-9s %-11s %7.0f %6.0f %7s %7s  %s\n", text_of(node, "name"),
+            text_of(node, "host"), text_of(node, "tier"),
+            json_is_true(json_object_get(node, "leaving")) ? "leaving" : text_of(node, "state"),
+            number_of(node, "clock"), number_of(node, "shards"), network, memory, role);
+}
+
+void status_print(FILE *stream, const json_t *status) {
+    const json_t *stage = json_object_get(status, "stage");
+    const json_t *nodes = json_object_get(status, "nodes");
+    print_job(stream, status);
+    fprintf(stream, "%-9s %-10s %-9s %-11s %7s %6s %7s %7s  %s\n", "node", "host", "tier", "state", "clock", "shards",
+            "network", "memory", "partitions");
+    for (size_t n = 0; n < json_array_size(nodes); n++) {
+        print_node(stream, json_array_get(nodes, n), json_is_string(stage));
+    }
+}

@@ -1,0 +1,63 @@
+/* Writes the seeds of manifest_fuzz into the folder that is its only argument: manifests that are whole, with and
+ * without metrics, for the files that the target has. No seed is stored in the repository. */
+#include "agileml/control/manifest.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { CORPUS_PATH_MAX = 4096, CORPUS_VARIANTS = 3 };
+
+/* Partition p's file has p bytes, as in manifest_fuzz.c. */
+static struct manifest_file corpus_files[] = {{0, 0}, {1, 0xFFFFFFFF}};
+
+static const struct manifest corpus_manifests[CORPUS_VARIANTS] = {
+    {.job = {.app = "mf", .digest = UINT64_MAX, .clocks_per_iteration = 1, .iterations = 45},
+     .clock = 1,
+     .partitions = 1,
+     .shards = 1,
+     .files = corpus_files},
+    {.job = {.app = "lda",
+             .staleness = 64,
+             .clocks_per_iteration = 9,
+             .seconds = 0.1,
+             .tolerance = 1e-9,
+             .tolerance_iterations = 3},
+     .clock = 4294967279,
+     .partitions = 2,
+     .shards = WIRE_SHARDS_MAX,
+     .files = corpus_files,
+     .objective = -1.5e300,
+     .metric_count = 2,
+     .metrics = {{"rmse", 0.5}, {"loss", 7}}},
+    {.job = {.app = "", .clocks_per_iteration = 2},
+     .clock = 120,
+     .partitions = 2,
+     .shards = 1024,
+     .files = corpus_files,
+     .objective = NAN,
+     .metric_count = 1,
+     .metrics = {{"log_likelihood", NAN}}},
+};
+
+/* Writes the manifest as the library does, and moves it to its place among the seeds. */
+static bool corpus_seed(const char *folder, unsigned number) {
+    char from[CORPUS_PATH_MAX];
+    char to[CORPUS_PATH_MAX];
+    snprintf(from, sizeof from, "%s/manifest.json", folder);
+    snprintf(to, sizeof to, "%s/seed-%02u", folder, number);
+    return manifest_write(folder, &corpus_manifests[number], NULL) == 0 && rename(from, to) == 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: manifest_corpus FOLDER\n");
+        return 2;
+    }
+    for (unsigned i = 0; i < CORPUS_VARIANTS; i++) {
+        if (!corpus_seed(argv[1], i)) {
+            fprintf(stderr, "manifest_corpus: cannot write seed %u into %s\n", i, argv[1]);
+            return 1;
+        }
+    }
+    return 0;
+}

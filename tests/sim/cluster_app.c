@@ -1,0 +1,471 @@
+/* The app in place of a process's threads: what a simulated node's hooks do (node.h). See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAVE_RETRY_US = 500 * 1000 };
+
+static void at_later(struct cluster_node *node, uint64_t after_us, void (*function)(void *context)) {
+    sim_schedule(node->cluster->sim, node->machine, sim_now(node->cluster->sim) + after_us, function, node);
+}
+
+static struct cluster_set *set_find(struct cluster_node *node, unsigned number) {
+    for (unsigned s = 0; s < node->set_count; s++) {
+        if (node->sets[s].number == number) {
+            return &node->sets[s];
+        }
+    }
+    cluster_violation(node->cluster, "app", "%s names set %u, which it has not", node->node.name, number);
+    return NULL;
+}
+
+/* Adds the rows of every `step`th shard to the cache. */
+static void add_rows(struct cluster_node *node, const struct cluster_set *set, unsigned step) {
+    struct cluster *cluster = node->cluster;
+    if (node->slots == NULL) {
+        node->slots = memory_resized(NULL, cluster->adder.row_count, sizeof *node->slots);
+        memset(node->slots, 0xFF, cluster->adder.row_count * sizeof *node->slots);
+    }
+    for (unsigned s = 0; s < set->count; s += step) {
+        const struct adder_shard *shard = &cluster->adder.shards[set->shards[s]];
+        for (unsigned k = 0; k < shard->touch_count; k++) {
+            unsigned number = shard->touches[k].row;
+            const struct adder_row *row = &cluster->adder.rows[number];
+            if (node->slots[number] >= 0) {
+                continue;
+            }
+            int64_t slot = cache_add(&node->node.cache, row->table, row->key);
+            if (slot < 0) {
+                cluster_violation(cluster, "app", "cache_add: %lld", (long long)slot);
+                return;
+            }
+            node->slots[number] = slot;
+            node->row_of[row->table] = memory_resized(node->row_of[row->table], (size_t)slot + 1, sizeof(unsigned));
+            node->row_of[row->table][slot] = number;
+        }
+    }
+}
+
+static void prepare_done(void *context) {
+    struct cluster_node *node = context;
+    if (node->gone) {
+        return;
+    }
+    struct cluster_set *set = set_find(node, node->preparing);
+    if (set == NULL) {
+        return;
+    }
+    set->lazy = node->lazy;
+    add_rows(node, set, set->lazy ? 2 : 1);
+    set->prepared = true;
+    node->preparing = 0;
+    double totals[WIRE_TOTALS] = {(double)set->items};
+    totals[WIRE_TOTALS / 2] = set->shards[set->count - 1];
+    node_prepared(&node->node, set->number, set->items, totals);
+}
+
+static void hook_prepare(void *context, const struct node_set *wanted) {
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    if (node->preparing != 0 || wanted->number == 0 || wanted->count == 0) {
+        cluster_violation(cluster, "app", "%s prepares set %u of %u shards while it prepares set %u", node->node.name,
+                          wanted->number, wanted->count, node->preparing);
+        return;
+    }
+    node->sets = memory_resized(node->sets, node->set_count + 1, sizeof *node->sets);
+    struct cluster_set *set = &node->sets[node->set_count++];
+    *set = (struct cluster_set){.number = wanted->number};
+    set->shards = memory_zeroed((size_t)wanted->count + 1, sizeof *set->shards);
+    set->count = wanted->count;
+    memcpy(set->shards, wanted->shards, wanted->count * sizeof *set->shards);
+    if (cluster->node_count > 1 && node->node.at.origin == 0 && cluster_mistake_due(cluster, MISTAKE_TWO_OWNERS)) {
+        set->shards[set->count++] = (set->shards[0] + 1) % cluster->policy.shards;
+    }
+    for (unsigned s = 0; s < set->count; s++) {
+        set->items += cluster->adder.shards[set->shards[s]].items;
+    }
+    node->preparing = set->number;
+    at_later(node, node->load_us, prepare_done);
+}
+
+static void set_close(struct cluster_set *set) {
+    free(set->shards);
+}
+
+static void hook_release(void *context, unsigned number) {
+    struct cluster_node *node = context;
+    struct cluster_set *set = set_find(node, number);
+    if (set == NULL) {
+        return;
+    }
+    if ((node->computing || node->evaluating) && node->at_set == number) {
+        cluster_violation(node->cluster, "app", "%s releases set %u, which it works on", node->node.name, number);
+    }
+    if (node->preparing == number) {
+        cluster_violation(node->cluster, "app", "%s releases set %u, which is being prepared", node->node.name, number);
+    }
+    set_close(set);
+    *set = node->sets[--node->set_count];
+}
+
+/* ---- A clock ---- */
+
+/* Forgets changes that no push can be without any more. */
+static void own_forget(struct cluster_node *node) {
+    const struct client *client = &node->node.client;
+    uint64_t known = client->committed;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        known = client->partitions[p].clock < known ? client->partitions[p].clock : known;
+    }
+    unsigned kept = 0;
+    for (unsigned o = 0; o < node->own_count; o++) {
+        if (node->own[o].clock <= known) {
+            free(node->own[o].rows);
+            free(node->own[o].elements);
+        } else {
+            node->own[kept++] = node->own[o];
+        }
+    }
+    node->own_count = kept;
+}
+
+/* A new entry behind those of the same clock and before. */
+static void own_add(struct cluster_node *node, actor_id origin, uint64_t clock) {
+    own_forget(node);
+    node->own = memory_resized(node->own, node->own_count + 1, sizeof *node->own);
+    unsigned at = node->own_count++;
+    while (at > 0 && node->own[at - 1].clock > clock) {
+        node->own[at] = node->own[at - 1];
+        at--;
+    }
+    node->own[at] = (struct own_change){.origin = origin, .clock = clock};
+}
+
+static struct own_change *own_find(struct cluster_node *node, actor_id origin, uint64_t clock) {
+    for (unsigned o = 0; o < node->own_count; o++) {
+        if (node->own[o].origin == origin && node->own[o].clock == clock) {
+            return &node->own[o];
+        }
+    }
+    cluster_violation(node->cluster, "app", "%s does not know its own clock %llu", node->node.name,
+                      (unsigned long long)clock);
+    return NULL;
+}
+
+static void own_append(struct own_change *own, const struct adder *adder, unsigned row, const uint64_t *elements) {
+    unsigned width = adder->job.tables[adder->rows[row].table].width;
+    unsigned at = 0;
+    while (at < own->count && own->rows[at] != row) {
+        at++;
+    }
+    if (at == own->count) {
+        own->count++;
+        own->rows = memory_resized(own->rows, own->count, sizeof *own->rows);
+        own->elements = memory_resized(own->elements, own->count * (size_t)ADDER_WIDTH_MAX, sizeof *own->elements);
+        own->rows[at] = row;
+        memset(own->elements + at * (size_t)ADDER_WIDTH_MAX, 0, ADDER_WIDTH_MAX * sizeof *own->elements);
+    }
+    for (unsigned e = 0; e < width; e++) {
+        own->elements[at * (size_t)ADDER_WIDTH_MAX + e] += elements[adder->rows[row].first + e];
+    }
+}
+
+/* Changes the cache's rows as half of the shards demand. */
+static void compute_half(struct cluster_node *node, const struct cluster_set *set, unsigned half) {
+    struct adder *adder = &node->cluster->adder;
+    struct own_change *own = own_find(node, node->at.origin, node->node.client.clock);
+    struct adder_change *now = &adder->scratch;
+    uint64_t clock = node->node.client.clock;
+    if (own == NULL ||
+        (origin_is_catch_up(node->at.origin) && cluster_mistake_due(node->cluster, MISTAKE_CATCH_UP_SKIPPED))) {
+        return;
+    }
+    adder_change_clear(adder, now);
+    for (unsigned s = half; s < set->count; s += 2) {
+        adder_contribute(adder, set->shards[s], clock, now);
+    }
+    for (unsigned r = 0; r < adder->row_count; r++) {
+        if (now->touched[r] == 0) {
+            continue;
+        }
+        struct cache_table *table = &node->node.cache.tables[adder->rows[r].table];
+        uint32_t slot = (uint32_t)node->slots[r];
+        adder_apply(adder, r, now->elements, cache_row(table, slot));
+        table->touched.base[slot] = 1;
+        own_append(own, adder, r, now->elements);
+    }
+}
+
+static void compute_done(void *context) {
+    struct cluster_node *node = context;
+    struct error error = {0};
+    if (node->gone) {
+        return;
+    }
+    struct cluster_set *set = set_find(node, node->at_set);
+    if (set == NULL) {
+        return;
+    }
+    if (set->lazy) {
+        set->lazy = false;
+        add_rows(node, set, 1);
+        if (client_subscribe(&node->node.client, &error) != 0) {
+            cluster_violation(node->cluster, "app", "client_subscribe: %s", error.text);
+        }
+        node_wake(&node->node);
+    }
+    if (!client_subscribed(&node->node.client)) {
+        at_later(node, 1000, compute_done);
+        return;
+    }
+    compute_half(node, set, 1);
+    for (uint32_t p = 0; p < node->node.client.partition_count; p++) {
+        if (client_gather(&node->node.client, p, &error) != 0) {
+            cluster_violation(node->cluster, "app", "client_gather: %s", error.text);
+        }
+    }
+    node->computing = false;
+    node_computed(&node->node, set->items, sim_now(node->cluster->sim) - node->computed_us);
+}
+
+static void hook_compute(void *context, unsigned number, uint64_t clock) {
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    const struct node *agent = &node->node;
+    struct cluster_set *set = set_find(node, number);
+    if (set == NULL) {
+        return;
+    }
+    node->at = agent->at;
+    node->at_set = number;
+    if (!set->prepared || node->computing || node->evaluating || agent->sets[agent->at.set].number != number ||
+        agent->client.clock != clock || agent->client.origin != agent->at.origin) {
+        cluster_violation(cluster, "app", "%s is told to compute clock %llu with set %u, its client clock %llu",
+                          agent->name, (unsigned long long)clock, number, (unsigned long long)agent->client.clock);
+        return;
+    }
+    cluster_check_begin(node, set, agent->at.origin, clock);
+    const double *totals = agent->totals;
+    if (totals[0] != (double)cluster->adder.items || totals[WIRE_TOTALS / 2] != cluster->policy.shards - 1 ||
+        agent->total_items != cluster->adder.items) {
+        cluster_violation(cluster, "app", "%s began with totals %g and %g over %llu items", agent->name, totals[0],
+                          totals[WIRE_TOTALS / 2], (unsigned long long)agent->total_items);
+    }
+    node->computed_us = sim_now(cluster->sim);
+    node->computing = true;
+    own_add(node, agent->at.origin, clock);
+    compute_half(node, set, 0);
+    cluster_faults_clock(cluster, clock);
+    uint64_t duration = cluster_between(cluster, node->compute_us / 2, node->compute_us * 3 / 2);
+    at_later(node, cluster_one_in(cluster, 40) ? 8 * duration : duration, compute_done);
+}
+
+/* Of all that the set's items see. */
+static uint64_t rows_hash(const struct cluster_node *node, const struct cluster_set *set) {
+    const struct adder *adder = &node->cluster->adder;
+    uint64_t hash = 0;
+    for (uint32_t s = 0; s < set->count; s++) {
+        const struct adder_shard *shard = &adder->shards[set->shards[s]];
+        for (unsigned k = 0; k < shard->touch_count; k++) {
+            const struct cache_table *table = &node->node.cache.tables[adder->rows[shard->touches[k].row].table];
+            const unsigned char *row = cache_row(table, (uint32_t)node->slots[shard->touches[k].row]);
+            for (uint32_t b = 0; b < table->spec->row_bytes; b += (uint32_t)sizeof(uint32_t)) {
+                uint32_t word;
+                memcpy(&word, row + b, sizeof word);
+                hash = hash_mix(hash ^ word);
+            }
+        }
+    }
+    return hash;
+}
+
+static void evaluate_done(void *context) {
+    struct cluster_node *node = context;
+    if (node->gone) {
+        return;
+    }
+    struct cluster_set *set = set_find(node, node->at_set);
+    if (set == NULL) {
+        return;
+    }
+    if (node->evaluate_hash != rows_hash(node, set)) {
+        cluster_violation(node->cluster, "I2", "%s: the cache changed while clock %llu was evaluated", node->node.name,
+                          (unsigned long long)node->node.client.clock);
+    }
+    node->evaluating = false;
+    double items = (double)set->items;
+    struct wire_metric_sum sums[CLUSTER_METRICS] = {
+        {.sum = cluster_objective(node->node.client.clock) * items, .weight = items}, {.sum = items, .weight = 1}};
+    node_evaluated(&node->node, sums);
+}
+
+static void hook_evaluate(void *context, unsigned number, uint64_t clock) {
+    struct cluster_node *node = context;
+    if (clock != node->node.client.clock || number != node->at_set || node->computing || node->evaluating) {
+        cluster_violation(node->cluster, "app", "%s evaluates clock %llu with set %u after clock %llu with set %u",
+                          node->node.name, (unsigned long long)clock, number,
+                          (unsigned long long)node->node.client.clock, node->at_set);
+    }
+    struct cluster_set *set = set_find(node, number);
+    node->evaluate_hash = set != NULL ? rows_hash(node, set) : 0;
+    node->evaluating = true;
+    at_later(node, cluster_between(node->cluster, 0, node->compute_us / 4), evaluate_done);
+}
+
+/* ---- The end ---- */
+
+static void save_over(struct cluster_node *node) {
+    node->saving = false;
+    node_saved(&node->node, node->unsaving ? AML_ESTOP : 0, node->unsaving ? "stopped" : "");
+}
+
+static void save_again(void *context);
+
+/* Asks for the next table of the next partition, and again until it is there. */
+static void save_ask(void *context) {
+    struct cluster_node *node = context;
+    struct client *client = &node->node.client;
+    if (node->gone || !node->saving) {
+        return;
+    }
+    if (node->unsaving || node->saved_partition == client->partition_count) {
+        save_over(node);
+        return;
+    }
+    struct message scan = {.type = MESSAGE_SCAN, .epoch = client->epoch};
+    scan.scan.partition = node->saved_partition;
+    scan.scan.table = node->saved_table;
+    scan.scan.min_clock = node->node.final;
+    node->io->send(node->io, client_server(client, node->saved_partition, node->node.final), &scan);
+    node->save_asked_us = sim_now(node->cluster->sim);
+    at_later(node, SAVE_RETRY_US, save_again);
+}
+
+static void save_again(void *context) {
+    struct cluster_node *node = context;
+    if (sim_now(node->cluster->sim) - node->save_asked_us >= SAVE_RETRY_US) {
+        save_ask(node);
+    }
+}
+
+/* I1: what is saved is the state at the last clock. */
+static void check_saved(struct cluster_node *node, const struct message *message) {
+    struct cluster *cluster = node->cluster;
+    struct adder *adder = &cluster->adder;
+    struct rows_view views[WIRE_TABLES_MAX];
+    struct error error = {0};
+    char text[256];
+    const uint64_t *state = adder_state(adder, node->node.final);
+    int count = rows_check(message, adder->job.shapes, adder->job.table_count, views, &error);
+    if (count < 0) {
+        cluster_violation(cluster, "app", "ROWS: %s", error.text);
+        return;
+    }
+    for (uint32_t r = 0; count > 0 && r < views[0].count; r++) {
+        int64_t row = adder_find(adder, views[0].table, views[0].keys[r]);
+        const unsigned char *values = views[0].values + r * (size_t)adder->job.tables[views[0].table].row_bytes;
+        if (row < 0 || !adder_equal(adder, (unsigned)row, state, values, text, sizeof text)) {
+            cluster_violation(cluster, "I1", "%s saves partition %u of clock %llu: %s", node->node.name,
+                              message->rows.partition, (unsigned long long)node->node.final,
+                              row < 0 ? "a row that is none of the app's" : text);
+            return;
+        }
+    }
+}
+
+static void save_rows(void *context, const struct message *message) {
+    struct cluster_node *node = context;
+    if (!node->saving || node->unsaving || message->rows.partition != node->saved_partition ||
+        message->rows.table != node->saved_table) {
+        return;
+    }
+    check_saved(node, message);
+    if (++node->saved_table == node->cluster->adder.job.table_count) {
+        node->saved_table = 0;
+        node->saved_partition++;
+    }
+    at_later(node, 0, save_ask);
+}
+
+static void hook_save(void *context) {
+    struct cluster_node *node = context;
+    if (node->saving) {
+        cluster_violation(node->cluster, "app", "%s is asked to save while it saves", node->node.name);
+    }
+    node->saving = true;
+    node->unsaving = false;
+    node->saved_partition = node->saved_table = 0;
+    at_later(node, cluster_between(node->cluster, 0, 2 * node->cluster->heartbeat_ms * UINT64_C(1000)), save_ask);
+}
+
+static void hook_unsave(void *context) {
+    struct cluster_node *node = context;
+    if (!node->saving) {
+        cluster_violation(node->cluster, "app", "%s is to stop saving, which it does not do", node->node.name);
+    }
+    node->unsaving = true;
+    at_later(node, 1000, save_ask);
+}
+
+static void hook_end(void *context, int code, const char *text) {
+    struct cluster_node *node = context;
+    if (node->ended) {
+        cluster_violation(node->cluster, "app", "%s ends twice", node->node.name);
+    }
+    node->ended = node->gone = true;
+    node->code = code;
+    snprintf(node->text, sizeof node->text, "%s", text);
+    sim_remove(node->cluster->sim, node->machine); /* the process leaves, and its servers with it */
+}
+
+/* The process executes itself: another incarnation on the same machine. */
+static void hook_rejoin(void *context, const char *why) {
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    (void)why;
+    if (node->gone) {
+        cluster_violation(cluster, "app", "%s rejoins after its end", node->node.name);
+        return;
+    }
+    node->gone = true;
+    if (node->leave_us == 0) {
+        cluster->result->counts.rejoins++;
+        cluster_node_add(cluster, node->tier, node->machine, cluster_between(cluster, 1000, 500 * 1000));
+    }
+}
+
+struct node_hooks cluster_app_hooks(struct cluster_node *node) {
+    return (struct node_hooks){.prepare = hook_prepare,
+                               .release = hook_release,
+                               .compute = hook_compute,
+                               .evaluate = hook_evaluate,
+                               .save = hook_save,
+                               .unsave = hook_unsave,
+                               .end = hook_end,
+                               .rejoin = hook_rejoin,
+                               .context = node};
+}
+
+void cluster_app_open(struct cluster_node *node) {
+    node->node.client.row_state = cluster_check_row_state;
+    node->node.client.rows = save_rows;
+    node->node.client.context = node;
+}
+
+void cluster_app_close(struct cluster_node *node) {
+    for (unsigned s = 0; s < node->set_count; s++) {
+        set_close(&node->sets[s]);
+    }
+    for (unsigned o = 0; o < node->own_count; o++) {
+        free(node->own[o].rows);
+        free(node->own[o].elements);
+    }
+    for (unsigned t = 0; t < ADDER_TABLES_MAX; t++) {
+        free(node->row_of[t]);
+    }
+    free(node->sets);
+    free(node->own);
+    free(node->slots);
+}

@@ -1,0 +1,349 @@
+/* The controller's process in the simulated cluster, which may die and start again at any moment, even in a write to its
+ * store; the store; and the operator, who asks for evictions and tells what has ended. See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
+
+enum { OPERATOR_REPEAT_US = 300 * 1000, LINE_BYTES_MAX = 1 << 16 };
+
+/* ---- The store ---- */
+
+static struct stored *store_place(struct cluster_store *store, const char *key, bool *found) {
+    unsigned at = 0;
+    while (at < store->count && strcmp(store->entries[at].key, key) < 0) {
+        at++;
+    }
+    *found = at < store->count && strcmp(store->entries[at].key, key) == 0;
+    return &store->entries[at];
+}
+
+static void store_remove(struct cluster_store *store, const char *key) {
+    bool found;
+    struct stored *stored = store_place(store, key, &found);
+    if (found) {
+        free(stored->bytes);
+        size_t behind = (size_t)(store->entries + store->count - (stored + 1));
+        memmove(stored, stored + 1, behind * sizeof *stored);
+        store->count--;
+    }
+}
+
+static void store_put(struct cluster_store *store, const struct store_entry *entry) {
+    store_remove(store, entry->key);
+    if (entry->bytes == NULL) {
+        return;
+    }
+    store->entries = memory_resized(store->entries, store->count + 1, sizeof *store->entries);
+    bool found;
+    struct stored *stored = store_place(store, entry->key, &found);
+    memmove(stored + 1, stored, (size_t)(store->entries + store->count - stored) * sizeof *stored);
+    store->count++;
+    *stored = (struct stored){.size = entry->size, .bytes = memory_zeroed(entry->size + 1, 1)};
+    memcpy(stored->key, entry->key, strlen(entry->key) + 1);
+    memcpy(stored->bytes, entry->bytes, entry->size);
+}
+
+static int store_write(struct store *self, const struct store_entry *entries, unsigned count, struct error *error) {
+    struct cluster_store *store = (struct cluster_store *)(void *)self;
+    struct cluster_controller *control = &store->cluster->control;
+    if (control->crashed) {
+        return 0; /* nobody is there to write */
+    }
+    store->forgets = store->forgets || cluster_mistake_due(store->cluster, MISTAKE_STORE_WRITE_LOST);
+    if (store->forgets) {
+        return 0;
+    }
+    enum store_fault fault = STORE_WORKS;
+    if (store->fault != STORE_WORKS && store->writes_left-- == 0) {
+        fault = store->fault;
+        store->fault = STORE_WORKS;
+    }
+    if (fault == STORE_FAILS) {
+        store->cluster->may_fail = true;
+        return error_set(error, AML_EFAIL, "the simulated store is full");
+    }
+    for (unsigned e = 0; e < count && fault != STORE_CRASH_BEFORE; e++) {
+        if (strlen(entries[e].key) >= STORE_KEY_MAX) {
+            cluster_violation(store->cluster, "app", "the store's key %s is too long", entries[e].key);
+            return 0;
+        }
+        store_put(store, &entries[e]);
+    }
+    control->crashed = fault != STORE_WORKS;
+    return 0;
+}
+
+static int store_read(struct store *self,
+                      int (*each)(void *context, const char *key, const void *bytes, size_t size, struct error *error),
+                      void *context, struct error *error) {
+    struct cluster_store *store = (struct cluster_store *)(void *)self;
+    int result = 0;
+    for (unsigned e = 0; e < store->count && result == 0; e++) {
+        result = each(context, store->entries[e].key, store->entries[e].bytes, store->entries[e].size, error);
+    }
+    return result;
+}
+
+static void store_nothing(struct store *self) {
+    (void)self;
+}
+
+/* ---- The controller's io ---- */
+
+static struct cluster_controller *io_control(struct io *io) {
+    return (struct cluster_controller *)(void *)io;
+}
+
+static uint64_t control_now(struct io *io) {
+    struct io *network = io_control(io)->network;
+    return network->now_us(network);
+}
+
+static uint64_t control_random(struct io *io) {
+    struct io *network = io_control(io)->network;
+    return network->random(network);
+}
+
+/* What a mistaken store forgot is missed by the next controller. */
+static void kill_forgetful(void *context) {
+    struct cluster *cluster = context;
+    cluster_control_kill(cluster, cluster->timeout_ms * UINT64_C(100));
+}
+
+static void control_send(struct io *io, actor_id to, struct message *message) {
+    struct cluster_controller *control = io_control(io);
+    if (control->crashed) {
+        message_close(message);
+        return;
+    }
+    if (message->type == MESSAGE_PLAN) {
+        struct cluster *cluster = control->cluster;
+        if (cluster->store.forgets && message->plan.version > cluster->plan.plan.version) {
+            sim_schedule(cluster->sim, CLUSTER_OPERATOR, sim_now(cluster->sim) + 20 * 1000, kill_forgetful, cluster);
+        }
+        cluster_check_plan(cluster, message);
+    }
+    control->network->send(control->network, to, message);
+}
+
+static void control_set_timer(struct io *io, uint64_t at_us) {
+    struct cluster_controller *control = io_control(io);
+    if (!control->crashed) {
+        control->network->set_timer(control->network, at_us);
+    }
+}
+
+static void control_connect(struct io *io, actor_id actor, const char *endpoint) {
+    struct cluster_controller *control = io_control(io);
+    if (!control->crashed) {
+        control->network->connect(control->network, actor, endpoint);
+    }
+}
+
+/* ---- Its process ---- */
+
+static void control_start(void *context);
+
+static void control_end(void *context, int code, const char *text) {
+    struct cluster_controller *control = &((struct cluster *)context)->control;
+    if (control->crashed) {
+        return;
+    }
+    control->ended = true;
+    control->ended_us = sim_now(control->cluster->sim);
+    control->code = code;
+    memcpy(control->text, text, strnlen(text, sizeof control->text - 1));
+}
+
+void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
+    struct cluster_controller *control = &cluster->control;
+    if (!control->running || control->ended) {
+        return;
+    }
+    control->running = false;
+    control->network->set_timer(control->network, 0);
+    controller_close(&control->controller);
+    sim_break(cluster->sim, CLUSTER_CONTROLLER, SIM_ALL_NODES);
+    uint64_t at_us = sim_now(cluster->sim) + restart_us;
+    cluster_not_calm(cluster, at_us);
+    sim_schedule(cluster->sim, CLUSTER_CONTROLLER, at_us, control_start, cluster);
+}
+
+/* After each step of the controller: it may have crashed in it. */
+static void control_stepped(struct cluster *cluster) {
+    struct cluster_controller *control = &cluster->control;
+    if (control->crashed) {
+        cluster_control_kill(cluster, control->restart_us);
+    }
+}
+
+static void control_start(void *context) {
+    struct cluster *cluster = context;
+    struct cluster_controller *control = &cluster->control;
+    struct error error = {0};
+    struct controller_options options = {.reliable = cluster->initial_reliable,
+                                         .transient = cluster->initial_transient,
+                                         .policy = cluster->policy,
+                                         .thresholds = cluster->thresholds,
+                                         .commit_every = cluster->commit_every,
+                                         .heartbeat_ms = cluster->heartbeat_ms,
+                                         .timeout_ms = cluster->timeout_ms,
+                                         .start_timeout_ms = 2 * cluster->timeout_ms,
+                                         .checkpoint = cluster->disk[0] != '\0' ? cluster->disk : NULL,
+                                         .checkpoint_every = cluster->checkpoint_every,
+                                         .resume = cluster->resume[0] != '\0' ? cluster->resume : NULL,
+                                         .store = &cluster->store.store,
+                                         .end = control_end,
+                                         .context = cluster};
+    cluster->result->counts.controller_restarts += control->started ? 1 : 0;
+    control->started = true;
+    control->running = true;
+    control->crashed = cluster->store.forgets = false;
+    int result = controller_init(&control->controller, &control->io, &options, &error);
+    if (result != 0 && !control->crashed) {
+        cluster_violation(cluster, "app", "controller_init: %s", error.text);
+        return;
+    }
+    control_stepped(cluster);
+}
+
+static void control_receive(void *self, actor_id from, struct message *message) {
+    struct cluster *cluster = self;
+    if (!cluster->control.running || cluster->control.ended) {
+        return;
+    }
+    cluster_schedule_see(cluster, NULL, from, message);
+    if (!cluster->control.running) {
+        return;
+    }
+    struct cluster_node *node = cluster_node_of(cluster, from);
+    if (message->type == MESSAGE_FENCED && node != NULL && message->epoch > node->fenced) {
+        node->fenced = message->epoch;
+    }
+    cluster_mistake_controller(cluster, from, message);
+    controller_receive(&cluster->control.controller, from, message);
+    control_stepped(cluster);
+}
+
+static void control_timer(void *self) {
+    struct cluster *cluster = self;
+    if (cluster->control.running && !cluster->control.ended) {
+        controller_timer(&cluster->control.controller);
+        control_stepped(cluster);
+    }
+}
+
+/* ---- The operator ---- */
+
+static void operator_send(struct cluster *cluster, const struct operator_request *request) {
+    struct message message = {.type = request->type, .frame_count = 1};
+    message.evict.request = request->number;
+    message.evict.notice_ms = request->notice_ms;
+    message.frames[0] = buffer_hold(request->names);
+    cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &message);
+}
+
+static void operator_observe(struct cluster *cluster) {
+    struct message message = {.type = MESSAGE_OBSERVE, .observe = {.from = cluster->lines_read}};
+    cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &message);
+}
+
+static void operator_timer(void *self) {
+    struct cluster *cluster = self;
+    operator_observe(cluster);
+    for (unsigned r = 0; r < cluster->request_count; r++) {
+        if (cluster->requests[r].type != 0) {
+            operator_send(cluster, &cluster->requests[r]);
+        }
+    }
+    cluster->operator_io->set_timer(cluster->operator_io, sim_now(cluster->sim) + OPERATOR_REPEAT_US);
+}
+
+/* Lines come in order, or again; behind one that was lost they are asked for. */
+static void operator_read(struct cluster *cluster, const struct message *message) {
+    char line[LINE_BYTES_MAX];
+    size_t size = message->frames[0]->size;
+    if (message->report.number != cluster->lines_read) {
+        return;
+    }
+    if (size >= sizeof line) {
+        cluster_violation(cluster, "report", "a line of %zu bytes", size);
+        return;
+    }
+    memcpy(line, message->frames[0]->data, size);
+    line[size] = '\0';
+    cluster->lines_read++;
+    cluster_check_line(cluster, line);
+    if (cluster->summed_up) {
+        operator_observe(cluster);
+    }
+}
+
+static void operator_receive(void *self, actor_id from, struct message *message) {
+    struct cluster *cluster = self;
+    (void)from;
+    if (message->type == MESSAGE_REPORT) {
+        operator_read(cluster, message);
+    }
+    for (unsigned r = 0; r < cluster->request_count && message->type == MESSAGE_OUTCOME; r++) {
+        if (cluster->requests[r].number == message->outcome.request) {
+            cluster->requests[r].type = 0;
+        }
+    }
+}
+
+void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
+                          unsigned count, uint32_t notice_ms) {
+    if (cluster->request_count == CLUSTER_REQUESTS_MAX || count == 0) {
+        return;
+    }
+    struct operator_request *request = &cluster->requests[cluster->request_count++];
+    *request = (struct operator_request){.number = cluster->request_count,
+                                         .type = type,
+                                         .notice_ms = notice_ms,
+                                         .names = buffer_new(count * (size_t)WIRE_NAME_MAX)};
+    for (unsigned n = 0; n < count; n++) {
+        memcpy(request->names->data + n * (size_t)WIRE_NAME_MAX, nodes[n]->node.name, WIRE_NAME_MAX);
+    }
+    operator_send(cluster, request);
+}
+
+/* ---- Putting it together ---- */
+
+void cluster_control_open(struct cluster *cluster) {
+    struct cluster_controller *control = &cluster->control;
+    *control = (struct cluster_controller){.cluster = cluster,
+                                           .io = {.now_us = control_now,
+                                                  .random = control_random,
+                                                  .send = control_send,
+                                                  .set_timer = control_set_timer,
+                                                  .connect = control_connect}};
+    cluster->store = (struct cluster_store){.store = {.write = store_write, .read = store_read, .close = store_nothing},
+                                            .cluster = cluster};
+    sim_actor(cluster->sim, CLUSTER_CONTROLLER, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT,
+              (struct actor){.receive = control_receive, .timer = control_timer, .self = cluster}, &control->network);
+    actor_id operator_id = UINT64_C(0xBEEF) << ACTOR_PART_BITS;
+    sim_actor(cluster->sim, CLUSTER_OPERATOR, operator_id, "",
+              (struct actor){.receive = operator_receive, .timer = operator_timer, .self = cluster},
+              &cluster->operator_io);
+    cluster->operator_io->connect(cluster->operator_io, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT);
+    control_start(cluster);
+    operator_timer(cluster);
+}
+
+void cluster_control_close(struct cluster *cluster) {
+    if (cluster->control.running) {
+        controller_close(&cluster->control.controller);
+    }
+    for (unsigned e = 0; e < cluster->store.count; e++) {
+        free(cluster->store.entries[e].bytes);
+    }
+    free(cluster->store.entries);
+    for (unsigned r = 0; r < cluster->request_count; r++) {
+        buffer_drop(cluster->requests[r].names);
+    }
+    cluster->request_count = 0;
+}

@@ -1,0 +1,105 @@
+/* Checkpoints of simulated servers: real files, in a folder of this machine, which are whole some time after they were
+ * asked for; the rows must not change until then. A write may fail. See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include "agileml/ps/checkpoint.h"
+
+#include <ftw.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WRITE_MAX_US = 200 * 1000, WRITE_FAILS_ONE_IN = 100 };
+
+struct cluster_write {
+    struct cluster_write *next;
+    struct cluster_server *server;
+    struct partition *partition;
+    uint64_t clock;
+    bool copy;
+    char path[WIRE_PATH_MAX];
+};
+
+static void write_free(struct cluster *cluster, struct cluster_write *write) {
+    struct cluster_write **at = &cluster->writes;
+    while (*at != write) {
+        at = &(*at)->next;
+    }
+    *at = write->next;
+    if (write->copy) {
+        partition_close(write->partition);
+    }
+    free(write);
+}
+
+static void write_done(void *context) {
+    struct cluster_write *write = context;
+    struct cluster_server *server = write->server;
+    struct cluster *cluster = server->node->cluster;
+    struct message_written written = {.partition = write->partition->id, .clock = write->clock};
+    if (!server->node->gone) {
+        cluster_check_partition(cluster, write->partition, write->clock, "checkpoint");
+        if (cluster_one_in(cluster, WRITE_FAILS_ONE_IN)) {
+            written.code = AML_EFAIL;
+            snprintf(written.text, sizeof written.text, "the simulated disk is full");
+        } else {
+            checkpoint_write(write->partition, write->clock, write->path, &written);
+        }
+        write_free(cluster, write);
+        server_written(&server->server, &written);
+        cluster_check_server(server);
+    } else {
+        write_free(cluster, write);
+    }
+}
+
+static void hook_write(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path) {
+    struct cluster_server *server = context;
+    struct cluster *cluster = server->node->cluster;
+    struct cluster_write *write = memory_zeroed(1, sizeof *write);
+    *write = (struct cluster_write){
+        .next = cluster->writes, .server = server, .partition = partition, .clock = clock, .copy = copy};
+    memcpy(write->path, path, strlen(path) + 1);
+    cluster->writes = write;
+    sim_schedule(cluster->sim, server->node->machine, sim_now(cluster->sim) + cluster_between(cluster, 0, WRITE_MAX_US),
+                 write_done, write);
+}
+
+static int hook_read(void *context, struct partition *partition, const char *path, uint64_t clock,
+                     struct error *error) {
+    (void)context;
+    return checkpoint_read(partition, path, clock, error);
+}
+
+struct server_hooks cluster_disk_hooks(struct cluster_server *server) {
+    return (struct server_hooks){.write = hook_write, .read = hook_read, .context = server};
+}
+
+void cluster_disk_open(struct cluster *cluster) {
+    bool memory = access("/dev/shm", W_OK) == 0; /* nothing that is written here is to last */
+    snprintf(cluster->disk, sizeof cluster->disk, "%s/cluster_sim_XXXXXX", memory ? "/dev/shm" : "/tmp");
+    if (mkdtemp(cluster->disk) == NULL) {
+        cluster_violation(cluster, "app", "can't make the folder %s", cluster->disk);
+    }
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *ftw) {
+    (void)status;
+    (void)kind;
+    (void)ftw;
+    return remove(path);
+}
+
+void cluster_disk_cancel(struct cluster *cluster) {
+    while (cluster->writes != NULL) {
+        write_free(cluster, cluster->writes);
+    }
+}
+
+void cluster_disk_close(struct cluster *cluster) {
+    if (cluster->disk[0] != '\0') {
+        nftw(cluster->disk, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    }
+}

@@ -1,0 +1,176 @@
+/* What a simulated run must end with, and the report line by line. See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- The report ---- */
+
+static uint64_t whole(const json_t *object, const char *key) {
+    return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static void check_iteration(struct cluster *cluster, const json_t *line, const char *text) {
+    uint64_t each = cluster->terms.clocks_per_iteration;
+    uint64_t iteration = cluster->first_clock / each + cluster->iterations + 1;
+    double expected = cluster_objective(iteration * each);
+    double objective = json_real_value(json_object_get(line, "objective"));
+    uint64_t items = cluster->adder.items * each;
+    if (cluster->iterations == 0 && cluster->first_clock % each != 0) { /* the rest of a resumed iteration */
+        items = cluster->adder.items * (each - cluster->first_clock % each);
+    }
+    double seen = json_real_value(json_object_get(line, "items_seen"));
+    /* The work of a node that died stands up to the clock that was restored, whether it has reported it or not. */
+    bool unreported = cluster->result->counts.recoveries > 0 && (iteration - 1) * each < cluster->plan.plan.restore;
+    bool complete = whole(line, "items") == items && fabs(objective - expected) <= 1e-6 * expected;
+    if (whole(line, "iteration") != iteration || (!complete && !unreported) || whole(line, "items") > items ||
+        fabs(seen - (double)whole(line, "items")) > 0.5) {
+        cluster_violation(cluster, "report", "%s, expected iteration %llu, objective %.9g and %llu items", text,
+                          (unsigned long long)iteration, expected, (unsigned long long)items);
+    }
+    cluster->iterations++;
+}
+
+static void check_summary(struct cluster *cluster, const json_t *line, const char *text) {
+    uint64_t each = cluster->terms.clocks_per_iteration;
+    uint64_t completed = cluster->completed = whole(line, "clocks");
+    uint64_t items = cluster->adder.items * (completed - cluster->first_clock);
+    bool ok = json_is_true(json_object_get(line, "ok"));
+    cluster->summed_up = true;
+    cluster->result->counts.redone_items += whole(line, "items_redone");
+    if (!ok) {
+        return;
+    }
+    uint64_t redone = whole(line, "items_redone");
+    if (whole(line, "iterations") != completed / each || whole(line, "items_processed") > items ||
+        (whole(line, "items_processed") < items && cluster->result->counts.recoveries == 0) ||
+        completed / each != cluster->first_clock / each + cluster->iterations) {
+        cluster_violation(cluster, "report", "%s, expected clock %llu, %llu iterations and %llu items a clock", text,
+                          (unsigned long long)completed, (unsigned long long)cluster->iterations,
+                          (unsigned long long)cluster->adder.items);
+    }
+    if (redone > cluster->redone_most) {
+        cluster_violation(cluster, "report", "%s, at most %llu items were lost", text,
+                          (unsigned long long)cluster->redone_most);
+    }
+    if (!cluster->disturbed && (redone != 0 || whole(line, "failures") != 0)) {
+        cluster_violation(cluster, "report", "%s, nothing has failed", text);
+    }
+}
+
+void cluster_check_line(struct cluster *cluster, const char *text) {
+    json_t *line = json_loads(text, 0, NULL);
+    const char *type = json_string_value(json_object_get(line, "type"));
+    const char *event = json_string_value(json_object_get(line, "event"));
+    if (cluster->options.trace != NULL) {
+        fprintf(cluster->options.trace, "%12.6f report %s\n", (double)sim_now(cluster->sim) / 1e6, text);
+    }
+    if (type == NULL) {
+        cluster_violation(cluster, "report", "not a line of the report: %s", text);
+    } else if (strcmp(type, "iteration") == 0) {
+        check_iteration(cluster, line, text);
+    } else if (strcmp(type, "summary") == 0) {
+        check_summary(cluster, line, text);
+    } else if (event != NULL && strcmp(event, "checkpoint") == 0) {
+        cluster->result->counts.checkpoints++;
+    }
+    json_decref(line);
+}
+
+/* ---- The end ---- */
+
+void cluster_check_good_end(struct cluster *cluster) {
+    const struct job_terms *terms = &cluster->terms;
+    uint64_t completed = cluster->completed;
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        bool late = node->ended && strstr(node->text, "the job is over") != NULL;
+        bool stays = !node->gone && !cluster->disturbed && cluster_node_counts(node);
+        if (stays || (node->ended && node->code != 0 && !late)) {
+            cluster_violation(cluster, "I8", "%s (host-%u) %s: %s", node->node.name, node->number,
+                              node->gone ? "failed" : "has not ended", node->text);
+            return;
+        }
+    }
+    for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
+        const struct cluster_server *server = cluster_serving(cluster, p, completed);
+        const struct partition *partition = server != NULL ? server->server.replicas[p].partition : NULL;
+        if (partition == NULL || partition->clock != completed) {
+            cluster_violation(cluster, "I1", "partition %u ended at clock %lld, the job at %llu", p,
+                              partition != NULL ? (long long)partition->clock : -1LL, (unsigned long long)completed);
+            return;
+        }
+        cluster_check_partition(cluster, partition, completed, "at the end");
+    }
+    for (uint64_t w = 0; w < (completed - cluster->first_clock) * cluster->policy.shards; w++) {
+        if (w >= cluster->work_clocks * cluster->policy.shards || cluster->works[w].origin == ACTOR_NONE) {
+            cluster_violation(cluster, "I6", "shard %llu was not worked on in clock %llu",
+                              (unsigned long long)(w % cluster->policy.shards),
+                              (unsigned long long)(cluster->first_clock + 1 + w / cluster->policy.shards));
+            return;
+        }
+    }
+    uint64_t last = cluster->first_clock / terms->clocks_per_iteration + cluster->iterations;
+    bool only_iterations = terms->seconds == 0 && terms->tolerance == 0;
+    if (!cluster->summed_up || cluster->iterations == 0 || (terms->iterations != 0 && last > terms->iterations) ||
+        (only_iterations && last != terms->iterations)) {
+        cluster_violation(cluster, "report", "%llu iterations, %s", (unsigned long long)last,
+                          cluster->summed_up ? "with a summary" : "without a summary");
+    }
+    if (!cluster->disturbed && cluster->plan.epoch != cluster->first_epoch) {
+        cluster_violation(cluster, "I8", "epoch %llu, though nothing has failed",
+                          (unsigned long long)cluster->plan.epoch);
+    }
+}
+
+void cluster_check_lost_end(struct cluster *cluster) {
+    cluster->result->counts.lost++;
+    if (cluster->control.text[0] == '\0') {
+        cluster_violation(cluster, "I8", "the job ended with an error that says nothing");
+    }
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        if (node->ended && node->code == 0 && !node->leave_us) {
+            cluster_violation(cluster, "I8", "%s ended well, the job did not: %s", node->node.name,
+                              cluster->control.text);
+        }
+    }
+}
+
+/* Every part that is not missing itself must have ended with an error that names what is missing. */
+static bool names_missing(const struct cluster *cluster, const char *text) {
+    const struct cluster_node *missing = cluster->missing;
+    if (missing == NULL) {
+        return strstr(text, "controller") != NULL;
+    }
+    char host[64];
+    snprintf(host, sizeof host, "host-%u", missing->number);
+    bool registered = missing->node.heartbeat_ms != 0;
+    /* One that never came has no name: then how many are missing is all that can be said. */
+    return strstr(text, host) != NULL || (missing->node.name[0] != '\0' && strstr(text, missing->node.name) != NULL) ||
+           (!registered && strstr(text, "have registered") != NULL);
+}
+
+void cluster_check_bad_end(struct cluster *cluster) {
+    bool controller_missing = cluster->missing == NULL;
+    if (!controller_missing || !cluster->removed) {
+        if (cluster->control.code == 0) {
+            cluster_violation(cluster, "I8", "the controller saw nothing amiss");
+        } else if (!controller_missing && !names_missing(cluster, cluster->control.text)) {
+            cluster_violation(cluster, "I8", "the controller's error names another: %s", cluster->control.text);
+        }
+    }
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        if (node == cluster->missing) {
+            if (!cluster->removed && node->code == 0) {
+                cluster_violation(cluster, "I8", "%s, which was away, saw nothing amiss", node->node.name);
+            }
+        } else if (node->code == 0 ||
+                   (!names_missing(cluster, node->text) && strstr(node->text, "controller") == NULL)) {
+            cluster_violation(cluster, "I8", "the error of %s does not name what is missing: %s", node->node.name,
+                              node->text);
+        }
+    }
+}

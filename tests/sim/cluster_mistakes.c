@@ -1,0 +1,204 @@
+/* Mistakes that are put into a simulated run, to see that the checks find them. See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const mistake_names[MISTAKES] = {
+    [MISTAKE_NONE] = "none",
+    [MISTAKE_FLUSH_WITHOUT_ROWS] = "flush-without-rows",
+    [MISTAKE_FLUSH_TWICE] = "flush-twice",
+    [MISTAKE_PUSH_WITHOUT_ROWS] = "push-without-rows",
+    [MISTAKE_STALE_WORKER] = "stale-worker",
+    [MISTAKE_TWO_OWNERS] = "two-owners",
+    [MISTAKE_TWO_SERVERS] = "two-servers",
+    [MISTAKE_DEAF_SERVER] = "deaf-server",
+    [MISTAKE_PROGRESS_TWICE] = "progress-twice",
+    [MISTAKE_FLUSH_LOST_IN_RESTORE] = "flush-lost-in-restore",
+    [MISTAKE_CATCH_UP_SKIPPED] = "catch-up-skipped",
+    [MISTAKE_UNDO_SKIPPED] = "undo-skipped",
+    [MISTAKE_COMMIT_TOO_EARLY] = "commit-too-early",
+    [MISTAKE_TWO_SERVERS_FENCED] = "two-servers-after-a-fence",
+    [MISTAKE_NOT_FENCED] = "node-not-fenced",
+    [MISTAKE_STORE_WRITE_LOST] = "store-write-lost",
+};
+
+bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
+    if (cluster->options.mistake != mistake || cluster->result->mistaken) {
+        return false;
+    }
+    if (cluster->mistake_left > 0) {
+        cluster->mistake_left--;
+        return false;
+    }
+    cluster->result->mistaken = true;
+    return true;
+}
+
+static bool has_changes(const struct message *message) {
+    for (unsigned f = 2; f < message->frame_count; f += 2) {
+        for (size_t b = 0; b < message->frames[f]->size; b++) {
+            if (message->frames[f]->data[b] != 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A copy of a frame, which others may hold, in its place. */
+static void *frame_own(struct message *message, unsigned frame) {
+    struct buffer *copy = buffer_copy(message->frames[frame]->data, message->frames[frame]->size);
+    buffer_drop(message->frames[frame]);
+    message->frames[frame] = copy;
+    return copy->data;
+}
+
+/* ---- What reaches a server ---- */
+
+/* Whole numbers of the first table, twice as much. */
+static bool flush_double(struct cluster *cluster, struct message *message) {
+    const struct wire_directory_entry *directory = (const void *)message->frames[0]->data;
+    bool changes = false;
+    for (size_t b = 0; directory->table == 0 && b < message->frames[2]->size; b++) {
+        changes = changes || message->frames[2]->data[b] != 0;
+    }
+    if (!changes || !cluster_mistake_due(cluster, MISTAKE_FLUSH_TWICE)) {
+        return false;
+    }
+    int64_t *values = frame_own(message, 2);
+    for (size_t v = 0; v < message->frames[2]->size / sizeof *values; v++) {
+        values[v] *= 2;
+    }
+    return true;
+}
+
+static bool mistake_flush(struct cluster_server *server, struct message *message) {
+    struct cluster *cluster = server->node->cluster;
+    const struct message_flush *flush = &message->flush;
+    const struct partition *partition =
+        flush->partition < server->server.partition_count ? server->server.replicas[flush->partition].partition : NULL;
+    bool taken = partition != NULL && message->epoch == server->server.epoch && !server->server.fenced &&
+                 flush->clock == partition->clock + 1 && has_changes(message) &&
+                 server_serves(&server->server, flush->partition, flush->clock);
+    bool again = message->epoch > cluster->first_epoch && flush->clock > cluster->plan.plan.restore &&
+                 flush->clock <= cluster->recovery_begun;
+    if (taken && (cluster_mistake_due(cluster, MISTAKE_FLUSH_WITHOUT_ROWS) ||
+                  (again && cluster_mistake_due(cluster, MISTAKE_FLUSH_LOST_IN_RESTORE)))) {
+        message_close(message);
+    } else if (taken) {
+        flush_double(cluster, message);
+    }
+    return cluster->options.mistake != MISTAKE_DEAF_SERVER ||
+           (!cluster->result->mistaken && !cluster_mistake_due(cluster, MISTAKE_DEAF_SERVER));
+}
+
+/* Tells the server that it serves a partition of which it has, or would have, another replica. */
+static void mistake_plan(struct cluster_server *server, struct message *message) {
+    struct cluster *cluster = server->node->cluster;
+    enum mistake mistake = cluster->options.mistake;
+    bool fenced = message->epoch > cluster->first_epoch;
+    for (uint32_t p = 0; p < message->plan.partitions; p++) {
+        const struct wire_placement *placement =
+            (const struct wire_placement *)(const void *)message->frames[1]->data + p;
+        actor_id self = server->server.self;
+        bool other = placement->server != self && placement->next_server != self &&
+                     (!fenced || placement->backup == self || placement->next_backup == self);
+        if (other && cluster_mistake_due(cluster, mistake)) {
+            struct wire_placement *wrong = frame_own(message, 1);
+            wrong[p].server = wrong[p].next_server = self;
+            return;
+        }
+    }
+}
+
+bool cluster_mistake_server(struct cluster_server *server, struct message *message) {
+    struct cluster *cluster = server->node->cluster;
+    enum mistake mistake = cluster->options.mistake;
+    if (mistake == MISTAKE_NONE) {
+        return true;
+    }
+    if (message->type == MESSAGE_FLUSH) {
+        return mistake_flush(server, message);
+    }
+    bool fenced = message->epoch > cluster->first_epoch;
+    if (message->type == MESSAGE_PLAN && ((mistake == MISTAKE_TWO_SERVERS && cluster->node_count > 1) ||
+                                          (mistake == MISTAKE_TWO_SERVERS_FENCED && fenced))) {
+        mistake_plan(server, message);
+    }
+    return true;
+}
+
+void cluster_mistake_keep_row(struct cluster_server *server, const struct message *message, struct undo_skipped *kept) {
+    struct cluster *cluster = server->node->cluster;
+    *kept = (struct undo_skipped){0};
+    if (cluster->options.mistake != MISTAKE_UNDO_SKIPPED || message->type != MESSAGE_PLAN ||
+        message->epoch <= cluster->first_epoch || cluster->result->mistaken) {
+        return;
+    }
+    const uint64_t *state = adder_state(&cluster->adder, message->plan.restore);
+    char text[256];
+    for (uint32_t p = 0; p < server->server.partition_count; p++) {
+        struct partition *partition = server->server.replicas[p].partition;
+        for (uint32_t slot = 0;
+             partition != NULL && partition->clock > message->plan.restore && slot < partition->tables[0].count;
+             slot++) {
+            int64_t row = adder_find(&cluster->adder, 0, table_key(&partition->tables[0], slot));
+            if (row >= 0 && !adder_equal(&cluster->adder, (unsigned)row, state, partition_row(partition, 0, slot), text,
+                                         sizeof text)) {
+                size_t size = cluster->adder.job.tables[0].row_bytes;
+                *kept = (struct undo_skipped){.partition = partition, .slot = slot, .row = memory_zeroed(1, size)};
+                memcpy(kept->row, partition_row(partition, 0, slot), size);
+                return;
+            }
+        }
+    }
+}
+
+void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped *kept) {
+    struct cluster *cluster = server->node->cluster;
+    for (uint32_t p = 0; kept->row != NULL && p < server->server.partition_count; p++) {
+        struct partition *partition = server->server.replicas[p].partition;
+        if (partition == kept->partition && partition->clock == cluster->plan.plan.restore &&
+            cluster_mistake_due(cluster, MISTAKE_UNDO_SKIPPED)) {
+            memcpy(table_row(&partition->tables[0], kept->slot), kept->row, cluster->adder.job.tables[0].row_bytes);
+        }
+    }
+    free(kept->row);
+}
+
+/* ---- What reaches a node ---- */
+
+void cluster_mistake_node(struct cluster_node *node, struct message *message) {
+    struct cluster *cluster = node->cluster;
+    const struct client *client = &node->node.client;
+    if (cluster->options.mistake == MISTAKE_NONE || message->type != MESSAGE_PUSH ||
+        message->push.partition >= client->partition_count || message->epoch != client->epoch) {
+        return;
+    }
+    uint64_t known = client->partitions[message->push.partition].clock;
+    if (message->push.request == 0 && has_changes(message) && message->push.from_clock <= known &&
+        message->push.clock > known && cluster_mistake_due(cluster, MISTAKE_PUSH_WITHOUT_ROWS)) {
+        message_close(message);
+    }
+    if (cluster->options.mistake == MISTAKE_COMMIT_TOO_EARLY && message->push.durable < message->push.clock &&
+        (cluster->result->mistaken || cluster_mistake_due(cluster, MISTAKE_COMMIT_TOO_EARLY))) {
+        message->push.durable = message->push.clock;
+    }
+}
+
+/* ---- What reaches the controller ---- */
+
+void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct message *message) {
+    struct cluster_node *node = cluster_node_of(cluster, from);
+    if (message->type == MESSAGE_PROGRESS && message->progress.items > 0 &&
+        message->progress.clock > cluster->control.controller.progress.completed &&
+        cluster_mistake_due(cluster, MISTAKE_PROGRESS_TWICE)) {
+        message->progress.items *= 2;
+    }
+    if (message->type == MESSAGE_FENCED && node != NULL && node->node.duty_count > 0 &&
+        cluster_mistake_due(cluster, MISTAKE_NOT_FENCED)) {
+        node->node.client.fenced = false;
+        node_wake(&node->node);
+    }
+}

@@ -1,0 +1,331 @@
+/* Schedules that aim at the protocol's weak moments: each watches what reaches the actors and strikes when it sees the
+ * moment it waits for. See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a plan is about, as a node that receives it sees. */
+enum plan_kind { PLAN_OTHER, PLAN_PREPARE, PLAN_SWITCH, PLAN_RECOVER };
+
+struct schedule_of {
+    const char *name;
+    void (*shape)(struct cluster *cluster);
+    void (*see)(struct cluster *cluster, struct cluster_node *node, actor_id from, const struct message *message);
+};
+
+static enum plan_kind plan_kind(const struct cluster *cluster, const struct message *message) {
+    if (message->type != MESSAGE_PLAN) {
+        return PLAN_OTHER;
+    }
+    if (message->plan.from_clock == WIRE_CLOCK_NEVER) {
+        return PLAN_PREPARE;
+    }
+    const struct wire_placement *placement = (const void *)message->frames[1]->data;
+    for (uint32_t p = 0; p < message->plan.partitions; p++) {
+        if (placement[p].server != placement[p].next_server) {
+            return PLAN_SWITCH;
+        }
+    }
+    return message->epoch > cluster->first_epoch ? PLAN_RECOVER : PLAN_OTHER;
+}
+
+/* ---- Means ---- */
+
+/* Nodes that serve, or are to serve, some partition by the newest plan, transient ones only; up to `most`. */
+static unsigned serving_nodes(struct cluster *cluster, bool next, unsigned most, struct cluster_node **nodes) {
+    unsigned count = 0;
+    const struct wire_placement *placement = (const void *)cluster->plan.frames[1]->data;
+    for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
+        struct cluster_node *node = cluster_node_of(cluster, next ? placement[p].next_server : placement[p].server);
+        bool known = node == NULL || !cluster_node_lives(node) || node->tier != TIER_TRANSIENT;
+        for (unsigned n = 0; n < count; n++) {
+            known = known || nodes[n] == node;
+        }
+        if (!known && count < most) {
+            nodes[count++] = node;
+        }
+    }
+    return count;
+}
+
+static void strike(struct cluster *cluster, struct cluster_node **nodes, unsigned count) {
+    if (count > 0) {
+        cluster->result->counts.triggered = 1;
+        cluster_kill_some(cluster, nodes, count, cluster_one_in(cluster, 2));
+    }
+}
+
+/* Lets a few sights pass, so that the moment varies from seed to seed; then once. */
+static bool now(struct cluster *cluster) {
+    if (cluster->step != 0) {
+        return false;
+    }
+    if (cluster->left > 0) {
+        cluster->left--;
+        return false;
+    }
+    cluster->step = 1;
+    return true;
+}
+
+static void join_at(struct cluster *cluster, uint64_t clock, unsigned count) {
+    struct action *action = &cluster->actions[cluster->action_count++];
+    *action = (struct action){
+        .cluster = cluster, .kind = ACTION_JOIN, .at_clock = clock, .who = WHO_TRANSIENT, .count = count};
+}
+
+static void evict_at(struct cluster *cluster, uint64_t clock, enum who who, unsigned count) {
+    struct action *action = &cluster->actions[cluster->action_count++];
+    *action = (struct action){.cluster = cluster,
+                              .kind = cluster_one_in(cluster, 2) ? ACTION_EVICT : ACTION_LEAVE,
+                              .at_clock = clock,
+                              .who = who,
+                              .count = count,
+                              .told = true,
+                              .length_us = UINT64_C(300) * 1000 * 1000};
+}
+
+static void kill_at(struct cluster *cluster, uint64_t clock, unsigned count) {
+    struct action *action = &cluster->actions[cluster->action_count++];
+    *action = (struct action){.cluster = cluster,
+                              .kind = ACTION_KILL,
+                              .at_clock = clock,
+                              .delay_us = cluster_between(cluster, 0, cluster->compute_us),
+                              .who = WHO_TRANSIENT,
+                              .count = count,
+                              .told = cluster_one_in(cluster, 2)};
+}
+
+/* Some transient nodes serve, some reliable ones follow. */
+static void shape_tiers(struct cluster *cluster) {
+    cluster->initial_reliable = (unsigned)cluster_between(cluster, 1, 2);
+    cluster->initial_transient = (unsigned)cluster_between(cluster, 3, 8);
+    cluster->policy.stage = cluster_one_in(cluster, 2) ? STAGE_2 : STAGE_3;
+}
+
+/* ---- Two that serve die while another stage is being prepared or taken ---- */
+
+static void shape_stage_change(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->policy.stage = STAGE_AUTO;
+    cluster->thresholds = (struct plan_thresholds){.to_2 = 1.5, .to_3 = 4};
+    cluster->initial_reliable = 2;
+    cluster->initial_transient = (unsigned)cluster_between(cluster, 4, 7);
+    join_at(cluster, cluster_between(cluster, 1, 3), 6);
+}
+
+static void see_stage_change(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                             const struct message *message) {
+    struct cluster_node *victims[2];
+    enum plan_kind kind = plan_kind(cluster, message);
+    (void)from;
+    if (node != NULL && (kind == PLAN_PREPARE || kind == PLAN_SWITCH) && now(cluster)) {
+        strike(cluster, victims, serving_nodes(cluster, cluster_one_in(cluster, 2), 2, victims));
+    }
+}
+
+/* ---- The one that is to serve next dies when the boundary has been named ---- */
+
+static void shape_promotion(struct cluster *cluster) {
+    shape_tiers(cluster);
+    join_at(cluster, cluster_between(cluster, 1, 3), (unsigned)cluster_between(cluster, 2, 6));
+}
+
+static void see_promotion(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                          const struct message *message) {
+    (void)from;
+    if (node == NULL || plan_kind(cluster, message) != PLAN_SWITCH || !now(cluster)) {
+        return;
+    }
+    const struct wire_placement *placement = (const void *)message->frames[1]->data;
+    for (uint32_t p = 0; p < message->plan.partitions; p++) {
+        struct cluster_node *next = cluster_node_of(cluster, placement[p].next_server);
+        if (placement[p].server != placement[p].next_server && next != NULL && next->tier == TIER_TRANSIENT &&
+            cluster_node_lives(next)) {
+            strike(cluster, &next, 1);
+            return;
+        }
+    }
+    cluster->step = 0; /* none of that kind: the next time */
+}
+
+/* ---- One that was warned dies before its notice is over ---- */
+
+static void shape_notice(struct cluster *cluster) {
+    shape_tiers(cluster);
+    evict_at(cluster, cluster_between(cluster, 1, 4), WHO_TRANSIENT, (unsigned)cluster_between(cluster, 1, 3));
+}
+
+static void see_notice(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                       const struct message *message) {
+    (void)from;
+    bool moment = message->type == MESSAGE_PLAN || message->type == MESSAGE_UPDATE || message->type == MESSAGE_FOLLOW;
+    if (node == NULL || !moment) {
+        return;
+    }
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        struct cluster_node *leaving = cluster->nodes[n];
+        if (leaving->leave_us != 0 && !leaving->gone && now(cluster)) {
+            strike(cluster, &leaving, 1);
+            return;
+        }
+    }
+}
+
+/* ---- The controller dies in a recovery ---- */
+
+static void shape_recovery(struct cluster *cluster) {
+    shape_tiers(cluster);
+    kill_at(cluster, cluster_between(cluster, 2, 5), (unsigned)cluster_between(cluster, 1, 3));
+    cluster->left = (unsigned)cluster_between(cluster, 0, 2 * cluster->initial_transient);
+}
+
+static void see_recovery(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                         const struct message *message) {
+    (void)from;
+    bool fence = message->type == MESSAGE_FENCE && node != NULL;
+    bool fenced = message->type == MESSAGE_FENCED && node == NULL;
+    bool recovered = plan_kind(cluster, message) == PLAN_RECOVER && node != NULL;
+    if ((fence || fenced || recovered) && now(cluster)) {
+        cluster->result->counts.triggered = 1;
+        cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(2000)));
+    }
+}
+
+/* ---- A node that comes and goes ---- */
+
+static void shape_flaps(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->left = (unsigned)cluster_between(cluster, 2, 4);
+    cluster->mark = cluster_between(cluster, 0, cluster->initial_transient - 1);
+}
+
+/* Its machine is stopped for longer than the timeout each time its latest incarnation gets a plan. */
+static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                      const struct message *message) {
+    unsigned machine = CLUSTER_FIRST_NODE + cluster->initial_reliable + (unsigned)cluster->mark;
+    (void)from;
+    if (node == NULL || node->machine != machine || message->type != MESSAGE_PLAN || cluster->left == 0 ||
+        cluster->begun < cluster->first_clock + 1 || cluster->mark_id == node->id) {
+        return;
+    }
+    cluster->left--;
+    cluster->mark_id = node->id;
+    cluster->result->counts.triggered = 1;
+    cluster->disturbed = true;
+    uint64_t until_us =
+        sim_now(cluster->sim) + cluster_between(cluster, 1, 4) * cluster->timeout_ms * UINT64_C(1000) * 3 / 4;
+    sim_pause(cluster->sim, machine, until_us);
+    cluster_not_calm(cluster, until_us);
+}
+
+/* ---- All transient nodes go at once while about half of a clock's flushes have arrived ---- */
+
+static void shape_half_flushed(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->mark = cluster_between(cluster, 2, 6);
+    cluster->left = (unsigned)cluster_between(
+        cluster, 1, cluster->policy.partitions * (cluster->initial_transient + cluster->initial_reliable));
+}
+
+static void see_half_flushed(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                             const struct message *message) {
+    struct cluster_node *victims[CLUSTER_NODES_MAX];
+    (void)from;
+    if (node != NULL && message->type == MESSAGE_FLUSH && message->flush.clock == cluster->mark && now(cluster)) {
+        strike(cluster, victims, cluster_pick(cluster, WHO_TRANSIENT, CLUSTER_NODES_MAX, victims));
+    }
+}
+
+/* ---- Nodes die while the model is saved ---- */
+
+static void shape_save(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->left = 0;
+}
+
+static void see_save(struct cluster *cluster, struct cluster_node *node, actor_id from, const struct message *message) {
+    struct cluster_node *victims[2];
+    (void)from;
+    if (node != NULL && message->type == MESSAGE_SAVE && now(cluster)) {
+        strike(cluster, victims, serving_nodes(cluster, false, (unsigned)cluster_between(cluster, 1, 2), victims));
+    }
+}
+
+/* ---- A reliable node leaves in good order ---- */
+
+static void shape_reliable(struct cluster *cluster) {
+    cluster->initial_reliable = (unsigned)cluster_between(cluster, 2, 4);
+    cluster->initial_transient = (unsigned)cluster_between(cluster, 0, 6);
+    evict_at(cluster, cluster_between(cluster, 1, 4), WHO_RELIABLE, (unsigned)cluster_between(cluster, 1, 2));
+}
+
+static void see_reliable(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                         const struct message *message) {
+    (void)from;
+    if (node != NULL && message->type == MESSAGE_DONE && node->leave_us != 0) {
+        cluster->result->counts.triggered = 1;
+    }
+}
+
+/* ---- A worker and a server no longer reach each other, the controller reaches both ---- */
+
+static void shape_cut(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->mark = cluster_between(cluster, 1, 4);
+}
+
+static void see_cut(struct cluster *cluster, struct cluster_node *node, actor_id from, const struct message *message) {
+    struct cluster_node *worker = cluster_node_of(cluster, from);
+    if (node == NULL || worker == NULL || worker == node || message->type != MESSAGE_FLUSH ||
+        message->flush.clock < cluster->mark || (worker->tier == TIER_RELIABLE && node->tier == TIER_RELIABLE) ||
+        !now(cluster)) {
+        return;
+    }
+    unsigned char sides[CLUSTER_MACHINES] = {0};
+    sides[node->machine] = 1;
+    sides[worker->machine] = 2;
+    uint64_t until_us = sim_now(cluster->sim) + cluster_between(cluster, 2, 6) * cluster->timeout_ms * UINT64_C(1000);
+    sim_separate(cluster->sim, sides, until_us);
+    cluster_not_calm(cluster, until_us);
+    cluster->disturbed = true;
+    cluster->may_fail = node->tier == TIER_RELIABLE || worker->tier == TIER_RELIABLE;
+    cluster->result->counts.triggered = 1;
+}
+
+/* ---- All of them ---- */
+
+static const struct schedule_of schedules[] = {
+    {"two-actives-die-in-stage-change", shape_stage_change, see_stage_change},
+    {"follower-dies-in-promotion", shape_promotion, see_promotion},
+    {"evicted-dies-in-notice", shape_notice, see_notice},
+    {"controller-restarts-in-recovery", shape_recovery, see_recovery},
+    {"node-flaps", shape_flaps, see_flaps},
+    {"all-transient-die-half-flushed", shape_half_flushed, see_half_flushed},
+    {"kill-during-save", shape_save, see_save},
+    {"reliable-evicted", shape_reliable, see_reliable},
+    {"node-cut-from-one-server", shape_cut, see_cut},
+};
+
+unsigned cluster_schedules(void) {
+    return sizeof schedules / sizeof *schedules;
+}
+
+const char *cluster_schedule_name(unsigned schedule) {
+    return schedules[schedule].name;
+}
+
+void cluster_schedule_shape(struct cluster *cluster) {
+    if (cluster->options.schedule != SCHEDULE_NONE) {
+        cluster->left = (unsigned)cluster_between(cluster, 0, 12);
+        schedules[cluster->options.schedule].shape(cluster);
+    }
+}
+
+void cluster_schedule_see(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                          const struct message *message) {
+    if (cluster->options.schedule != SCHEDULE_NONE && !cluster->control.ended) {
+        schedules[cluster->options.schedule].see(cluster, node, from, message);
+    }
+}

@@ -1,0 +1,454 @@
+/* A partition's file of a checkpoint: what is written is read again to the bit, and what is not exactly that is
+ * refused. */
+#include "agileml/ps/checkpoint.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <zlib.h>
+
+enum {
+    PARTITION = 2,
+    PARTITIONS = 5,
+    CLOCK = 90,
+    FOLDER_BYTES = 64,
+    PATH_BYTES = 128,
+    SPARSE_KEYS = 3000,
+    WIDE = 90000
+};
+enum { ADDED, PUT, WHOLE, LARGE, TABLES };
+
+struct fixture {
+    char folder[FOLDER_BYTES];
+    char path[PATH_BYTES];
+    struct job job;
+    struct partition *partition;
+};
+
+static uint64_t random_state = 3;
+
+static uint64_t next_random(void) {
+    return hash_mix(random_state++);
+}
+
+/* A start value that is not 0, in any type. */
+static void start_row(void *context, uint64_t key, void *row) {
+    const struct table_spec *spec = context;
+    memset(row, (int)(1 + key % 7), spec->row_bytes);
+}
+
+static void job_table(struct job *job, unsigned number, const char *name, enum aml_type type, enum aml_mode mode,
+                      uint32_t width, uint64_t rows) {
+    struct table_spec *spec = &job->tables[number];
+    *spec = (struct table_spec){.type = type,
+                                .mode = mode,
+                                .width = width,
+                                .row_bytes = width * (uint32_t)aml_type_size(type),
+                                .rows = rows,
+                                .start = start_row,
+                                .context = spec};
+    snprintf(spec->name, sizeof spec->name, "%s", name);
+    job->shapes[number].row_bytes = spec->row_bytes;
+    job->table_count = number + 1;
+}
+
+static struct partition *new_partition(const struct job *job, uint32_t id, uint32_t partitions) {
+    struct partition *partition = partition_open(job, id, partitions, NULL);
+    assert_non_null(partition);
+    return partition;
+}
+
+static int setup(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/checkpoint_test.XXXXXX");
+    if (mkdtemp(fixture->folder) == NULL) {
+        return -1;
+    }
+    snprintf(fixture->path, sizeof fixture->path, "%s/partition-%d", fixture->folder, PARTITION);
+    job_table(&fixture->job, ADDED, "added", AML_FLOAT32, AML_ADD, 10, 50000);
+    job_table(&fixture->job, PUT, "put", AML_INT64, AML_PUT, 3, 0);
+    job_table(&fixture->job, WHOLE, "whole", AML_INT32, AML_ADD, 1, 0);
+    job_table(&fixture->job, LARGE, "large", AML_FLOAT64, AML_ADD, WIDE, 20);
+    fixture->partition = new_partition(&fixture->job, PARTITION, PARTITIONS);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *fixture = *state;
+    partition_close(fixture->partition);
+    unlink(fixture->path);
+    int result = rmdir(fixture->folder); /* a file that should not be there stays, and fails the test */
+    free(fixture);
+    return result;
+}
+
+static void change_row(struct table *table, uint64_t key) {
+    int64_t slot = table_slot(table, key);
+    assert_true(slot >= 0);
+    uint64_t *words = (uint64_t *)(void *)table_row(table, (uint32_t)slot);
+    for (unsigned i = 0; i < table->spec->row_bytes / sizeof *words; i++) {
+        words[i] = next_random();
+    }
+    table_row(table, (uint32_t)slot)[0] = (unsigned char)next_random();
+    table_clocks(table)[slot] = 1 + (uint32_t)(next_random() % CLOCK);
+}
+
+/* Some rows of every table are changed, and some sparse ones are made but not changed. */
+static void fill(struct partition *partition) {
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        struct table *table = &partition->tables[t];
+        uint64_t keys = table->spec->rows > 0 ? table->spec->rows : SPARSE_KEYS;
+        for (uint64_t number = 0; number < keys; number++) {
+            uint64_t key = table->spec->rows > 0 ? number : next_random();
+            if (!table_holds(table, key)) {
+                continue;
+            }
+            if (next_random() % 3 > 0) {
+                change_row(table, key);
+            } else {
+                assert_true(table_slot(table, key) >= 0);
+            }
+        }
+    }
+}
+
+static void write_checkpoint(struct fixture *fixture) {
+    struct message_written written;
+    if (checkpoint_write(fixture->partition, CLOCK, fixture->folder, &written) != 0) {
+        fail_msg("%s", written.text);
+    }
+}
+
+static void assert_same_rows(const struct table *written, struct table *read) {
+    for (uint32_t slot = 0; slot < written->count; slot++) {
+        int64_t other = table_slot(read, table_key(written, slot));
+        assert_true(other >= 0);
+        assert_int_equal(table_clocks(read)[other], table_clocks(written)[slot] > 0 ? CLOCK : 0);
+        assert_memory_equal(table_row(read, (uint32_t)other), table_row(written, slot), written->spec->row_bytes);
+    }
+    assert_int_equal(read->count, written->count);
+}
+
+static void assert_read_again(const struct fixture *fixture) {
+    struct error error = {0};
+    struct partition *read = new_partition(&fixture->job, PARTITION, PARTITIONS);
+    if (checkpoint_read(read, fixture->folder, CLOCK, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(read->clock, CLOCK);
+    for (unsigned t = 0; t < fixture->job.table_count; t++) {
+        assert_same_rows(&fixture->partition->tables[t], &read->tables[t]);
+    }
+    partition_close(read);
+}
+
+/* The whole file, to be freed. */
+static unsigned char *file_load(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *bytes = malloc(*size + 1);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+static void file_save(const char *path, const unsigned char *bytes, size_t size) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_round_trip(void **state) {
+    struct fixture *fixture = *state;
+    struct message_written written;
+    size_t size;
+    fill(fixture->partition);
+    assert_int_equal(checkpoint_write(fixture->partition, CLOCK, fixture->folder, &written), 0);
+    assert_int_equal(written.code, 0);
+    assert_int_equal(written.partition, PARTITION);
+    assert_int_equal(written.clock, CLOCK);
+    unsigned char *bytes = file_load(fixture->path, &size);
+    assert_int_equal(written.bytes, size);
+    assert_int_equal(written.checksum, crc32_z(0, bytes, size));
+    free(bytes);
+    assert_read_again(fixture);
+    write_checkpoint(fixture); /* replaces the file */
+    assert_read_again(fixture);
+}
+
+static void test_nothing_changed(void **state) {
+    struct fixture *fixture = *state;
+    write_checkpoint(fixture);
+    assert_read_again(fixture);
+}
+
+/* Puts that stand in their flushes are written too. */
+static void test_late_puts(void **state) {
+    struct fixture *fixture = *state;
+    struct partition *partition = fixture->partition;
+    const actor_id origin = 1 << ACTOR_PART_BITS;
+    struct wire_duty duty = {.origin = origin, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+    struct wire_directory_entry entry = {.table = PUT, .rows = 1};
+    struct rows_view view;
+    uint64_t key = 0;
+    int64_t values[3] = {7, 8, 9};
+    while (!table_holds(&partition->tables[PUT], key)) {
+        key++;
+    }
+    struct message flush = {.type = MESSAGE_FLUSH,
+                            .frame_count = 3,
+                            .frames = {buffer_copy(&entry, sizeof entry), buffer_copy(&key, sizeof key),
+                                       buffer_copy(values, sizeof values)}};
+    assert_int_equal(rows_check(&flush, fixture->job.shapes, TABLES, &view, NULL), 1);
+    partition_expect(partition, &duty, 1);
+    assert_int_equal(partition_flush(partition, origin, 1, &flush, &view, 1, NULL), FLUSH_TAKEN);
+    message_close(&flush);
+    assert_true(partition_advance(partition));
+    write_checkpoint(fixture);
+    struct partition *read = new_partition(&fixture->job, PARTITION, PARTITIONS);
+    assert_int_equal(checkpoint_read(read, fixture->folder, CLOCK, NULL), 0);
+    assert_int_equal(read->tables[PUT].count, 1);
+    assert_memory_equal(table_row(&read->tables[PUT], 0), values, sizeof values);
+    partition_close(read);
+}
+
+/* ---- What is refused ---- */
+
+/* Reading with this job, partition and clock fails with a text that names the file and `reason`. */
+static void assert_refused_as(const struct fixture *fixture, const struct job *job, uint32_t id, uint32_t partitions,
+                              uint64_t clock, const char *reason) {
+    struct error error = {0};
+    struct partition *read = new_partition(job, id, partitions);
+    assert_int_equal(checkpoint_read(read, fixture->folder, clock, &error), AML_EINPUT);
+    if (strstr(error.text, fixture->folder) == NULL || strstr(error.text, reason) == NULL) {
+        fail_msg("\"%s\" does not name \"%s\"", error.text, reason);
+    }
+    partition_close(read);
+}
+
+static void assert_refused(const struct fixture *fixture, const char *reason) {
+    assert_refused_as(fixture, &fixture->job, PARTITION, PARTITIONS, CLOCK, reason);
+}
+
+/* A job of two small tables, for damage at every byte. */
+static void use_small_job(struct fixture *fixture) {
+    partition_close(fixture->partition);
+    job_table(&fixture->job, 0, "dense", AML_INT32, AML_ADD, 2, 15);
+    job_table(&fixture->job, 1, "sparse", AML_INT32, AML_ADD, 2, 0);
+    fixture->partition = new_partition(&fixture->job, PARTITION, PARTITIONS);
+    for (uint64_t key = 0, found = 0; found < 3; key++) {
+        for (unsigned t = 0; t < 2; t++) {
+            if (table_holds(&fixture->partition->tables[t], key)) {
+                change_row(&fixture->partition->tables[t], key);
+                found += t;
+            }
+        }
+    }
+    write_checkpoint(fixture);
+}
+
+static void test_damage_anywhere(void **state) {
+    struct fixture *fixture = *state;
+    use_small_job(fixture);
+    assert_read_again(fixture);
+    size_t size;
+    unsigned char *bytes = file_load(fixture->path, &size);
+    for (size_t at = 0; at < size; at++) {
+        unsigned char flip = (unsigned char)(1 << next_random() % 8);
+        bytes[at] ^= flip;
+        file_save(fixture->path, bytes, size);
+        assert_refused(fixture, "byte");
+        bytes[at] ^= flip;
+    }
+    for (size_t length = 0; length < size; length++) {
+        file_save(fixture->path, bytes, length);
+        assert_refused(fixture, "expected");
+    }
+    bytes[size] = 0;
+    file_save(fixture->path, bytes, size + 1);
+    assert_refused(fixture, "expected");
+    file_save(fixture->path, bytes, size);
+    assert_read_again(fixture);
+    free(bytes);
+}
+
+static void test_other_partitions_and_jobs(void **state) {
+    struct fixture *fixture = *state;
+    use_small_job(fixture);
+    assert_refused_as(fixture, &fixture->job, PARTITION, PARTITIONS + 1, CLOCK, "expected number of partitions 6");
+    assert_refused_as(fixture, &fixture->job, PARTITION, PARTITIONS, CLOCK + 1, "expected clock 91, found 90");
+    assert_refused_as(fixture, &fixture->job, PARTITION, PARTITIONS, 0, "clock");
+    assert_refused_as(fixture, &fixture->job, PARTITION + 1, PARTITIONS, CLOCK, "partition-3");
+    const struct job written = fixture->job;
+    struct job job = written;
+    job.table_count = 1;
+    assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "expected number of tables 1, found 2");
+    job = written;
+    job_table(&job, 1, "spare", AML_INT32, AML_ADD, 2, 0);
+    assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "expected table \"spare\", found \"sparse\"");
+    job_table(&job, 1, "sparse", AML_FLOAT32, AML_ADD, 2, 0);
+    assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "element type");
+    job_table(&job, 1, "sparse", AML_INT32, AML_PUT, 2, 0);
+    assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "aggregation mode");
+    job_table(&job, 1, "sparse", AML_INT32, AML_ADD, 3, 0);
+    assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "expected row width 3, found 2");
+    job_table(&job, 1, "sparse", AML_INT32, AML_ADD, 2, 100);
+    assert_refused_as(fixture, &job, PARTITION, PARTITIONS, CLOCK, "expected number of rows 100, found 0");
+    char other[PATH_BYTES];
+    snprintf(other, sizeof other, "%s/partition-%d", fixture->folder, PARTITION + 1);
+    assert_int_equal(rename(fixture->path, other), 0);
+    assert_refused(fixture, "can't read");
+    assert_refused_as(fixture, &fixture->job, PARTITION + 1, PARTITIONS, CLOCK, "expected partition 3, found 2");
+    unlink(other);
+}
+
+/* The small file's parts. */
+struct parts {
+    struct checkpoint_head *head;
+    struct checkpoint_table *tables;
+    unsigned char *blocks; /* two, of the dense and of the sparse table */
+};
+
+static struct parts file_parts(unsigned char *bytes) {
+    struct checkpoint_head *head = (struct checkpoint_head *)(void *)bytes;
+    struct checkpoint_table *tables = (struct checkpoint_table *)(void *)(head + 1);
+    return (struct parts){head, tables, (unsigned char *)(tables + 2)};
+}
+
+/* Makes all checksums right again, so that what is wrong must be seen otherwise. */
+static void mend(struct parts parts, uint32_t dense_rows, uint32_t sparse_rows) {
+    const size_t row = sizeof(uint64_t) + 8;
+    unsigned char *after = (unsigned char *)&parts.head->partition;
+    parts.head->checksum = (uint32_t)crc32_z(0, after, (size_t)(parts.blocks - after));
+    uint32_t rows[2] = {dense_rows, sparse_rows};
+    for (unsigned t = 0; t < 2; t++) {
+        uint32_t checksum =
+            (uint32_t)crc32_z(checkpoint_block_seed(parts.head, t + 1), parts.blocks + sizeof checksum, rows[t] * row);
+        memcpy(parts.blocks, &checksum, sizeof checksum);
+        parts.blocks += sizeof checksum + rows[t] * row;
+    }
+}
+
+static void test_rows_that_can_not_be(void **state) {
+    struct fixture *fixture = *state;
+    size_t size;
+    use_small_job(fixture);
+    unsigned char *bytes = file_load(fixture->path, &size);
+    const struct parts parts = file_parts(bytes);
+    uint32_t dense = (uint32_t)parts.tables[0].count;
+    uint32_t sparse = (uint32_t)parts.tables[1].count;
+    mend(parts, dense, sparse);
+    file_save(fixture->path, bytes, size);
+    assert_read_again(fixture);
+
+    unsigned char *dense_keys = parts.blocks + sizeof(uint32_t);
+    unsigned char *sparse_keys = dense_keys + dense * (sizeof(uint64_t) + 8) + sizeof(uint32_t);
+    uint64_t kept;
+    const uint64_t wrong[] = {PARTITION + 1, 15 + PARTITION, UINT64_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        memcpy(&kept, dense_keys, sizeof kept);
+        memcpy(dense_keys, &wrong[i], sizeof kept);
+        mend(parts, dense, sparse);
+        file_save(fixture->path, bytes, size);
+        assert_refused(fixture, "not of this partition");
+        memcpy(dense_keys, &kept, sizeof kept);
+    }
+    memcpy(&kept, sparse_keys, sizeof kept);
+    memcpy(sparse_keys + sizeof kept, &kept, sizeof kept);
+    mend(parts, dense, sparse);
+    file_save(fixture->path, bytes, size);
+    assert_refused(fixture, "again");
+
+    parts.tables[0].count = 4; /* of 3 */
+    mend(parts, dense, sparse);
+    file_save(fixture->path, bytes, size);
+    assert_refused(fixture, "expected at most 3 rows");
+    parts.tables[0].count = dense;
+    parts.tables[1].count = TABLE_SLOTS_MAX;
+    mend(parts, dense, sparse);
+    file_save(fixture->path, bytes, size);
+    assert_refused(fixture, "bytes, found");
+    free(bytes);
+}
+
+/* Blocks of equal length, each whole in itself, in another order, or from another file. */
+static void test_blocks_in_other_places(void **state) {
+    struct fixture *fixture = *state;
+    const size_t block = sizeof(uint32_t) + sizeof(uint64_t) + WIDE * sizeof(double);
+    static unsigned char kept[sizeof(uint32_t) + sizeof(uint64_t) + WIDE * sizeof(double)];
+    size_t size;
+    for (uint64_t key = 0; key < 20; key++) {
+        if (table_holds(&fixture->partition->tables[LARGE], key)) {
+            change_row(&fixture->partition->tables[LARGE], key);
+        }
+    }
+    write_checkpoint(fixture);
+    unsigned char *bytes = file_load(fixture->path, &size);
+    unsigned char *first = bytes + size - 4 * block;
+    memcpy(kept, first, block);
+    memcpy(first, first + block, block);
+    memcpy(first + block, kept, block);
+    file_save(fixture->path, bytes, size);
+    assert_refused(fixture, "damaged");
+    struct message_written written;
+    assert_int_equal(checkpoint_write(fixture->partition, CLOCK + 1, fixture->folder, &written), 0);
+    unsigned char *later = file_load(fixture->path, &size);
+    memcpy(later + size - 4 * block, kept, block);
+    file_save(fixture->path, later, size);
+    assert_refused_as(fixture, &fixture->job, PARTITION, PARTITIONS, CLOCK + 1, "damaged");
+    free(later);
+    free(bytes);
+}
+
+/* ---- What can't be written ---- */
+
+static void test_disk_errors(void **state) {
+    struct fixture *fixture = *state;
+    struct message_written written;
+    char nowhere[PATH_BYTES];
+    snprintf(nowhere, sizeof nowhere, "%s/nowhere", fixture->folder);
+    fill(fixture->partition);
+    assert_int_equal(checkpoint_write(fixture->partition, CLOCK, nowhere, &written), AML_EFAIL);
+    assert_int_equal(written.code, AML_EFAIL);
+    assert_int_equal(written.partition, PARTITION);
+    assert_non_null(strstr(written.text, nowhere));
+    write_checkpoint(fixture);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit small = {100000, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    int code = checkpoint_write(fixture->partition, CLOCK + 1, fixture->folder, &written);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(code, AML_EFAIL);
+    assert_int_equal(written.code, AML_EFAIL);
+    assert_non_null(strstr(written.text, fixture->path));
+    assert_read_again(fixture); /* the earlier file stands */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_puts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damage_anywhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_partitions_and_jobs, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rows_that_can_not_be, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_blocks_in_other_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_disk_errors, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

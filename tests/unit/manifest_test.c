@@ -1,0 +1,355 @@
+/* Manifests of checkpoints: what is written is read again, only whole checkpoints are found, and what is not one is
+ * refused with what is wrong with it. */
+#include "agileml/control/manifest.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PARTITIONS = 3, ROOT_BYTES = 64, PATH_BYTES = 600, TEXT_MAX = 8192 };
+
+static int setup(void **state) {
+    char *root = calloc(1, ROOT_BYTES);
+    snprintf(root, ROOT_BYTES, "/tmp/manifest_test.XXXXXX");
+    *state = root;
+    return mkdtemp(root) != NULL ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    char command[ROOT_BYTES + 16];
+    snprintf(command, sizeof command, "rm -r '%s'", (char *)*state);
+    free(*state);
+    return system(command);
+}
+
+static void write_file(const char *folder, const char *name, const char *text) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static bool is_there(const char *folder, const char *name) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static struct manifest_file files[PARTITIONS] = {{0, 0}, {1, 0xFFFFFFFF}, {2, 0x12AB}};
+
+static struct manifest sample(uint64_t clock) {
+    return (struct manifest){.job = {.app = "mf",
+                                     .digest = 0xFEDCBA9876543210,
+                                     .staleness = 3,
+                                     .clocks_per_iteration = 4,
+                                     .iterations = 45,
+                                     .seconds = 0.1,
+                                     .tolerance = 1e-300,
+                                     .tolerance_iterations = 7},
+                             .clock = clock,
+                             .partitions = PARTITIONS,
+                             .shards = 1024,
+                             .files = files,
+                             .objective = 0.1 + 0.2,
+                             .metric_count = 2,
+                             .metrics = {{"rmse", 0.1 + 0.2}, {"loss", NAN}}};
+}
+
+/* The folder of a checkpoint that lacks its manifest. */
+static void make_folder(const char *root, uint64_t clock, char folder[WIRE_PATH_MAX]) {
+    struct error error = {0};
+    if (manifest_folder(root, clock, folder, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    write_file(folder, "partition-0", "");
+    write_file(folder, "partition-1", "x");
+    write_file(folder, "partition-2", "xx");
+}
+
+static void make_checkpoint(const char *root, uint64_t clock, char folder[WIRE_PATH_MAX]) {
+    struct manifest manifest = sample(clock);
+    make_folder(root, clock, folder);
+    assert_int_equal(manifest_write(folder, &manifest, NULL), 0);
+}
+
+static void assert_found(const char *root, const char *expected) {
+    char path[WIRE_PATH_MAX];
+    struct error error = {0};
+    if (manifest_find(root, path, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_string_equal(path, expected);
+}
+
+static void assert_nothing_found(const char *root, const char *reason) {
+    char path[WIRE_PATH_MAX];
+    struct error error = {0};
+    assert_int_equal(manifest_find(root, path, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, root));
+    assert_non_null(strstr(error.text, reason));
+}
+
+static void test_round_trip(void **state) {
+    char folder[WIRE_PATH_MAX];
+    struct manifest expected = sample(120);
+    struct manifest manifest;
+    struct error error = {0};
+    make_checkpoint(*state, 120, folder);
+    assert_int_equal(manifest_read(folder, &manifest, &error), 0);
+    assert_string_equal(manifest.job.app, "mf");
+    assert_true(manifest.job.digest == expected.job.digest);
+    assert_int_equal(manifest.job.staleness, 3);
+    assert_int_equal(manifest.job.clocks_per_iteration, 4);
+    assert_int_equal(manifest.job.iterations, 45);
+    assert_true(manifest.job.seconds == expected.job.seconds && manifest.job.tolerance == expected.job.tolerance);
+    assert_int_equal(manifest.job.tolerance_iterations, 7);
+    assert_int_equal(manifest.clock, 120);
+    assert_int_equal(manifest.partitions, PARTITIONS);
+    assert_int_equal(manifest.shards, 1024);
+    assert_true(manifest.objective == expected.objective);
+    for (unsigned p = 0; p < PARTITIONS; p++) {
+        assert_int_equal(manifest.files[p].bytes, files[p].bytes);
+        assert_int_equal(manifest.files[p].checksum, files[p].checksum);
+    }
+    assert_int_equal(manifest.metric_count, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_string_equal(manifest.metrics[i].name, expected.metrics[i].name);
+    }
+    assert_true(manifest.metrics[0].value == expected.metrics[0].value && isnan(manifest.metrics[1].value));
+    manifest_close(&manifest);
+}
+
+static void test_newest_is_found(void **state) {
+    const char *root = *state;
+    char folder[WIRE_PATH_MAX];
+    char second[WIRE_PATH_MAX];
+    assert_nothing_found(root, "no checkpoint");
+    assert_nothing_found("/nowhere/at/all", "can't read");
+    make_folder(root, 5, folder);
+    assert_nothing_found(root, "no checkpoint");
+    make_checkpoint(root, 9, folder);
+    make_checkpoint(root, 80, folder);
+    assert_found(root, folder);
+    make_checkpoint(root, 123, second); /* not in the order of names */
+    assert_found(root, second);
+    assert_found(second, second);
+    assert_found(folder, folder);
+    make_folder(root, 130, second); /* a crash before its manifest */
+    snprintf(second, sizeof second, "%s/clock-123", root);
+    assert_found(root, second);
+    write_file(second, "partition-2", "xxx"); /* damaged: the one before is taken */
+    assert_found(root, folder);
+    write_file(folder, "manifest.json", "{");
+    snprintf(folder, sizeof folder, "%s/clock-9", root);
+    assert_found(root, folder);
+}
+
+static void test_names_that_are_no_clocks(void **state) {
+    static const char *const names[] = {"clock-",           "clock-0",  "clock-07",
+                                        "clock-7x",         "clock--7", "clock-99999999999",
+                                        "clock-4294967295", "7",        "lock-7"};
+    const char *root = *state;
+    struct manifest manifest = sample(7);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char folder[PATH_BYTES];
+        snprintf(folder, sizeof folder, "%s/%s", root, names[i]);
+        assert_int_equal(mkdir(folder, 0700), 0);
+        assert_int_equal(manifest_write(folder, &manifest, NULL), 0);
+    }
+    assert_nothing_found(root, "no checkpoint");
+    assert_int_equal(manifest_prune(root, 0, NULL), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(is_there(root, names[i]));
+    }
+}
+
+static void test_folder_begins_empty(void **state) {
+    const char *root = *state;
+    char below[PATH_BYTES];
+    char folder[WIRE_PATH_MAX];
+    struct error error = {0};
+    snprintf(below, sizeof below, "%s/made", root);
+    make_checkpoint(below, 7, folder);
+    write_file(folder, "partition-0.Ab12cd", "left by a crash");
+    write_file(folder, "notes.txt", "someone's own");
+    assert_int_equal(manifest_folder(below, 7, folder, &error), 0);
+    assert_false(is_there(folder, "manifest.json"));
+    assert_false(is_there(folder, "partition-0"));
+    assert_false(is_there(folder, "partition-0.Ab12cd"));
+    assert_true(is_there(folder, "notes.txt"));
+    snprintf(below, sizeof below, "%s/not/made", root);
+    assert_int_equal(manifest_folder(below, 7, folder, &error), AML_EFAIL);
+    assert_non_null(strstr(error.text, "not/made"));
+}
+
+/* Another job's checkpoints would otherwise pass for newer ones. */
+static void test_later_checkpoints_are_in_the_way(void **state) {
+    const char *root = *state;
+    char folder[WIRE_PATH_MAX];
+    struct error error = {0};
+    make_folder(root, 200, folder);
+    make_checkpoint(root, 100, folder);
+    assert_int_equal(manifest_folder(root, 99, folder, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "clock-100"));
+    assert_int_equal(manifest_folder(root, 101, folder, NULL), 0);
+}
+
+static void test_prune(void **state) {
+    const char *root = *state;
+    char folder[WIRE_PATH_MAX];
+    static const char *const gone[] = {"clock-10", "clock-20", "clock-25", "clock-35"};
+    static const char *const kept[] = {"clock-30", "clock-40", "clock-50", "clock-5"};
+    make_checkpoint(root, 5, folder);
+    write_file(folder, "notes.txt", "someone's own");
+    make_checkpoint(root, 10, folder);
+    make_checkpoint(root, 20, folder);
+    make_folder(root, 25, folder);
+    write_file(folder, "partition-1.xYz123", "left by a crash");
+    make_checkpoint(root, 30, folder);
+    make_folder(root, 35, folder);
+    make_checkpoint(root, 40, folder);
+    make_folder(root, 50, folder); /* under way */
+    assert_int_equal(manifest_prune(root, 2, NULL), 0);
+    for (size_t i = 0; i < 4; i++) {
+        assert_false(is_there(root, gone[i]));
+        assert_true(is_there(root, kept[i]));
+    }
+    snprintf(folder, sizeof folder, "%s/clock-5", root);
+    assert_true(is_there(folder, "notes.txt"));
+    assert_false(is_there(folder, "manifest.json"));
+    assert_false(is_there(folder, "partition-0"));
+    snprintf(folder, sizeof folder, "%s/clock-30", root);
+    assert_found(folder, folder);
+    assert_int_equal(manifest_prune("/nowhere/at/all", 2, NULL), AML_EINPUT);
+}
+
+/* ---- Damage ---- */
+
+static size_t load(const char *folder, char *text) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/manifest.json", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t size = fread(text, 1, TEXT_MAX - 1, file);
+    text[size] = '\0';
+    fclose(file);
+    return size;
+}
+
+static void assert_refused(const char *folder, const char *reason) {
+    struct manifest manifest;
+    struct error error = {0};
+    assert_int_equal(manifest_read(folder, &manifest, &error), AML_EINPUT);
+    if (strstr(error.text, folder) == NULL || strstr(error.text, reason) == NULL) {
+        fail_msg("\"%s\" does not name \"%s\"", error.text, reason);
+    }
+    assert_null(manifest.files);
+}
+
+static void test_damage(void **state) {
+    static const struct {
+        const char *from, *to, *reason;
+    } changes[] = {
+        {"agileml-checkpoint", "something-else-", "\"format\""},
+        {"\"version\": 1", "\"version\": 2", "\"version\""},
+        {"\"clock\": 120", "\"clock\": 0", "\"clock\""},
+        {"\"clock\": 120", "\"clock\": -1", "\"clock\""},
+        {"\"clock\": 120", "\"clock\": 4294967280", "\"clock\""},
+        {"\"clock\": 120", "\"clock\": 120.5", "\"clock\""},
+        {"\"clock\": 120", "\"clock\": 99999999999999999999", "not JSON"},
+        {"\"clock\": 120", "\"tick\": 120", "\"clock\""},
+        {"\"clock\": 120", "\"version\": 1", "not JSON"},
+        {"\"shards\": 1024", "\"shards\": 65537", "\"shards\""},
+        {"\"partitions\": 3", "\"partitions\": 0", "\"partitions\""},
+        {"\"partitions\": 3", "\"partitions\": 4", "\"files\""},
+        {"\"partitions\": 3", "\"partitions\": 5000", "\"partitions\""},
+        {"ffffffff", "ffffff", "\"crc32\""},
+        {"ffffffff", "fffffffg", "\"crc32\""},
+        {"\"bytes\": 2", "\"bytes\": -2", "\"bytes\""},
+        {"\"bytes\": 2", "\"bytes\": 3", "expected a file of 3 bytes, found 2"},
+        {"fedcba9876543210", "fedcba987654321", "\"digest\""},
+        {"\"mf\"", "\"a name of more than thirty-one bytes\"", "\"app\""},
+        {"\"mf\"", "7", "\"app\""},
+        {"\"staleness\": 3", "\"staleness\": 65", "\"staleness\""},
+        {"\"clocks_per_iteration\": 4", "\"clocks_per_iteration\": 0", "\"clocks_per_iteration\""},
+        {"\"loss\": null", "\"loss\": \"none\"", "\"loss\""},
+        {"\"rmse\"", "\"a name of more than thirty-one bytes\"", "\"metrics\""},
+        {"\"tolerance\": 1", "\"tolerance\": null, \"x\": 1", "\"tolerance\""},
+    };
+    static char text[TEXT_MAX];
+    static char changed[TEXT_MAX];
+    char folder[WIRE_PATH_MAX];
+    make_checkpoint(*state, 120, folder);
+    size_t size = load(folder, text);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        const char *at = strstr(text, changes[i].from);
+        print_message("%s -> %s\n", changes[i].from, changes[i].to);
+        assert_non_null(at);
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, changes[i].to,
+                 at + strlen(changes[i].from));
+        write_file(folder, "manifest.json", changed);
+        assert_refused(folder, changes[i].reason);
+    }
+    for (size_t length = 0; length + 1 < size; length += 7) {
+        snprintf(changed, sizeof changed, "%.*s", (int)length, text);
+        write_file(folder, "manifest.json", changed);
+        assert_refused(folder, "not JSON");
+    }
+    write_file(folder, "manifest.json", text);
+    assert_found(folder, folder);
+}
+
+static void test_damaged_files(void **state) {
+    char folder[WIRE_PATH_MAX];
+    char path[PATH_BYTES];
+    make_checkpoint(*state, 120, folder);
+    snprintf(path, sizeof path, "%s/partition-1", folder);
+    unlink(path);
+    assert_refused(folder, "partition-1");
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_refused(folder, "expected a file");
+    rmdir(path);
+    snprintf(path, sizeof path, "%s/manifest.json", folder);
+    assert_int_equal(truncate(path, 5 << 20), 0);
+    assert_refused(folder, "longer");
+    unlink(path);
+    assert_refused(folder, "manifest.json");
+}
+
+static void test_write_errors(void **state) {
+    struct manifest manifest = sample(7);
+    struct error error = {0};
+    char folder[PATH_BYTES];
+    snprintf(folder, sizeof folder, "%s/nowhere", (char *)*state);
+    assert_int_equal(manifest_write(folder, &manifest, &error), AML_EFAIL);
+    assert_non_null(strstr(error.text, folder));
+    memset(manifest.job.app, 0xFF, 4);
+    error = (struct error){0};
+    assert_int_equal(manifest_write(*state, &manifest, &error), AML_EFAIL);
+    assert_non_null(strstr(error.text, "UTF-8"));
+    assert_false(is_there(*state, "manifest.json"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_newest_is_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names_that_are_no_clocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_folder_begins_empty, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_later_checkpoints_are_in_the_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_prune, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damaged_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_write_errors, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1089 @@
+/* The node agent against a controller and servers played by the test: plans, data sets, the order of work, holds,
+ * fences, what is said again, and how it ends. */
+#include "workers/node.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SENT_MAX = 256, DUTIES_MAX = 6, SHARDS_MAX = 32, SERVERS = 2, LOG_MAX = 32, TIMEOUT_MS = 1000 };
+
+static const actor_id SELF = UINT64_C(0x10000);
+static const actor_id OTHER = UINT64_C(0x20000);
+static const actor_id THIRD = UINT64_C(0x30000);
+static const actor_id REMOTE = UINT64_C(0x20001); /* serves the only partition */
+
+/* An io that keeps what is sent, and a process whose hooks only note what they are asked. */
+struct fake {
+    struct io io;
+    uint64_t now_us, timer_us;
+    struct {
+        actor_id to;
+        struct message message;
+    } sent[SENT_MAX];
+    unsigned count;
+    actor_id connected[LOG_MAX], forgotten[LOG_MAX];
+    unsigned connected_count, forgotten_count;
+    struct job job;
+    struct wire_endpoint servers[SERVERS];
+    struct node node;
+
+    unsigned preparing; /* number of the set; 0: none */
+    uint32_t prepared_shards;
+    unsigned released[LOG_MAX];
+    unsigned released_count;
+    unsigned set;                   /* ... of the clock at work on */
+    uint64_t computing, evaluating; /* clocks; 0: none */
+    unsigned saves, unsaves, ends, rejoins;
+    int end_code;
+    char end_text[ERROR_TEXT_MAX];
+
+    struct message_plan plan; /* the next to be given: */
+    uint64_t epoch;
+    struct wire_placement placement;
+    struct wire_duty duties[DUTIES_MAX];
+    unsigned duty_count;
+    uint32_t shards[SHARDS_MAX];
+    uint32_t shard_count;
+    actor_id endpoints[4];
+    unsigned endpoint_count;
+};
+
+/* ---- The io and the hooks ---- */
+
+static uint64_t fake_now(struct io *io) {
+    return ((struct fake *)(void *)io)->now_us;
+}
+
+static void fake_send(struct io *io, actor_id to, struct message *message) {
+    struct fake *fake = (struct fake *)(void *)io;
+    assert_true(fake->count < SENT_MAX);
+    fake->sent[fake->count].to = to;
+    fake->sent[fake->count++].message = *message;
+}
+
+static void fake_set_timer(struct io *io, uint64_t at_us) {
+    ((struct fake *)(void *)io)->timer_us = at_us;
+}
+
+static void fake_connect(struct io *io, actor_id actor, const char *endpoint) {
+    struct fake *fake = (struct fake *)(void *)io;
+    if (endpoint != NULL) {
+        fake->connected[fake->connected_count++ % LOG_MAX] = actor;
+    } else {
+        fake->forgotten[fake->forgotten_count++ % LOG_MAX] = actor;
+    }
+}
+
+static void hook_prepare(void *context, const struct node_set *set) {
+    struct fake *fake = context;
+    assert_int_equal(fake->preparing, 0);
+    fake->preparing = set->number;
+    fake->prepared_shards = set->count;
+    for (uint32_t s = 1; s < set->count; s++) {
+        assert_true(set->shards[s - 1] < set->shards[s]);
+    }
+}
+
+static void hook_release(void *context, unsigned set) {
+    struct fake *fake = context;
+    assert_true(set != fake->preparing && !((fake->computing != 0 || fake->evaluating != 0) && set == fake->set));
+    fake->released[fake->released_count++] = set;
+}
+
+static void hook_compute(void *context, unsigned set, uint64_t clock) {
+    struct fake *fake = context;
+    assert_true(fake->computing == 0 && fake->evaluating == 0);
+    fake->set = set;
+    fake->computing = clock;
+}
+
+static void hook_evaluate(void *context, unsigned set, uint64_t clock) {
+    struct fake *fake = context;
+    assert_true(fake->computing == 0 && fake->evaluating == 0);
+    assert_int_equal(set, fake->set);
+    fake->evaluating = clock;
+}
+
+static void hook_save(void *context) {
+    ((struct fake *)context)->saves++;
+}
+
+static void hook_unsave(void *context) {
+    ((struct fake *)context)->unsaves++;
+}
+
+static void hook_end(void *context, int code, const char *text) {
+    struct fake *fake = context;
+    fake->ends++;
+    fake->end_code = code;
+    snprintf(fake->end_text, sizeof fake->end_text, "%s", text);
+}
+
+static void hook_rejoin(void *context, const char *why) {
+    struct fake *fake = context;
+    assert_non_null(why);
+    fake->rejoins++;
+}
+
+/* ---- What the test sees and says ---- */
+
+static unsigned sent(const struct fake *fake, actor_id to, enum message_type type, struct message *last) {
+    unsigned found = 0;
+    for (unsigned m = 0; m < fake->count; m++) {
+        if (fake->sent[m].message.type == type && fake->sent[m].to == to) {
+            found++;
+            if (last != NULL) {
+                *last = fake->sent[m].message;
+            }
+        }
+    }
+    return found;
+}
+
+static unsigned told(const struct fake *fake, enum message_type type, struct message *last) {
+    return sent(fake, ACTOR_CONTROLLER, type, last);
+}
+
+static void forget(struct fake *fake) {
+    for (unsigned m = 0; m < fake->count; m++) {
+        message_close(&fake->sent[m].message);
+    }
+    fake->count = 0;
+}
+
+static void give(struct fake *fake, actor_id from, struct message *message) {
+    message->epoch = message->epoch != 0 ? message->epoch : fake->epoch;
+    node_receive(&fake->node, from, message);
+    message_close(message);
+}
+
+static void give_empty(struct fake *fake, enum message_type type, uint64_t epoch) {
+    struct message message = {.type = type, .epoch = epoch};
+    give(fake, ACTOR_CONTROLLER, &message);
+}
+
+static void give_welcome(struct fake *fake) {
+    struct message message = {.type = MESSAGE_WELCOME, .welcome = {.name = "n", .heartbeat_ms = 100}};
+    message.welcome.timeout_ms = TIMEOUT_MS;
+    give(fake, ACTOR_CONTROLLER, &message);
+}
+
+static void give_start(struct fake *fake) {
+    double totals[WIRE_TOTALS] = {7};
+    struct message message = {.type = MESSAGE_START, .start = {.items = 70}, .frame_count = 1};
+    message.frames[0] = buffer_copy(totals, sizeof totals);
+    give(fake, ACTOR_CONTROLLER, &message);
+}
+
+static void give_ack(struct fake *fake, struct message_heartbeat_ack ack) {
+    struct message message = {.type = MESSAGE_HEARTBEAT_ACK, .heartbeat_ack = ack};
+    give(fake, ACTOR_CONTROLLER, &message);
+}
+
+static void no_duties(struct fake *fake) {
+    fake->duty_count = 0;
+    fake->shard_count = 0;
+}
+
+/* `count` shards from number `shard` on, in falling order. */
+static void add_duty(struct fake *fake, actor_id origin, uint64_t from, uint64_t until, uint32_t shard,
+                     uint32_t count) {
+    fake->duties[fake->duty_count++] = (struct wire_duty){
+        .origin = origin, .from_clock = from, .until_clock = until, .first = fake->shard_count, .count = count};
+    for (uint32_t s = 0; s < count; s++) {
+        fake->shards[fake->shard_count++] = shard + count - 1 - s;
+    }
+}
+
+static void give_plan(struct fake *fake) {
+    struct message plan = {.type = MESSAGE_PLAN, .plan = fake->plan, .frame_count = 5};
+    struct wire_endpoint endpoints[4];
+    memset(endpoints, 0, sizeof endpoints);
+    for (unsigned e = 0; e < fake->endpoint_count; e++) {
+        endpoints[e].actor = fake->endpoints[e];
+        snprintf(endpoints[e].endpoint, sizeof endpoints[e].endpoint, "tcp://%u", e);
+    }
+    plan.plan.version = ++fake->plan.version;
+    plan.frames[0] = buffer_new(0);
+    plan.frames[1] = buffer_copy(&fake->placement, sizeof fake->placement);
+    plan.frames[2] = buffer_copy(fake->duties, fake->duty_count * sizeof fake->duties[0]);
+    plan.frames[3] = buffer_copy(fake->shards, fake->shard_count * sizeof fake->shards[0]);
+    plan.frames[4] = buffer_copy(endpoints, fake->endpoint_count * sizeof endpoints[0]);
+    give(fake, ACTOR_CONTROLLER, &plan);
+}
+
+/* The remote server answers every SUBSCRIBE that was sent to it, at `clock`, and all is forgotten. */
+static void answer_subscribes(struct fake *fake, uint64_t clock) {
+    uint64_t requests[SENT_MAX];
+    unsigned count = 0;
+    for (unsigned m = 0; m < fake->count; m++) {
+        if (fake->sent[m].message.type == MESSAGE_SUBSCRIBE) {
+            assert_int_equal(fake->sent[m].to, REMOTE);
+            requests[count++] = fake->sent[m].message.subscribe.request;
+        }
+    }
+    for (unsigned r = 0; r < count; r++) {
+        struct message push = {.type = MESSAGE_PUSH, .push = {.clock = clock, .request = requests[r]}};
+        give(fake, REMOTE, &push);
+    }
+}
+
+static void push_durable(struct fake *fake, uint64_t from, uint64_t to, uint64_t durable) {
+    struct message message = {.type = MESSAGE_PUSH, .push = {.from_clock = from, .clock = to, .durable = durable}};
+    give(fake, REMOTE, &message);
+}
+
+static void push(struct fake *fake, uint64_t from, uint64_t to) {
+    push_durable(fake, from, to, to);
+}
+
+static void prepared(struct fake *fake, unsigned set, uint64_t items) {
+    double totals[WIRE_TOTALS] = {[0] = (double)items, [WIRE_TOTALS - 1] = -(double)items};
+    assert_int_equal(fake->preparing, set);
+    fake->preparing = 0;
+    node_prepared(&fake->node, set, items, totals);
+}
+
+static void computed(struct fake *fake, unsigned set, uint64_t clock) {
+    assert_int_equal(fake->computing, clock);
+    assert_int_equal(fake->set, set);
+    fake->computing = 0;
+    assert_int_equal(client_gather(&fake->node.client, 0, NULL), 0);
+    node_computed(&fake->node, 10, 1000);
+}
+
+static void evaluated(struct fake *fake, uint64_t clock) {
+    static const struct wire_metric_sum sum = {.sum = 1, .weight = 2};
+    assert_int_equal(fake->evaluating, clock);
+    fake->evaluating = 0;
+    node_evaluated(&fake->node, &sum);
+}
+
+static void replicas(struct fake *fake, unsigned server, uint64_t version, bool in_step) {
+    struct message message = {.type = MESSAGE_REPLICAS, .frame_count = 1};
+    message.replicas = (struct message_replicas){.version = version, .in_step = in_step};
+    message.frames[0] = buffer_new(0);
+    give(fake, fake->servers[server].actor, &message);
+}
+
+static void wait_ms(struct fake *fake, uint64_t ms) {
+    fake->now_us += ms * 1000;
+    node_timer(&fake->node);
+}
+
+/* ---- Opening ---- */
+
+static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
+    static const struct wire_metric metric = {.name = "loss"};
+    struct fake *fake = calloc(1, sizeof *fake);
+    assert_non_null(fake);
+    fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .connect = fake_connect};
+    fake->now_us = 1000 * 1000;
+    fake->epoch = 1;
+    fake->job = (struct job){.table_count = 1, .staleness = staleness};
+    fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = 10};
+    fake->job.shapes[0].row_bytes = 8;
+    fake->plan = (struct message_plan){
+        .commit_every = 1, .next_commit_every = 1, .window = 8, .partitions = 1, .shards = 8, .recoverable = 1};
+    fake->placement =
+        (struct wire_placement){.server = REMOTE, .next_server = REMOTE, .backup = SELF + 1, .next_backup = SELF + 1};
+    for (unsigned s = 0; s < SERVERS; s++) {
+        fake->servers[s].actor = SELF + 1 + s;
+    }
+    fake->endpoints[fake->endpoint_count++] = SELF + 1;
+    fake->endpoints[fake->endpoint_count++] = REMOTE;
+    struct node_options options = {
+        .self = SELF,
+        .controller = "tcp://controller",
+        .servers = fake->servers,
+        .server_count = SERVERS,
+        .metrics = &metric,
+        .metric_count = 1,
+        .timeout_ms = 5 * TIMEOUT_MS,
+        .patience_ms = 20 * TIMEOUT_MS,
+        .hooks = {.prepare = hook_prepare,
+                  .release = hook_release,
+                  .compute = hook_compute,
+                  .evaluate = hook_evaluate,
+                  .save = hook_save,
+                  .unsave = hook_unsave,
+                  .end = hook_end,
+                  .rejoin = hook_rejoin,
+                  .context = fake},
+    };
+    options.registration.job = (struct job_terms){.iterations = clocks, .clocks_per_iteration = 1};
+    node_init(&fake->node, &fake->io, &options, &fake->job);
+    node_start(&fake->node);
+    return fake;
+}
+
+static void fake_close(struct fake *fake) {
+    forget(fake);
+    node_close(&fake->node);
+    free(fake);
+}
+
+/* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER; clock 1 is being computed. */
+static struct fake *fake_open(uint32_t staleness, uint64_t clocks) {
+    struct fake *fake = fake_new(staleness, clocks);
+    give_welcome(fake);
+    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
+    give_plan(fake);
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    give_start(fake);
+    assert_int_equal(fake->computing, 1);
+    forget(fake);
+    return fake;
+}
+
+/* ---- The beginning ---- */
+
+static void test_the_beginning_of_a_job(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1, 0);
+    struct message message = {0};
+    assert_int_equal(told(fake, MESSAGE_REGISTER, NULL), 1);
+    wait_ms(fake, 250);
+    assert_int_equal(told(fake, MESSAGE_REGISTER, NULL), 2);
+    give_welcome(fake);
+    assert_int_equal(told(fake, MESSAGE_HEARTBEAT, NULL), 1);
+    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
+    give_plan(fake);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_PLAN, NULL), 1);
+    assert_int_equal(sent(fake, SELF + 2, MESSAGE_PLAN, NULL), 1);
+    assert_int_equal(fake->prepared_shards, 3);
+    prepared(fake, 1, 30);
+    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
+    answer_subscribes(fake, 0);
+    assert_int_equal(told(fake, MESSAGE_LOADED, &message), 1);
+    assert_int_equal(message.loaded.version, 1);
+    assert_int_equal(message.loaded.items, 30);
+    double totals[WIRE_TOTALS];
+    memcpy(totals, message.frames[0]->data, sizeof totals);
+    assert_true(totals[0] == 30 && totals[WIRE_TOTALS - 1] == -30);
+    forget(fake);
+    wait_ms(fake, 150);
+    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 1); /* until START */
+    assert_int_equal(fake->computing, 0);
+    give_plan(fake); /* a node was lost before the start: a new version, loaded for that as well */
+    assert_int_equal(told(fake, MESSAGE_LOADED, &message), 2);
+    assert_int_equal(message.loaded.version, 2);
+    give_start(fake);
+    assert_int_equal(fake->computing, 1);
+    assert_int_equal(fake->node.total_items, 70);
+    forget(fake);
+    wait_ms(fake, 150);
+    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
+    fake_close(fake);
+}
+
+static void test_a_node_without_duties_is_loaded_at_once(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1, 0);
+    give_welcome(fake);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 1);
+    replicas(fake, 0, 1, true);
+    assert_int_equal(fake->node.ready, 1);
+    give_start(fake);
+    assert_int_equal(fake->computing, 0);
+    fake_close(fake);
+}
+
+static void test_who_joins_starts_at_once_and_works_from_its_clock(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(0, 0);
+    give_welcome(fake);
+    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 4);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    give_start(fake);
+    struct message message = {0};
+    assert_int_equal(told(fake, MESSAGE_HEARTBEAT, &message), 3);
+    assert_int_equal(message.heartbeat.state, NODE_STARTED);
+    prepared(fake, 1, 30);
+    replicas(fake, 0, 1, true);
+    assert_int_equal(fake->node.ready, 0);
+    forget(fake);
+    wait_ms(fake, 60); /* its SUBSCRIBE was lost */
+    answer_subscribes(fake, 20);
+    assert_int_equal(fake->node.ready, 1);
+    no_duties(fake);
+    add_duty(fake, SELF, 31, WIRE_CLOCK_NEVER, 0, 4);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    assert_int_equal(fake->preparing, 0); /* the same data */
+    assert_int_equal(fake->computing, 0);
+    push(fake, 20, 30);
+    computed(fake, 1, 31);
+    assert_int_equal(fake->node.begun, 31);
+    fake_close(fake);
+}
+
+/* ---- Clocks ---- */
+
+static void test_clocks_are_computed_evaluated_and_reported(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 3);
+    struct message message = {0};
+    computed(fake, 1, 1);
+    evaluated(fake, 1);
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
+    assert_int_equal(message.progress.origin, SELF);
+    assert_int_equal(message.progress.clock, 1);
+    assert_int_equal(message.progress.items, 10);
+    computed(fake, 1, 2);
+    assert_int_equal(fake->evaluating, 0); /* staleness 1: waits for clock 1 */
+    push(fake, 0, 1);
+    evaluated(fake, 2);
+    computed(fake, 1, 3);
+    push(fake, 1, 2);
+    assert_int_equal(fake->evaluating, 0); /* the last one waits for the full state */
+    push(fake, 2, 3);
+    evaluated(fake, 3);
+    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->node.state, NODE_FINISHED);
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 2});
+    forget(fake);
+    wait_ms(fake, 150);
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
+    assert_int_equal(message.progress.clock, 3);
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 3});
+    assert_int_equal(fake->node.progress_count, 0);
+    fake_close(fake);
+}
+
+static void test_clocks_without_a_duty_are_skipped(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0, 20);
+    no_duties(fake);
+    add_duty(fake, SELF, 1, 1, 0, 4);
+    add_duty(fake, SELF, 11, WIRE_CLOCK_NEVER, 0, 4);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
+    give_plan(fake);
+    computed(fake, 1, 1);
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    assert_int_equal(fake->computing, 0);
+    forget(fake);
+    push(fake, 1, 10);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 0);
+    computed(fake, 1, 11);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 1);
+    fake_close(fake);
+}
+
+static void test_a_hold_is_kept_until_its_plan_comes(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 10);
+    struct message message = {0};
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 1, .hold_clock = 1, .hold_until = 2, .final = 10});
+    assert_int_equal(told(fake, MESSAGE_HEARTBEAT, &message), 1); /* at once */
+    assert_int_equal(message.heartbeat.hold, 1);
+    assert_int_equal(message.heartbeat.clock, 1);
+    computed(fake, 1, 1);
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    assert_int_equal(fake->computing, 0);
+    give_ack(fake, (struct message_heartbeat_ack){.final = 5}); /* an old one */
+    assert_int_equal(fake->node.final, 10);
+    give_plan(fake);
+    computed(fake, 1, 2);
+    evaluated(fake, 2);
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 2, .hold_clock = 3, .hold_until = UINT64_MAX});
+    computed(fake, 1, 3);
+    push(fake, 1, 2);
+    assert_int_equal(fake->evaluating, 0); /* it may be the last */
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 3, .hold_clock = WIRE_CLOCK_NEVER, .final = 4});
+    evaluated(fake, 3);
+    computed(fake, 1, 4);
+    push(fake, 2, 4);
+    evaluated(fake, 4);
+    assert_int_equal(fake->node.state, NODE_FINISHED);
+    fake_close(fake);
+}
+
+/* ---- Sets ---- */
+
+static void test_data_is_changed_in_the_background(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 0);
+    no_duties(fake);
+    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    assert_int_equal(fake->preparing, 2);
+    assert_int_equal(fake->prepared_shards, 8);
+    computed(fake, 1, 1);
+    evaluated(fake, 1);
+    assert_int_equal(fake->computing, 2); /* goes on meanwhile */
+    replicas(fake, 0, 2, true);
+    assert_int_equal(fake->node.ready, 1);
+    prepared(fake, 2, 60);
+    assert_int_equal(fake->node.ready, 2);
+    no_duties(fake);
+    add_duty(fake, SELF, 1, 2, 0, 4);
+    add_duty(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    assert_int_equal(fake->preparing, 0);
+    no_duties(fake);
+    add_duty(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    assert_int_equal(fake->released_count, 0); /* clock 2 is at work on it */
+    computed(fake, 1, 2);
+    assert_int_equal(fake->released_count, 0);
+    evaluated(fake, 2);
+    assert_int_equal(fake->released_count, 1);
+    assert_int_equal(fake->released[0], 1);
+    computed(fake, 2, 3);
+    fake_close(fake);
+}
+
+static void test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 0);
+    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 2);
+    give_plan(fake);
+    fake->duty_count--;
+    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 1);
+    give_plan(fake);
+    assert_int_equal(fake->preparing, 2);
+    assert_int_equal(fake->released_count, 0);
+    prepared(fake, 2, 1);
+    assert_int_equal(fake->released_count, 1);
+    assert_int_equal(fake->released[0], 2);
+    prepared(fake, 3, 1);
+    fake_close(fake);
+}
+
+static void test_ready_needs_the_servers(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message message = {0};
+    give_plan(fake);
+    replicas(fake, 0, 1, true); /* about the plan before */
+    replicas(fake, 0, 2, false);
+    assert_int_equal(fake->node.ready, 1);
+    forget(fake);
+    replicas(fake, 0, 2, true);
+    assert_int_equal(told(fake, MESSAGE_HEARTBEAT, &message), 1);
+    assert_int_equal(message.heartbeat.ready, 2);
+    assert_int_equal(message.heartbeat.version, 2);
+    fake->placement.next_backup = SELF + 2; /* now the other one has a part too */
+    give_plan(fake);
+    replicas(fake, 0, 3, true);
+    assert_int_equal(fake->node.ready, 2);
+    replicas(fake, 1, 3, true);
+    assert_int_equal(fake->node.ready, 3);
+    fake_close(fake);
+}
+
+static void test_nodes_that_are_gone_are_forgotten(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    assert_int_equal(fake->connected_count, 2); /* the controller, and the other's server; not our own */
+    assert_int_equal(fake->connected[1], REMOTE);
+    fake->endpoints[fake->endpoint_count++] = THIRD + 1;
+    give_plan(fake);
+    fake->endpoint_count--;
+    assert_int_equal(fake->forgotten_count, 0);
+    give_plan(fake);
+    assert_int_equal(fake->forgotten_count, 1);
+    assert_int_equal(fake->forgotten[0], THIRD + 1);
+    fake_close(fake);
+}
+
+static void test_old_plans_change_nothing(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    no_duties(fake);
+    fake->plan.version = 0;
+    give_plan(fake);
+    assert_int_equal(fake->node.duty_count, 1);
+    fake->epoch = 2;
+    fake->plan.version = 0;
+    give_plan(fake);
+    assert_int_equal(fake->node.duty_count, 1); /* versions grow over all epochs */
+    assert_int_equal(fake->node.client.epoch, 1);
+    fake_close(fake);
+}
+
+static void test_origins_are_counted_by_node(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    add_duty(fake, origin_catch_up(OTHER, 1), 1, 3, 0, 1);
+    add_duty(fake, THIRD, 3, WIRE_CLOCK_NEVER, 0, 1);
+    give_plan(fake);
+    assert_int_equal(node_origins(&fake->node, 2), 2);
+    assert_int_equal(node_origins(&fake->node, 3), 3);
+    fake_close(fake);
+}
+
+/* ---- Failures ---- */
+
+static void give_fence(struct fake *fake, uint64_t epoch) {
+    give_empty(fake, MESSAGE_FENCE, epoch);
+}
+
+static void fenced(struct fake *fake, unsigned server, uint64_t epoch, uint64_t committed, uint64_t reach) {
+    struct wire_reach record = {.server = fake->servers[server].actor, .clock = reach};
+    struct message message = {.type = MESSAGE_REPLICAS, .epoch = epoch, .frame_count = 1};
+    message.replicas = (struct message_replicas){.fenced = 1, .committed = committed};
+    message.frames[0] = buffer_copy(&record, sizeof record);
+    give(fake, fake->servers[server].actor, &message);
+}
+
+static void test_a_fence_is_answered_when_all_servers_stand_still(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 0);
+    struct message message = {0};
+    give_fence(fake, 2);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FENCE, &message), 1);
+    assert_int_equal(message.epoch, 2);
+    assert_int_equal(sent(fake, SELF + 2, MESSAGE_FENCE, NULL), 1);
+    fenced(fake, 0, 2, 4, 5);
+    assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 0);
+    fenced(fake, 1, 1, 9, 9); /* of the old epoch */
+    assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 0);
+    fenced(fake, 1, 2, 3, 6);
+    assert_int_equal(told(fake, MESSAGE_FENCED, &message), 1);
+    assert_int_equal(message.epoch, 2);
+    assert_int_equal(message.fenced.begun, 1);
+    assert_int_equal(message.fenced.committed, 4);
+    struct wire_reach reaches[2];
+    assert_int_equal(message.frames[0]->size, sizeof reaches);
+    memcpy(reaches, message.frames[0]->data, sizeof reaches);
+    assert_int_equal(reaches[0].clock, 5);
+    assert_int_equal(reaches[1].clock, 6);
+    give_fence(fake, 2); /* the answer was lost */
+    assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 2);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FENCE, NULL), 1);
+    give_fence(fake, 3); /* one more failed */
+    assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 2);
+    fenced(fake, 0, 3, 4, 5);
+    fenced(fake, 1, 3, 4, 5);
+    assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 3);
+    give_fence(fake, 1);
+    assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 3);
+    fake_close(fake);
+}
+
+static void test_no_clock_begins_between_fence_and_plan(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 0);
+    give_fence(fake, 2);
+    forget(fake);
+    computed(fake, 1, 1); /* what was under way goes on */
+    assert_int_equal(fake->evaluating, 0);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 0);
+    give_plan(fake); /* of the old epoch */
+    assert_int_equal(fake->node.plan.plan.version, 1);
+    fake->epoch = 2;
+    give_plan(fake);
+    struct message message = {0};
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &message), 1);
+    assert_int_equal(message.epoch, 2);
+    answer_subscribes(fake, 0);
+    evaluated(fake, 1);
+    assert_int_equal(fake->computing, 2);
+    forget(fake);
+    give_fence(fake, 2); /* late: over */
+    assert_int_equal(fake->count, 0);
+    fake_close(fake);
+}
+
+/* At clock 4 with nothing committed beyond 2, a node dies: what it left of clocks 3 and 4 comes to us. */
+static struct fake *fake_recover(void) {
+    struct fake *fake = fake_open(1, 0);
+    for (uint64_t c = 1; c <= 4; c++) {
+        computed(fake, 1, c);
+        if (c < 4) {
+            push_durable(fake, c - 1, c, c < 2 ? c : 2);
+            evaluated(fake, c);
+        }
+    }
+    assert_int_equal(fake->evaluating, 4);
+    evaluated(fake, 4);
+    assert_int_equal(fake->computing, 5);
+    computed(fake, 1, 5); /* not evaluated: waits for clock 4 */
+    give_fence(fake, 2);
+    fake->epoch = 2;
+    fake->plan.restore = 2;
+    no_duties(fake);
+    add_duty(fake, SELF, 1, 5, 0, 4);
+    add_duty(fake, SELF, 6, WIRE_CLOCK_NEVER, 0, 8);
+    add_duty(fake, origin_catch_up(SELF, 2), 3, 5, 4, 4);
+    forget(fake);
+    give_plan(fake);
+    answer_subscribes(fake, 2);
+    return fake;
+}
+
+static void test_catch_ups_come_first(void **state) {
+    (void)state;
+    struct fake *fake = fake_recover();
+    actor_id origin = origin_catch_up(SELF, 2);
+    struct message message = {0};
+    assert_int_equal(fake->preparing, 3); /* of the catch-up: everyone waits for it */
+    assert_int_equal(fake->prepared_shards, 4);
+    prepared(fake, 3, 40);
+    assert_int_equal(fake->preparing, 2);
+    evaluated(fake, 5); /* now, since the state that it waited for needs what comes now */
+    forget(fake);
+    computed(fake, 3, 3);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &message), 1);
+    assert_int_equal(message.flush.origin, origin);
+    evaluated(fake, 3); /* at once */
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
+    assert_int_equal(message.progress.origin, origin);
+    assert_int_equal(message.progress.clock, 3);
+    prepared(fake, 2, 70);
+    computed(fake, 3, 4);
+    evaluated(fake, 4);
+    assert_int_equal(fake->computing, 0);
+    push(fake, 2, 4);
+    computed(fake, 3, 5);
+    evaluated(fake, 5);
+    computed(fake, 2, 6); /* our own, with all shards */
+    assert_int_equal(fake->node.evaluated, 5);
+    fake_close(fake);
+}
+
+static void test_catch_ups_are_acknowledged_apart(void **state) {
+    (void)state;
+    struct fake *fake = fake_recover();
+    prepared(fake, 3, 40);
+    evaluated(fake, 5);
+    computed(fake, 3, 3);
+    evaluated(fake, 3);
+    assert_int_equal(fake->node.progress_count, 6); /* 1 to 5, and 3 of the catch-up */
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 5});
+    assert_int_equal(fake->node.progress_count, 1);
+    struct message ack = {.type = MESSAGE_HEARTBEAT_ACK, .epoch = 1, .heartbeat_ack = {.catch_up = 3}};
+    give(fake, ACTOR_CONTROLLER, &ack); /* of an epoch in which it meant another */
+    assert_int_equal(fake->node.progress_count, 1);
+    give_ack(fake, (struct message_heartbeat_ack){.catch_up = 3});
+    assert_int_equal(fake->node.progress_count, 0);
+    fake_close(fake);
+}
+
+static void test_an_earlier_catch_up_goes_on_through_the_next_failure(void **state) {
+    (void)state;
+    struct fake *fake = fake_recover();
+    prepared(fake, 3, 40);
+    evaluated(fake, 5);
+    computed(fake, 3, 3);
+    evaluated(fake, 3);
+    prepared(fake, 2, 70);
+    computed(fake, 3, 4);
+    evaluated(fake, 4);
+    assert_int_equal(fake->computing, 0);
+    give_fence(fake, 3);
+    fake->epoch = 3;
+    forget(fake);
+    give_plan(fake);
+    struct message message = {0};
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &message), 5); /* 3 to 5, and the catch-up's 3 and 4 */
+    answer_subscribes(fake, 3);
+    computed(fake, 3, 5);
+    evaluated(fake, 5);
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 4, .catch_up = 9});
+    assert_int_equal(fake->node.progress_count, 2); /* both of clock 5 */
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 5});
+    assert_int_equal(fake->node.progress_count, 0);
+    fake_close(fake);
+}
+
+/* ---- The end ---- */
+
+static struct fake *fake_finish(void) {
+    struct fake *fake = fake_open(0, 1);
+    computed(fake, 1, 1);
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    assert_int_equal(fake->node.state, NODE_FINISHED);
+    forget(fake);
+    return fake;
+}
+
+static void test_the_model_is_saved_when_asked(void **state) {
+    (void)state;
+    struct fake *fake = fake_finish();
+    give_empty(fake, MESSAGE_SAVE, 0);
+    give_empty(fake, MESSAGE_SAVE, 0);
+    assert_int_equal(fake->saves, 1);
+    node_saved(&fake->node, 0, "");
+    give_empty(fake, MESSAGE_SAVE, 0); /* SAVED was lost */
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 2);
+    give_empty(fake, MESSAGE_DONE, 0);
+    assert_int_equal(told(fake, MESSAGE_LEAVE, NULL), 1);
+    assert_int_equal(fake->ends, 1);
+    assert_int_equal(fake->end_code, 0);
+    fake_close(fake);
+}
+
+static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state) {
+    (void)state;
+    struct fake *fake = fake_finish();
+    give_empty(fake, MESSAGE_SAVE, 0);
+    give_fence(fake, 2);
+    fake->epoch = 2;
+    no_duties(fake);
+    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 8);
+    add_duty(fake, origin_catch_up(SELF, 2), 1, 1, 4, 4);
+    give_plan(fake);
+    assert_int_equal(fake->unsaves, 1);
+    assert_int_equal(fake->node.state, NODE_STARTED);
+    answer_subscribes(fake, 0);
+    prepared(fake, 3, 10);
+    assert_int_equal(fake->computing, 0); /* the app still saves */
+    give_empty(fake, MESSAGE_SAVE, 1);    /* of the old epoch */
+    node_saved(&fake->node, AML_ESTOP, "stopped");
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
+    computed(fake, 3, 1);
+    evaluated(fake, 1);
+    push(fake, 0, 1);
+    prepared(fake, 2, 10);
+    assert_int_equal(fake->node.state, NODE_FINISHED);
+    assert_int_equal(fake->saves, 1);
+    give_empty(fake, MESSAGE_SAVE, 0);
+    assert_int_equal(fake->saves, 2);
+    node_saved(&fake->node, 0, "");
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
+    fake_close(fake);
+}
+
+static void test_saving_again_waits_for_the_abandoned_one(void **state) {
+    (void)state;
+    struct fake *fake = fake_finish();
+    give_empty(fake, MESSAGE_SAVE, 0);
+    fake->epoch = 2;
+    fake->plan.restore = 1;
+    give_plan(fake);
+    answer_subscribes(fake, 1);
+    give_empty(fake, MESSAGE_SAVE, 0);
+    assert_int_equal(fake->saves, 1);
+    node_saved(&fake->node, AML_ESTOP, "stopped");
+    assert_int_equal(fake->saves, 2);
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
+    node_saved(&fake->node, 0, "");
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
+    fake_close(fake);
+}
+
+static void test_leaving_is_asked_for_until_answered(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message message = {0};
+    node_leave_soon(&fake->node, 5000);
+    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 1);
+    assert_int_equal(message.evict.notice_ms, 5000);
+    assert_int_equal(message.frame_count, 1);
+    assert_int_equal(message.frames[0]->size, 0);
+    wait_ms(fake, 200);
+    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 2);
+    assert_int_equal(message.evict.notice_ms, 4800); /* what is left of it */
+    struct message outcome = {.type = MESSAGE_OUTCOME, .outcome = {.request = message.evict.request}};
+    give(fake, ACTOR_CONTROLLER, &outcome);
+    wait_ms(fake, 200);
+    assert_int_equal(told(fake, MESSAGE_EVICT, NULL), 2);
+    assert_int_equal(fake->computing, 1); /* until DONE */
+    give_empty(fake, MESSAGE_DONE, 0);
+    assert_int_equal(fake->ends, 1);
+    fake_close(fake);
+}
+
+static void test_who_can_not_leave_fails(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message message = {0};
+    node_leave_soon(&fake->node, 5000);
+    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 1);
+    struct message outcome = {.type = MESSAGE_OUTCOME};
+    outcome.outcome.request = message.evict.request;
+    outcome.outcome.code = AML_EINPUT;
+    snprintf(outcome.outcome.text, sizeof outcome.outcome.text, "the last node");
+    give(fake, ACTOR_CONTROLLER, &outcome);
+    assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
+    assert_int_equal(fake->end_code, AML_EINPUT);
+    assert_string_equal(fake->end_text, "the last node");
+    fake_close(fake);
+}
+
+static void test_who_was_given_up_starts_anew(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    give_empty(fake, MESSAGE_REJOIN, 0);
+    give_empty(fake, MESSAGE_REJOIN, 0);
+    assert_int_equal(fake->rejoins, 1);
+    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->timer_us, 0);
+    fake_close(fake);
+}
+
+/* ---- Silence ---- */
+
+static void test_the_controller_may_be_gone_for_a_while(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    for (unsigned i = 0; i < 199; i++) {
+        wait_ms(fake, 100);
+        forget(fake);
+    }
+    assert_int_equal(fake->ends, 0);
+    wait_ms(fake, 200);
+    assert_int_equal(fake->ends, 1);
+    assert_int_equal(fake->end_code, AML_EFAIL);
+    fake_close(fake);
+}
+
+static void test_before_the_welcome_patience_is_short(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1, 0);
+    for (unsigned i = 0; i < 50; i++) {
+        wait_ms(fake, 100);
+        forget(fake);
+    }
+    assert_int_equal(fake->ends, 0);
+    wait_ms(fake, 100);
+    assert_int_equal(fake->ends, 1);
+    fake_close(fake);
+}
+
+static void test_a_silent_server_is_reported(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0, 0);
+    struct message message = {0};
+    computed(fake, 1, 1);
+    forget(fake);
+    for (unsigned i = 0; i < 10; i++) {
+        wait_ms(fake, 100);
+    }
+    assert_true(told(fake, MESSAGE_HEARTBEAT, &message) > 0);
+    assert_int_equal(message.heartbeat.silent, ACTOR_NONE);
+    wait_ms(fake, 100);
+    told(fake, MESSAGE_HEARTBEAT, &message);
+    assert_int_equal(message.heartbeat.silent, OTHER);
+    assert_int_equal(fake->ends, 0);
+    fake_close(fake);
+}
+
+static void test_who_was_stopped_itself_accuses_nobody(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0, 0);
+    struct message message = {0};
+    computed(fake, 1, 1);
+    forget(fake);
+    wait_ms(fake, 100 * 1000);
+    assert_true(told(fake, MESSAGE_HEARTBEAT, &message) > 0);
+    assert_int_equal(message.heartbeat.silent, ACTOR_NONE);
+    assert_int_equal(fake->ends, 0);
+    fake_close(fake);
+}
+
+/* ---- Our servers ---- */
+
+static void give_checkpoint(struct fake *fake, uint64_t clock) {
+    static const uint32_t partitions[] = {0, 3}; /* the second is none of ours */
+    struct message message = {.type = MESSAGE_CHECKPOINT, .checkpoint = {.clock = clock}, .frame_count = 1};
+    message.frames[0] = buffer_copy(partitions, sizeof partitions);
+    give(fake, ACTOR_CONTROLLER, &message);
+}
+
+static void test_checkpoints_are_passed_on_and_answered(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message message = {0};
+    give_checkpoint(fake, 8);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, &message), 1);
+    assert_int_equal(message.frames[0]->size, sizeof(uint32_t));
+    assert_int_equal(sent(fake, SELF + 2, MESSAGE_CHECKPOINT, NULL), 0);
+    struct message written = {.type = MESSAGE_WRITTEN, .written = {.clock = 8, .checksum = 77}};
+    give(fake, SELF + 1, &written);
+    assert_int_equal(told(fake, MESSAGE_WRITTEN, &message), 1);
+    assert_int_equal(message.written.checksum, 77);
+    give_checkpoint(fake, 8); /* the answer was lost */
+    assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 2);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, NULL), 1);
+    give_checkpoint(fake, 16);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, NULL), 2);
+    assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 2);
+    fake_close(fake);
+}
+
+static void test_an_epoch_makes_checkpoints_void(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    give_checkpoint(fake, 8);
+    struct message written = {.type = MESSAGE_WRITTEN, .written = {.clock = 8}};
+    give(fake, SELF + 1, &written);
+    fake->epoch = 2;
+    give_plan(fake);
+    forget(fake);
+    give_checkpoint(fake, 8);
+    assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 0);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_CHECKPOINT, NULL), 1);
+    struct message late = {.type = MESSAGE_WRITTEN, .epoch = 1, .written = {.clock = 8}};
+    give(fake, SELF + 1, &late);
+    assert_int_equal(told(fake, MESSAGE_WRITTEN, NULL), 0);
+    fake_close(fake);
+}
+
+static void test_a_server_that_fails_fails_the_node(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message fail = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT}};
+    give(fake, REMOTE, &fail); /* not ours */
+    assert_int_equal(fake->ends, 0);
+    struct message own = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT}};
+    give(fake, SELF + 2, &own);
+    assert_int_equal(fake->end_code, AML_ELIMIT);
+    assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
+    fake_close(fake);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_beginning_of_a_job),
+        cmocka_unit_test(test_a_node_without_duties_is_loaded_at_once),
+        cmocka_unit_test(test_who_joins_starts_at_once_and_works_from_its_clock),
+        cmocka_unit_test(test_clocks_are_computed_evaluated_and_reported),
+        cmocka_unit_test(test_clocks_without_a_duty_are_skipped),
+        cmocka_unit_test(test_a_hold_is_kept_until_its_plan_comes),
+        cmocka_unit_test(test_data_is_changed_in_the_background),
+        cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there),
+        cmocka_unit_test(test_ready_needs_the_servers),
+        cmocka_unit_test(test_nodes_that_are_gone_are_forgotten),
+        cmocka_unit_test(test_old_plans_change_nothing),
+        cmocka_unit_test(test_origins_are_counted_by_node),
+        cmocka_unit_test(test_a_fence_is_answered_when_all_servers_stand_still),
+        cmocka_unit_test(test_no_clock_begins_between_fence_and_plan),
+        cmocka_unit_test(test_catch_ups_come_first),
+        cmocka_unit_test(test_catch_ups_are_acknowledged_apart),
+        cmocka_unit_test(test_an_earlier_catch_up_goes_on_through_the_next_failure),
+        cmocka_unit_test(test_the_model_is_saved_when_asked),
+        cmocka_unit_test(test_a_failure_while_saving_puts_the_node_back_to_work),
+        cmocka_unit_test(test_saving_again_waits_for_the_abandoned_one),
+        cmocka_unit_test(test_leaving_is_asked_for_until_answered),
+        cmocka_unit_test(test_who_can_not_leave_fails),
+        cmocka_unit_test(test_who_was_given_up_starts_anew),
+        cmocka_unit_test(test_the_controller_may_be_gone_for_a_while),
+        cmocka_unit_test(test_before_the_welcome_patience_is_short),
+        cmocka_unit_test(test_a_silent_server_is_reported),
+        cmocka_unit_test(test_who_was_stopped_itself_accuses_nobody),
+        cmocka_unit_test(test_checkpoints_are_passed_on_and_answered),
+        cmocka_unit_test(test_an_epoch_makes_checkpoints_void),
+        cmocka_unit_test(test_a_server_that_fails_fails_the_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

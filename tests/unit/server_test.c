@@ -1,0 +1,1038 @@
+/* Servers that serve and follow one partition: two or three of them, a network that is a queue, and agents and workers
+ * whose messages the tests write and read. What a replica holds is compared, to the bit, with a partition that got the
+ * same flushes and knew no servers. */
+#include "agileml/ps/server.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SERVERS = 3, ORIGINS = 2, TABLES = 3, KEYS = 9, WIDTH = 2, ROWS = 40, CLOCKS = 40, QUEUE = 4096, NEVER = -1 };
+
+static actor_id server_id(unsigned s) {
+    return ((actor_id)(s + 10) << ACTOR_PART_BITS) | 1;
+}
+static const actor_id origins[ORIGINS] = {1 << ACTOR_PART_BITS, 2 << ACTOR_PART_BITS};
+
+struct image {
+    unsigned char rows[TABLES][KEYS][WIDTH * 8];
+};
+
+/* What an agent or a worker heard last. */
+struct heard {
+    bool any;
+    struct message message; /* without frames, but for REPLICAS */
+    unsigned rows;          /* of a PUSH: rows of all those that came */
+};
+
+struct world {
+    struct job job;
+    struct world_io {
+        struct io io;
+        struct world *world;
+        actor_id self;
+        uint64_t timer_us;
+    } ios[SERVERS];
+    struct server servers[SERVERS];
+    bool down[SERVERS];
+    struct {
+        actor_id from, to;
+        struct message message;
+    } queue[QUEUE];
+    unsigned queued;
+    uint64_t now_us;
+    enum message_type lose; /* messages of this type are lost ... */
+    unsigned lose_count;    /* ... so many */
+    unsigned sent[64];      /* by type */
+    struct heard replicas[SERVERS], written[SERVERS], pushed[ORIGINS][SERVERS];
+    unsigned failures; /* FAILs that agents heard */
+    struct partition *reference;
+    struct image images[CLOCKS + 1]; /* by clock */
+    uint64_t version, epoch;
+    struct wire_placement placement;
+    uint64_t restore;
+    bool reliable[SERVERS];
+    bool traditional;
+    const char *resume;
+    struct {
+        struct partition *partition;
+        uint64_t clock;
+        bool copy;
+        unsigned count;
+    } write;
+};
+
+/* ---- The network ---- */
+
+static uint64_t world_now(struct io *io) {
+    return ((struct world_io *)io)->world->now_us;
+}
+
+static uint64_t world_random(struct io *io) {
+    (void)io;
+    return 1;
+}
+
+static void world_send(struct io *io, actor_id to, struct message *message) {
+    struct world_io *from = (struct world_io *)io;
+    struct world *world = from->world;
+    assert_true(world->queued < QUEUE);
+    world->queue[world->queued].from = from->self;
+    world->queue[world->queued].to = to;
+    world->queue[world->queued++].message = *message;
+}
+
+static void world_set_timer(struct io *io, uint64_t at_us) {
+    ((struct world_io *)io)->timer_us = at_us;
+}
+
+static unsigned server_number(actor_id actor) {
+    for (unsigned s = 0; s < SERVERS; s++) {
+        if (actor_node(actor) == actor_node(server_id(s))) {
+            return s;
+        }
+    }
+    return SERVERS;
+}
+
+static void hear(struct heard *heard, const struct message *message) {
+    message_close(&heard->message);
+    heard->message = message_share(message);
+    heard->any = true;
+}
+
+static void outside_receive(struct world *world, actor_id from, actor_id to, const struct message *message) {
+    unsigned server = server_number(from);
+    struct rows_view views[WIRE_TABLES_MAX];
+    switch ((unsigned)message->type) {
+    case MESSAGE_REPLICAS:
+        assert_int_equal(to, actor_node(from));
+        hear(&world->replicas[server], message);
+        break;
+    case MESSAGE_WRITTEN:
+        hear(&world->written[server], message);
+        break;
+    case MESSAGE_FAIL:
+        world->failures++;
+        break;
+    default:
+        assert_int_equal(message->type, MESSAGE_PUSH);
+        struct heard *heard = &world->pushed[to == origins[0] ? 0 : 1][server];
+        hear(heard, message);
+        int count = rows_check(message, world->job.shapes, TABLES, views, NULL);
+        assert_true(count >= 0);
+        while (count-- > 0) {
+            heard->rows += views[count].count;
+        }
+    }
+}
+
+/* Delivers until nothing is under way. */
+static void settle(struct world *world) {
+    for (unsigned steps = 0; world->queued > 0; steps++) {
+        assert_true(steps < 100000);
+        actor_id from = world->queue[0].from;
+        actor_id to = world->queue[0].to;
+        struct message message = world->queue[0].message;
+        memmove(world->queue, world->queue + 1, --world->queued * sizeof world->queue[0]);
+        world->sent[message.type]++;
+        unsigned s = server_number(to);
+        if (message.type == world->lose && world->lose_count > 0) {
+            world->lose_count--;
+        } else if (s == SERVERS || to != server_id(s)) {
+            outside_receive(world, from, to, &message);
+        } else if (!world->down[s]) {
+            server_receive(&world->servers[s], from, &message);
+        }
+        message_close(&message);
+    }
+}
+
+static void pass(struct world *world, uint64_t us) {
+    uint64_t until = world->now_us + us;
+    for (;;) {
+        unsigned next = SERVERS;
+        for (unsigned s = 0; s < SERVERS; s++) {
+            uint64_t at = world->ios[s].timer_us;
+            if (!world->down[s] && at != 0 && at <= until && (next == SERVERS || at < world->ios[next].timer_us)) {
+                next = s;
+            }
+        }
+        if (next == SERVERS) {
+            break;
+        }
+        world->now_us = world->ios[next].timer_us > world->now_us ? world->ios[next].timer_us : world->now_us;
+        world->ios[next].timer_us = 0;
+        server_timer(&world->servers[next]);
+        settle(world);
+    }
+    world->now_us = until;
+}
+
+/* ---- The job ---- */
+
+static void hook_write(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path) {
+    struct world *world = context;
+    assert_string_equal(path, "/checkpoint");
+    world->write.partition = partition;
+    world->write.clock = clock;
+    world->write.copy = copy;
+    world->write.count++;
+}
+
+/* A checkpoint of which every row is the reference's. */
+static int hook_read(void *context, struct partition *partition, const char *path, uint64_t clock,
+                     struct error *error) {
+    struct world *world = context;
+    (void)error;
+    assert_string_equal(path, "/resume");
+    assert_int_equal(clock, world->reference->clock);
+    for (unsigned t = 0; t < TABLES; t++) {
+        partition_settle(world->reference, t);
+        const struct table *from = &world->reference->tables[t];
+        for (uint32_t slot = 0; slot < from->count; slot++) {
+            int64_t to = table_slot(&partition->tables[t], table_key(from, slot));
+            assert_true(to >= 0);
+            memcpy(table_row(&partition->tables[t], (uint32_t)to), table_row(from, slot), from->spec->row_bytes);
+            table_clocks(&partition->tables[t])[to] = table_clocks(from)[slot];
+        }
+    }
+    partition_loaded(partition, clock);
+    return 0;
+}
+
+static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uint64_t rows) {
+    struct table_spec *spec = &job->tables[job->table_count];
+    *spec = (struct table_spec){.name = "t",
+                                .type = type,
+                                .mode = mode,
+                                .width = WIDTH,
+                                .row_bytes = WIDTH * (uint32_t)aml_type_size(type),
+                                .rows = rows};
+    job->shapes[job->table_count++].row_bytes = spec->row_bytes;
+}
+
+static struct world *world_open(void) {
+    struct world *world = memory_zeroed(1, sizeof *world);
+    job_add(&world->job, AML_INT64, AML_ADD, ROWS);
+    job_add(&world->job, AML_FLOAT32, AML_ADD, 0);
+    job_add(&world->job, AML_FLOAT64, AML_PUT, ROWS);
+    world->job.staleness = 2;
+    struct server_hooks hooks = {.write = hook_write, .read = hook_read, .context = world};
+    for (unsigned s = 0; s < SERVERS; s++) {
+        world->ios[s] = (struct world_io){
+            .io = {.now_us = world_now, .random = world_random, .send = world_send, .set_timer = world_set_timer},
+            .world = world,
+            .self = server_id(s)};
+        server_init(&world->servers[s], &world->ios[s].io, server_id(s), &world->job, &hooks);
+    }
+    world->reference = partition_open(&world->job, 0, 1, NULL);
+    assert_non_null(world->reference);
+    const struct wire_duty duties[] = {
+        {.origin = origins[0], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
+        {.origin = origins[1], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1}};
+    partition_expect(world->reference, duties, ORIGINS);
+    world->now_us = 1;
+    world->epoch = 1;
+    world->resume = "";
+    return world;
+}
+
+static void world_close(struct world *world) {
+    assert_int_equal(world->failures, 0);
+    for (unsigned s = 0; s < SERVERS; s++) {
+        server_close(&world->servers[s]);
+        message_close(&world->replicas[s].message);
+        message_close(&world->written[s].message);
+        for (unsigned o = 0; o < ORIGINS; o++) {
+            message_close(&world->pushed[o][s].message);
+        }
+    }
+    partition_close(world->reference);
+    free(world);
+}
+
+static actor_id named(int s) {
+    return s == NEVER ? ACTOR_NONE : server_id((unsigned)s);
+}
+
+static void place(struct world *world, int server, int backup, int next_server, int next_backup) {
+    world->placement = (struct wire_placement){.server = named(server),
+                                               .backup = named(backup),
+                                               .next_server = named(next_server),
+                                               .next_backup = named(next_backup)};
+}
+
+/* The plan as it is now, as a new version; both origins work in all clocks. */
+static struct message make_plan(struct world *world, uint64_t from_clock, uint32_t commit_every) {
+    struct message plan = {.type = MESSAGE_PLAN, .epoch = world->epoch, .frame_count = 5};
+    plan.plan = (struct message_plan){.version = ++world->version,
+                                      .restore = world->restore,
+                                      .from_clock = from_clock,
+                                      .commit_every = commit_every,
+                                      .next_commit_every = commit_every,
+                                      .window = 16,
+                                      .partitions = 1,
+                                      .shards = ORIGINS,
+                                      .recoverable = !world->traditional};
+    memcpy(plan.plan.resume, world->resume, strlen(world->resume) + 1);
+    struct wire_node nodes[SERVERS + ORIGINS] = {{0}};
+    struct wire_duty duties[ORIGINS] = {{0}};
+    uint32_t shards[ORIGINS];
+    for (unsigned s = 0; s < SERVERS; s++) {
+        nodes[s] = (struct wire_node){.actor = actor_node(server_id(s)),
+                                      .tier = world->reliable[s] ? TIER_RELIABLE : TIER_TRANSIENT};
+    }
+    for (uint32_t o = 0; o < ORIGINS; o++) {
+        nodes[SERVERS + o].actor = origins[o];
+        duties[o] = (struct wire_duty){.origin = origins[o],
+                                       .from_clock = world->restore + 1,
+                                       .until_clock = WIRE_CLOCK_NEVER,
+                                       .first = o,
+                                       .count = 1};
+        shards[o] = o;
+    }
+    plan.frames[0] = buffer_copy(nodes, sizeof nodes);
+    plan.frames[1] = buffer_copy(&world->placement, sizeof world->placement);
+    plan.frames[2] = buffer_copy(duties, sizeof duties);
+    plan.frames[3] = buffer_copy(shards, sizeof shards);
+    plan.frames[4] = buffer_new(0);
+    return plan;
+}
+
+static void tell_plan(struct world *world, unsigned s, struct message *plan) {
+    server_receive(&world->servers[s], actor_node(server_id(s)), plan);
+}
+
+/* To all servers that are up. */
+static void new_plan(struct world *world, uint64_t from_clock, uint32_t commit_every) {
+    struct message plan = make_plan(world, from_clock, commit_every);
+    for (unsigned s = 0; s < SERVERS; s++) {
+        if (!world->down[s]) {
+            tell_plan(world, s, &plan);
+        }
+    }
+    message_close(&plan);
+    settle(world);
+}
+
+static void fence(struct world *world) {
+    struct message message = {.type = MESSAGE_FENCE, .epoch = ++world->epoch};
+    for (unsigned s = 0; s < SERVERS; s++) {
+        if (!world->down[s]) {
+            server_receive(&world->servers[s], actor_node(server_id(s)), &message);
+        }
+    }
+    settle(world);
+}
+
+/* One origin's flush of one clock: the same each time. Floats that round; a row to put has one writer. */
+static struct message make_flush(struct world *world, unsigned origin, uint64_t clock) {
+    struct message flush = {.type = MESSAGE_FLUSH, .epoch = world->epoch, .frame_count = 1};
+    struct wire_directory_entry directory[TABLES];
+    unsigned tables = 0;
+    flush.flush.origin = origins[origin];
+    flush.flush.clock = clock;
+    for (unsigned t = 0; t < TABLES; t++) {
+        uint64_t keys[KEYS];
+        int64_t whole[KEYS * WIDTH];
+        float real[KEYS * WIDTH];
+        double wide[KEYS * WIDTH];
+        uint32_t count = 0;
+        for (uint64_t key = 0; key < KEYS; key++) {
+            uint64_t random = hash_mix(clock * 1000 + t * 100 + key);
+            if (t == 2 ? (key + clock / 4) % ORIGINS != origin || random % 3 == 0 : (random >> origin) % 2 == 0) {
+                continue;
+            }
+            for (unsigned e = 0; e < WIDTH; e++) {
+                int64_t value = (int64_t)(hash_mix(random + origin * 10 + e) % 2000001) - 1000000;
+                whole[count * WIDTH + e] = value;
+                real[count * WIDTH + e] = (float)value / 999.0F;
+                wide[count * WIDTH + e] = (double)value / 999.0;
+            }
+            keys[count++] = key;
+        }
+        if (count > 0) {
+            const void *values = t == 0 ? (const void *)whole : t == 1 ? (const void *)real : (const void *)wide;
+            directory[tables++] = (struct wire_directory_entry){.table = t, .rows = count};
+            flush.frames[flush.frame_count++] = buffer_copy(keys, count * sizeof keys[0]);
+            flush.frames[flush.frame_count++] = buffer_copy(values, (size_t)count * world->job.tables[t].row_bytes);
+        }
+    }
+    assert_true(tables > 0);
+    flush.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);
+    return flush;
+}
+
+static void send_flush(struct world *world, unsigned s, unsigned origin, uint64_t clock, uint64_t committed) {
+    struct message flush = make_flush(world, origin, clock);
+    flush.flush.committed = committed;
+    server_receive(&world->servers[s], origins[origin], &flush);
+    message_close(&flush);
+    settle(world);
+}
+
+static struct image image_of(struct partition *partition) {
+    struct image image;
+    memset(&image, 0, sizeof image);
+    for (unsigned t = 0; t < TABLES; t++) {
+        for (uint64_t key = 0; key < KEYS; key++) {
+            int64_t slot = table_slot(&partition->tables[t], key);
+            assert_true(slot >= 0);
+            memcpy(image.rows[t][key], partition_row(partition, t, (uint32_t)slot),
+                   partition->job->tables[t].row_bytes);
+        }
+    }
+    return image;
+}
+
+/* The image of a clock, from the reference. */
+static const struct image *image_at(struct world *world, uint64_t clock) {
+    assert_true(clock <= CLOCKS);
+    while (world->reference->clock < clock) {
+        uint64_t next = world->reference->clock + 1;
+        world->images[world->reference->clock] = image_of(world->reference);
+        for (unsigned o = 0; o < ORIGINS; o++) {
+            struct message flush = make_flush(world, o, next);
+            struct rows_view views[WIRE_TABLES_MAX];
+            int count = rows_check(&flush, world->job.shapes, TABLES, views, NULL);
+            assert_int_equal(partition_flush(world->reference, origins[o], next, &flush, views, (unsigned)count, NULL),
+                             FLUSH_TAKEN);
+            message_close(&flush);
+        }
+        assert_true(partition_advance(world->reference));
+        world->images[next] = image_of(world->reference);
+    }
+    return &world->images[clock];
+}
+
+static struct partition *partition_at(struct world *world, unsigned s) {
+    assert_non_null(world->servers[s].replicas);
+    return world->servers[s].replicas[0].partition;
+}
+
+/* The replica's rows are at `clock`, and right. */
+static void assert_state(struct world *world, unsigned s, uint64_t clock) {
+    struct partition *partition = partition_at(world, s);
+    assert_non_null(partition);
+    assert_int_equal(partition->clock, clock);
+    struct image image = image_of(partition);
+    assert_memory_equal(&image, image_at(world, clock), sizeof image);
+}
+
+/* Clocks up to `last` are flushed to server `s`. */
+static void run_clocks(struct world *world, unsigned s, uint64_t first, uint64_t last, uint64_t committed) {
+    for (uint64_t c = first; c <= last; c++) {
+        for (unsigned o = 0; o < ORIGINS; o++) {
+            send_flush(world, s, o, c, committed);
+        }
+    }
+}
+
+static void send_subscribe(struct world *world, unsigned s, unsigned origin, uint64_t request, uint64_t known,
+                           bool again) {
+    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = world->epoch, .frame_count = 1 + TABLES};
+    struct wire_directory_entry directory[TABLES];
+    uint64_t keys[KEYS];
+    for (uint64_t key = 0; key < KEYS; key++) {
+        keys[key] = key;
+    }
+    for (unsigned t = 0; t < TABLES; t++) {
+        directory[t] = (struct wire_directory_entry){.table = t, .rows = KEYS};
+        subscribe.frames[1 + t] = buffer_copy(keys, sizeof keys);
+    }
+    subscribe.frames[0] = buffer_copy(directory, sizeof directory);
+    subscribe.subscribe.request = request;
+    subscribe.subscribe.known = known;
+    subscribe.subscribe.again = again;
+    server_receive(&world->servers[s], origins[origin], &subscribe);
+    message_close(&subscribe);
+    settle(world);
+}
+
+static const struct message_push *last_push(const struct world *world, unsigned origin, unsigned s) {
+    assert_true(world->pushed[origin][s].any);
+    return &world->pushed[origin][s].message.push;
+}
+
+static uint64_t durable(const struct world *world, unsigned s) {
+    return world->servers[s].replicas[0].durable;
+}
+
+static bool in_step(const struct world *world, unsigned s) {
+    return world->replicas[s].any && world->replicas[s].message.replicas.version == world->version &&
+           world->replicas[s].message.replicas.in_step;
+}
+
+/* ---- Following ---- */
+
+static void test_a_backup_follows(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    assert_true(in_step(world, 0) && in_step(world, 1) && in_step(world, 2));
+    assert_true(server_serves(&world->servers[0], 0, 1));
+    assert_false(server_serves(&world->servers[1], 0, 1));
+    assert_null(partition_at(world, 2));
+    send_subscribe(world, 0, 0, 1, 0, false);
+    run_clocks(world, 0, 1, 4, 0);
+    assert_state(world, 0, 4);
+    assert_state(world, 1, 0); /* nothing is committed */
+    assert_int_equal(partition_reached(partition_at(world, 1)), 4);
+    assert_int_equal(durable(world, 0), 4);
+    assert_int_equal(last_push(world, 0, 0)->clock, 4);
+    assert_int_equal(last_push(world, 0, 0)->durable, 4); /* told although the clock did not advance */
+    assert_int_equal(last_push(world, 0, 0)->from_clock, 4);
+    run_clocks(world, 0, 5, 5, 2);
+    assert_int_equal(last_push(world, 0, 0)->durable, 4); /* no commit point */
+    assert_int_equal(world->servers[1].committed, 0);
+    run_clocks(world, 0, 6, 6, 4);
+    assert_state(world, 1, 4); /* the update said what is committed */
+    assert_int_equal(world->servers[0].replicas[0].followers[0].update_count, 0);
+    /* Only what can be needed is kept. */
+    assert_int_equal(partition_at(world, 0)->points[0].clock, 4);
+    world_close(world);
+}
+
+static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 5, 4);
+    assert_int_equal(durable(world, 0), 5);
+    place(world, 0, NEVER, 2, 0);
+    struct message plan = make_plan(world, WIRE_CLOCK_NEVER, 3);
+    tell_plan(world, 2, &plan); /* which asks before the other knows, in vain */
+    settle(world);
+    assert_false(in_step(world, 2));
+    tell_plan(world, 0, &plan);
+    tell_plan(world, 1, &plan);
+    world->lose = MESSAGE_UPDATE;
+    world->lose_count = 1;
+    pass(world, 2 * SERVER_RESEND_US);
+    message_close(&plan);
+    assert_false(in_step(world, 2)); /* clock 5 is no commit point of this plan: what makes it whole comes at 6 */
+    run_clocks(world, 0, 6, 6, 5);
+    assert_true(in_step(world, 2));
+    assert_state(world, 2, 6);
+    assert_false(server_serves(&world->servers[2], 0, 7));
+    run_clocks(world, 0, 7, 9, 9);
+    run_clocks(world, 0, 10, 12, 9);
+    assert_int_equal(partition_reached(partition_at(world, 2)), 12);
+    assert_state(world, 2, 9);
+    world_close(world);
+}
+
+static void test_a_lost_update_is_sent_again(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 1, 0);
+    world->lose = MESSAGE_UPDATE;
+    world->lose_count = 1;
+    run_clocks(world, 0, 2, 4, 0);
+    assert_int_equal(partition_reached(partition_at(world, 1)), 1);
+    assert_int_equal(durable(world, 0), 1);
+    assert_false(in_step(world, 1)); /* it heard of clock 4 */
+    pass(world, SERVER_FOLLOW_RETRY_MAX_US);
+    assert_int_equal(partition_reached(partition_at(world, 1)), 4);
+    assert_true(in_step(world, 1));
+    assert_int_equal(durable(world, 0), 4);
+    world->lose = MESSAGE_FOLLOW;
+    world->lose_count = 1;
+    run_clocks(world, 0, 5, 5, 4);
+    assert_int_equal(durable(world, 0), 4);
+    pass(world, SERVER_FOLLOW_RETRY_MAX_US);
+    assert_int_equal(durable(world, 0), 5);
+    assert_state(world, 1, 4);
+    world_close(world);
+}
+
+/* A follower that does not answer costs no more than a bounded number of updates, and then gets one for all. */
+static void test_a_deaf_follower_is_caught_up(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    world->down[1] = true;
+    for (uint64_t c = 1; c <= 3 * SERVER_UPDATES_MAX; c++) {
+        for (unsigned o = 0; o < ORIGINS; o++) {
+            struct message flush = {.type = MESSAGE_FLUSH, .epoch = 1};
+            flush.flush.origin = origins[o];
+            flush.flush.clock = c;
+            server_receive(&world->servers[0], origins[o], &flush);
+            settle(world);
+        }
+        assert_true(world->servers[0].replicas[0].followers[0].update_count <= SERVER_UPDATES_MAX);
+    }
+    world->down[1] = false;
+    world->sent[MESSAGE_UPDATE] = 0;
+    pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
+    assert_int_equal(partition_reached(partition_at(world, 1)), 3 * SERVER_UPDATES_MAX);
+    assert_true(world->sent[MESSAGE_UPDATE] <= 2 * SERVER_UPDATES_MAX);
+    world_close(world);
+}
+
+/* ---- Who serves changes at a clock ---- */
+
+static void test_another_server_takes_over(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    run_clocks(world, 0, 1, 5, 4);
+    place(world, 0, NEVER, 2, 0); /* stage 1 to 2: the old server becomes the backup */
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    assert_true(in_step(world, 2));
+    send_subscribe(world, 2, 0, 7, 5, false);
+    assert_int_equal(last_push(world, 0, 2)->clock, 0); /* there is nothing to see yet */
+    assert_int_equal(last_push(world, 0, 2)->request, 7);
+    assert_int_equal(world->pushed[0][2].rows, 0);
+    run_clocks(world, 0, 6, 7, 6);
+    struct message plan = make_plan(world, 9, 4);
+    tell_plan(world, 2, &plan);
+    settle(world);
+    send_flush(world, 2, 1, 9, 6); /* early */
+    assert_true(server_serves(&world->servers[2], 0, 9));
+    assert_false(server_serves(&world->servers[2], 0, 8));
+    struct message pull = {.type = MESSAGE_PULL, .epoch = 1};
+    pull.pull.clock = 5;
+    server_receive(&world->servers[2], origins[0], &pull);
+    settle(world);
+    assert_int_equal(last_push(world, 0, 2)->clock, 5); /* we are here */
+    tell_plan(world, 0, &plan);
+    tell_plan(world, 1, &plan);
+    message_close(&plan);
+    settle(world);
+    assert_false(server_serves(&world->servers[0], 0, 9));
+    send_flush(world, 0, 0, 9, 6); /* not taken */
+    run_clocks(world, 0, 8, 8, 6);
+    assert_state(world, 0, 8);
+    assert_state(world, 2, 8); /* it serves, so it is there */
+    assert_true(world->servers[2].replicas[0].serving);
+    assert_false(world->servers[0].replicas[0].serving);
+    assert_int_equal(last_push(world, 0, 0)->clock, 8);
+    assert_int_equal(durable(world, 2), 8); /* the old one has it, and said so */
+    send_flush(world, 2, 0, 9, 8);
+    assert_state(world, 2, 9);
+    assert_int_equal(last_push(world, 0, 2)->clock, 9);
+    assert_true(world->pushed[0][2].rows > 0);
+    assert_int_equal(durable(world, 2), 9); /* the boundary is a commit point */
+    assert_state(world, 0, 8);
+    run_clocks(world, 2, 10, 13, 9);
+    assert_state(world, 0, 9);
+    assert_int_equal(partition_reached(partition_at(world, 0)), 12);
+    server_receive(&world->servers[2], origins[0], &pull); /* of a clock before its time */
+    settle(world);
+    assert_int_equal(last_push(world, 0, 2)->from_clock, 5);
+    assert_int_equal(last_push(world, 0, 2)->clock, 13);
+    place(world, 2, 0, 2, 0);
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    assert_true(in_step(world, 0) && in_step(world, 2));
+    run_clocks(world, 2, 14, 16, 12);
+    assert_state(world, 0, 12);
+    assert_int_equal(partition_reached(partition_at(world, 0)), 16);
+    world_close(world);
+}
+
+/* The switch is named when the partition is at the boundary already. */
+static void test_a_boundary_that_is_reached_already(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    run_clocks(world, 0, 1, 6, 0);
+    place(world, 0, 1, 2, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    run_clocks(world, 0, 7, 10, 4);
+    assert_true(in_step(world, 2));
+    new_plan(world, 11, 4);
+    assert_state(world, 2, 10); /* clock 10 became a commit point */
+    assert_int_equal(partition_reached(partition_at(world, 1)), 10);
+    assert_int_equal(durable(world, 0), 10);
+    assert_int_equal(durable(world, 2), 10);
+    run_clocks(world, 2, 11, 11, 4);
+    assert_int_equal(durable(world, 2), 11);
+    assert_state(world, 0, 10); /* it has no part in what comes */
+    assert_true(in_step(world, 0));
+    place(world, 2, 1, 2, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    assert_null(partition_at(world, 0));
+    /* What the new server has not got committed, it can undo: so back to clock 8, which it only held then. */
+    fence(world);
+    world->restore = 8;
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    assert_state(world, 2, 8);
+    assert_int_equal(partition_reached(partition_at(world, 1)), 8);
+    run_clocks(world, 2, 9, 12, 8);
+    assert_state(world, 2, 12);
+    world_close(world);
+}
+
+/* ---- Failures ---- */
+
+static void assert_reaches(const struct world *world, unsigned s, const uint64_t *clocks, unsigned count, bool latest) {
+    const struct message *message = &world->replicas[s].message;
+    assert_true(message->replicas.fenced);
+    assert_int_equal(message->epoch, world->epoch);
+    const struct wire_reach *reaches = (const void *)message->frames[0]->data;
+    assert_int_equal(message->frames[0]->size, count * sizeof *reaches);
+    for (unsigned c = 0; c < count; c++) {
+        assert_int_equal(reaches[c].server, server_id(s));
+        assert_int_equal(reaches[c].partition, 0);
+        assert_int_equal(reaches[c].clock, clocks[c]);
+        assert_int_equal(reaches[c].latest, latest && c + 1 == count);
+    }
+}
+
+static struct world *fenced_world(void) {
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    run_clocks(world, 0, 1, 3, 0);
+    run_clocks(world, 0, 4, 7, 2);
+    send_flush(world, 0, 0, 8, 2); /* pending */
+    fence(world);
+    assert_reaches(world, 0, (const uint64_t[]){2, 4, 6, 7}, 4, true);
+    assert_reaches(world, 1, (const uint64_t[]){2, 4, 6}, 3, false);
+    assert_false(server_serves(&world->servers[0], 0, 8));
+    return world;
+}
+
+static void test_the_server_goes_back(void **state) {
+    (void)state;
+    struct world *world = fenced_world();
+    struct message old = make_flush(world, 1, 8);
+    old.epoch = world->epoch - 1;
+    server_receive(&world->servers[0], origins[1], &old);
+    message_close(&old);
+    assert_state(world, 0, 7); /* it stands still */
+    world->restore = 4;
+    send_flush(world, 0, 1, 5, 2); /* of the new epoch, before its plan: waits */
+    send_subscribe(world, 0, 1, 1, 4, false);
+    assert_false(world->pushed[1][0].any);
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    assert_state(world, 0, 4);
+    assert_state(world, 1, 2);
+    assert_int_equal(partition_reached(partition_at(world, 1)), 4);
+    assert_int_equal(last_push(world, 1, 0)->clock, 4);
+    assert_int_equal(last_push(world, 1, 0)->received, 5);
+    assert_int_equal(world->pushed[1][0].rows, 0); /* all of clock 4 is known */
+    assert_null(partition_subscription(partition_at(world, 0), origins[0]));
+    send_flush(world, 0, 0, 5, 2);
+    run_clocks(world, 0, 6, 9, 2);
+    assert_state(world, 0, 9);
+    assert_int_equal(durable(world, 0), 8);
+    run_clocks(world, 0, 10, 10, 8);
+    assert_state(world, 1, 8);
+    world_close(world);
+}
+
+static void test_the_backup_serves_when_the_server_is_lost(void **state) {
+    (void)state;
+    struct world *world = fenced_world();
+    world->down[0] = true;
+    world->restore = 6;
+    place(world, 1, NEVER, 1, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    assert_state(world, 1, 6);
+    assert_true(world->servers[1].replicas[0].serving);
+    run_clocks(world, 1, 7, 8, 2);
+    assert_state(world, 1, 8);
+    assert_int_equal(durable(world, 1), 8); /* it is reliable itself */
+    fence(world);                           /* once more, before anything is committed: it can still go back */
+    assert_reaches(world, 1, (const uint64_t[]){2, 4, 6, 8}, 4, true);
+    world->restore = 4;
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    assert_state(world, 1, 4);
+    run_clocks(world, 1, 5, 5, 4);
+    assert_state(world, 1, 5);
+    world_close(world);
+}
+
+static void test_a_replica_that_can_not_go_back_is_copied_anew(void **state) {
+    (void)state;
+    struct world *world = fenced_world();
+    world->restore = 7;
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    assert_state(world, 0, 7);
+    assert_state(world, 1, 7); /* which is a commit point of the new epoch */
+    assert_true(in_step(world, 1));
+    run_clocks(world, 0, 8, 8, 7);
+    assert_state(world, 0, 8);
+    assert_int_equal(durable(world, 0), 8);
+    world_close(world);
+}
+
+static void test_old_epochs_and_strangers_are_not_heard(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 0, NEVER);
+    struct message plan = make_plan(world, WIRE_CLOCK_NEVER, 1);
+    server_receive(&world->servers[0], actor_node(server_id(1)), &plan); /* not its own agent */
+    assert_int_equal(world->servers[0].partition_count, 0);
+    send_flush(world, 0, 0, 1, 0); /* waits for the plan */
+    tell_plan(world, 0, &plan);
+    plan.plan.version--;
+    world->placement.server = server_id(1);
+    tell_plan(world, 0, &plan); /* an older one */
+    message_close(&plan);
+    settle(world);
+    struct message stranger = {.type = MESSAGE_FENCE, .epoch = 5};
+    server_receive(&world->servers[0], server_id(1), &stranger);
+    send_flush(world, 0, 1, 1, 0);
+    assert_state(world, 0, 1);
+    world_close(world);
+}
+
+/* ---- What is durable ---- */
+
+static void test_what_is_durable(void **state) {
+    (void)state;
+    static const struct {
+        bool traditional, reliable; /* the server */
+        int backup;
+        uint64_t durable; /* after clock 3, a commit point each 2, with a backup that hears nothing of the last */
+    } cases[] = {{false, true, NEVER, 3},
+                 {false, true, 1, 3},
+                 {false, false, NEVER, 3},
+                 {false, false, 1, 2},
+                 {true, false, NEVER, 3}};
+    for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct world *world = world_open();
+        world->traditional = cases[c].traditional;
+        world->reliable[0] = cases[c].reliable;
+        world->reliable[1] = true;
+        place(world, 0, cases[c].backup, 0, cases[c].backup);
+        new_plan(world, WIRE_CLOCK_NEVER, 2);
+        run_clocks(world, 0, 1, 3, 0);
+        assert_int_equal(durable(world, 0), cases[c].durable);
+        world->down[1] = true;
+        run_clocks(world, 0, 4, 5, 0);
+        assert_int_equal(durable(world, 0), cases[c].backup == NEVER || cases[c].reliable ? 5 : 2);
+        assert_int_equal(partition_at(world, 0)->point_count > 0, !cases[c].traditional);
+        world_close(world);
+    }
+}
+
+/* Beyond the boundary only the new backup counts. */
+static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = world->reliable[2] = true;
+    place(world, 0, 1, 0, 2);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 3, 0);
+    assert_int_equal(durable(world, 0), 3);
+    world->down[2] = true;
+    run_clocks(world, 0, 4, 4, 0);
+    assert_int_equal(durable(world, 0), 4); /* the old one */
+    new_plan(world, 6, 1);
+    run_clocks(world, 0, 5, 7, 0);
+    assert_int_equal(durable(world, 0), 5); /* the old one has no more */
+    assert_int_equal(partition_reached(partition_at(world, 1)), 5);
+    world->down[2] = false;
+    pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
+    assert_int_equal(durable(world, 0), 7);
+    world_close(world);
+}
+
+/* Until then a server without a backup waits for nobody. */
+static void test_a_first_backup_counts_from_the_boundary_on(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, NEVER, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    world->down[1] = true;
+    run_clocks(world, 0, 1, 4, 0);
+    assert_int_equal(durable(world, 0), 4);
+    new_plan(world, 6, 1);
+    run_clocks(world, 0, 5, 7, 0);
+    assert_int_equal(durable(world, 0), 5);
+    world_close(world);
+}
+
+/* ---- Checkpoints ---- */
+
+static void ask_checkpoint(struct world *world, unsigned s, uint64_t clock) {
+    uint32_t number = 0;
+    struct message message = {.type = MESSAGE_CHECKPOINT, .epoch = world->epoch, .frame_count = 1};
+    message.checkpoint.clock = clock;
+    memcpy(message.checkpoint.path, "/checkpoint", sizeof "/checkpoint");
+    message.frames[0] = buffer_copy(&number, sizeof number);
+    server_receive(&world->servers[s], actor_node(server_id(s)), &message);
+    message_close(&message);
+    settle(world);
+}
+
+static void finish_write(struct world *world, unsigned s) {
+    struct message_written written = {.clock = world->write.clock, .bytes = 77};
+    server_written(&world->servers[s], &written);
+    settle(world);
+    assert_int_equal(world->written[s].message.written.bytes, 77);
+    assert_int_equal(world->written[s].message.written.code, 0);
+}
+
+static void test_a_follower_is_written_in_place(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    ask_checkpoint(world, 1, 4);
+    ask_checkpoint(world, 1, 4);
+    run_clocks(world, 0, 1, 8, 2);
+    assert_int_equal(world->write.count, 0);
+    run_clocks(world, 0, 9, 10, 8); /* it passes 4, but not before it is written */
+    assert_int_equal(world->write.count, 1);
+    assert_int_equal(world->write.clock, 4);
+    assert_false(world->write.copy);
+    assert_ptr_equal(world->write.partition, partition_at(world, 1));
+    assert_state(world, 1, 4);
+    struct message plan = make_plan(world, WIRE_CLOCK_NEVER, 2); /* waits too */
+    tell_plan(world, 1, &plan);
+    message_close(&plan);
+    settle(world);
+    run_clocks(world, 0, 11, 12, 10);
+    assert_state(world, 1, 4);
+    assert_false(in_step(world, 1));
+    finish_write(world, 1);
+    assert_state(world, 1, 10);
+    assert_true(in_step(world, 1));
+    world->written[1].any = false;
+    ask_checkpoint(world, 1, 4); /* the answer was lost */
+    assert_true(world->written[1].any);
+    assert_int_equal(world->written[1].message.written.bytes, 77);
+    ask_checkpoint(world, 1, 6); /* passed */
+    assert_int_equal(world->written[1].message.written.code, AML_EFAIL);
+    ask_checkpoint(world, 1, 13); /* never a commit point */
+    run_clocks(world, 0, 13, 16, 12);
+    run_clocks(world, 0, 17, 18, 16);
+    assert_int_equal(world->written[1].message.written.clock, 13);
+    assert_int_equal(world->written[1].message.written.code, AML_EFAIL);
+    assert_state(world, 1, 16);
+    ask_checkpoint(world, 2, 20); /* no replica */
+    assert_int_equal(world->written[2].message.written.code, AML_EFAIL);
+    assert_int_equal(world->write.count, 1);
+    world_close(world);
+}
+
+static void test_a_serving_replica_writes_a_copy(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    ask_checkpoint(world, 0, 3);
+    run_clocks(world, 0, 1, 5, 0);
+    assert_int_equal(world->write.count, 1);
+    assert_true(world->write.copy);
+    struct image image = image_of(world->write.partition);
+    assert_memory_equal(&image, image_at(world, 3), sizeof image);
+    assert_state(world, 0, 5);
+    partition_close(world->write.partition);
+    finish_write(world, 0);
+    ask_checkpoint(world, 0, 9);
+    fence(world);
+    world->restore = 5;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    assert_int_equal(world->written[0].message.written.clock, 9); /* of an epoch that is over */
+    assert_int_equal(world->written[0].message.written.code, AML_EFAIL);
+    world_close(world);
+}
+
+static void test_a_job_goes_on_from_a_checkpoint(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    image_at(world, 6);
+    world->resume = "/resume";
+    world->restore = 6;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    assert_state(world, 0, 6);
+    assert_state(world, 1, 6);
+    assert_true(in_step(world, 1));
+    run_clocks(world, 0, 7, 8, 6);
+    assert_state(world, 0, 8);
+    assert_int_equal(durable(world, 0), 8);
+    world_close(world);
+}
+
+/* ---- Workers ---- */
+
+static void test_subscriptions_of_who_left_are_dropped(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = 1};
+    subscribe.subscribe.request = 1;
+    server_receive(&world->servers[0], 77 << ACTOR_PART_BITS, &subscribe);
+    assert_non_null(partition_subscription(partition_at(world, 0), 77 << ACTOR_PART_BITS));
+    world->queued = 0; /* to nobody */
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    assert_null(partition_subscription(partition_at(world, 0), 77 << ACTOR_PART_BITS));
+    assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));
+    world_close(world);
+}
+
+static void test_rows_are_asked_for_again(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 3, 0);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    assert_int_equal(world->pushed[0][0].rows, TABLES * KEYS);
+    send_subscribe(world, 0, 0, 2, 0, true);
+    assert_int_equal(world->pushed[0][0].rows, 2 * TABLES * KEYS);
+    assert_int_equal(last_push(world, 0, 0)->request, 2);
+    assert_int_equal(partition_subscription(partition_at(world, 0), origins[0])->lists[0].count, KEYS);
+    world->pushed[0][0].rows = 0;
+    send_subscribe(world, 0, 0, 3, 2, true);
+    assert_in_range(world->pushed[0][0].rows, 1, TABLES * KEYS - 1);
+    world_close(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_backup_follows),
+        cmocka_unit_test(test_a_new_replica_is_copied_while_flushes_come),
+        cmocka_unit_test(test_a_lost_update_is_sent_again),
+        cmocka_unit_test(test_a_deaf_follower_is_caught_up),
+        cmocka_unit_test(test_another_server_takes_over),
+        cmocka_unit_test(test_a_boundary_that_is_reached_already),
+        cmocka_unit_test(test_the_server_goes_back),
+        cmocka_unit_test(test_the_backup_serves_when_the_server_is_lost),
+        cmocka_unit_test(test_a_replica_that_can_not_go_back_is_copied_anew),
+        cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
+        cmocka_unit_test(test_what_is_durable),
+        cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
+        cmocka_unit_test(test_a_first_backup_counts_from_the_boundary_on),
+        cmocka_unit_test(test_a_follower_is_written_in_place),
+        cmocka_unit_test(test_a_serving_replica_writes_a_copy),
+        cmocka_unit_test(test_a_job_goes_on_from_a_checkpoint),
+        cmocka_unit_test(test_subscriptions_of_who_left_are_dropped),
+        cmocka_unit_test(test_rows_are_asked_for_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

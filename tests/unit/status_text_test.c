@@ -1,0 +1,79 @@
+/* Tests of proteus/status_text.h: the table of a running job, and what it makes of an answer that lacks things. */
+#include "proteus/status_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { COLUMNS = 100 };
+
+static char *print(const char *json) {
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    json_t *status = json_loads(json, 0, NULL);
+    assert_non_null(status);
+    status_print(stream, status);
+    json_decref(status);
+    fclose(stream);
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        assert_true(strcspn(line, "\n") <= COLUMNS);
+    }
+    return text;
+}
+
+static void test_table(void **state) {
+    (void)state;
+    char *text = print(
+        "{\"app\":\"mf\",\"phase\":\"train\",\"change\":\"prepare\",\"stage\":2,\"epoch\":3,\"version\":12,"
+        "\"iteration\":7,\"clock\":14,\"committed\":12,\"final\":40,\"seconds\":3.25,\"objective\":0.875,"
+        "\"threshold_2\":1,\"threshold_3\":15,\"items_redone\":5,\"failures\":1,\"evictions\":2,\"nodes\":["
+        "{\"name\":\"node-1\",\"host\":\"a-host-with-a-long-name\",\"pid\":7,\"tier\":\"reliable\",\"threads\":2,"
+        "\"state\":\"started\",\"leaving\":false,\"clock\":14,\"shards\":300,\"serves\":2,\"follows\":6,"
+        "\"bytes_sent\":1000000,\"bytes_received\":500000,\"memory_bytes\":12000000,\"silent_ms\":4},"
+        "{\"name\":\"node-2\",\"host\":\"b\",\"pid\":8,\"tier\":\"transient\",\"threads\":2,\"state\":\"started\","
+        "\"leaving\":true,\"clock\":15,\"shards\":724,\"serves\":8,\"follows\":0,\"bytes_sent\":0,"
+        "\"bytes_received\":0,\"memory_bytes\":0,\"silent_ms\":4}],\"partitions\":[]}");
+    assert_string_equal(text,
+                        "mf: training, preparing a change, stage 2, iteration 7, 3.2 s, objective 0.875\n"
+                        "clock 14, committed 12, last 40; epoch 3, plan 12; failures 1, evictions 2, items redone 5\n"
+                        "stage 2 above 1 transient nodes per reliable one, stage 3 above 15\n"
+                        "node      host       tier      state         clock shards network  memory  partitions\n"
+                        "node-1    a-host-wit reliable  started          14    300 1.50 MB 12.0 MB  2 ParamServ, 6 "
+                        "BackupPS\n"
+                        "node-2    b          transient leaving          15    724     0 B     0 B  8 ActivePS\n");
+    free(text);
+}
+
+static void test_traditional(void **state) {
+    (void)state;
+    char *text = print("{\"app\":\"sum\",\"phase\":\"save\",\"change\":\"none\",\"stage\":\"traditional\","
+                       "\"objective\":null,\"nodes\":[{\"name\":\"n\",\"tier\":\"transient\",\"serves\":3}]}");
+    assert_non_null(strstr(text, "sum: saving the model, traditional, iteration 0, 0.0 s\n"));
+    assert_non_null(strstr(text, "  3 ParamServ\n"));
+    assert_null(strstr(text, "stage 2 above"));
+    free(text);
+}
+
+static void test_strange_answers(void **state) {
+    (void)state;
+    static const char *const answers[] = {"{}", "[]", "{\"nodes\":[1,{},[]]}", "{\"nodes\":7,\"phase\":\"later\"}"};
+    for (size_t a = 0; a < sizeof answers / sizeof *answers; a++) {
+        char *text = print(answers[a]);
+        assert_non_null(strstr(text, "node "));
+        free(text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_traditional),
+        cmocka_unit_test(test_strange_answers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
