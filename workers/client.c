@@ -858,7 +858,9 @@ static void go_on(struct client *client, uint32_t number, struct message *messag
         partition_place(client, number);
         partition_ask(client, number, NULL);
     }
-    partition->retry_us = 0; /* the silence is over; another may begin */
+    if (!partition->now.open && !partition->next.open) {
+        partition->retry_us = 0; /* the silence is over; another may begin. Pushes don't answer what was asked */
+    }
     if (partition_awaited(client, partition)) {
         partition_wait(client, partition);
     }

@@ -95,7 +95,7 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.hold = node->hold.number;
     message.heartbeat.version = node->plan.plan.version;
     message.heartbeat.ready = node->ready;
-    message.heartbeat.committed = node->client.committed;
+    message.heartbeat.committed = node->told_committed = node->client.committed;
     message.heartbeat.silent = silent_node(node);
     node_send(node, &message);
     node->heartbeat_us = node_now(node) + node->heartbeat_ms * UINT64_C(1000);
@@ -289,9 +289,15 @@ static bool node_is_ready(const struct node *node) {
     return node->duty_count == 0 || client_subscribed(&node->client);
 }
 
+/* The controller waits for these: that we are ready, that what lies before a boundary is over. */
 static void tell_ready(struct node *node) {
-    if (node->ready != node->plan.plan.version && node_is_ready(node)) {
+    uint64_t boundary = node->plan.plan.from_clock;
+    bool over = boundary != 0 && node->client.committed >= boundary && node->told_committed < boundary;
+    bool ready = node->ready != node->plan.plan.version && node_is_ready(node);
+    if (ready) {
         node->ready = node->plan.plan.version;
+    }
+    if (ready || over) {
         send_heartbeat(node);
     }
 }
@@ -309,9 +315,51 @@ static bool held_at(const struct node *node, uint64_t clock) {
     return clock >= node->hold.clock && node->plan.plan.version < node->hold.until;
 }
 
+static bool set_contains(const struct node_set *set, const struct node_set *part) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < part->count; i++) {
+        while (at < set->count && set->shards[at] < part->shards[i]) {
+            at++;
+        }
+        if (at == set->count || set->shards[at] != part->shards[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* In the duty's first clock, shards that were another's just before: what that one put last must be seen, whatever the
+ * staleness, or our puts would undo it. */
+static bool shards_are_new(const struct node *node, const struct node_duty *duty, uint64_t clock) {
+    if (clock != duty->from_clock) {
+        return false;
+    }
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        const struct node_duty *before = &node->duties[d];
+        if (before->origin == duty->origin && before->until_clock + 1 == clock &&
+            set_contains(&node->sets[before->set], &node->sets[duty->set])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool duty_may_begin(const struct node *node, const struct node_duty *duty, uint64_t clock) {
     return clock != WIRE_CLOCK_NEVER && !held_at(node, clock - 1) && (node->final == 0 || clock <= node->final) &&
-           node->sets[duty->set].filled && client_may_begin(&node->client, clock);
+           node->sets[duty->set].filled && client_may_begin(&node->client, clock) &&
+           (!shards_are_new(node, duty, clock) || client_has_state(&node->client, clock - 1));
+}
+
+/* A catch-up that ends before `clock` is not done: what it puts must not come after what our own duty puts. */
+static bool catches_up_before(const struct node *node, uint64_t clock) {
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        const struct node_duty *duty = &node->duties[d];
+        if (origin_is_catch_up(duty->origin) && duty->until_clock < clock &&
+            duty_next(node, duty) != WIRE_CLOCK_NEVER) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The catch-up, or else the duty of our own, that comes next; NULL when none may begin. */
@@ -324,7 +372,8 @@ static struct node_duty *duty_to_begin(struct node *node, bool catch_up) {
             first = duty;
         }
     }
-    return first != NULL && duty_may_begin(node, first, duty_next(node, first)) ? first : NULL;
+    bool waits = first == NULL || (!catch_up && catches_up_before(node, duty_next(node, first)));
+    return !waits && duty_may_begin(node, first, duty_next(node, first)) ? first : NULL;
 }
 
 static void begin_clock(struct node *node, const struct node_duty *duty) {
@@ -841,7 +890,8 @@ static void receive_start(struct node *node, const struct message *start) {
 /* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's. */
 static bool progress_arrived(const struct node *node, const struct message_progress *progress,
                              const struct message *ack) {
-    bool present = ack->epoch == node->plan.epoch && progress->origin == origin_catch_up(node->options.self, ack->epoch);
+    bool present =
+        ack->epoch == node->plan.epoch && progress->origin == origin_catch_up(node->options.self, ack->epoch);
     return progress->clock <= (present ? ack->heartbeat_ack.catch_up : ack->heartbeat_ack.progress);
 }
 

@@ -10,11 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Checkpoints of this job beside later ones of another would be taken for the older ones. */
+static int check_root(const struct controller *controller, struct error *error) {
+    const char *root = controller->options.checkpoint;
+    char path[WIRE_PATH_MAX];
+    struct error none = {0};
+    struct manifest manifest = {0};
+    if (root == NULL || manifest_find(root, path, &none) != 0 || manifest_read(path, &manifest, &none) != 0) {
+        return 0;
+    }
+    uint64_t clock = manifest.clock;
+    manifest_close(&manifest);
+    return clock <= controller->restore
+               ? 0
+               : error_set(error, AML_EINPUT,
+                           "--checkpoint %.300s: there is a checkpoint of clock %llu already: go on from it with "
+                           "--resume, or choose another folder",
+                           root, (unsigned long long)clock);
+}
+
 int checkpoints_open(struct controller *controller, struct error *error) {
     const struct controller_options *options = &controller->options;
     controller->checkpoint.due = options->checkpoint_every;
     if (options->resume == NULL) {
-        return 0;
+        return check_root(controller, error);
     }
     struct manifest manifest = {0};
     int result = manifest_find(options->resume, controller->resume, error);
@@ -30,7 +49,7 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->progress.objective = manifest.objective;
     controller->checkpoint.due = manifest.clock / manifest.job.clocks_per_iteration + options->checkpoint_every;
     manifest_close(&manifest);
-    return 0;
+    return check_root(controller, error);
 }
 
 void checkpoints_close(struct controller *controller) {
@@ -123,7 +142,12 @@ static void complete(struct controller *controller) {
                                 .partitions = partitions,
                                 .shards = controller->options.policy.shards,
                                 .files = memory_zeroed(partitions, sizeof *manifest.files),
-                                .objective = controller->progress.objective};
+                                .objective = controller->progress.objective,
+                                .metric_count = controller->metric_count};
+    for (unsigned i = 0; i < controller->metric_count; i++) {
+        memcpy(manifest.metrics[i].name, controller->metrics[i].name, sizeof manifest.metrics[i].name);
+        manifest.metrics[i].value = controller->progress.values[i];
+    }
     uint64_t bytes = 0;
     for (uint32_t p = 0; p < partitions; p++) {
         manifest.files[p] = (struct manifest_file){checkpoint->files[p].bytes, checkpoint->files[p].checksum};

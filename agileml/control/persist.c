@@ -186,6 +186,17 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
 
 /* ---- Writing ---- */
 
+/* Without a store what is known counts as stored. */
+static void nothing_to_store(struct controller *controller) {
+    size_t told = controller->lines_stored;
+    controller->stored = controller->progress.completed;
+    controller->lines_stored = controller->line_count;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        controller->members[m].catch_up_stored = controller->members[m].catch_up;
+    }
+    observers_tell(controller, told);
+}
+
 static bool write_entries(struct controller *controller, struct store_entry *entries, unsigned count) {
     struct error error = {0};
     struct store *store = controller->options.store;
@@ -194,6 +205,7 @@ static bool write_entries(struct controller *controller, struct store_entry *ent
     }
     controller->options.store = NULL; /* nothing more is written: what is there stays whole */
     controller_abort(controller, error.code, error.text);
+    nothing_to_store(controller); /* observers still hear how it ends */
     return false;
 }
 
@@ -243,17 +255,6 @@ static bool write_progress(struct controller *controller, const struct writing *
         observers_tell(controller, told);
     }
     return written;
-}
-
-/* Without a store what is known counts as stored. */
-static void nothing_to_store(struct controller *controller) {
-    size_t told = controller->lines_stored;
-    controller->stored = controller->progress.completed;
-    controller->lines_stored = controller->line_count;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        controller->members[m].catch_up_stored = controller->members[m].catch_up;
-    }
-    observers_tell(controller, told);
 }
 
 bool persist_all(struct controller *controller) {

@@ -43,7 +43,7 @@ void schedule_name(struct schedule *schedule, uint64_t from_clock);
 /* Drops a part without a clock. */
 void schedule_cancel(struct schedule *schedule);
 
-/* Forgets what is over once clocks up to `committed` will never be worked on again. */
+/* Forgets what is over once clocks up to `committed` will never be worked on again, nor asked about. */
 void schedule_forget(struct schedule *schedule, uint64_t committed);
 
 /* Nodes died: what they had to do beyond `restore` goes to `takeover[shard]`, up to clock `begun` as catch-ups under origins of

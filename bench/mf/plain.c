@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 enum { USERS = 0, ITEMS = 1 };
-static const uint32_t PLAIN_SHARD = 0; /* all ratings */
 
 static int plain_ratings(void *context, unsigned thread, uint64_t chunk_number, const struct rating *ratings,
                          size_t count) {
@@ -67,9 +66,12 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
         plain->job.tables[t] = (struct table_spec){.width = 1, .row_bytes = sizeof(float), .mode = AML_PUT};
     }
     cache_open(&plain->cache, &plain->job, 1);
-    data_open(&plain->data, &app, 1, 0);
+    data_open(&plain->data, &app, PLAIN_SHARDS, 0);
     plain->data_open = true;
-    data_pin(&plain->data, &PLAIN_SHARD, 1);
+    for (uint32_t s = 0; s < PLAIN_SHARDS; s++) {
+        plain->shards[s] = s;
+    }
+    data_pin(&plain->data, plain->shards, PLAIN_SHARDS);
     data_read_begin(&plain->data);
     plain->rating_sums = memory_zeroed(threads, sizeof(double));
     plain->squared_errors = memory_zeroed(threads, sizeof(double));
@@ -77,7 +79,8 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
     data_read_end(&plain->data, result == 0);
     if (result == 0) {
         const struct data_rows rows = {.slots = plain_slots, .context = plain};
-        result = data_arrange(&plain->data, &PLAIN_SHARD, 1, 1, threads, PLAIN_SEED, &rows, &plain->ratings, error);
+        result = data_arrange(&plain->data, plain->shards, PLAIN_SHARDS, 1, threads, PLAIN_SEED, &rows, &plain->ratings,
+                              error);
     }
     if (result == 0) {
         result = pool_open(&plain->pool, threads, plain_run, plain, error);

@@ -4,6 +4,7 @@
 #define BENCH_MF_PLAIN_H
 
 #include "agileml/base/memory.h"
+#include "agileml/control/controller.h"
 #include "apps/mf/kernel.h"
 #include "workers/cache.h"
 #include "workers/data.h"
@@ -14,12 +15,13 @@
 #define PLAIN_DECAY       0.92
 #define PLAIN_LAMBDA      0.035
 #define PLAIN_LAMBDA_BIAS 0.01
-enum { PLAIN_SEED = 1 };
+enum { PLAIN_SEED = 1, PLAIN_SHARDS = CONTROLLER_SHARDS_DEFAULT /* the order of ratings depends on them */ };
 
 struct plain {
     struct job job;
     struct cache cache; /* slots of users and items; its rows are not used */
-    struct data data; /* one shard ... */
+    struct data data;
+    uint32_t shards[PLAIN_SHARDS]; /* all of them ... */
     bool data_open;
     struct data_set ratings; /* ... arranged */
     struct pool pool;

@@ -181,7 +181,8 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->machine = machine != 0 ? machine : cluster->machine_count++;
     node->id = (cluster_draw(cluster) | (UINT64_C(1) << 40)) & ~(uint64_t)ACTOR_PART_MAX;
     node->tier = tier;
-    node->threads = (unsigned)cluster_between(cluster, !first && cluster_one_in(cluster, 8) ? 0 : 1, 4);
+    node->threads =
+        (unsigned)cluster_between(cluster, cluster->node_count > 1 && cluster_one_in(cluster, 8) ? 0 : 1, 4);
     unsigned least = first || elastic || tier == TIER_RELIABLE ? 1 : 0;
     node->server_count = (unsigned)cluster_between(cluster, least, CLUSTER_SERVERS_MAX);
     node->start_us = sim_now(cluster->sim) + after_us;
@@ -274,6 +275,10 @@ static void draw_cluster(struct cluster *cluster) {
         (uint32_t)cluster_between(cluster, 1, big || cluster_one_in(cluster, 4) ? CLUSTER_PARTITIONS_MAX : 8);
     cluster->policy.shards =
         (uint32_t)(big ? cluster_between(cluster, size, 2 * size) : cluster_between(cluster, 16, 128));
+    if (cluster->options.campaign == CAMPAIGN_MISSING) { /* each node serves and works, whoever registers first */
+        cluster->policy.partitions = CLUSTER_PARTITIONS_MAX;
+        cluster->policy.shards = 128;
+    }
     if (cluster->policy.stage == STAGE_AUTO && cluster_one_in(cluster, 2)) {
         cluster->thresholds = (struct plan_thresholds){.to_2 = (double)cluster_between(cluster, 5, 20) / 10,
                                                        .to_3 = (double)cluster_between(cluster, 3, 8)};

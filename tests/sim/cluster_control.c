@@ -147,12 +147,19 @@ static void control_connect(struct io *io, actor_id actor, const char *endpoint)
 
 static void control_start(void *context);
 
+static void control_trace(const struct cluster *cluster, const char *what) {
+    if (cluster->options.trace != NULL) {
+        fprintf(cluster->options.trace, "%12.6f controller %s\n", (double)sim_now(cluster->sim) / 1e6, what);
+    }
+}
+
 static void control_end(void *context, int code, const char *text) {
     struct cluster_controller *control = &((struct cluster *)context)->control;
     if (control->crashed) {
         return;
     }
     control->ended = true;
+    control_trace(control->cluster, "has ended");
     control->ended_us = sim_now(control->cluster->sim);
     control->code = code;
     memcpy(control->text, text, strnlen(text, sizeof control->text - 1));
@@ -164,6 +171,7 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
         return;
     }
     control->running = false;
+    control_trace(cluster, "is killed");
     control->network->set_timer(control->network, 0);
     controller_close(&control->controller);
     sim_break(cluster->sim, CLUSTER_CONTROLLER, SIM_ALL_NODES);
@@ -201,6 +209,7 @@ static void control_start(void *context) {
     cluster->result->counts.controller_restarts += control->started ? 1 : 0;
     control->started = true;
     control->running = true;
+    control_trace(cluster, "starts");
     control->crashed = cluster->store.forgets = false;
     int result = controller_init(&control->controller, &control->io, &options, &error);
     if (result != 0 && !control->crashed) {

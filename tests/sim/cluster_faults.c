@@ -261,7 +261,7 @@ void cluster_draw_missing(struct cluster *cluster) {
         struct action *cut = fault_add(cluster, ACTION_SEPARATE, at_us, length_us + 15 * SECOND_US);
         memset(cut->sides, 0, CLUSTER_MACHINES);
         cut->sides[cluster->nodes[0]->machine] = 1;
-        cut->sides[cluster->nodes[cluster_between(cluster, 1, cluster->node_count - 1)]->machine] = 2;
+        cut->sides[cluster->nodes[1]->machine] = 2; /* which has work, and so needs every server */
         cluster->missing = cluster->nodes[0];
         return;
     }

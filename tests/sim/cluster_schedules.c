@@ -129,6 +129,7 @@ static void see_stage_change(struct cluster *cluster, struct cluster_node *node,
 
 static void shape_promotion(struct cluster *cluster) {
     shape_tiers(cluster);
+    cluster->policy.partitions = (uint32_t)cluster_between(cluster, 6, 24);
     join_at(cluster, cluster_between(cluster, 1, 3), (unsigned)cluster_between(cluster, 2, 6));
 }
 
@@ -201,12 +202,14 @@ static void shape_flaps(struct cluster *cluster) {
     cluster->mark = cluster_between(cluster, 0, cluster->initial_transient - 1);
 }
 
-/* Its machine is stopped for longer than the timeout each time its latest incarnation gets a plan. */
+/* Its machine is stopped for longer than the timeout when training goes on, then each time that a new incarnation is
+ * taken in or gets a plan. */
 static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_id from,
                       const struct message *message) {
     unsigned machine = CLUSTER_FIRST_NODE + cluster->initial_reliable + (unsigned)cluster->mark;
     (void)from;
-    if (node == NULL || node->machine != machine || message->type != MESSAGE_PLAN || cluster->left == 0 ||
+    enum message_type moment = cluster->mark_id == 0 || cluster->left % 2 == 0 ? MESSAGE_HEARTBEAT_ACK : MESSAGE_PLAN;
+    if (node == NULL || node->machine != machine || message->type != moment || cluster->left == 0 ||
         cluster->begun < cluster->first_clock + 1 || cluster->mark_id == node->id) {
         return;
     }

@@ -22,7 +22,7 @@ enum {
     DEFAULT_SEEDS = 1500,
 #endif
     FAULTS_PART = 2, /* of these, one in so many of another campaign, or of each schedule */
-    MISSING_PART = 5,
+    MISSING_PART = 15,
     SCHEDULE_PART = 15,
     MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
     MISTAKE_TRIES = 1000    /* ... of so many tried */

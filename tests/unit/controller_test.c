@@ -223,6 +223,9 @@ static struct fake *fake_open(struct job_terms terms) {
 /* How many messages of a type were sent to an actor. */
 static unsigned sent(struct fake *fake, actor_id to, enum message_type type, struct message *last) {
     unsigned found = 0;
+    if (last != NULL) {
+        *last = (struct message){0};
+    }
     for (unsigned m = 0; m < fake->count; m++) {
         if (fake->sent[m].to == to && fake->sent[m].message.type == type) {
             found++;
@@ -557,6 +560,12 @@ static void player_write(struct fake *fake, unsigned number, const struct messag
         written.written.clock = message->checkpoint.clock;
         written.written.bytes = 100;
         written.written.code = fake->written_code;
+        char path[WIRE_PATH_MAX + 32] = {0};
+        snprintf(path, sizeof path, "%s/partition-%u", message->checkpoint.path, written.written.partition);
+        FILE *file = fopen(path, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(path, 1, 100, file), 100);
+        assert_int_equal(fclose(file), 0);
         memcpy(written.written.text, "the disk is full", sizeof "the disk is full");
         fake->written++;
         give(fake, number, &written);
@@ -1303,10 +1312,13 @@ static void test_late_progress_keeps_a_node(void **state) {
     play_to(fake, 5);
     fake->players[1].lost_until = WIRE_CLOCK_NEVER; /* no PROGRESS of n1 arrives */
     ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
+    enter(fake, 3, TIER_TRANSIENT);
     play_rounds(fake, 50);
     assert_int_equal(fake->controller.change, CHANGE_NONE);
     assert_true(fake->players[2].there && !fake->players[2].done);
     fake->players[1].lost_until = 0;
+    play_to(fake, 75);
+    assert_true(duty_items(&fake->newest, node(3), fake->clock) > 0); /* who came meanwhile has its turn */
     expect_good_end(fake, 40);
     assert_true(fake->players[2].done);
     fake_close(fake);
@@ -1692,8 +1704,37 @@ static void test_checkpoints(void **state) {
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 1);
     assert_int_equal(fake->written, PARTITIONS);
     expect_good_end(fake, 20);
-    remove_tree(root);
     fake_close(fake);
+
+    char path[WIRE_PATH_MAX];
+    struct manifest manifest;
+    assert_int_equal(manifest_find(root, path, NULL), 0);
+    assert_int_equal(manifest_read(path, &manifest, NULL), 0);
+    uint64_t clock = manifest.clock;
+    assert_int_equal(manifest.partitions, PARTITIONS);
+    manifest_close(&manifest);
+    fake = cluster_new(STAGE_2, 30); /* goes on from there, for longer */
+    fake->options.resume = root;
+    fake->clock = clock;
+    cluster_open(fake, 1, 2);
+    play(fake);
+    assert_int_equal(fake->newest.plan.restore, clock);
+    assert_string_equal(fake->newest.plan.resume, path);
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->clock, 60);
+    assert_true(line_number(fake->lines[fake->read - 1], "items_processed") ==
+                (double)(60 - clock) * SHARDS * SHARD_ITEMS);
+    fake_close(fake);
+
+    fake = cluster_new(STAGE_2, 30);
+    fake->options.resume = root;
+    fake_start(fake);
+    fake->terms.staleness = 7; /* what changes results must be the same */
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    expect_refused(fake, 0, "the job of the checkpoint in");
+    fake_close(fake);
+    remove_tree(root);
 }
 
 /* ---- The controller is killed ---- */

@@ -1,0 +1,78 @@
+"""A network of namespaces on this machine: one for the hub, with a bridge, and one for each node, connected to it by a link
+of limited rate in both directions. Nothing outside of these namespaces is touched; they go when it is closed."""
+
+import os
+import shutil
+import subprocess
+
+import job
+
+ADDRESS = "10.77.0."
+HUB = ADDRESS + "1"
+
+
+def missing():
+    """Why there can be no such network here; None if it can."""
+    for program in ("ip", "tc"):
+        if shutil.which(program) is None:
+            return f"no program '{program}' (Debian: iproute2)"
+    return None if os.geteuid() == 0 else "network namespaces need root"
+
+
+def command(*words):
+    done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise job.Failed(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+class Network:
+    def __init__(self, nodes, megabits):
+        self.spaces = []
+        self.nodes = nodes
+        self.megabits = megabits
+
+    def space(self, number):
+        """Of a node, from 1; 0: the hub."""
+        return f"proteus-bench-{os.getpid()}-{number}"
+
+    def __enter__(self):
+        try:
+            self.add(0)
+            command("ip", "-n", self.space(0), "link", "add", "bridge", "type", "bridge")
+            command("ip", "-n", self.space(0), "address", "add", HUB + "/24", "dev", "bridge")
+            command("ip", "-n", self.space(0), "link", "set", "bridge", "up")
+            for number in range(1, self.nodes + 1):
+                self.add_node(number)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def add(self, number):
+        command("ip", "netns", "add", self.space(number))
+        self.spaces.append(self.space(number))
+        command("ip", "-n", self.space(number), "link", "set", "lo", "up")
+
+    def add_node(self, number):
+        hub, node = self.space(0), self.space(number)
+        self.add(number)
+        command("ip", "-n", hub, "link", "add", f"to-{number}", "type", "veth", "peer", "name", "link", "netns", node)
+        command("ip", "-n", hub, "link", "set", f"to-{number}", "master", "bridge", "up")
+        command("ip", "-n", node, "address", "add", self.address(number) + "/24", "dev", "link")
+        command("ip", "-n", node, "link", "set", "link", "up")
+        for space, link in ((hub, f"to-{number}"), (node, "link")):
+            command("tc", "-n", space, "qdisc", "add", "dev", link, "root", "tbf", "rate", f"{self.megabits}mbit",
+                    "burst", "64kb", "latency", "200ms")
+
+    @staticmethod
+    def address(number):
+        return ADDRESS + str(number + 1)
+
+    def inside(self, number, words):
+        """The command line that runs `words` in there."""
+        return ["ip", "netns", "exec", self.space(number), *words]
+
+    def __exit__(self, *_):
+        for space in self.spaces:
+            subprocess.run(["ip", "netns", "delete", space], stderr=subprocess.DEVNULL, check=False)
+        self.spaces = []
