@@ -45,10 +45,12 @@ struct controller_host {
 
 /* ---- What the actor and the loop call ---- */
 
-/* Under `proteus run` the launcher does this. */
+/* Under `proteus run` the launcher does this. A line that is not stored yet may come again from a controller that is started
+ * after this one. */
 static void show_new_lines(struct controller_host *host) {
-    for (; !host->launched && host->lines_shown < host->controller.line_count; host->lines_shown++) {
-        const char *text = controller_line(&host->controller, host->lines_shown);
+    const struct controller *controller = &host->controller;
+    for (; !host->launched && host->lines_shown < controller->lines_stored; host->lines_shown++) {
+        const char *text = controller_line(controller, host->lines_shown);
         if (text == NULL) {
             continue; /* dropped before we came to it */
         }

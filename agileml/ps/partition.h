@@ -83,6 +83,7 @@ struct commit_point {
 /* Rows that a worker wants pushed. */
 struct subscription {
     actor_id subscriber;
+    bool idle;           /* it has no work in this plan: it gets what it missed when it has some again */
     uint64_t sent_clock; /* the clock of the last PUSH to it */
     uint64_t request;    /* its last SUBSCRIBE */
     struct slot_list {

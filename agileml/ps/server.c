@@ -296,17 +296,21 @@ static void replica_restore(struct server *server, struct server_replica *replic
     replica->durable = server->committed < restore ? server->committed : restore;
 }
 
-/* Nodes of the plan and origins of its duties. */
+enum { MEMBER_IDLE = 0, MEMBER_WORKS = 1 };
+
+/* Nodes of the plan, and whether they have duties. */
 static struct index_map plan_members(const struct message *plan) {
     struct index_map members = {0};
     const struct wire_node *nodes = (const void *)plan->frames[0]->data;
     const struct wire_duty *duties = (const void *)plan->frames[2]->data;
-    size_t node_count = plan->frames[0]->size / sizeof *nodes;
-    size_t count = node_count + plan->frames[2]->size / sizeof *duties;
-    for (size_t i = 0; i < count; i++) {
-        actor_id node = actor_node(i < node_count ? nodes[i].actor : duties[i - node_count].origin);
-        if (index_map_find(&members, node) == INDEX_NONE) {
-            index_map_add(&members, node, (uint32_t)i);
+    for (size_t d = 0; d < plan->frames[2]->size / sizeof *duties; d++) {
+        if (index_map_find(&members, actor_node(duties[d].origin)) == INDEX_NONE) {
+            index_map_add(&members, actor_node(duties[d].origin), MEMBER_WORKS);
+        }
+    }
+    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
+        if (index_map_find(&members, nodes[n].actor) == INDEX_NONE) {
+            index_map_add(&members, nodes[n].actor, MEMBER_IDLE);
         }
     }
     return members;
@@ -336,6 +340,10 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch,
     }
     partition_expect(replica->partition, duties, (unsigned)(server->plan.frames[2]->size / sizeof *duties));
     partition_unsubscribe(replica->partition, member_known, members);
+    for (unsigned i = 0; i < replica->partition->subscription_count; i++) {
+        struct subscription *subscription = &replica->partition->subscriptions[i];
+        subscription->idle = index_map_find(members, actor_node(subscription->subscriber)) != MEMBER_WORKS;
+    }
     followers_prune(server, replica, false);
     if (replica->serving || !server->plan.plan.recoverable) {
         partition_keep(replica->partition, server->plan.plan.recoverable);
@@ -451,6 +459,15 @@ static uint32_t message_partition(const struct message *message) {
     }
 }
 
+/* A worker asks what we can't answer yet: it is to know that we are here, and asks again. */
+static void answer_later(struct server *server, actor_id from, const struct message *message) {
+    if (message->type == MESSAGE_SUBSCRIBE || message->type == MESSAGE_PULL) {
+        struct message push = {.type = MESSAGE_PUSH, .epoch = message->epoch};
+        push.push.partition = message_partition(message);
+        server->io->send(server->io, from, &push);
+    }
+}
+
 void server_receive(void *self, actor_id from, struct message *message) {
     struct server *server = self;
     bool agent = from == server_agent(server); /* only our own may tell us what to be */
@@ -467,6 +484,7 @@ void server_receive(void *self, actor_id from, struct message *message) {
     }
     if (message->epoch > server->epoch || server->fenced) {
         server_keep_early(server, from, message);
+        answer_later(server, from, message);
         return;
     }
     if (message->type == MESSAGE_CHECKPOINT && agent) {
@@ -475,7 +493,8 @@ void server_receive(void *self, actor_id from, struct message *message) {
     }
     struct server_replica *replica = server_replica_of(server, message_partition(message));
     if (replica == NULL) {
-        return; /* our plan is older, or whoever asks goes by an older one: it asks again */
+        answer_later(server, from, message); /* our plan is older, or that of whoever asks */
+        return;
     }
     switch ((unsigned)message->type) {
     case MESSAGE_SUBSCRIBE:

@@ -18,6 +18,9 @@ void replica_push(struct server *server, struct server_replica *replica) {
     for (unsigned s = 0; s < partition->subscription_count; s++) {
         struct subscription *subscription = &partition->subscriptions[s];
         struct message push;
+        if (subscription->idle) {
+            continue;
+        }
         push_head(server, replica, subscription->subscriber, subscription->sent_clock, &push);
         bool share = model_subscription != NULL && model.push.from_clock == subscription->sent_clock;
         if (subscription->sent_clock < partition->clock) {

@@ -316,10 +316,14 @@ struct message_subscribe {
     uint8_t again;  /* 1: the rows are among those pushed already, only their state is wanted */
 };
 
-/* A worker has heard nothing: it asks for what changed since the clock it knows. Always answered. */
+/* A worker has heard nothing: it says how far it is. Always answered, but not with rows that were sent to it before: these
+ * may still be on their way. As connections keep order, the answer comes behind them, and behind the answers to all that
+ * was sent before the PULL: what has not come by then was lost, and is asked for, or sent, again. */
 struct message_pull {
     uint32_t partition;
-    uint64_t clock;
+    uint64_t number; /* counts a worker's PULLs about a partition, from 1; the answer repeats it */
+    uint64_t clock;  /* the state it has */
+    uint8_t again;   /* 1: what was sent beyond that was lost: send what changed since */
 };
 
 /* State of a partition. Frames: rows that changed in clocks (from_clock, clock], of those the receiver
@@ -331,6 +335,7 @@ struct message_push {
     uint64_t durable;  /* the partition's state at this clock is on a reliable machine */
     uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
     uint64_t request;  /* the SUBSCRIBE it answers, or 0; then the frames are those rows */
+    uint64_t pull;     /* the PULL it answers, or 0; without rows both clocks are the one up to which they were sent */
 };
 
 /* An origin's summed deltas of one clock for one partition. Frames: rows; none when it touched none. */
@@ -343,10 +348,13 @@ struct message_flush {
                            for going back behind it */
 };
 
-/* A follower says how far it is: after each UPDATE, and again when it hears nothing. */
+/* A follower says how far it is: after each UPDATE, and again when it hears nothing. What it asks for may then still be
+ * on its way: the answer says only what was sent, as that to a PULL. */
 struct message_follow {
     uint32_t partition;
-    uint8_t whole; /* 1: its state is whole, as of `clock`; 0: it is being copied: send the piece at `cursor` */
+    uint64_t number; /* counts a replica's FOLLOWs, from 1 */
+    uint8_t again;   /* 1: what was sent beyond that was lost: send it again */
+    uint8_t whole;   /* 1: its state is whole, as of `clock`; 0: it is being copied: send the piece at `cursor` */
     uint64_t clock;
     uint64_t cursor; /* 0 at first, then what UPDATE said */
 };
@@ -361,6 +369,8 @@ struct message_update {
     uint64_t clock;
     uint64_t committed;
     uint64_t cursor, next; /* of a piece: the one asked for, and the next; 0: that was the last */
+    uint64_t follow;       /* 0, or the FOLLOW it answers: without rows, it tells that what the other fields name was
+                              sent before */
 };
 
 /* Read a whole table, in pieces, at the partition's present clock. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    ADD_FLUSHES = 16,      /* in one sample, each of another origin */
+    ADD_FLUSHES = 16, /* in one sample, each of another origin */
     ADD_ORIGINS = ADD_FLUSHES + 3,
     ADD_ROWS_MAX = 1 << 20 /* of a flush: narrow rows are many, and a sparse table of them takes long to make */
 };

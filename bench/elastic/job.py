@@ -18,7 +18,7 @@ class Failed(Exception):
 
 
 def options(description, **more):
-    """The command line that all of these scripts understand; `more` describes further options by their defaults' type."""
+    """The command line that all of these scripts understand; `more`: further options' defaults and texts."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--bin", default=os.environ.get("PROTEUS_BIN", os.path.join(FOLDER, "build", "bin")),
                         help="folder of proteus and mf")
@@ -103,7 +103,8 @@ def run_job(chosen, cluster, app, events=(), see=None, program="mf", environment
         file.write("".join(event + "\n" for event in events))
         file.flush()
         readable, writable = os.pipe()
-        command = [os.path.join(chosen.bin, "proteus"), "run", "--quiet", f"--report=/proc/self/fd/{writable}", *cluster]
+        command = [os.path.join(chosen.bin, "proteus"), "run", "--quiet", f"--report=/proc/self/fd/{writable}",
+                   *cluster]
         command += [f"--events={file.name}"] if events else []
         job = subprocess.Popen([*command, "--", program, *app], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                pass_fds=[writable], env=environment)

@@ -1,5 +1,5 @@
-"""A network of namespaces on this machine: one for the hub, with a bridge, and one for each node, connected to it by a link
-of limited rate in both directions. Nothing outside of these namespaces is touched; they go when it is closed."""
+"""A network of namespaces on this machine: one for the hub, with a bridge, and one for each node, connected to it by a
+link of limited rate in both directions. Nothing outside of these namespaces is touched; they go when it is closed."""
 
 import os
 import shutil
@@ -56,11 +56,11 @@ class Network:
     def add_node(self, number):
         hub, node = self.space(0), self.space(number)
         self.add(number)
-        command("ip", "-n", hub, "link", "add", f"to-{number}", "type", "veth", "peer", "name", "link", "netns", node)
+        command("ip", "-n", hub, "link", "add", f"to-{number}", "type", "veth", "peer", "name", "net0", "netns", node)
         command("ip", "-n", hub, "link", "set", f"to-{number}", "master", "bridge", "up")
-        command("ip", "-n", node, "address", "add", self.address(number) + "/24", "dev", "link")
-        command("ip", "-n", node, "link", "set", "link", "up")
-        for space, link in ((hub, f"to-{number}"), (node, "link")):
+        command("ip", "-n", node, "address", "add", self.address(number) + "/24", "dev", "net0")
+        command("ip", "-n", node, "link", "set", "net0", "up")
+        for space, link in ((hub, f"to-{number}"), (node, "net0")):
             command("tc", "-n", space, "qdisc", "add", "dev", link, "root", "tbf", "rate", f"{self.megabits}mbit",
                     "burst", "64kb", "latency", "200ms")
 

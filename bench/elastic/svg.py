@@ -83,7 +83,8 @@ def steps(folder, name, title, unit, values, marks):
         plot.parts.append(f'<rect x="{LEFT + number * step:.1f}" y="{top:.1f}" width="{step * 0.85:.1f}" '
                           f'height="{plot.y(0) - top:.1f}" fill="{COLOURS[0]}"/>')
         if number == 0 or (number + 1) % 5 == 0:
-            plot.parts.append(plot.text(LEFT + (number + 0.43) * step, HEIGHT - BOTTOM + 18, str(number + 1), anchor="middle"))
+            plot.parts.append(plot.text(LEFT + (number + 0.43) * step, HEIGHT - BOTTOM + 18, str(number + 1),
+                                        anchor="middle"))
     for iteration, text in marks:
         x = LEFT + (iteration - 1) * step
         plot.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{plot.y(0):.1f}" stroke="{COLOURS[1]}" '

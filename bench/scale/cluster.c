@@ -132,8 +132,7 @@ static void hook_compute(void *context, unsigned set, uint64_t clock) {
     double chance = (double)(sim_random(scale->sim) >> 11) * 0x1p-53;
     node->at_set = set;
     node->began_us = sim_now(scale->sim);
-    at_later(node,
-             model_compute(scale->options->model, set_find(node, set), clock, &node->node.cache, chance),
+    at_later(node, model_compute(scale->options->model, set_find(node, set), clock, &node->node.cache, chance),
              compute_done);
 }
 

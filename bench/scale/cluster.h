@@ -15,8 +15,9 @@ struct cluster_options {
     unsigned active;     /* transient nodes that may serve: the plan takes half of them; 0: all may */
     uint32_t partitions; /* and data shards: as the controller chooses them */
     unsigned iterations;
-    unsigned join;                            /* transient nodes that join ... */
-    unsigned join_iteration, evict_iteration; /* ... when this one begins, and are evicted when that one does; 0: never */
+    unsigned join; /* transient nodes that join ... */
+    unsigned join_iteration,
+        evict_iteration; /* ... when this one begins, and are evicted when that one does; 0: never */
     uint64_t seed;
 };
 

@@ -11,7 +11,10 @@
 #include "agileml/base/hash.h"
 #include "agileml/net/sim.h"
 
-enum { MACHINE_PIECE_BYTES = 128 << 10, MACHINE_HEAD_BYTES = 128 /* of a message, TCP's and ZeroMQ's headers included */ };
+enum {
+    MACHINE_PIECE_BYTES = 128 << 10,
+    MACHINE_HEAD_BYTES = 128 /* of a message, TCP's and ZeroMQ's headers included */
+};
 
 struct machine_costs {
     double bytes_per_second; /* of a link, each way */

@@ -7,7 +7,12 @@
 #include "agileml/ps/table.h"
 #include "workers/cache.h"
 
-enum { MODEL_USERS = 0, MODEL_ITEMS = 1 /* tables */, MODEL_WIDTH = 4 /* floats of a row here */, MODEL_CLOCKS_MAX = 64 };
+enum {
+    MODEL_USERS = 0,
+    MODEL_ITEMS = 1 /* tables */,
+    MODEL_WIDTH = 4 /* floats of a row here */,
+    MODEL_CLOCKS_MAX = 64
+};
 
 struct model {
     uint32_t users, items;
