@@ -16,7 +16,6 @@ enum {
     SERVER_UPDATES_MAX = 64,                  /* sent to a follower that does not answer; beyond, it gets one for all */
     SERVER_FOLLOW_RETRY_US = 100 * 1000,      /* a follower that hears nothing says again how far it is ... */
     SERVER_FOLLOW_RETRY_MAX_US = 1000 * 1000, /* ... then after twice as long each time, up to this */
-    SERVER_RESEND_US = 400 * 1000,            /* what is on its way for less is not sent again */
 };
 
 /* A replica elsewhere that follows one of ours. */
@@ -26,8 +25,7 @@ struct server_follower {
     bool copied;             /* ... every piece is there, and what changed since `copied_from` will make it whole */
     uint64_t reached;        /* once whole: its state */
     uint64_t copied_from;    /* our clock when its copy began ... */
-    uint64_t cursor;         /* ... and the last piece it asked for */
-    uint64_t answered_us;    /* when that was sent, or the oldest of `updates` */
+    uint64_t cursor;         /* ... and the piece last sent; FOLLOW_COPIED: none, or all */
     uint64_t sent;           /* updates up to this clock were sent */
     struct message *updates; /* sent and not answered yet, oldest first */
     unsigned update_count;
@@ -49,6 +47,8 @@ struct server_replica {
     uint64_t heard;     /* the clock of the newest UPDATE */
     uint64_t follow_us; /* when to say FOLLOW again; 0: it does not follow */
     uint64_t follow_wait_us;
+    uint64_t follows; /* number of the last FOLLOW ... */
+    uint64_t again;   /* ... and of one that has what was lost sent again, while no later one was answered; 0: none */
     /* a checkpoint that was asked for; 0: none */
     uint64_t checkpoint;
     char *checkpoint_path;

@@ -110,9 +110,6 @@ static void follower_update(struct server *server, struct server_replica *replic
     if (build_update(server, replica, follower->sent, &update) != 0) {
         return;
     }
-    if (follower->update_count == 0) {
-        follower->answered_us = server->io->now_us(server->io);
-    }
     follower->updates = memory_resized(follower->updates, follower->update_count + 1, sizeof *follower->updates);
     follower->updates[follower->update_count++] = update;
     follower->sent = clock;
@@ -136,23 +133,34 @@ static void send_piece(struct server *server, struct server_replica *replica, st
     piece.update.cursor = cursor;
     piece.update.next = partition_piece(replica->partition, cursor, SERVER_SCAN_BYTES, &piece);
     follower->cursor = cursor;
-    follower->answered_us = server->io->now_us(server->io);
     server->io->send(server->io, follower->actor, &piece);
 }
 
-/* What is on its way may still arrive. */
-static bool answered_just_now(const struct server *server, const struct server_follower *follower) {
-    return follower->answered_us != 0 && server->io->now_us(server->io) < follower->answered_us + SERVER_RESEND_US;
-}
-
-static void send_updates_again(struct server *server, struct server_follower *follower) {
-    if (follower->update_count == 0 || answered_just_now(server, follower)) {
-        return;
-    }
-    follower->answered_us = server->io->now_us(server->io);
+static void send_updates_again(struct server *server, const struct server_follower *follower) {
     for (unsigned u = 0; u < follower->update_count; u++) {
         send_update(server, follower, &follower->updates[u]);
     }
+}
+
+/* What it asks for, if there is any, was sent before: that is on its way, or else it asks for it `again`. */
+static void send_sent(struct server *server, const struct server_replica *replica,
+                      const struct server_follower *follower, uint64_t number) {
+    struct message sent = {.type = MESSAGE_UPDATE, .epoch = server->epoch};
+    sent.update.partition = replica->partition->id;
+    sent.update.committed = server->committed;
+    sent.update.follow = number;
+    if (follower->update_count > 0) {
+        sent.update.from_clock = follower->updates[0].update.from_clock;
+        sent.update.clock = follower->sent;
+    } else if (follower->cursor != FOLLOW_COPIED) {
+        sent.update.piece = 1;
+        sent.update.from_clock = follower->copied_from;
+        sent.update.clock = replica->partition->clock;
+        sent.update.cursor = follower->cursor;
+    } else {
+        return;
+    }
+    server->io->send(server->io, follower->actor, &sent);
 }
 
 /* One whose state is not whole asks for a piece, or for what makes the pieces whole. However often it begins, what
@@ -164,50 +172,63 @@ static void follow_copying(struct server *server, struct server_replica *replica
     if (follower == NULL || follower->whole) {
         follower = follower_make(replica, from);
         updates_drop(follower, UINT64_MAX);
-        *follower = (struct server_follower){
-            .actor = from, .copied_from = replica->partition->clock, .updates = follower->updates};
+        *follower = (struct server_follower){.actor = from,
+                                             .copied_from = replica->partition->clock,
+                                             .cursor = FOLLOW_COPIED,
+                                             .updates = follower->updates};
         cursor = 0;
     } else if (cursor != 0 && follow->clock != follower->copied_from) {
         cursor = 0; /* it is at a copy that we know nothing of */
     }
-    if (cursor != FOLLOW_COPIED) {
-        if (cursor != follower->cursor || !answered_just_now(server, follower)) {
-            follower->copied = false;
-            updates_drop(follower, UINT64_MAX);
-            send_piece(server, replica, follower, cursor);
-        }
-    } else if (follower->copied) {
-        send_updates_again(server, follower);
-    } else {
+    if (cursor == FOLLOW_COPIED && !follower->copied) {
         follower->copied = true;
         follower->cursor = FOLLOW_COPIED;
         follower->sent = follower->copied_from;
         follower_update(server, replica, follower);
+    } else if (cursor != FOLLOW_COPIED && (cursor != follower->cursor || follow->again)) {
+        follower->copied = false;
+        updates_drop(follower, UINT64_MAX);
+        send_piece(server, replica, follower, cursor);
+    } else if (follow->again) {
+        send_updates_again(server, follower);
+    } else {
+        send_sent(server, replica, follower, follow->number);
     }
 }
 
-static void follow_whole(struct server *server, struct server_replica *replica, actor_id from, uint64_t clock) {
+/* Its state is that of `clock`: updates up to there need not be kept. */
+static void follower_came_to(struct server_follower *follower, uint64_t clock) {
+    updates_drop(follower, clock);
+    follower->whole = true;
+    follower->copied = false;
+    follower->cursor = FOLLOW_COPIED;
+    follower->reached = clock;
+    if (follower->sent < clock || follower->update_count == 0) {
+        updates_drop(follower, UINT64_MAX);
+        follower->sent = clock;
+    }
+}
+
+static void follow_whole(struct server *server, struct server_replica *replica, actor_id from,
+                         const struct message_follow *follow) {
     struct server_follower *follower = follower_find(replica, from);
     if (follower == NULL && !replica_answers(replica)) {
         return;
     }
     follower = follower_make(replica, from);
-    if (follower->whole && clock <= follower->reached) {
-        if (clock == follower->reached) {
-            send_updates_again(server, follower);
-        }
+    if (follower->whole && follow->clock < follower->reached) {
         return;
     }
-    updates_drop(follower, clock);
-    follower->whole = true;
-    follower->copied = false;
-    follower->reached = clock;
-    follower->answered_us = server->io->now_us(server->io);
-    if (follower->sent < clock || follower->update_count == 0) {
-        updates_drop(follower, UINT64_MAX);
-        follower->sent = clock;
+    bool news = !follower->whole || follow->clock > follower->reached;
+    if (news) {
+        follower_came_to(follower, follow->clock);
     }
-    if (replica_answers(replica)) {
+    if (follow->again) {
+        send_updates_again(server, follower);
+    } else if (!news) {
+        send_sent(server, replica, follower, follow->number);
+    }
+    if (news && replica_answers(replica)) {
         follower_update(server, replica, follower);
         if (replica_raise_durable(server, replica)) {
             replica_push(server, replica);
@@ -223,7 +244,7 @@ void receive_follow(struct server *server, struct server_replica *replica, actor
     if (!follow->whole && replica_answers(replica)) {
         follow_copying(server, replica, from, follow);
     } else if (follow->whole && follow->clock <= replica->partition->clock) {
-        follow_whole(server, replica, from, follow->clock);
+        follow_whole(server, replica, from, follow);
     }
 }
 
@@ -300,10 +321,12 @@ static void connect_leader(const struct server *server, actor_id leader) {
     }
 }
 
-static void send_follow(struct server *server, const struct server_replica *replica, actor_id leader) {
+static void send_follow(struct server *server, struct server_replica *replica, actor_id leader, bool again) {
     connect_leader(server, leader);
     struct message follow = {.type = MESSAGE_FOLLOW, .epoch = server->epoch};
     follow.follow.partition = replica->partition->id;
+    follow.follow.number = ++replica->follows;
+    follow.follow.again = again;
     follow.follow.whole = replica->whole;
     follow.follow.clock = replica->whole ? partition_reached(replica->partition) : replica->copy_from;
     follow.follow.cursor = replica->whole ? 0 : replica->cursor;
@@ -324,11 +347,11 @@ static void follow_tell(struct server *server, struct server_replica *replica, a
     actor_id leader = replica_leader(server, replica);
     replica->follow_us = 0;
     if (answer != ACTOR_NONE) {
-        send_follow(server, replica, answer);
+        send_follow(server, replica, answer, false);
     }
     if (leader != ACTOR_NONE) {
         if (leader != answer) {
-            send_follow(server, replica, leader);
+            send_follow(server, replica, leader, false);
         }
         follow_later(server, replica, SERVER_FOLLOW_RETRY_US);
     }
@@ -350,7 +373,7 @@ void server_timer(void *self) {
             continue;
         }
         if (replica->follow_us <= now) {
-            send_follow(server, replica, leader);
+            send_follow(server, replica, leader, false);
             follow_later(server, replica, 2 * replica->follow_wait_us);
         } else if (server->timer_us == 0 || replica->follow_us < server->timer_us) {
             server->timer_us = replica->follow_us;
@@ -403,13 +426,38 @@ static bool take_update(struct server *server, struct server_replica *replica, c
     return result == 0;
 }
 
+/* What was sent, as the answer to a FOLLOW tells, would be taken if it came now: it should have come before the answer. */
+static bool update_lost(const struct server_replica *replica, const struct message_update *sent) {
+    if (replica->whole) {
+        return !sent->piece && sent->clock > partition_reached(replica->partition);
+    }
+    if (!sent->piece) {
+        return replica->cursor == FOLLOW_COPIED && sent->from_clock <= replica->copy_from;
+    }
+    return sent->cursor == (sent->from_clock == replica->copy_from ? replica->cursor : 0);
+}
+
+/* Has sent again what was lost, once, however many answers tell so before it comes. */
+static void receive_sent(struct server *server, struct server_replica *replica, actor_id from,
+                         const struct message_update *sent) {
+    if (sent->follow > replica->again && update_lost(replica, sent)) {
+        send_follow(server, replica, from, true);
+        replica->again = replica->follows;
+    }
+}
+
 void receive_update(struct server *server, struct server_replica *replica, actor_id from,
                     const struct message *update) {
     const struct wire_placement *placement = server_placement(server, update->update.partition);
     if (replica->serving || (from != placement->server && from != placement->next_server)) {
         return;
     }
-    bool taken = update->update.piece ? take_piece(server, replica, update) : take_update(server, replica, update);
+    bool taken = false;
+    if (update->update.follow != 0) {
+        receive_sent(server, replica, from, &update->update);
+    } else {
+        taken = update->update.piece ? take_piece(server, replica, update) : take_update(server, replica, update);
+    }
     server_commit(server, update->update.committed);
     if (taken) {
         replica_commit(server, replica);

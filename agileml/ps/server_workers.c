@@ -71,13 +71,19 @@ void receive_pull(struct server *server, struct server_replica *replica, actor_i
     if (!replica_may_serve(server, replica)) {
         return;
     }
+    uint64_t from_clock = pull->pull.clock;
+    bool answers = subscription != NULL && replica_answers(replica);
+    if (answers && !pull->pull.again && subscription->sent_clock > from_clock) {
+        from_clock = subscription->sent_clock; /* up to there all is on its way, or was lost */
+    }
     struct message push;
-    push_head(server, replica, from, pull->pull.clock, &push);
-    if (subscription == NULL || !replica_answers(replica) || pull->pull.clock >= partition->clock) {
-        push.push.clock = pull->pull.clock; /* nothing new, but we are here */
-    } else {
-        partition_changes(partition, subscription, pull->pull.clock, NULL, NULL, &push);
+    push_head(server, replica, from, from_clock, &push);
+    push.push.pull = pull->pull.number;
+    if (answers && from_clock < partition->clock) {
+        partition_changes(partition, subscription, from_clock, NULL, NULL, &push);
         subscription->sent_clock = partition->clock;
+    } else {
+        push.push.clock = from_clock; /* nothing new, but we are here */
     }
     server->io->send(server->io, from, &push);
 }

@@ -53,7 +53,7 @@ static const char *stage_text(enum stage stage) {
     return texts[stage];
 }
 
-/* 60 for 64 nodes: nearly equal parts for all nodes, half of them, a quarter ..., and for half of the transient ones. */
+/* 60 for 64 nodes: nearly equal parts for all, half of them, a quarter ..., and for half of the transient ones. */
 static uint32_t partitions_for(unsigned nodes) {
     unsigned few = nodes / 16 > 0 ? nodes / 16 : 1;
     unsigned partitions = nodes > few ? nodes - few : nodes;

@@ -1,6 +1,6 @@
-/* The job that is simulated: matrix factorization of a data set of the Netflix data's shape. Which rows a node touches
- * in a clock, how long it computes, and what the tables look like; no values. A user's ratings are in one data shard and one
- * clock of each iteration; users have equally many ratings, items as many as their popularity says. */
+/* The job that is simulated: matrix factorization of a data set of the Netflix data's shape. Which rows a node
+ * touches in a clock, how long it computes, and what the tables look like; no values. A user's ratings are in one data
+ * shard and one clock of each iteration; users have equally many ratings, items as many as their popularity says. */
 #ifndef BENCH_SCALE_MODEL_H
 #define BENCH_SCALE_MODEL_H
 
@@ -49,7 +49,7 @@ bool model_set_open(const struct model *model, const uint32_t *shards, uint32_t 
                     struct cache *cache, struct model_set *set);
 void model_set_close(struct model_set *set);
 
-/* Changes the rows that the set touches in a clock. Returns the microseconds that it takes, `chance` between 0 and 1. */
+/* Changes the rows that the set touches in a clock. Returns the microseconds that it takes; `chance` from 0 to 1. */
 double model_compute(const struct model *model, const struct model_set *set, uint64_t clock, struct cache *cache,
                      double chance);
 /* Training items of a clock. */

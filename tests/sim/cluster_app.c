@@ -216,7 +216,7 @@ static void compute_done(void *context) {
         }
         node_wake(&node->node);
     }
-    if (!client_subscribed(&node->node.client)) {
+    if (!client_filled(&node->node.client)) {
         at_later(node, 1000, compute_done);
         return;
     }
