@@ -48,6 +48,11 @@ static int start_app(const struct join *join, struct process *process, bool chec
     arguments_add(&arguments, "--tier=%s", options->tier);
     arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
     arguments_add(&arguments, "--listen=%s", options->host);
+    if (!check) { /* unlike those that `proteus run` or the controller choose, on any machine */
+        char host[HOST_NAME_MAX + 1] = "";
+        gethostname(host, sizeof host - 1);
+        arguments_add(&arguments, "--name=%.12s-%d-%u", host, (int)getpid(), (unsigned)(process - join->nodes) + 1);
+    }
     if (options->key != NULL) {
         arguments_add(&arguments, "--key=%s", options->key);
     }

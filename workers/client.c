@@ -179,23 +179,19 @@ static void partition_wait(const struct client *client, struct client_partition 
     }
 }
 
-/* Asks the server of the next clock's state, and every second time, when it has not answered, the plan's other one. */
-static void send_pull(struct client *client, uint32_t number) {
+static void send_pull(struct client *client, uint32_t number, actor_id server, bool again) {
     struct client_partition *partition = &client->partitions[number];
-    const struct wire_placement *placement = client_placement(client, number);
-    actor_id server = partition->now.server;
-    if (partition->pulls % 2 == 1) {
-        server = placement->server == server ? placement->next_server : placement->server;
-    }
-    partition->pulls++;
     struct message pull = {.type = MESSAGE_PULL, .epoch = client->epoch};
     pull.pull.partition = number;
+    pull.pull.number = ++partition->pulls;
     pull.pull.clock = partition_arrived(partition);
+    pull.pull.again = again;
     client->io->send(client->io, server, &pull);
 }
 
-static void send_flush(struct client *client, uint32_t number, const struct retained_flush *flush) {
+static void send_flush(struct client *client, uint32_t number, struct retained_flush *flush) {
     struct message copy = message_share(&flush->message);
+    flush->pull = client->partitions[number].pulls;
     copy.epoch = client->epoch;
     copy.flush.committed = client->committed;
     client->io->send(client->io, client_server(client, number, flush->clock), &copy);
@@ -266,11 +262,12 @@ static void send_subscribe(struct client *client, actor_id server, const struct 
 }
 
 /* Names the rows that the open request is about: those between answered and asked. */
-static void send_request(struct client *client, uint32_t number, const struct client_subscription *subscription) {
+static void send_request(struct client *client, uint32_t number, struct client_subscription *subscription) {
     struct buffer *keys[WIRE_TABLES_MAX];
     for (unsigned t = 0; t < client->job->table_count; t++) {
         keys[t] = keys_between(client, number, t, subscription->answered[t], subscription->asked[t]);
     }
+    subscription->pull = client->partitions[number].pulls;
     send_subscribe(client, subscription->server,
                    &(struct message_subscribe){
                        .partition = number, .request = subscription->request, .known = subscription->since},
@@ -278,11 +275,12 @@ static void send_request(struct client *client, uint32_t number, const struct cl
 }
 
 static void send_restore(struct client *client, uint32_t number) {
-    const struct client_partition *partition = &client->partitions[number];
+    struct client_partition *partition = &client->partitions[number];
     struct buffer *keys[WIRE_TABLES_MAX];
     for (unsigned t = 0; t < client->job->table_count; t++) {
         keys[t] = keys_void(client, number, t);
     }
+    partition->restore_pull = partition->pulls;
     send_subscribe(client, partition->now.server,
                    &(struct message_subscribe){.partition = number, .request = partition->restore_request, .again = 1},
                    keys);
@@ -413,7 +411,6 @@ static void partition_restore(const struct client *client, uint32_t number, uint
     subscription_close(&partition->now);
     subscription_close(&partition->next);
     partition->retry_us = 0;
-    partition->pulls = 0;
     partition->restore_request = 0;
     partition->durable = partition->durable < client->committed ? partition->durable : client->committed;
     partition->clock = partition->clock < restore ? partition->clock : restore;
@@ -473,9 +470,6 @@ static void epoch_send_again(struct client *client) {
                 send_flush(client, p, &partition->retained[r]);
             }
         }
-        if (partition_awaited(client, partition)) {
-            partition_wait(client, partition);
-        }
     }
 }
 
@@ -510,6 +504,11 @@ void client_plan(struct client *client, const struct message *plan) {
     }
     if (restored) {
         epoch_send_again(client);
+    }
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        if (partition_awaited(client, &client->partitions[p])) {
+            partition_wait(client, &client->partitions[p]); /* a duty may begin with a state whose push was lost */
+        }
     }
 }
 
@@ -843,11 +842,9 @@ static void apply_waiting(struct client *client) {
 
 /* ---- What servers say ---- */
 
-/* A push goes on from what has arrived, and there is room for it. */
-static bool push_fits(const struct client *client, const struct client_partition *partition,
-                      const struct message *message) {
-    return message->push.from_clock <= partition_arrived(partition) &&
-           ((!client->working && !client->frozen) || partition->waiting_count < waiting_entries(client));
+/* There is room for another push. */
+static bool push_has_room(const struct client *client, const struct client_partition *partition) {
+    return (!client->working && !client->frozen) || partition->waiting_count < waiting_entries(client);
 }
 
 /* Takes a push that fits. It may bring us to the switch. */
@@ -866,36 +863,28 @@ static void go_on(struct client *client, uint32_t number, struct message *messag
     }
 }
 
-/* The server answers a PULL with nothing new: sends it again what it has not got. */
-static void send_missing(struct client *client, uint32_t number, actor_id server, uint64_t received) {
-    const struct client_partition *partition = &client->partitions[number];
-    uint64_t arrived = partition_arrived(partition);
-    for (unsigned r = 0; r < partition->retained_count; r++) {
-        const struct retained_flush *flush = &partition->retained[r];
-        if (flush->clock > (flush->origin == client->self ? received : arrived) &&
-            client_server(client, number, flush->clock) == server) {
-            send_flush(client, number, flush);
-        }
-    }
-}
-
-/* False when the push can't be taken now: one before it was lost, or nobody waits for us. */
-static bool receive_changes(struct client *client, uint32_t number, actor_id from,
-                            const struct client_subscription *subscription, struct message *message) {
+/* False when the push can't be taken now: nobody waits for us, or one before it was lost. That one is sent again once,
+ * however many pushes tell so before it comes; by the server of the next clock's state, for what another one has pushed
+ * before the switch is lost only when that one says so. */
+static bool receive_changes(struct client *client, uint32_t number, struct client_subscription *subscription,
+                            struct message *message) {
     struct client_partition *partition = &client->partitions[number];
-    if (!partition->subscribed) {
+    uint64_t arrived = partition_arrived(partition);
+    if (!partition->subscribed || message->push.clock <= arrived) {
         return true;
     }
-    if (message->push.clock > partition_arrived(partition)) {
-        if (subscription == NULL || !subscription_covers(client, partition, subscription) ||
-            !push_fits(client, partition, message)) {
-            return false;
-        }
-        go_on(client, number, message);
-    } else if (partition->pulls > 0) {
-        send_missing(client, number, from, message->push.received);
+    if (subscription == NULL || !subscription_covers(client, partition, subscription) ||
+        !push_has_room(client, partition)) {
+        return false;
     }
-    partition->pulls = 0;
+    if (message->push.from_clock > arrived) {
+        if (subscription == &partition->now && subscription->again == 0) {
+            send_pull(client, number, subscription->server, true);
+            subscription->again = partition->pulls;
+        }
+        return false;
+    }
+    go_on(client, number, message);
     return true;
 }
 
@@ -958,7 +947,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
                subscription_covers(client, partition, subscription)) {
         message->push.request = 0;
         message->push.from_clock = subscription->since;
-        if (push_fits(client, partition, message)) {
+        if (subscription->since <= partition_arrived(partition) && push_has_room(client, partition)) {
             go_on(client, number, message);
         }
     }
@@ -974,19 +963,46 @@ static bool restored_waits(const struct client_partition *partition) {
     return false;
 }
 
+static struct client_subscription *subscription_with(struct client_partition *partition, actor_id server) {
+    if (server == partition->now.server) {
+        return &partition->now;
+    }
+    return server == partition->next.server ? &partition->next : NULL;
+}
+
+/* A server has answered a PULL: sends it again what was sent before that and has not come, or whose answer has not. */
+static void send_lost(struct client *client, uint32_t number, actor_id server, const struct message_push *push) {
+    struct client_partition *partition = &client->partitions[number];
+    struct client_subscription *subscription = subscription_with(partition, server);
+    uint64_t arrived = partition_arrived(partition);
+    for (unsigned r = 0; r < partition->retained_count; r++) {
+        struct retained_flush *flush = &partition->retained[r];
+        if (flush->pull < push->pull && flush->clock > (flush->origin == client->self ? push->received : arrived) &&
+            client_server(client, number, flush->clock) == server) {
+            send_flush(client, number, flush);
+        }
+    }
+    if (subscription != NULL && subscription->open && subscription->pull < push->pull) {
+        send_request(client, number, subscription);
+    }
+    if (subscription == &partition->now && partition->restore_request != 0 && partition->restore_pull < push->pull &&
+        !restored_waits(partition)) {
+        send_restore(client, number);
+    }
+}
+
 static void receive_push(struct client *client, actor_id from, struct message *message) {
     uint32_t number = message->push.partition;
     struct client_partition *partition = &client->partitions[number];
-    struct client_subscription *subscription = from == partition->now.server    ? &partition->now
-                                               : from == partition->next.server ? &partition->next
-                                                                                : NULL;
+    struct client_subscription *subscription = subscription_with(partition, from);
     const struct message_push push = message->push;
     if (subscription != NULL) {
         subscription->heard_us = client_now(client);
+        subscription->again = push.pull >= subscription->again ? 0 : subscription->again;
     }
     bool lacking = false;
     if (push.request == 0) {
-        lacking = !receive_changes(client, number, from, subscription, message);
+        lacking = !receive_changes(client, number, subscription, message);
     } else if (partition->restoring && push.request == partition->restore_request) {
         if (message->frame_count > 0 && !restored_waits(partition)) {
             take_push(client, number, message);
@@ -1001,6 +1017,9 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     }
     find_committed(client);
     restore_step(client, number);
+    if (push.pull != 0) {
+        send_lost(client, number, from, &push);
+    }
     if (lacking) {
         partition_wait(client, partition); /* asked for later */
     } else if (!partition_awaited(client, partition)) {
@@ -1040,7 +1059,7 @@ void client_thaw(struct client *client) {
 }
 
 /* Keeps what was gathered until it is committed. */
-static const struct retained_flush *retain(struct client_partition *partition) {
+static struct retained_flush *retain(struct client_partition *partition) {
     partition->retained =
         memory_resized(partition->retained, partition->retained_count + 1, sizeof *partition->retained);
     const struct retained_flush *new = &partition->gathered;
@@ -1081,7 +1100,7 @@ void client_flush(struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
         assert(partition->gathered.clock == client->clock);
-        const struct retained_flush *flush = retain(partition);
+        struct retained_flush *flush = retain(partition);
         if (partition->retained[partition->retained_count - 1].clock > flush->clock) {
             put_later(client, partition, flush);
         }
@@ -1095,19 +1114,14 @@ void client_flush(struct client *client) {
 
 /* ---- Time ---- */
 
-static void ask_again(struct client *client, uint32_t number) {
-    const struct client_partition *partition = &client->partitions[number];
-    if (partition->now.open) {
-        send_request(client, number, &partition->now);
-    }
-    if (partition->next.open) {
-        send_request(client, number, &partition->next);
-    }
-    if (partition->restore_request != 0 && !restored_waits(partition)) {
-        send_restore(client, number);
-    }
-    if (partition->subscribed) {
-        send_pull(client, number);
+/* Asks the server of the next clock's state, and the plan's other one. */
+static void partition_pull(struct client *client, uint32_t number) {
+    const struct wire_placement *placement = client_placement(client, number);
+    actor_id now = client->partitions[number].now.server;
+    actor_id other = placement->server == now ? placement->next_server : placement->server;
+    send_pull(client, number, now, false);
+    if (other != now && other != ACTOR_NONE) {
+        send_pull(client, number, other, false);
     }
 }
 
@@ -1120,7 +1134,7 @@ uint64_t client_timer(struct client *client) {
             continue;
         }
         if (partition->retry_us <= now) {
-            ask_again(client, p);
+            partition_pull(client, p);
             partition->retry_wait_us *= 2;
             if (partition->retry_wait_us > CLIENT_RETRY_MAX_US) {
                 partition->retry_wait_us = CLIENT_RETRY_MAX_US;

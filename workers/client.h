@@ -12,7 +12,7 @@
 #include "workers/cache.h"
 
 enum {
-    CLIENT_RETRY_MIN_US = 50 * 1000,   /* first PULL or SUBSCRIBE again after so much silence ... */
+    CLIENT_RETRY_MIN_US = 50 * 1000,   /* first PULL after so much silence ... */
     CLIENT_RETRY_MAX_US = 1000 * 1000, /* ... then twice as long each time, up to this */
 };
 
@@ -20,6 +20,7 @@ enum {
 struct retained_flush {
     actor_id origin;
     uint64_t clock;
+    uint64_t pull;                    /* the last PULL before it was sent: see client_partition.pulls */
     struct message message;           /* its frames held; sent again as it is */
     uint32_t *slots[WIRE_TABLES_MAX]; /* cache slots of its rows, in order; by table number */
     uint32_t counts[WIRE_TABLES_MAX];
@@ -31,6 +32,8 @@ struct client_subscription {
     actor_id server;    /* ACTOR_NONE: unused */
     uint64_t request;   /* number of the SUBSCRIBE under way, or of the last one answered; numbers never come again */
     uint64_t since;     /* the `known` it says */
+    uint64_t pull;      /* the last PULL before it was sent */
+    uint64_t again;     /* number of the PULL that has pushes sent again that were lost; 0: that was answered */
     bool open;          /* it is not answered yet */
     bool known;         /* the first SUBSCRIBE was answered */
     uint32_t *asked;    /* per table: rows of the cache's list named in SUBSCRIBEs so far */
@@ -46,13 +49,15 @@ struct client_partition {
     uint64_t durable;                     /* on a reliable machine, as the server says */
     bool restoring;           /* rows seen beyond the epoch's `restore` are asked for again: CACHE_CLOCK_VOID ... */
     uint64_t restore_request; /* ... by this request; 0: not asked yet */
+    uint64_t restore_pull;    /* the last PULL before it was sent */
     struct retained_flush gathered;  /* of the clock under way; touched by client_gather until client_flush */
     struct retained_flush *retained; /* in the order of clocks, then of origins */
     unsigned retained_count;
     struct message *waiting; /* pushes that came during a clock or while frozen, each from where the one before ends;
                                 and the answer to `restore_request` */
     unsigned waiting_count;
-    unsigned pulls;    /* PULLs sent since one was last answered */
+    uint64_t pulls;    /* number of the last PULL. When a server answers one, what was sent to it before that has come,
+                          and so has what it sent on that; or it was lost, and is sent again */
     uint64_t retry_us; /* when to ask again, 0: not waiting */
     uint64_t retry_wait_us;
 };
@@ -125,7 +130,7 @@ void client_thaw(struct client *client);
 
 /* A message of a server: PUSH or ROWS. */
 void client_receive(struct client *client, actor_id from, struct message *message);
-/* Asks again where an answer is overdue. Returns when to call next, 0: nothing to wait for. */
+/* Asks where an answer is overdue whether it was sent. Returns when to call next, 0: nothing to wait for. */
 uint64_t client_timer(struct client *client);
 /* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);

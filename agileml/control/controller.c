@@ -658,7 +658,9 @@ static void receive_evict(struct controller *controller, actor_id from, const st
         chosen_count += chosen[member - controller->members] == 0 ? 1 : 0;
         chosen[member - controller->members] = 1;
     }
-    if (chosen_count > 0) {
+    if (count == 0 && self == NULL) {
+        send_empty(controller, from, MESSAGE_DONE); /* it was declared dead: it has left already */
+    } else if (chosen_count > 0) {
         evict(controller, from, message, chosen, chosen_count);
     } else {
         send_outcome(controller, from, message->evict.request, AML_EINPUT, "no node is named");
@@ -823,7 +825,11 @@ void controller_receive(void *self, actor_id from, struct message *message) {
             receive_member(controller, member, message);
         } else if (message->type == MESSAGE_HEARTBEAT) {
             /* Declared dead, or of a job that nobody remembers: what it does is void. */
-            send_empty(controller, from, controller->phase < PHASE_LEAVE ? MESSAGE_REJOIN : MESSAGE_DONE);
+            if (controller->phase >= PHASE_LEAVE && controller->code != 0) {
+                send_abort(controller, from, controller->code, controller->text);
+            } else {
+                send_empty(controller, from, controller->phase < PHASE_LEAVE ? MESSAGE_REJOIN : MESSAGE_DONE);
+            }
         }
         break;
     }

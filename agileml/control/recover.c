@@ -134,6 +134,22 @@ static bool highest_common(const struct controller *controller, const struct wir
     return false;
 }
 
+/* The clock to go back to. One that reliable replicas can be put at, so that the next failure, which may come before
+ * anything more is committed, finds it there too; another one only where a partition has no reliable replica. */
+static bool clock_to_restore(const struct controller *controller, const struct wire_reach *all, size_t count,
+                             uint64_t *clock, uint32_t *missing) {
+    struct wire_reach *reliable = memory_zeroed(count + 1, sizeof *reliable);
+    size_t reliable_count = 0;
+    for (size_t r = 0; r < count; r++) {
+        if (actor_tier(controller, all[r].server) == TIER_RELIABLE) {
+            reliable[reliable_count++] = all[r];
+        }
+    }
+    bool found = highest_common(controller, reliable, reliable_count, clock, missing);
+    free(reliable);
+    return found || highest_common(controller, all, count, clock, missing);
+}
+
 static bool can_be_put(const struct wire_reach *all, size_t count, actor_id server, uint32_t partition,
                        uint64_t clock) {
     for (size_t r = 0; server != ACTOR_NONE && r < count && all[r].clock >= clock; r++) {
@@ -261,7 +277,7 @@ static void recover(struct controller *controller) {
         begun = member->fenced_begun > begun ? member->fenced_begun : begun;
         committed = member->committed > committed ? member->committed : committed;
     }
-    bool found = highest_common(controller, all, count, &clock, &missing);
+    bool found = clock_to_restore(controller, all, count, &clock, &missing);
     if (!found && committed == controller->progress.first && !controller->progress.reliable_lost) {
         found = true; /* nothing had been committed: all begin anew */
         clock = committed;

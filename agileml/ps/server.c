@@ -202,7 +202,7 @@ void replica_step(struct server *server, struct server_replica *replica) {
     }
     bool advanced = false;
     while (replica->serving && server_of(server, partition->id, partition->clock + 1) == server->self &&
-           partition_advance(partition)) {
+           !replica_waits_for_copy(server, replica) && partition_advance(partition)) {
         advanced = true;
         replica_at_clock(server, replica);
     }
@@ -229,7 +229,7 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
     replica_close(server, replica);
 }
 
-/* A new replica: the first plan of an epoch may name one that serves from the job's start, or from a checkpoint;
+/* A new replica: in the job's first plan it is whole; the first plan of an epoch may name one that serves from a checkpoint;
  * every other one is copied from the one that serves. */
 static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
     const struct message_plan *plan = &server->plan.plan;
@@ -238,6 +238,10 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
     replica->in_step = true; /* not counted yet */
     if (replica->partition == NULL) {
         return error->code;
+    }
+    if (plan->version == 1 && plan->resume[0] == '\0') {
+        replica->whole = true; /* the job begins: the rows' start values are the state */
+        return 0;
     }
     if (!new_epoch || server_of(server, number, plan->restore + 1) != server->self) {
         return 0;
@@ -316,11 +320,19 @@ static struct index_map plan_members(const struct message *plan) {
     return members;
 }
 
-static bool member_known(void *members, actor_id subscriber) {
-    return index_map_find(members, actor_node(subscriber)) != INDEX_NONE;
+/* Of two plans, the one before and the one now in force. */
+struct members {
+    struct index_map before, now;
+};
+
+/* One that neither plan knows goes by a later plan than this one, and has just come. */
+static bool member_stays(void *context, actor_id subscriber) {
+    const struct members *members = context;
+    return index_map_find(&members->now, actor_node(subscriber)) != INDEX_NONE ||
+           index_map_find(&members->before, actor_node(subscriber)) == INDEX_NONE;
 }
 
-static void replica_plan(struct server *server, uint32_t number, bool new_epoch, struct index_map *members) {
+static void replica_plan(struct server *server, uint32_t number, bool new_epoch, struct members *members) {
     struct server_replica *replica = &server->replicas[number];
     const struct wire_duty *duties = (const void *)server->plan.frames[2]->data;
     struct error error = {0};
@@ -339,10 +351,10 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch,
         return;
     }
     partition_expect(replica->partition, duties, (unsigned)(server->plan.frames[2]->size / sizeof *duties));
-    partition_unsubscribe(replica->partition, member_known, members);
+    partition_unsubscribe(replica->partition, member_stays, members);
     for (unsigned i = 0; i < replica->partition->subscription_count; i++) {
         struct subscription *subscription = &replica->partition->subscriptions[i];
-        subscription->idle = index_map_find(members, actor_node(subscription->subscriber)) != MEMBER_WORKS;
+        subscription->idle = index_map_find(&members->now, actor_node(subscription->subscriber)) != MEMBER_WORKS;
     }
     followers_prune(server, replica, false);
     if (replica->serving || !server->plan.plan.recoverable) {
@@ -390,6 +402,10 @@ static void server_plan(struct server *server, const struct message *plan) {
         return;
     }
     bool new_epoch = first || server->fenced || plan->epoch > server->epoch;
+    struct members members = {.now = plan_members(plan)};
+    if (!first) {
+        members.before = plan_members(&server->plan);
+    }
     message_close(&server->plan);
     server->plan = message_share(plan);
     server->epoch = plan->epoch;
@@ -406,11 +422,11 @@ static void server_plan(struct server *server, const struct message *plan) {
     if (new_epoch) {
         server->scan_count = 0;
     }
-    struct index_map members = plan_members(plan);
     for (uint32_t p = 0; p < server->partition_count; p++) {
         replica_plan(server, p, new_epoch, &members);
     }
-    index_map_close(&members);
+    index_map_close(&members.before);
+    index_map_close(&members.now);
     server_report(server);
     server_take_early(server);
 }

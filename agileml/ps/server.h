@@ -48,7 +48,7 @@ struct server_replica {
     uint64_t follow_us; /* when to say FOLLOW again; 0: it does not follow */
     uint64_t follow_wait_us;
     uint64_t follows; /* number of the last FOLLOW ... */
-    uint64_t again;   /* ... and of one that has what was lost sent again, while no later one was answered; 0: none */
+    uint64_t again;   /* ... and of the last one that has sent again what was lost; 0: none yet */
     /* a checkpoint that was asked for; 0: none */
     uint64_t checkpoint;
     char *checkpoint_path;

@@ -245,6 +245,7 @@ void receive_follow(struct server *server, struct server_replica *replica, actor
         follow_copying(server, replica, from, follow);
     } else if (follow->whole && follow->clock <= replica->partition->clock) {
         follow_whole(server, replica, from, follow);
+        replica_step(server, replica); /* it may have waited for this */
     }
 }
 
@@ -284,6 +285,23 @@ bool replica_raise_durable(const struct server *server, struct server_replica *r
     bool raised = durable > replica->durable;
     replica->durable = raised ? durable : replica->durable;
     return raised;
+}
+
+bool replica_waits_for_copy(const struct server *server, const struct server_replica *replica) {
+    const struct message_plan *plan = &server->plan.plan;
+    const struct wire_placement *placement = server_placement(server, replica->partition->id);
+    uint64_t clock = replica->partition->clock;
+    actor_id backup = clock < plan->from_clock ? placement->backup : placement->next_backup;
+    const struct server_follower *follower = follower_find(replica, backup);
+    if (server->reliable || !plan->recoverable || backup == ACTOR_NONE || (follower != NULL && follower->whole) ||
+        !plan_is_commit_point(plan, clock)) {
+        return false;
+    }
+    uint64_t next = clock + 1;
+    while (!plan_is_commit_point(plan, next)) {
+        next++;
+    }
+    return next > server->committed + 1 + server->job->staleness + plan->window;
 }
 
 /* ---- The side that follows ---- */

@@ -75,6 +75,9 @@ void replica_follow(struct server *server, struct server_replica *replica);
 bool replica_follows_closely(const struct server *server, const struct server_replica *replica);
 /* Takes the present state of its followers into account. True when more became durable. */
 bool replica_raise_durable(const struct server *server, struct server_replica *replica);
+/* It stands at the last commit point that workers can come to before more is committed, and the backup that is to make
+ * it durable is still being copied: that can only become whole at a commit point, so here. */
+bool replica_waits_for_copy(const struct server *server, const struct server_replica *replica);
 
 /* ---- server_checkpoint.c ---- */
 

@@ -52,7 +52,8 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     struct message push;
     push_head(server, replica, from, subscribe->known, &push);
     push.push.request = subscribe->request;
-    if (result == 0 && replica_answers(replica)) {
+    bool behind = !replica->serving && replica->partition->clock < subscribe->known; /* it has handed over */
+    if (result == 0 && replica_answers(replica) && !behind) {
         result = partition_rows(replica->partition, views, (unsigned)count, subscribe->known, &push, &error);
     } else {
         push.push.from_clock = 0;

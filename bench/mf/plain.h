@@ -1,5 +1,5 @@
 /* Matrix factorization without a parameter server: the kernel of apps/mf on plain arrays, by the threads of one
- * process, in the same blocks and rounds as AgileML's worker runtime (workers/data.h): what AgileML is compared with. */
+ * process, in the same blocks and rounds as AgileML's worker runtime (workers/data.h): what it is compared with. */
 #ifndef BENCH_MF_PLAIN_H
 #define BENCH_MF_PLAIN_H
 

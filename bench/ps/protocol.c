@@ -227,7 +227,8 @@ int protocol_pull(struct protocol_worker *worker, struct error *error) {
     struct client *client = &worker->client;
     struct io *io = net_io_of(worker->io);
     for (uint32_t p = 0; p < client->partition_count; p++) {
-        struct message pull = {.type = MESSAGE_PULL, .epoch = client->epoch, .pull = {.partition = p, .clock = 0}};
+        struct message pull = {
+            .type = MESSAGE_PULL, .epoch = client->epoch, .pull = {.partition = p, .clock = 0, .again = 1}};
         client->partitions[p].clock = 0; /* as if nothing had come since */
         io->send(io, SHAPE_SERVER, &pull);
     }

@@ -326,6 +326,7 @@ static int control_open(struct scale *scale, struct error *error) {
         .reliable = options->reliable,
         .transient = options->transient,
         .policy = {.stage = options->stage, .partitions = options->partitions, .shards = scale->shards},
+        .commit_every = options->commit_every,
         .heartbeat_ms = HEARTBEAT_MS,
         .timeout_ms = TIMEOUT_MS,
         .start_timeout_ms = TIMEOUT_MS,

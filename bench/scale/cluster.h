@@ -12,8 +12,9 @@ struct cluster_options {
     struct machine_costs costs;
     unsigned reliable, transient;
     enum stage stage;
-    unsigned active;     /* transient nodes that may serve: the plan takes half of them; 0: all may */
-    uint32_t partitions; /* and data shards: as the controller chooses them */
+    unsigned active;       /* transient nodes that may serve: the plan takes half of them; 0: all may */
+    uint32_t partitions;   /* and data shards: as the controller chooses them */
+    uint32_t commit_every; /* clocks; 0: as the controller chooses */
     unsigned iterations;
     unsigned join; /* transient nodes that join ... */
     unsigned join_iteration,

@@ -286,7 +286,7 @@ static void operator_read(struct cluster *cluster, const struct message *message
     line[size] = '\0';
     cluster->lines_read++;
     cluster_check_line(cluster, line);
-    if (cluster->summed_up) {
+    if (cluster->summed_up || cluster->lines_read % (CONTROLLER_BURST_MAX / 2) == 0) {
         operator_observe(cluster);
     }
 }

@@ -105,6 +105,15 @@ static void push(struct fake *fake, uint64_t from, uint64_t to, uint64_t request
     push_from(fake, SERVER, from, to, request, to, value);
 }
 
+/* The answer to the last PULL, from a server that has sent its pushes up to `clock` and got our flushes up to
+ * `received`. */
+static void answer_pull(struct fake *fake, actor_id server, uint64_t clock, uint64_t received) {
+    struct message message = {.type = MESSAGE_PUSH};
+    message.push = (struct message_push){
+        .from_clock = clock, .clock = clock, .received = received, .pull = fake->client.partitions[0].pulls};
+    give_from(fake, server, &message);
+}
+
 static int64_t *row_of(struct fake *fake, uint64_t key) {
     return (int64_t *)(void *)cache_row(&fake->cache.tables[0], (uint32_t)cache_find(&fake->cache, 0, key));
 }
@@ -318,23 +327,132 @@ static void test_waiting_pushes_have_a_limit(void **state) {
 
 /* ---- Asking again ---- */
 
+static void pull(struct fake *fake) {
+    fake->now_us += CLIENT_RETRY_MAX_US;
+    client_timer(&fake->client);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
+}
+
 static void test_a_gap_is_asked_for(void **state) {
     (void)state;
     struct fake *fake = fake_open(3);
     work(fake, 1);
     work(fake, 1);
+    forget(fake);
     push(fake, 1, 2, 0, 500); /* clock 1 was lost */
     assert_int_equal(part(fake)->clock, 0);
     assert_int_equal(*row(fake), 102);
-    forget(fake);
-    fake->now_us += CLIENT_RETRY_MIN_US;
-    assert_true(client_timer(&fake->client) > fake->now_us);
     struct message pull = {0};
     assert_int_equal(sent(fake, MESSAGE_PULL, &pull), 1);
     assert_int_equal(pull.pull.clock, 0);
+    assert_int_equal(pull.pull.again, 1);
+    push(fake, 2, 2, 0, -1); /* tells the same once more */
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 0);
     push(fake, 0, 2, 0, 500);
     assert_int_equal(*row(fake), 500);
     assert_int_equal(client_timer(&fake->client), 0); /* nothing is missing any more */
+    fake_close(fake);
+}
+
+/* What was sent and has not come may still be on its way: only the answer to a PULL, which comes behind it, tells. */
+static void test_pushes_are_asked_for_again_when_they_were_lost(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3);
+    work(fake, 1);
+    forget(fake);
+    struct message message = {0};
+    for (unsigned i = 0; i < 3; i++) { /* each in vain: the link is slow */
+        fake->now_us += CLIENT_RETRY_MAX_US;
+        client_timer(&fake->client);
+        assert_int_equal(sent(fake, MESSAGE_PULL, &message), 1);
+        assert_int_equal(message.pull.again, 0);
+    }
+    uint64_t number = message.pull.number;
+    answer_pull(fake, SERVER, 1, 1); /* and nothing before it */
+    assert_int_equal(sent(fake, MESSAGE_PULL, &message), 1);
+    assert_int_equal(message.pull.again, 1);
+    assert_int_equal(message.pull.clock, 0);
+    assert_true(message.pull.number > number);
+    struct message late = {.type = MESSAGE_PUSH, .push = {.from_clock = 1, .clock = 1, .pull = number}};
+    give_from(fake, SERVER, &late); /* answers that were under way before */
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 0);
+    fake->now_us += CLIENT_RETRY_MAX_US; /* that one, or its answer, is lost too */
+    client_timer(&fake->client);
+    forget(fake);
+    answer_pull(fake, SERVER, 1, 1);
+    assert_int_equal(sent(fake, MESSAGE_PULL, &message), 1);
+    assert_int_equal(message.pull.again, 1);
+    push(fake, 0, 1, 0, 101);
+    assert_int_equal(part(fake)->clock, 1);
+    answer_pull(fake, SERVER, 1, 1);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 0);
+    fake_close(fake);
+}
+
+static void test_rows_are_not_asked_for_twice_while_the_answer_may_come(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1);
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    uint64_t request = asked(fake, SERVER);
+    forget(fake);
+    struct message message = {0};
+    fake->now_us += CLIENT_RETRY_MIN_US;
+    client_timer(&fake->client);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, NULL), 0);
+    assert_int_equal(sent(fake, MESSAGE_PULL, &message), 1);
+    assert_int_equal(message.pull.clock, 0);
+    push(fake, 0, 0, 0, -1); /* answers no PULL */
+    assert_int_equal(sent(fake, MESSAGE_SUBSCRIBE, NULL), 0);
+    answer_pull(fake, SERVER, 0, 0);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &message), 1);
+    assert_int_equal(message.subscribe.request, request);
+    assert_int_equal(message.frames[1]->size, sizeof(uint64_t));
+    forget(fake);
+    answer_pull(fake, SERVER, 0, 0); /* of a PULL before that */
+    assert_int_equal(sent(fake, MESSAGE_SUBSCRIBE, NULL), 0);
+    push(fake, 0, 0, request, 100);
+    assert_true(client_subscribed(&fake->client));
+    fake_close(fake);
+}
+
+/* The old server's last pushes may be on their way when the new one tells that it is further. */
+static void test_the_next_servers_pushes_show_no_gap(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3);
+    fake->next_server = SECOND;
+    fake->plan.from_clock = 2;
+    give_plan(fake);
+    push_from(fake, SECOND, 0, 0, asked(fake, SECOND), 0, -1);
+    work(fake, 1);
+    work(fake, 1);
+    forget(fake);
+    push_from(fake, SECOND, 1, 2, 0, 1, 102);
+    answer_pull(fake, SECOND, 2, 2);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 0);
+    push(fake, 0, 1, 0, 101);
+    assert_int_equal(part(fake)->now.server, SECOND);
+    answer_pull(fake, SECOND, 2, 2); /* it is the one to ask now */
+    struct message message = {0};
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_PULL, &message), 1);
+    assert_int_equal(message.pull.again, 1);
+    assert_int_equal(message.pull.clock, 1);
+    fake_close(fake);
+}
+
+/* A plan may make us wait for a state whose push was lost long ago. */
+static void test_a_new_duty_has_the_lost_state_asked_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(0);
+    fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 15, 1, 300);
+    assert_int_equal(client_timer(&fake->client), 0);
+    fake->duties[0].from_clock = 17;
+    forget(fake);
+    give_plan(fake);
+    pull(fake);
     fake_close(fake);
 }
 
@@ -357,12 +475,6 @@ static void test_asking_slows_down_and_starts_anew(void **state) {
     fake_close(fake);
 }
 
-static void pull(struct fake *fake) {
-    fake->now_us += CLIENT_RETRY_MAX_US;
-    client_timer(&fake->client);
-    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
-}
-
 static void test_flushes_that_did_not_arrive_are_sent_again(void **state) {
     (void)state;
     struct fake *fake = fake_open(3);
@@ -372,16 +484,25 @@ static void test_flushes_that_did_not_arrive_are_sent_again(void **state) {
     assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 3);
     struct message answer = {.type = MESSAGE_PUSH};
     answer.push.received = 1;
-    give_from(fake, SERVER, &answer); /* nobody has asked: flushes may be under way */
+    give_from(fake, SERVER, &answer); /* answers no PULL: flushes may be under way */
     assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 0);
     pull(fake);
-    give_from(fake, SERVER, &answer);
+    work(fake, 4); /* behind the PULL */
+    forget(fake);
+    answer_pull(fake, SERVER, 0, 1);
     struct message flush = {0};
     assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 2);
     assert_int_equal(flush.flush.clock, 3);
     assert_int_equal(flush.flush.origin, SELF);
-    assert_int_equal(part(fake)->retained_count, 3);
-    push(fake, 0, 3, 0, 106); /* committed: nothing is retained */
+    forget(fake);
+    answer_pull(fake, SERVER, 0, 1); /* they are under way again */
+    assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 0);
+    pull(fake);
+    answer_pull(fake, SERVER, 0, 3);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flush.flush.clock, 4);
+    assert_int_equal(part(fake)->retained_count, 4);
+    push(fake, 0, 4, 0, 110); /* committed: nothing is retained */
     assert_int_equal(part(fake)->retained_count, 0);
     fake_close(fake);
 }
@@ -504,6 +625,7 @@ static void test_a_replica_that_does_not_serve_yet_is_asked_again(void **state) 
     assert_false(client_filled(&fake->client));
     fake->now_us += CLIENT_RETRY_MIN_US;
     client_timer(&fake->client);
+    answer_pull(fake, SERVER, 0, 0);
     assert_int_equal(asked(fake, SERVER), request);
     push(fake, 0, 4, request, 104);
     assert_true(client_subscribed(&fake->client));
@@ -611,8 +733,9 @@ static void test_silence_has_the_other_server_asked(void **state) {
     for (unsigned i = 0; i < 4; i++) {
         fake->now_us += CLIENT_RETRY_MAX_US;
         client_timer(&fake->client);
-        assert_int_equal(sent_to(fake, i % 2 == 0 ? SERVER : SECOND, MESSAGE_PULL, NULL), 1);
-        assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
+        assert_int_equal(sent_to(fake, SERVER, MESSAGE_PULL, NULL), 1);
+        assert_int_equal(sent_to(fake, SECOND, MESSAGE_PULL, NULL), 1);
+        assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 2);
     }
     fake_close(fake);
 }
@@ -932,10 +1055,8 @@ static void test_a_catch_up_flushes_only_its_own(void **state) {
         assert_int_equal(flushed_value(&flush), 20);
         assert_int_equal(part(fake)->retained_count, 2);
         forget(fake);
-        struct message answer = {.type = MESSAGE_PUSH};
         pull(fake);
-        answer.push.received = 1; /* of our own origin: of the catch-up's the clock tells */
-        give_from(fake, SERVER, &answer);
+        answer_pull(fake, SERVER, 0, 1); /* of our own origin: of the catch-up's the clock tells */
         assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
         assert_int_equal(flush.flush.origin, origin);
         push(fake, 0, 1, 0, 121);
@@ -982,6 +1103,10 @@ int main(void) {
         cmocka_unit_test(test_the_cache_rests_while_the_app_has_it),
         cmocka_unit_test(test_waiting_pushes_have_a_limit),
         cmocka_unit_test(test_a_gap_is_asked_for),
+        cmocka_unit_test(test_pushes_are_asked_for_again_when_they_were_lost),
+        cmocka_unit_test(test_rows_are_not_asked_for_twice_while_the_answer_may_come),
+        cmocka_unit_test(test_the_next_servers_pushes_show_no_gap),
+        cmocka_unit_test(test_a_new_duty_has_the_lost_state_asked_for),
         cmocka_unit_test(test_asking_slows_down_and_starts_anew),
         cmocka_unit_test(test_flushes_that_did_not_arrive_are_sent_again),
         cmocka_unit_test(test_flushes_are_retained_until_committed),

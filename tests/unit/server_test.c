@@ -517,7 +517,7 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     tell_plan(world, 1, &plan);
     world->lose = MESSAGE_UPDATE;
     world->lose_count = 1;
-    pass(world, 2 * SERVER_RESEND_US);
+    pass(world, SERVER_FOLLOW_RETRY_MAX_US);
     message_close(&plan);
     assert_false(in_step(world, 2)); /* clock 5 is no commit point of this plan: what makes it whole comes at 6 */
     run_clocks(world, 0, 6, 6, 5);
@@ -528,6 +528,139 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     run_clocks(world, 0, 10, 12, 9);
     assert_int_equal(partition_reached(partition_at(world, 2)), 12);
     assert_state(world, 2, 9);
+    world_close(world);
+}
+
+/* Receives a FOLLOW or a PULL, and counts the rows of what is sent on that. */
+static unsigned rows_sent(struct world *world, actor_id from, struct message *message, struct message *answer) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    unsigned rows = 0;
+    message->epoch = world->epoch;
+    assert_int_equal(world->queued, 0);
+    server_receive(&world->servers[0], from, message);
+    assert_int_equal(world->queued, 1);
+    *answer = world->queue[0].message; /* its frames stay the queue's */
+    int count = rows_check(answer, world->job.shapes, TABLES, views, NULL);
+    assert_true(count >= 0);
+    while (count-- > 0) {
+        rows += views[count].count;
+    }
+    message_close(&world->queue[0].message);
+    world->queued = 0;
+    return rows;
+}
+
+/* What was sent may be on its way for long: rows are sent again only to who says that they were lost. */
+static void test_repeats_are_small(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    struct message answer;
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    world->down[1] = true;
+    run_clocks(world, 0, 1, 3, 0);
+    struct message pull = {.type = MESSAGE_PULL, .pull = {.number = 7, .clock = 1}};
+    assert_int_equal(rows_sent(world, origins[0], &pull, &answer), 0);
+    assert_int_equal(answer.push.from_clock, 3); /* up to there it was sent */
+    assert_int_equal(answer.push.clock, 3);
+    assert_int_equal(answer.push.received, 3);
+    assert_int_equal(answer.push.pull, 7);
+    pull.pull.again = 1;
+    assert_true(rows_sent(world, origins[0], &pull, &answer) > 0);
+    assert_int_equal(answer.push.from_clock, 1);
+    assert_int_equal(answer.push.clock, 3);
+    pull.pull.number = 8;
+    assert_int_equal(rows_sent(world, origins[1], &pull, &answer), 0); /* a stranger hears that we are here */
+    assert_int_equal(answer.push.pull, 8);
+    struct message follow = {.type = MESSAGE_FOLLOW, .follow = {.number = 9, .whole = 1, .clock = 2}};
+    follow.epoch = world->epoch;
+    server_receive(&world->servers[0], server_id(1), &follow); /* news: no answer */
+    settle(world);
+    assert_int_equal(durable(world, 0), 2);
+    assert_int_equal(rows_sent(world, server_id(1), &follow, &answer), 0);
+    assert_int_equal(answer.update.follow, 9);
+    assert_int_equal(answer.update.piece, 0);
+    assert_int_equal(answer.update.from_clock, 2);
+    assert_int_equal(answer.update.clock, 3);
+    follow.follow.again = 1;
+    assert_true(rows_sent(world, server_id(1), &follow, &answer) > 0);
+    assert_int_equal(answer.update.follow, 0);
+    assert_int_equal(answer.update.from_clock, 2);
+    assert_int_equal(answer.update.clock, 3);
+    world_close(world);
+}
+
+/* Likewise the pieces of a copy, and what makes them whole. */
+static void test_repeats_of_a_copy_are_small(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    struct message answer;
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 5, 4);
+    place(world, 0, NEVER, 2, 0);
+    world->down[2] = true;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    struct message follow = {.type = MESSAGE_FOLLOW, .follow = {.number = 1}};
+    assert_true(rows_sent(world, server_id(2), &follow, &answer) > 0);
+    assert_int_equal(answer.update.follow, 0);
+    assert_int_equal(rows_sent(world, server_id(2), &follow, &answer), 0);
+    assert_int_equal(answer.update.follow, 1);
+    assert_int_equal(answer.update.piece, 1);
+    assert_int_equal(answer.update.from_clock, 5);
+    assert_int_equal(answer.update.cursor, 0);
+    follow.follow.again = 1;
+    assert_true(rows_sent(world, server_id(2), &follow, &answer) > 0);
+    assert_int_equal(answer.update.piece, 1);
+    /* All pieces are there: what changed since 5 is empty, and as lost as any other. */
+    follow.follow = (struct message_follow){.number = 3, .clock = 5, .cursor = UINT64_MAX};
+    assert_int_equal(rows_sent(world, server_id(2), &follow, &answer), 0);
+    assert_int_equal(answer.update.follow, 0);
+    assert_int_equal(rows_sent(world, server_id(2), &follow, &answer), 0);
+    assert_int_equal(answer.update.follow, 3);
+    assert_int_equal(answer.update.piece, 0);
+    assert_int_equal(answer.update.from_clock, 5);
+    follow.follow.again = 1;
+    rows_sent(world, server_id(2), &follow, &answer);
+    assert_int_equal(answer.update.follow, 0);
+    assert_int_equal(answer.update.clock, 5);
+    world_close(world);
+}
+
+/* What a follower does on an answer that tells what was sent. */
+static void test_a_follower_asks_again_once(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 2, 0);
+    world->down[0] = true;
+    pass(world, 3 * SERVER_FOLLOW_RETRY_US);
+    struct message sent = {.type = MESSAGE_UPDATE, .epoch = 1, .update = {.from_clock = 1, .clock = 2}};
+    sent.update.follow = world->servers[1].replicas[0].follows;
+    world->sent[MESSAGE_FOLLOW] = 0;
+    server_receive(&world->servers[1], server_id(0), &sent); /* it has that */
+    settle(world);
+    assert_int_equal(world->sent[MESSAGE_FOLLOW], 0);
+    sent.update.clock = 4;
+    for (unsigned i = 0; i < 2; i++) {
+        server_receive(&world->servers[1], server_id(0), &sent);
+    }
+    assert_int_equal(world->queued, 1);
+    assert_int_equal(world->queue[0].message.follow.again, 1);
+    assert_int_equal(world->queue[0].message.follow.clock, 2);
+    settle(world);
+    pass(world, SERVER_FOLLOW_RETRY_MAX_US); /* in vain */
+    sent.update.follow = world->servers[1].replicas[0].follows;
+    server_receive(&world->servers[1], server_id(0), &sent);
+    assert_int_equal(world->queued, 1);
+    assert_int_equal(world->queue[0].message.follow.again, 1);
+    settle(world);
+    world->down[0] = false;
     world_close(world);
 }
 
@@ -635,6 +768,7 @@ static void test_another_server_takes_over(void **state) {
     run_clocks(world, 2, 10, 13, 9);
     assert_state(world, 0, 9);
     assert_int_equal(partition_reached(partition_at(world, 0)), 12);
+    pull.pull.again = 1;
     server_receive(&world->servers[2], origins[0], &pull); /* of a clock before its time */
     settle(world);
     assert_int_equal(last_push(world, 0, 2)->from_clock, 5);
@@ -726,7 +860,7 @@ static void test_the_server_goes_back(void **state) {
     world->restore = 4;
     send_flush(world, 0, 1, 5, 2); /* of the new epoch, before its plan: waits */
     send_subscribe(world, 0, 1, 1, 4, false);
-    assert_false(world->pushed[1][0].any);
+    assert_int_equal(last_push(world, 1, 0)->request, 0); /* it is here, no more */
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 0, 4);
     assert_state(world, 1, 2);
@@ -766,17 +900,20 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     world_close(world);
 }
 
-static void test_a_replica_that_can_not_go_back_is_copied_anew(void **state) {
+static void test_a_replica_that_can_not_be_put_there_follows_from_before(void **state) {
     (void)state;
     struct world *world = fenced_world();
     world->restore = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 0, 7);
-    assert_state(world, 1, 7); /* which is a commit point of the new epoch */
+    assert_state(world, 1, 2); /* it was put at 6, of which it holds what is not committed ... */
+    assert_int_equal(partition_reached(partition_at(world, 1)), 7); /* ... and 7 is a commit point of the new epoch */
     assert_true(in_step(world, 1));
     run_clocks(world, 0, 8, 8, 7);
     assert_state(world, 0, 8);
-    assert_int_equal(durable(world, 0), 8);
+    run_clocks(world, 0, 9, 10, 7);
+    assert_state(world, 1, 7);
+    assert_int_equal(durable(world, 0), 10);
     world_close(world);
 }
 
@@ -811,7 +948,7 @@ static void test_what_is_durable(void **state) {
         uint64_t durable; /* after clock 3, a commit point each 2, with a backup that hears nothing of the last */
     } cases[] = {{false, true, NEVER, 3},
                  {false, true, 1, 3},
-                 {false, false, NEVER, 3},
+                 {false, false, NEVER, 0}, /* nobody reliable has it yet */
                  {false, false, 1, 2},
                  {true, false, NEVER, 3}};
     for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
@@ -825,7 +962,7 @@ static void test_what_is_durable(void **state) {
         assert_int_equal(durable(world, 0), cases[c].durable);
         world->down[1] = true;
         run_clocks(world, 0, 4, 5, 0);
-        assert_int_equal(durable(world, 0), cases[c].backup == NEVER || cases[c].reliable ? 5 : 2);
+        assert_int_equal(durable(world, 0), cases[c].durable == 3 ? 5 : cases[c].durable);
         assert_int_equal(partition_at(world, 0)->point_count > 0, !cases[c].traditional);
         world_close(world);
     }
@@ -853,19 +990,24 @@ static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
     world_close(world);
 }
 
-/* Until then a server without a backup waits for nobody. */
-static void test_a_first_backup_counts_from_the_boundary_on(void **state) {
+/* It makes clocks durable before the boundary too: a server without a backup can't do it otherwise. */
+static void test_a_first_backup_counts_at_once(void **state) {
     (void)state;
     struct world *world = world_open();
     world->reliable[1] = true;
     place(world, 0, NEVER, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     world->down[1] = true;
-    run_clocks(world, 0, 1, 4, 0);
+    run_clocks(world, 0, 1, 2, 0);
+    assert_int_equal(durable(world, 0), 0);
+    world->down[1] = false;
+    pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
+    assert_int_equal(durable(world, 0), 2);
+    run_clocks(world, 0, 3, 4, 0);
     assert_int_equal(durable(world, 0), 4);
     new_plan(world, 6, 1);
     run_clocks(world, 0, 5, 7, 0);
-    assert_int_equal(durable(world, 0), 5);
+    assert_int_equal(durable(world, 0), 7);
     world_close(world);
 }
 
@@ -1017,17 +1159,20 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_backup_follows),
         cmocka_unit_test(test_a_new_replica_is_copied_while_flushes_come),
+        cmocka_unit_test(test_repeats_are_small),
+        cmocka_unit_test(test_repeats_of_a_copy_are_small),
+        cmocka_unit_test(test_a_follower_asks_again_once),
         cmocka_unit_test(test_a_lost_update_is_sent_again),
         cmocka_unit_test(test_a_deaf_follower_is_caught_up),
         cmocka_unit_test(test_another_server_takes_over),
         cmocka_unit_test(test_a_boundary_that_is_reached_already),
         cmocka_unit_test(test_the_server_goes_back),
         cmocka_unit_test(test_the_backup_serves_when_the_server_is_lost),
-        cmocka_unit_test(test_a_replica_that_can_not_go_back_is_copied_anew),
+        cmocka_unit_test(test_a_replica_that_can_not_be_put_there_follows_from_before),
         cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
         cmocka_unit_test(test_what_is_durable),
         cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
-        cmocka_unit_test(test_a_first_backup_counts_from_the_boundary_on),
+        cmocka_unit_test(test_a_first_backup_counts_at_once),
         cmocka_unit_test(test_a_follower_is_written_in_place),
         cmocka_unit_test(test_a_serving_replica_writes_a_copy),
         cmocka_unit_test(test_a_job_goes_on_from_a_checkpoint),

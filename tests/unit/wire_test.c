@@ -122,13 +122,16 @@ static const struct wire_field {
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.known, CLOCK),
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.again, 1),
     FIELD(MESSAGE_PULL, WHOLE, pull.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_PULL, WHOLE, pull.number, UINT64_MAX),
     FIELD(MESSAGE_PULL, WHOLE, pull.clock, CLOCK),
+    FIELD(MESSAGE_PULL, WHOLE, pull.again, 1),
     FIELD(MESSAGE_PUSH, WHOLE, push.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_PUSH, WHOLE, push.from_clock, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.clock, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.durable, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.received, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.request, UINT64_MAX),
+    FIELD(MESSAGE_PUSH, WHOLE, push.pull, UINT64_MAX),
     FIELD(MESSAGE_FLUSH, WHOLE, flush.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_FLUSH, WHOLE, flush.origin, UINT64_MAX),
     FIELD(MESSAGE_FLUSH, WHOLE, flush.clock, CLOCK),
@@ -142,6 +145,8 @@ static const struct wire_field {
     FIELD(MESSAGE_ROWS, WHOLE, rows.cursor, UINT64_MAX),
     FIELD(MESSAGE_ROWS, WHOLE, rows.next, UINT64_MAX),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.partition, WIRE_PARTITIONS_MAX - 1),
+    FIELD(MESSAGE_FOLLOW, WHOLE, follow.number, UINT64_MAX),
+    FIELD(MESSAGE_FOLLOW, WHOLE, follow.again, 1),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.whole, 1),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.clock, CLOCK),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.cursor, UINT64_MAX),
@@ -152,6 +157,7 @@ static const struct wire_field {
     FIELD(MESSAGE_UPDATE, WHOLE, update.committed, CLOCK),
     FIELD(MESSAGE_UPDATE, WHOLE, update.cursor, UINT64_MAX),
     FIELD(MESSAGE_UPDATE, WHOLE, update.next, UINT64_MAX),
+    FIELD(MESSAGE_UPDATE, WHOLE, update.follow, UINT64_MAX),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
