@@ -444,7 +444,7 @@ static bool take_update(struct server *server, struct server_replica *replica, c
     return result == 0;
 }
 
-/* What was sent, as the answer to a FOLLOW tells, would be taken if it came now: it should have come before the answer. */
+/* What was sent, as the answer to a FOLLOW tells, would be taken if it came now, and should have come before that. */
 static bool update_lost(const struct server_replica *replica, const struct message_update *sent) {
     if (replica->whole) {
         return !sent->piece && sent->clock > partition_reached(replica->partition);

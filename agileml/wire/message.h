@@ -316,9 +316,9 @@ struct message_subscribe {
     uint8_t again;  /* 1: the rows are among those pushed already, only their state is wanted */
 };
 
-/* A worker has heard nothing: it says how far it is. Always answered, but not with rows that were sent to it before: they
- * may still be on their way. As connections keep order, the answer comes behind them, and behind what answers all that
- * was sent before the PULL: what has not come by then was lost, and is asked for, or sent, again. */
+/* A worker has heard nothing: it says how far it is. Always answered, but not with rows that were sent to it before:
+ * they may still be on their way. As connections keep order, the answer comes behind them, and behind what answers all
+ * that was sent before the PULL: what has not come by then was lost, and is asked for, or sent, again. */
 struct message_pull {
     uint32_t partition;
     uint64_t number; /* counts a worker's PULLs about a partition, from 1; the answer repeats it */
