@@ -363,8 +363,8 @@ static void registration_refusal(const struct controller *controller, const stru
                  "%s on %s was started with other options than %s on %s: a job's nodes need the same ones",
                  new->job.app, new->host, first->name, first->host);
     } else if (known && first == NULL && !job_terms_resumable(&new->job, &controller->job)) {
-        snprintf(reason, size, "%s was started with other options than the job of the checkpoint in %.300s", new->job.app,
-                 controller->resume);
+        snprintf(reason, size, "%s was started with other options than the job of the checkpoint in %.300s",
+                 new->job.app, controller->resume);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
     } else if (new->job.iterations > WIRE_CLOCK_MAX / new->job.clocks_per_iteration) {
@@ -601,6 +601,17 @@ static bool enough_without(const struct controller *controller, const unsigned c
     return false;
 }
 
+/* Each plan goes to everyone: many nodes that are warned one by one leave by one plan. */
+static void replan_after_eviction(struct controller *controller, uint64_t notice_us) {
+    uint64_t wait_us = notice_us / CONTROLLER_NOTICE_PART;
+    wait_us = wait_us < CONTROLLER_JOIN_WAIT_US ? wait_us : CONTROLLER_JOIN_WAIT_US;
+    uint64_t at_us = controller_now(controller) + wait_us;
+    if (!controller->replan || controller->replan_us > at_us) {
+        controller->replan_us = at_us;
+    }
+    controller->replan = true;
+}
+
 static void evict(struct controller *controller, actor_id from, const struct message *message, unsigned char *chosen,
                   unsigned count) {
     char why[128];
@@ -627,7 +638,7 @@ static void evict(struct controller *controller, actor_id from, const struct mes
         }
     }
     if (named > 0) {
-        controller->replan = true;
+        replan_after_eviction(controller, message->evict.notice_ms * UINT64_C(1000));
         controller_report(controller, report_event_nodes(controller, "evict", names, named));
     }
     free(names);
@@ -911,6 +922,7 @@ void controller_timer(void *self) {
     check_gathering(controller, now);
     check_silence(controller, now);
     check_accusations(controller);
+    progress_step(controller); /* where all who could report are lost, nothing else leads here */
     if (controller->phase < PHASE_LEAVE && controller->store_due && now >= controller->store_us) {
         if (persist_progress(controller)) {
             send_acks(controller);

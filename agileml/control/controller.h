@@ -16,7 +16,8 @@ enum {
     CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
-    CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming */
+    CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming; after an eviction that */
+    CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
     CONTROLLER_STORE_US = 20 * 1000,          /* progress is stored at most so much later, and acknowledged then */
     CONTROLLER_SHARDS_DEFAULT = 1024,
     CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */

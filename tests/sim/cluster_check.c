@@ -290,6 +290,10 @@ static void check_committed(struct cluster *cluster, uint64_t committed) {
         return;
     }
     cluster->committed = committed;
+    const struct cluster_controller *control = &cluster->control;
+    if (control->ended || (control->running && control->controller.phase >= PHASE_LEAVE)) {
+        return; /* the reliable nodes may have left */
+    }
     for (uint32_t p = 0; p < cluster->policy.partitions && !cluster->may_fail && cluster->plan.plan.recoverable; p++) {
         bool there = false;
         for (unsigned n = 0; n < cluster->node_count && !there; n++) {

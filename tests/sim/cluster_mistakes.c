@@ -189,6 +189,16 @@ void cluster_mistake_node(struct cluster_node *node, struct message *message) {
 
 /* ---- What reaches the controller ---- */
 
+/* But for the fence it would begin another clock. */
+static bool could_begin(struct cluster_node *node) {
+    struct client *client = &node->node.client;
+    bool fenced = client->fenced;
+    client->fenced = false;
+    bool could = !node->node.busy && node->node.duty_count > 0 && client_may_begin(client, client->flushed + 1);
+    client->fenced = fenced;
+    return could;
+}
+
 void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct message *message) {
     struct cluster_node *node = cluster_node_of(cluster, from);
     if (message->type == MESSAGE_PROGRESS && message->progress.items > 0 &&
@@ -196,7 +206,7 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
         cluster_mistake_due(cluster, MISTAKE_PROGRESS_TWICE)) {
         message->progress.items *= 2;
     }
-    if (message->type == MESSAGE_FENCED && node != NULL && node->node.duty_count > 0 &&
+    if (message->type == MESSAGE_FENCED && node != NULL && !node->gone && could_begin(node) &&
         cluster_mistake_due(cluster, MISTAKE_NOT_FENCED)) {
         node->node.client.fenced = false;
         node_wake(&node->node);
