@@ -136,6 +136,7 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
     progress->origin = node->at.origin;
     progress->clock = node->client.clock;
     progress->items = node->items;
+    progress->committed = node->client.committed;
     progress->compute_us = node->compute_us;
     progress->clock_us = node_now(node) - node->clock_began_us;
     if (hooks->memory_bytes != NULL) {

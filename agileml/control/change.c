@@ -30,8 +30,16 @@ uint32_t change_commit_every(const struct controller *controller, bool next) {
         return 1; /* what is complete is durable */
     }
     uint32_t each = controller->job.clocks_per_iteration;
-    uint32_t chosen = each < CONTROLLER_COMMIT_EVERY_MAX ? each : CONTROLLER_COMMIT_EVERY_MAX;
+    uint32_t chosen = each < CONTROLLER_COMMIT_EVERY ? each : CONTROLLER_COMMIT_EVERY;
+    chosen = controller->commit_chosen > chosen ? controller->commit_chosen : chosen;
     return controller->options.commit_every > 0 ? controller->options.commit_every : chosen;
+}
+
+/* Commit points are to be rarer than the present plan has them. */
+static bool commit_grows(const struct controller *controller) {
+    bool chosen = controller->options.commit_every == 0 && controller->stage != STAGE_TRADITIONAL;
+    return chosen && controller->commit_chosen > controller->commit_every &&
+           change_commit_every(controller, false) > controller->commit_every;
 }
 
 static struct buffer *plan_nodes(const struct controller *controller) {
@@ -308,7 +316,7 @@ static void prepare(struct controller *controller) {
     controller->replan = false;
     if (!make_desired(controller, &desired, &error)) {
         /* Nobody could go on without those who are to leave: they stay until they are lost, or others come. */
-    } else if (desired_is_present(controller, &desired)) {
+    } else if (desired_is_present(controller, &desired) && !commit_grows(controller)) {
         if (controller->change == CHANGE_PREPARE) {
             schedule_cancel(&controller->schedule);
             controller->change = CHANGE_NONE;
@@ -347,6 +355,19 @@ static bool all_ready(const struct controller *controller) {
         }
     }
     return true;
+}
+
+void change_check_commit(struct controller *controller) {
+    uint64_t committed = clock_committed(controller);
+    uint64_t behind = controller->progress.completed > committed ? controller->progress.completed - committed : 0;
+    bool late = controller->change == CHANGE_NONE && controller->steady &&
+                behind > 2 * (uint64_t)controller->commit_every + controller->job.staleness;
+    controller->commit_late = late ? controller->commit_late + 1 : 0;
+    if (controller->commit_late >= CONTROLLER_COMMIT_LATE && controller->commit_every < WIRE_COMMIT_EVERY_MAX) {
+        controller->commit_late = 0;
+        controller->commit_chosen = 2 * controller->commit_every;
+        controller->replan = controller->replan || commit_grows(controller);
+    }
 }
 
 /* ---- Hold ---- */

@@ -143,8 +143,9 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
     controller_send(controller, to, &welcome);
 }
 
-void send_plan(struct controller *controller, const struct member *member) {
+void send_plan(struct controller *controller, struct member *member) {
     struct message copy = message_share(&controller->plan);
+    member->plan_us = controller_now(controller);
     controller->io->send(controller->io, member->node.actor, &copy);
 }
 
@@ -543,8 +544,9 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     }
     if (controller->change == CHANGE_RECOVER) {
         recover_ask(controller, member);
-    } else if (controller->phase >= PHASE_LOAD && member->version < controller->version) {
-        send_plan(controller, member);
+    } else if (controller->phase >= PHASE_LOAD && member->version < controller->version &&
+               controller_now(controller) - member->plan_us >= controller->options.timeout_ms * UINT64_C(250)) {
+        send_plan(controller, member); /* it is large: what was sent before may be on its way */
     }
     if (controller->phase >= PHASE_TRAIN && member->state < NODE_STARTED) {
         send_start(controller, member);

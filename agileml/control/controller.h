@@ -67,6 +67,7 @@ struct member {
     struct buffer *endpoints; /* struct wire_endpoint each */
     enum node_state state;
     uint64_t epoch, version, ready; /* of its plan; what it is ready for */
+    uint64_t plan_us;               /* when the plan was last sent to it */
     bool loaded;
     bool left;           /* has said LEAVE */
     bool leaving;        /* is to go: no part in new plans */
@@ -159,8 +160,10 @@ struct controller {
     uint64_t from_clock;   /* of the plan; WIRE_CLOCK_NEVER: not named */
     uint64_t restore;      /* of the epoch */
     uint32_t commit_every, next_commit_every;
-    uint64_t change_us; /* when the change began */
-    uint64_t lost_us;   /* when the first node of a recovery was lost */
+    uint32_t commit_chosen; /* it has grown to this; 0: it has not */
+    unsigned commit_late;   /* iterations in a row at whose end the commit was far behind */
+    uint64_t change_us;     /* when the change began */
+    uint64_t lost_us;       /* when the first node of a recovery was lost */
     struct hold hold;
     bool replan;        /* what should be may differ from what is */
     uint64_t replan_us; /* not before then: more nodes may be coming */

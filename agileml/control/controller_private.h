@@ -7,10 +7,11 @@
 #include "agileml/control/report.h"
 
 enum {
-    CONTROLLER_COMMIT_EVERY_MAX = 8, /* clocks, when it is chosen */
-    CONTROLLER_WINDOW_POINTS = 3,    /* commit points that workers may be ahead of the commit */
-    CONTROLLER_HOLD_AHEAD_MS = 20,   /* a clock is named about so far ahead, so that nobody waits for it */
-    CONTROLLER_HOLD_AHEAD_MAX = 16,  /* clocks */
+    CONTROLLER_COMMIT_EVERY = 8, /* clocks at most, when it is chosen, to begin with */
+    CONTROLLER_COMMIT_LATE = 3, /* iterations in a row at whose end the commit is far behind, before it is made rarer */
+    CONTROLLER_WINDOW_POINTS = 3,   /* commit points that workers may be ahead of the commit */
+    CONTROLLER_HOLD_AHEAD_MS = 20,  /* a clock is named about so far ahead, so that nobody waits for it */
+    CONTROLLER_HOLD_AHEAD_MAX = 16, /* clocks */
     CONTROLLER_CHECKPOINTS_KEPT = 2
 };
 
@@ -22,7 +23,7 @@ void members_count(const struct controller *controller, unsigned count[2]);
 void controller_send(struct controller *controller, actor_id to, struct message *message);
 void send_ack(struct controller *controller, const struct member *member);
 void send_acks(struct controller *controller);
-void send_plan(struct controller *controller, const struct member *member);
+void send_plan(struct controller *controller, struct member *member);
 void send_empty(struct controller *controller, actor_id to, enum message_type type);
 /* Takes over `line`, from malloc. */
 void controller_report(struct controller *controller, char *line);
@@ -47,6 +48,8 @@ void change_publish(struct controller *controller);
 void hold_lift(struct controller *controller);
 /* Sets commit_every or next_commit_every by where a placement's servers are. */
 uint32_t change_commit_every(const struct controller *controller, bool next);
+/* After an iteration: commit points become rarer when followers can't keep up with them. */
+void change_check_commit(struct controller *controller);
 enum node_tier actor_tier(const struct controller *controller, actor_id actor);
 
 /* ---- recover.c ---- */

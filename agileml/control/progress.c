@@ -103,6 +103,7 @@ static void complete_iteration(struct controller *controller) {
         return;
     }
     add_sample(controller, seconds);
+    change_check_commit(controller);
     check_stop(controller, before);
     checkpoints_begin_if_due(controller);
 }
@@ -223,6 +224,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
         persist_soon(controller);
     }
     member->clock = report->clock > member->clock ? report->clock : member->clock;
+    member->committed = report->committed > member->committed ? report->committed : member->committed;
     member->bytes_sent = report->bytes_sent;
     member->bytes_received = report->bytes_received;
     member->memory_bytes = report->memory_bytes;

@@ -57,7 +57,6 @@ static void fence(struct controller *controller) {
     }
     if (persist_all(controller)) {
         recover_repeat(controller);
-        recover_if_all_fenced(controller);
     }
 }
 
@@ -75,6 +74,7 @@ void recover_repeat(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         recover_ask(controller, &controller->members[m]);
     }
+    recover_if_all_fenced(controller); /* a controller that has just started may find nobody left */
 }
 
 /* ---- What can be restored ---- */

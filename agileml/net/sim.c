@@ -22,7 +22,8 @@ struct flight {
     struct flight *next, *previous; /* in its lane, oldest first */
     unsigned from, to;              /* indexes of actors */
     unsigned lane;
-    bool queued; /* in the lane's list */
+    bool queued;  /* in the lane's list */
+    bool at_link; /* it has come to the receiving node, whose link takes one message after the other */
     bool lost;
     uint64_t not_before_us;
     struct message *local; /* within a node: as it was sent */
@@ -303,10 +304,9 @@ static void sim_io_connect(struct io *io, actor_id actor, const char *endpoint) 
     lane_open(sim, to, self->index, false, latency);
 }
 
-/* When a message of `bytes` that is sent now arrives, after what the two nodes' links already have to carry. */
+/* When a message of `bytes` that is sent now comes to the receiving node, after what the sender's link has to carry. */
 static uint64_t arrival_us(struct sim *sim, const struct lane *lane, size_t bytes) {
     struct sim_node_state *from = &sim->nodes[sim->actors[lane->from]->node];
-    struct sim_node_state *to = &sim->nodes[sim->actors[lane->to]->node];
     uint64_t start = sim->now_us > lane->down_until_us ? sim->now_us : lane->down_until_us;
     uint64_t out = from->out_free_us > sim->now_us ? from->out_free_us : sim->now_us;
     out += bytes * UINT64_C(1000000) / from->bytes_per_second;
@@ -314,10 +314,6 @@ static uint64_t arrival_us(struct sim *sim, const struct lane *lane, size_t byte
     uint64_t in = (out > start ? out : start) + lane->latency_us + random_up_to(sim, lane->latency_us / 4);
     if (random_up_to(sim, 999999) < sim->config.tail_per_million) {
         in += random_up_to(sim, sim->config.tail_max_us);
-    } else if (lane->down_until_us <= sim->now_us) {
-        in = in > to->in_free_us ? in : to->in_free_us;
-        in += bytes * UINT64_C(1000000) / to->bytes_per_second;
-        to->in_free_us = in;
     }
     return in;
 }
@@ -649,6 +645,18 @@ static void trace_message(struct sim *sim, const struct flight *flight, const st
     fputc('\n', sim->config.trace);
 }
 
+/* When a message that has come to the receiving node is through its link. */
+static uint64_t link_passes_us(struct sim *sim, struct flight *flight) {
+    struct sim_node_state *to = &sim->nodes[sim->actors[flight->to]->node];
+    if (flight->at_link) {
+        return sim->now_us;
+    }
+    flight->at_link = true;
+    uint64_t start = to->in_free_us > sim->now_us ? to->in_free_us : sim->now_us;
+    to->in_free_us = start + flight_bytes(flight) * UINT64_C(1000000) / to->bytes_per_second;
+    return to->in_free_us;
+}
+
 /* When a message that has arrived may be received: now, or later because its way is cut. */
 static uint64_t flight_passes_us(const struct sim *sim, const struct flight *flight) {
     uint64_t at = flight->not_before_us;
@@ -695,7 +703,11 @@ static void deliver(struct sim *sim, struct flight *flight) {
 static bool event_execute(struct sim *sim, struct event event) {
     if (event.kind == EVENT_MESSAGE) {
         struct flight *flight = event.flight;
-        uint64_t passes_us = flight->local == NULL && !flight->lost ? flight_passes_us(sim, flight) : 0;
+        bool travels = flight->local == NULL && !flight->lost;
+        uint64_t passes_us = travels ? flight_passes_us(sim, flight) : 0;
+        if (travels && passes_us <= sim->now_us) {
+            passes_us = link_passes_us(sim, flight);
+        }
         if (passes_us > sim->now_us) {
             event_again(sim, passes_us, event);
             return false;

@@ -106,7 +106,7 @@ static const struct layout LAYOUTS[] = {
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
                           {U64(progress.origin, ANY), U64(progress.clock, CLOCK), U64(progress.items, ANY),
-                           U64(progress.compute_us, ANY), U64(progress.clock_us, ANY), U64(progress.bytes_sent, ANY),
+                           U64(progress.committed, CLOCK), U64(progress.compute_us, ANY), U64(progress.clock_us, ANY), U64(progress.bytes_sent, ANY),
                            U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,

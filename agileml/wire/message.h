@@ -195,6 +195,7 @@ struct message_progress {
     actor_id origin; /* of the sender's node */
     uint64_t clock;
     uint64_t items;      /* training items processed in this clock */
+    uint64_t committed;  /* as far as its client knows */
     uint64_t compute_us; /* wall time in the app's function */
     uint64_t clock_us;   /* wall time of the whole clock, waiting included */
     uint64_t bytes_sent; /* over the network by this node since it started */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { WRITE_MAX_US = 200 * 1000, WRITE_FAILS_ONE_IN = 100 };
@@ -77,14 +78,6 @@ struct server_hooks cluster_disk_hooks(struct cluster_server *server) {
     return (struct server_hooks){.write = hook_write, .read = hook_read, .context = server};
 }
 
-void cluster_disk_open(struct cluster *cluster) {
-    bool memory = access("/dev/shm", W_OK) == 0; /* nothing that is written here is to last */
-    snprintf(cluster->disk, sizeof cluster->disk, "%s/cluster_sim_XXXXXX", memory ? "/dev/shm" : "/tmp");
-    if (mkdtemp(cluster->disk) == NULL) {
-        cluster_violation(cluster, "app", "can't make the folder %s", cluster->disk);
-    }
-}
-
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *ftw) {
     (void)status;
     (void)kind;
@@ -95,6 +88,17 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
 void cluster_disk_cancel(struct cluster *cluster) {
     while (cluster->writes != NULL) {
         write_free(cluster, cluster->writes);
+    }
+}
+
+/* The same seed must give the same messages, so the folder's name is not drawn; its length is always the same. */
+void cluster_disk_open(struct cluster *cluster) {
+    bool memory = access("/dev/shm", W_OK) == 0; /* nothing that is written here is to last */
+    snprintf(cluster->disk, sizeof cluster->disk, "%s/cluster_sim_%010d_%020llu", memory ? "/dev/shm" : "/tmp",
+             (int)getpid(), (unsigned long long)cluster->options.seed);
+    cluster_disk_close(cluster); /* of a process that was killed */
+    if (mkdir(cluster->disk, 0700) != 0) {
+        cluster_violation(cluster, "app", "can't make the folder %s", cluster->disk);
     }
 }
 

@@ -1278,12 +1278,12 @@ static void test_an_operator_evicts(void **state) {
 
 static void test_a_node_asks_to_leave(void **state) {
     (void)state;
-    struct fake *fake = cluster_new(STAGE_1, 20);
+    struct fake *fake = cluster_new(STAGE_1, 60);
     cluster_open(fake, 1, 2);
     play_to(fake, 5);
     ask(fake, 2, MESSAGE_EVICT, NULL);
     expect_outcome(fake, 2, 0, "");
-    expect_good_end(fake, 20);
+    expect_good_end(fake, 60);
     assert_true(fake->players[2].done);
     assert_int_equal(fake->controller.progress.evictions, 1);
     fake_close(fake);

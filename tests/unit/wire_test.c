@@ -61,6 +61,7 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.origin, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock, CLOCK),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.items, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.committed, CLOCK),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.compute_us, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock_us, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_sent, UINT64_MAX),
