@@ -20,6 +20,7 @@ static void node_send(struct node *node, struct message *message) {
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
     *node = (struct node){.io = io, .options = *options, .job = job, .timeout_ms = options->timeout_ms};
     const struct job_terms *terms = &options->registration.job;
+    node->hold.clock = WIRE_CLOCK_NEVER;
     node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
     node->servers = memory_zeroed(options->server_count + 1U, sizeof *node->servers);
@@ -313,7 +314,7 @@ static uint64_t duty_next(const struct node *node, const struct node_duty *duty)
 }
 
 static bool held_at(const struct node *node, uint64_t clock) {
-    return clock >= node->hold.clock && node->plan.plan.version < node->hold.until;
+    return clock >= node->hold.clock;
 }
 
 static bool set_contains(const struct node_set *set, const struct node_set *part) {
@@ -923,7 +924,6 @@ static void receive_ack(struct node *node, const struct message *message) {
     if (ack->hold > node->hold.number) {
         node->hold.number = ack->hold;
         node->hold.clock = ack->hold_clock;
-        node->hold.until = ack->hold_until;
         send_heartbeat(node);
     }
 }

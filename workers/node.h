@@ -96,7 +96,7 @@ struct node {
         struct buffer *reaches;
     } * servers; /* what each of our servers said last, by index in options.servers */
     struct {
-        uint64_t number, clock, until;
+        uint64_t number, clock;
     } hold;
     uint64_t final;
     uint64_t told_committed;  /* in the last heartbeat */

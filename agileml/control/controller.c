@@ -124,7 +124,6 @@ void send_ack(struct controller *controller, const struct member *member) {
         member->catch_up_stored < controller->stored ? member->catch_up_stored : controller->stored;
     ack.heartbeat_ack.hold = controller->hold.number;
     ack.heartbeat_ack.hold_clock = controller->hold.clock;
-    ack.heartbeat_ack.hold_until = UINT64_MAX;
     ack.heartbeat_ack.final = controller->final;
     controller_send(controller, member->node.actor, &ack);
 }

@@ -592,10 +592,10 @@ static void trace_fields(FILE *trace, const struct message *message) {
                 LLU(message->heartbeat.silent));
         break;
     case MESSAGE_HEARTBEAT_ACK:
-        fprintf(trace, " progress %llu catch-up %llu hold %llu at %llu until %llu final %llu",
+        fprintf(trace, " progress %llu catch-up %llu hold %llu at %llu final %llu",
                 LLU(message->heartbeat_ack.progress), LLU(message->heartbeat_ack.catch_up),
                 LLU(message->heartbeat_ack.hold), LLU(message->heartbeat_ack.hold_clock),
-                LLU(message->heartbeat_ack.hold_until), LLU(message->heartbeat_ack.final));
+                LLU(message->heartbeat_ack.final));
         break;
     case MESSAGE_FENCED:
         fprintf(trace, " begun %llu committed %llu", LLU(message->fenced.begun), LLU(message->fenced.committed));

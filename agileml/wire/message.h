@@ -219,13 +219,13 @@ struct message_heartbeat {
 /* The controller is alive, and what it asks for; sent in answer and when something changes. All of it is
  * state, not events, so that a lost or repeated one does no harm. */
 struct message_heartbeat_ack {
-    uint64_t progress;   /* every PROGRESS of this node up to this clock has arrived and is stored ... */
-    uint64_t catch_up;   /* ... and of its catch-up origin of this epoch */
-    uint64_t hold;       /* number of the hold; a higher one replaces it */
-    uint64_t hold_clock; /* do not begin a clock above this ... */
-    uint64_t hold_until; /* ... until a plan of this version or a later one has come, or `final`; 0 number: no hold.
-                            Once every origin holds at or before it, nobody can have passed it. */
-    uint64_t final;      /* the last clock of the job; 0: not known yet */
+    uint64_t progress; /* every PROGRESS of this node up to this clock has arrived and is stored ... */
+    uint64_t catch_up; /* ... and of its catch-up origin of this epoch */
+    uint64_t hold;     /* number of the hold; a higher one replaces it */
+    uint64_t
+        hold_clock; /* do not begin a clock above this; WIRE_CLOCK_NEVER: nothing is held. Once every origin holds at
+                            or before it, nobody can have passed it. */
+    uint64_t final; /* the last clock of the job; 0: not known yet */
 };
 
 /* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the header's,

@@ -15,7 +15,8 @@ void cluster_violation(struct cluster *cluster, const char *invariant, const cha
         return;
     }
     size_t size = sizeof cluster->result->violation;
-    int used = snprintf(text, size, "at %.6f s: %s: ", (double)sim_now(cluster->sim) / 1e6, invariant);
+    int used = snprintf(text, size, "at %.6f s: %s: ", cluster->sim != NULL ? (double)sim_now(cluster->sim) / 1e6 : 0.0,
+                        invariant);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text + used, size - (size_t)used, format, arguments);

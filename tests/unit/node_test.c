@@ -481,11 +481,11 @@ static void test_clocks_without_a_duty_are_skipped(void **state) {
     fake_close(fake);
 }
 
-static void test_a_hold_is_kept_until_its_plan_comes(void **state) {
+static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
     (void)state;
     struct fake *fake = fake_open(3, 10);
     struct message message = {0};
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 1, .hold_clock = 1, .hold_until = 2, .final = 10});
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 1, .hold_clock = 1, .final = 10});
     assert_int_equal(told(fake, MESSAGE_HEARTBEAT, &message), 1); /* at once */
     assert_int_equal(message.heartbeat.hold, 1);
     assert_int_equal(message.heartbeat.clock, 1);
@@ -495,14 +495,14 @@ static void test_a_hold_is_kept_until_its_plan_comes(void **state) {
     assert_int_equal(fake->computing, 0);
     give_ack(fake, (struct message_heartbeat_ack){.final = 5}); /* an old one */
     assert_int_equal(fake->node.final, 10);
-    give_plan(fake);
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 2, .hold_clock = WIRE_CLOCK_NEVER, .final = 10});
     computed(fake, 1, 2);
     evaluated(fake, 2);
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 2, .hold_clock = 3, .hold_until = UINT64_MAX});
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 3, .hold_clock = 3});
     computed(fake, 1, 3);
     push(fake, 1, 2);
     assert_int_equal(fake->evaluating, 0); /* it may be the last */
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 3, .hold_clock = WIRE_CLOCK_NEVER, .final = 4});
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 4, .hold_clock = WIRE_CLOCK_NEVER, .final = 4});
     evaluated(fake, 3);
     computed(fake, 1, 4);
     push(fake, 2, 4);
@@ -1061,7 +1061,7 @@ int main(void) {
         cmocka_unit_test(test_who_joins_starts_at_once_and_works_from_its_clock),
         cmocka_unit_test(test_clocks_are_computed_evaluated_and_reported),
         cmocka_unit_test(test_clocks_without_a_duty_are_skipped),
-        cmocka_unit_test(test_a_hold_is_kept_until_its_plan_comes),
+        cmocka_unit_test(test_a_hold_is_kept_until_it_is_lifted),
         cmocka_unit_test(test_data_is_changed_in_the_background),
         cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there),
         cmocka_unit_test(test_ready_needs_the_servers),

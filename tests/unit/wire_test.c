@@ -78,7 +78,6 @@ static const struct wire_field {
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.catch_up, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold_clock, CLOCK),
-    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold_until, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.final, CLOCK),
     FIELD(MESSAGE_SAVE, WHOLE, empty.unused, 0),
     FIELD(MESSAGE_SAVED, SIGNED, text.code, 0),
