@@ -135,15 +135,19 @@ static enum stage desired_stage(const struct controller *controller, const unsig
  * turn afterwards. */
 static void choose_planned(struct controller *controller) {
     bool hurry = false;
-    bool others = false;
+    bool keep = false; /* someone else who has been here for long keeps the parameters ... */
+    bool work = false; /* ... and works */
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         hurry = hurry || (member->leaving && !member->dismissed);
-        others = others || (member->settled && !member->leaving);
+        bool stays = member->settled && !member->leaving;
+        bool may_keep = controller->stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE;
+        keep = keep || (stays && may_keep && member->node.servers > 0);
+        work = work || (stays && member->node.threads > 0);
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        member->planned = !member->leaving && (member->settled || !hurry || !others);
+        member->planned = !member->leaving && (member->settled || !hurry || !keep || !work);
     }
 }
 

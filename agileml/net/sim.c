@@ -546,12 +546,23 @@ static void trace_mix(struct sim *sim, uint64_t value) {
 
 #define LLU(number) ((unsigned long long)(number))
 
+static void trace_placement(FILE *trace, const struct message *plan) {
+    const struct wire_placement *placement = (const void *)plan->frames[1]->data;
+    for (uint32_t p = 0; p < plan->plan.partitions; p++) {
+        fprintf(trace, "\n%12s partition %u: %llx/%llx", "", p, LLU(placement[p].server), LLU(placement[p].backup));
+        if (placement[p].server != placement[p].next_server || placement[p].backup != placement[p].next_backup) {
+            fprintf(trace, " then %llx/%llx", LLU(placement[p].next_server), LLU(placement[p].next_backup));
+        }
+    }
+}
+
 /* The fields of a message that tell most. */
 static void trace_fields(FILE *trace, const struct message *message) {
     switch ((unsigned)message->type) {
     case MESSAGE_PLAN:
         fprintf(trace, " version %llu restore %llu from %llu window %u", LLU(message->plan.version),
                 LLU(message->plan.restore), LLU(message->plan.from_clock), message->plan.window);
+        trace_placement(trace, message);
         break;
     case MESSAGE_LOADED:
         fprintf(trace, " version %llu items %llu", LLU(message->loaded.version), LLU(message->loaded.items));

@@ -475,8 +475,7 @@ static uint32_t message_partition(const struct message *message) {
     }
 }
 
-/* A worker asks what we can't answer yet: it is to know that we are here, and asks again. */
-static void answer_later(struct server *server, actor_id from, const struct message *message) {
+void answer_later(struct server *server, actor_id from, const struct message *message) {
     if (message->type == MESSAGE_SUBSCRIBE || message->type == MESSAGE_PULL) {
         struct message push = {.type = MESSAGE_PUSH, .epoch = message->epoch};
         push.push.partition = message_partition(message);
@@ -509,7 +508,7 @@ void server_receive(void *self, actor_id from, struct message *message) {
     }
     struct server_replica *replica = server_replica_of(server, message_partition(message));
     if (replica == NULL) {
-        answer_later(server, from, message); /* our plan is older, or that of whoever asks */
+        answer_later(server, from, message);
         return;
     }
     switch ((unsigned)message->type) {

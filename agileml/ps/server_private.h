@@ -45,6 +45,10 @@ void replica_commit(struct server *server, struct server_replica *replica);
 /* Counts whether the replica is in step with the plan; tells the agent when that changes something. */
 void replica_count_step(struct server *server, struct server_replica *replica);
 
+/* A worker asks what we can't answer yet, as our plan is older than its own, or the other way round: it is to know that
+ * we are here, and asks again. */
+void answer_later(struct server *server, actor_id from, const struct message *message);
+
 /* ---- server_workers.c ---- */
 
 void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,

@@ -42,6 +42,7 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     struct error error = {0};
     struct rows_view views[WIRE_TABLES_MAX];
     if (!replica_may_serve(server, replica)) {
+        answer_later(server, from, message);
         return;
     }
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
@@ -70,6 +71,7 @@ void receive_pull(struct server *server, struct server_replica *replica, actor_i
     struct partition *partition = replica->partition;
     struct subscription *subscription = partition_subscription(partition, from);
     if (!replica_may_serve(server, replica)) {
+        answer_later(server, from, pull);
         return;
     }
     uint64_t from_clock = pull->pull.clock;
