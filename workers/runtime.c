@@ -534,7 +534,9 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
     if (set->prepared) {
         data_unpin(&runtime->data, set->shards, set->shard_count);
     }
-    runtime->set = runtime->set == set ? NULL : runtime->set;
+    if (runtime->set == set) { /* not while the pool is at work on it, which reads this */
+        runtime->set = NULL;
+    }
     set_free(set);
 }
 

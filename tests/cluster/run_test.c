@@ -864,6 +864,18 @@ static void test_strange_apps(void **state) {
 static const char *const STAGES[] = {"1", "2", "3"};
 enum { STAGE_COUNT = sizeof STAGES / sizeof *STAGES };
 
+/* Where nodes are lost in silence: seconds, as few as a loaded machine allows without taking the living for dead. */
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define FAILURE_TIMEOUT "8"
+#elif defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define FAILURE_TIMEOUT "4"
+#else
+#define FAILURE_TIMEOUT "2"
+#endif
+
 /* Options of a job with 2 reliable and some transient nodes. */
 static const char *options_of(const char *stage, int transient, const char *failure_timeout) {
     static char text[128];
@@ -950,7 +962,7 @@ static void test_kill(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char events[128];
         snprintf(events, sizeof events, "iteration 6 %s\n", cases[c].event);
-        struct job job = start_sums(options_of(cases[c].stage, 3, "1"), events, "--clocks-per-iteration 2");
+        struct job job = start_sums(options_of(cases[c].stage, 3, FAILURE_TIMEOUT), events, "--clocks-per-iteration 2");
         wait_for_cluster(&job, cases[c].reliable, cases[c].transient);
         wait_for_iterations(&job, 3);
         stop_sums(&job);
@@ -989,7 +1001,7 @@ static void test_node_is_warned(void **state) {
 static void test_node_sleeps(void **state) {
     (void)state;
     for (int s = 0; s < STAGE_COUNT; s++) {
-        struct job job = start_sums(options_of(STAGES[s], 2, "1"), "", "");
+        struct job job = start_sums(options_of(STAGES[s], 2, FAILURE_TIMEOUT), "", "");
         wait_for_iteration(&job, 3);
         pid_t node = the_process("--name=node-3");
         kill(node, SIGSTOP);
@@ -1005,7 +1017,7 @@ static void test_node_sleeps(void **state) {
 static void test_paused_by_events(void **state) {
     (void)state;
     struct job job =
-        start_sums(options_of("2", 3, "1"), "iteration 3 pause node-4 node-5\niteration 5 resume node-4\n", "");
+        start_sums(options_of("2", 3, FAILURE_TIMEOUT), "iteration 3 pause node-4 node-5\niteration 5 resume node-4\n", "");
     wait_for_cluster(&job, 2, 2);
     wait_for_iterations(&job, 3);
     stop_sums(&job); /* with node-5 still stopped */
