@@ -415,9 +415,11 @@ static void server_plan(struct server *server, const struct message *plan) {
         server->replicas = memory_zeroed(server->partition_count, sizeof *server->replicas);
     }
     const struct wire_node *nodes = (const void *)plan->frames[0]->data;
-    server->reliable = false;
+    server->reliable = server->any_reliable = false;
     for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
-        server->reliable |= nodes[n].actor == server_agent(server) && nodes[n].tier == TIER_RELIABLE;
+        bool reliable = nodes[n].tier == TIER_RELIABLE;
+        server->reliable |= reliable && nodes[n].actor == server_agent(server);
+        server->any_reliable |= reliable;
     }
     if (new_epoch) {
         server->scan_count = 0;

@@ -77,7 +77,8 @@ struct server {
     bool fenced;                     /* no plan of `epoch` has come yet */
     struct message plan;             /* in force, frames held; type 0: none yet */
     struct message later_plan;       /* came while a replica was being written in place; type 0: none */
-    bool reliable;                   /* our node, in this plan */
+    bool reliable;                   /* our node, in this plan ... */
+    bool any_reliable;               /* ... or some node */
     uint32_t partition_count;        /* of the job */
     struct server_replica *replicas; /* by partition */
     uint64_t committed;              /* the highest that any FLUSH or UPDATE said */

@@ -268,19 +268,9 @@ static uint64_t backups_durable(const struct server *server, const struct server
     return above >= boundary && above > below ? above : below;
 }
 
-/* Without any reliable machine there is nothing to wait for. */
-static bool plan_has_reliable(const struct message *plan) {
-    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
-    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
-        if (nodes[n].tier == TIER_RELIABLE) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
-    bool own = server->reliable || !server->plan.plan.recoverable || !plan_has_reliable(&server->plan);
+    /* Without any reliable machine there is nothing to wait for. */
+    bool own = server->reliable || !server->plan.plan.recoverable || !server->any_reliable;
     uint64_t durable = own ? replica->partition->clock : backups_durable(server, replica);
     bool raised = durable > replica->durable;
     replica->durable = raised ? durable : replica->durable;
