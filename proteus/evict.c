@@ -40,13 +40,10 @@ static bool take_outcome(void *context, struct io *io, const struct message *mes
     return ours;
 }
 
-static void print_help(const struct aml_option *table) {
-    printf(
-        "usage: proteus evict --controller tcp://HOST:PORT [OPTIONS] NODE...\n\n"
-        "Tells a running job that these nodes are about to go. They leave as soon as others have taken over what they\n"
-        "did: nothing is lost, and nothing is done again. 'proteus status' shows the nodes' names.\n\n");
-    options_help(stdout, table);
-}
+static const char USAGE[] =
+    "usage: proteus evict --controller tcp://HOST:PORT [OPTIONS] NODE...\n\n"
+    "Tells a running job that these nodes are about to go. They leave as soon as others have taken over what they\n"
+    "did: nothing is lost, and nothing is done again. 'proteus status' shows the nodes' names.\n\n";
 
 /* "120s" or "120". */
 static int parse_notice(const char *text, uint32_t *notice_ms, struct error *error) {
@@ -79,19 +76,15 @@ int command_evict(int argc, char **argv) {
     struct operator_options options = {0};
     struct evict_call evict = {.request = 1};
     const struct operator_call call = {.ask = ask_evict, .answer = take_outcome, .context = &evict};
-    struct aml_option table[OPERATOR_ENTRIES];
     const char *notice = "120s";
     const struct aml_option own[] = {
         {"notice", "SECONDS", AML_OPTION_STRING, &notice, 0, 0, "until the nodes' machines go away"},
         {0},
     };
-    const struct aml_option *const tables[] = {table};
     struct error error = {0};
     int operand;
-    operator_table(&options, own, table);
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
-    if (result == 0 && options.help) {
-        print_help(table);
+    int result = operator_parse(&options, USAGE, own, argc, argv, &operand, &error);
+    if (result > 0) {
         return 0;
     }
     if (result == 0) {

@@ -5,7 +5,10 @@
 #include "proteus/job_options.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
+
+enum { OPERATOR_OWN_MAX = 8 /* options of one command alone */ };
 
 struct conversation {
     const struct operator_options *options;
@@ -16,9 +19,9 @@ struct conversation {
     struct error error;
 };
 
-void operator_table(struct operator_options *options, const struct aml_option *own,
-                    struct aml_option table[OPERATOR_ENTRIES]) {
-    const struct aml_option shared[OPERATOR_ENTRIES - OPERATOR_OWN_MAX] = {
+int operator_parse(struct operator_options *options, const char *usage, const struct aml_option *own, int argc,
+                   char **argv, int *operand, struct error *error) {
+    const struct aml_option shared[] = {
         {"controller", "ENDPOINT", AML_OPTION_STRING, &options->controller, 0, 0,
          "tcp://HOST:PORT of the job's controller"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
@@ -26,12 +29,28 @@ void operator_table(struct operator_options *options, const struct aml_option *o
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
     };
+    struct aml_option table[OPERATOR_OWN_MAX + sizeof shared / sizeof *shared];
+    const struct aml_option *const tables[] = {table};
     size_t count = 0;
+    int first;
     for (; own[count].name != NULL; count++) {
         assert(count < OPERATOR_OWN_MAX);
         table[count] = own[count];
     }
     memcpy(table + count, shared, sizeof shared);
+    int result = options_parse(tables, 1, argc, argv, &first, error);
+    if (result == 0 && options->help) {
+        fputs(usage, stdout);
+        options_help(stdout, table);
+        return 1;
+    }
+    if (result == 0 && operand == NULL && first < argc) {
+        return error_set(error, AML_EINPUT, "%s: unexpected '%.100s', expected options only", argv[0], argv[first]);
+    }
+    if (operand != NULL) {
+        *operand = first;
+    }
+    return result;
 }
 
 static void operator_receive(void *self, actor_id from, struct message *message) {

@@ -9,10 +9,8 @@
 #include <stdbool.h>
 
 enum {
-    OPERATOR_OWN_MAX = 8,                    /* options of one command alone */
-    OPERATOR_ENTRIES = OPERATOR_OWN_MAX + 5, /* of the table, its end included */
-    OPERATOR_REPEAT_MS = 500,                /* between requests */
-    OPERATOR_SILENCE_MS = 5 * 1000,          /* without a word from the controller: it isn't there */
+    OPERATOR_REPEAT_MS = 500,       /* between requests */
+    OPERATOR_SILENCE_MS = 5 * 1000, /* without a word from the controller: it isn't there */
 };
 
 struct operator_options {
@@ -21,9 +19,10 @@ struct operator_options {
     bool insecure, help;
 };
 
-/* A table of the command's own options (a table too), then of these. */
-void operator_table(struct operator_options *options, const struct aml_option *own,
-                    struct aml_option table[OPERATOR_ENTRIES]);
+/* Reads a command's line: its own options (a table) and these. `usage` is what --help shows before the options. *operand: the
+ * first argument that is no option; NULL: there may be none. 0; 1 when --help was given and is printed; AML_EINPUT. */
+int operator_parse(struct operator_options *options, const char *usage, const struct aml_option *own, int argc,
+                   char **argv, int *operand, struct error *error);
 
 struct operator_call {
     /* Sends to ACTOR_CONTROLLER; called at once, and every OPERATOR_REPEAT_MS. */

@@ -26,34 +26,24 @@ static bool take_status(void *context, struct io *io, const struct message *mess
     return call->answer != NULL;
 }
 
-static void print_help(const struct aml_option *table) {
-    printf("usage: proteus status --controller tcp://HOST:PORT [OPTIONS]\n\n"
-           "Shows a running job: how far it is, its nodes, and who serves how many of the partitions (ParamServ on\n"
-           "reliable nodes, ActivePS on transient ones, BackupPS: keeps a copy).\n\n");
-    options_help(stdout, table);
-}
+static const char USAGE[] =
+    "usage: proteus status --controller tcp://HOST:PORT [OPTIONS]\n\n"
+    "Shows a running job: how far it is, its nodes, and who serves how many of the partitions (ParamServ on\n"
+    "reliable nodes, ActivePS on transient ones, BackupPS: keeps a copy).\n\n";
 
 int command_status(int argc, char **argv) {
     struct operator_options options = {0};
     struct status_call status = {.request = 1};
     const struct operator_call call = {.ask = ask_status, .answer = take_status, .context = &status};
-    struct aml_option table[OPERATOR_ENTRIES];
     bool json = false;
     const struct aml_option own[] = {
         {"json", NULL, AML_OPTION_FLAG, &json, 0, 0, "print all that is known, one JSON object"},
         {0},
     };
-    const struct aml_option *const tables[] = {table};
     struct error error = {0};
-    int operand;
-    operator_table(&options, own, table);
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
-    if (result == 0 && options.help) {
-        print_help(table);
+    int result = operator_parse(&options, USAGE, own, argc, argv, NULL, &error);
+    if (result > 0) {
         return 0;
-    }
-    if (result == 0 && operand < argc) {
-        result = error_set(&error, AML_EINPUT, "status: unexpected '%.100s', expected options only", argv[operand]);
     }
     if (result == 0) {
         result = operator_run(&options, &call, &error);

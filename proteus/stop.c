@@ -58,32 +58,21 @@ static int tell_summary(const struct stop_call *call, struct error *error) {
     return 0;
 }
 
-static void print_help(const struct aml_option *table) {
-    printf("usage: proteus stop --controller tcp://HOST:PORT [OPTIONS]\n\n"
-           "Ends a running job well: at a clock soon, and the model is saved. Waits for it.\n\n");
-    options_help(stdout, table);
-}
+static const char USAGE[] = "usage: proteus stop --controller tcp://HOST:PORT [OPTIONS]\n\n"
+                            "Ends a running job well: at a clock soon, and the model is saved. Waits for it.\n\n";
 
 int command_stop(int argc, char **argv) {
     struct operator_options options = {0};
     struct stop_call stop = {.lines_read = UINT64_MAX};
     const struct operator_call call = {.ask = ask_stop, .answer = take_report, .context = &stop};
-    struct aml_option table[OPERATOR_ENTRIES];
     const struct aml_option own[] = {
         {"now", NULL, AML_OPTION_FLAG, &stop.now, 0, 0, "end it at once, as failed: nothing is saved"},
         {0},
     };
-    const struct aml_option *const tables[] = {table};
     struct error error = {0};
-    int operand;
-    operator_table(&options, own, table);
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
-    if (result == 0 && options.help) {
-        print_help(table);
+    int result = operator_parse(&options, USAGE, own, argc, argv, NULL, &error);
+    if (result > 0) {
         return 0;
-    }
-    if (result == 0 && operand < argc) {
-        result = error_set(&error, AML_EINPUT, "stop: unexpected '%.100s', expected options only", argv[operand]);
     }
     if (result == 0) {
         result = operator_run(&options, &call, &error);
