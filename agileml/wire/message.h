@@ -356,8 +356,9 @@ struct message_follow {
     uint64_t number; /* counts a replica's FOLLOWs, from 1 */
     uint8_t again;   /* 1: what was sent beyond that was lost: send it again */
     uint8_t whole;   /* 1: its state is whole, as of `clock`; 0: it is being copied: send the piece at `cursor` */
-    uint64_t clock;
-    uint64_t cursor; /* 0 at first, then what UPDATE said */
+    uint64_t clock;  /* of one that is being copied: the `from_clock` of its pieces */
+    uint64_t
+        cursor; /* 0 at first, then what UPDATE said; UINT64_MAX: every piece is there, what changed since is wanted */
 };
 
 /* Rows for a follower. Frames: rows. A piece of the copy, or, for one whose state is whole, all rows that changed in
