@@ -253,19 +253,9 @@ static void report_stage(struct controller *controller) {
     controller_report(controller, report_event(controller, "stage", NULL, text));
 }
 
-/* The commit that everyone may count on. */
-static uint64_t clock_committed(const struct controller *controller) {
-    uint64_t committed = 0;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        committed = controller->members[m].committed > committed ? controller->members[m].committed : committed;
-    }
-    return committed;
-}
-
 /* Up to there no origin is needed any more: neither to do a clock again nor to report it. */
 static uint64_t clock_over(struct controller *controller) {
-    uint64_t committed = clock_committed(controller);
-    uint64_t over = committed < controller->stored ? committed : controller->stored;
+    uint64_t over = controller->committed < controller->stored ? controller->committed : controller->stored;
     for (unsigned c = 0; c < controller->schedule.catch_up_count; c++) {
         actor_id origin = controller->schedule.catch_ups[c].origin;
         const struct member *member = member_find(controller, actor_node(origin));
@@ -362,7 +352,7 @@ static bool all_ready(const struct controller *controller) {
 }
 
 void change_check_commit(struct controller *controller) {
-    uint64_t committed = clock_committed(controller);
+    uint64_t committed = controller->committed;
     uint64_t behind = controller->progress.completed > committed ? controller->progress.completed - committed : 0;
     bool late = controller->change == CHANGE_NONE && controller->steady &&
                 behind > 2 * (uint64_t)controller->commit_every + controller->job.staleness;
@@ -400,7 +390,7 @@ static uint64_t clock_ahead(const struct controller *controller) {
         ahead += CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) * done / trained_us;
     }
     ahead = ahead < CONTROLLER_HOLD_AHEAD_MAX ? ahead : CONTROLLER_HOLD_AHEAD_MAX;
-    uint64_t limit = clock_committed(controller) + 1 + controller->job.staleness + controller->plan.plan.window;
+    uint64_t limit = controller->committed + 1 + controller->job.staleness + controller->plan.plan.window;
     uint64_t clock = reached + ahead < limit ? reached + ahead : limit;
     return clock > reached ? clock : reached;
 }
@@ -533,7 +523,7 @@ void change_step(struct controller *controller) {
                 hold_lift(controller);
                 hold_tell(controller);
             }
-        } else if (clock_committed(controller) >= controller->from_clock) {
+        } else if (controller->committed >= controller->from_clock) {
             settle(controller);
         }
         break;

@@ -44,7 +44,7 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->job = manifest.job;
     controller->options.policy.partitions = manifest.partitions;
     controller->options.policy.shards = manifest.shards;
-    controller->restore = manifest.clock;
+    controller->restore = controller->committed = manifest.clock;
     controller->progress.completed = controller->progress.first = manifest.clock;
     controller->progress.objective = manifest.objective;
     controller->checkpoint.due = manifest.clock / manifest.job.clocks_per_iteration + options->checkpoint_every;

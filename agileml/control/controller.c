@@ -308,6 +308,10 @@ void members_count(const struct controller *controller, unsigned count[2]) {
     }
 }
 
+void controller_committed(struct controller *controller, uint64_t clock) {
+    controller->committed = clock > controller->committed ? clock : controller->committed;
+}
+
 void member_remove(struct controller *controller, struct member *member) {
     unsigned index = (unsigned)(member - controller->members);
     controller->progress.bytes_sent += member->bytes_sent;
@@ -531,7 +535,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->state = beat->state;
     member->clock = beat->clock > member->clock ? beat->clock : member->clock;
     member->held = beat->hold;
-    member->committed = beat->committed > member->committed ? beat->committed : member->committed;
+    controller_committed(controller, beat->committed);
     member->silent = message->epoch == controller->epoch ? beat->silent : ACTOR_NONE; /* of old ones: settled */
     if (controller->phase == PHASE_LEAVE || member->dismissed) {
         if (controller->code == 0) {

@@ -77,7 +77,6 @@ struct member {
     uint64_t evicted_us; /* when it was asked to leave */
     uint64_t clock;      /* the highest begun */
     uint64_t held;       /* number of the hold that it goes by */
-    uint64_t committed;
     actor_id silent;          /* the node that it accuses */
     uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
     uint64_t catch_up_stored; /* ... and up to this are stored */
@@ -159,6 +158,7 @@ struct controller {
     enum stage next_stage; /* of the plan that is being prepared */
     uint64_t from_clock;   /* of the plan; WIRE_CLOCK_NEVER: not named */
     uint64_t restore;      /* of the epoch */
+    uint64_t committed;    /* the highest that was ever heard: nobody goes back behind it */
     uint32_t commit_every, next_commit_every;
     uint32_t commit_chosen; /* it has grown to this; 0: it has not */
     unsigned commit_late;   /* iterations in a row at whose end the commit was far behind */

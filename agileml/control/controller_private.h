@@ -20,6 +20,8 @@ double controller_seconds(const struct controller *controller); /* of training *
 struct member *member_find(struct controller *controller, actor_id node);
 /* Reliable and transient members that are not leaving. */
 void members_count(const struct controller *controller, unsigned count[2]);
+/* Someone says that so much is committed. */
+void controller_committed(struct controller *controller, uint64_t clock);
 void controller_send(struct controller *controller, actor_id to, struct message *message);
 void send_ack(struct controller *controller, const struct member *member);
 void send_acks(struct controller *controller);

@@ -65,13 +65,13 @@ static uint64_t get_whole(struct reading *reading) {
 /* Fields of struct controller that are stored as they are. */
 #define FIELDS(each)                                                                                                   \
     each(phase) each(stage) each(job) each(metrics) each(metric_count) each(items) each(totals) each(epoch)            \
-        each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore)               \
+        each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore) each(committed)   \
             each(commit_every) each(next_commit_every) each(commit_chosen) each(hold) each(stopping) each(final)       \
                 each(redone_until) each(resume) each(checkpoint.due) each(observers) each(observer_count)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \
-        each(settled) each(dismissed) each(clock) each(committed) each(bytes_sent) each(bytes_received)
+        each(settled) each(dismissed) each(clock) each(bytes_sent) each(bytes_received)
 
 static void put_schedule(struct writing *writing, const struct schedule *schedule) {
     put_whole(writing, schedule->part_count);

@@ -224,7 +224,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
         persist_soon(controller);
     }
     member->clock = report->clock > member->clock ? report->clock : member->clock;
-    member->committed = report->committed > member->committed ? report->committed : member->committed;
+    controller_committed(controller, report->committed);
     member->bytes_sent = report->bytes_sent;
     member->bytes_received = report->bytes_received;
     member->memory_bytes = report->memory_bytes;

@@ -134,22 +134,6 @@ static bool highest_common(const struct controller *controller, const struct wir
     return false;
 }
 
-/* The clock to go back to. One that reliable replicas can be put at, so that the next failure, which may come before
- * anything more is committed, finds it there too; another one only where a partition has no reliable replica. */
-static bool clock_to_restore(const struct controller *controller, const struct wire_reach *all, size_t count,
-                             uint64_t *clock, uint32_t *missing) {
-    struct wire_reach *reliable = memory_zeroed(count + 1, sizeof *reliable);
-    size_t reliable_count = 0;
-    for (size_t r = 0; r < count; r++) {
-        if (actor_tier(controller, all[r].server) == TIER_RELIABLE) {
-            reliable[reliable_count++] = all[r];
-        }
-    }
-    bool found = highest_common(controller, reliable, reliable_count, clock, missing);
-    free(reliable);
-    return found || highest_common(controller, all, count, clock, missing);
-}
-
 static bool can_be_put(const struct wire_reach *all, size_t count, actor_id server, uint32_t partition,
                        uint64_t clock) {
     for (size_t r = 0; server != ACTOR_NONE && r < count && all[r].clock >= clock; r++) {
@@ -271,24 +255,22 @@ static void recover(struct controller *controller) {
     uint32_t missing;
     struct wire_reach *all = all_reaches(controller, &count);
     uint64_t begun = 0;
-    uint64_t committed = controller->restore;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         begun = member->fenced_begun > begun ? member->fenced_begun : begun;
-        committed = member->committed > committed ? member->committed : committed;
     }
-    bool found = clock_to_restore(controller, all, count, &clock, &missing);
-    if (!found && committed == controller->progress.first && !controller->progress.reliable_lost) {
+    bool found = highest_common(controller, all, count, &clock, &missing);
+    if (!found && controller->committed == controller->progress.first && !controller->progress.reliable_lost) {
         found = true; /* nothing had been committed: all begin anew */
-        clock = committed;
+        clock = controller->committed;
         count = 0;
     }
-    if (!found || clock < committed) {
+    if (!found || clock < controller->committed) {
         if (missing < controller->options.policy.partitions) {
             snprintf(text, sizeof text, "the only copy of partition %u was lost with its node", missing);
         } else {
             snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with a reliable node",
-                     (unsigned long long)committed);
+                     (unsigned long long)controller->committed);
         }
         free(all);
         give_up(controller, text);
@@ -304,8 +286,11 @@ static void recover(struct controller *controller) {
     }
     place(controller, all, count, clock, &ordinary);
     free(all);
-    schedule_forget(&controller->schedule, clock < controller->stored ? clock : controller->stored);
-    schedule_recover(&controller->schedule, node_is_dead, controller, ordinary.owners, clock, begun, controller->epoch);
+    schedule_recover(&controller->schedule, node_is_dead, controller, ordinary.owners,
+                     &(struct schedule_restore){.committed = controller->committed,
+                                                .clock = clock,
+                                                .begun = begun,
+                                                .epoch = controller->epoch});
     ordinary_close(&ordinary);
     controller->change = CHANGE_NONE;
     controller->restore = clock;
@@ -347,7 +332,7 @@ void recover_receive_fenced(struct controller *controller, struct member *member
     member->fenced = true;
     member->fenced_begun = message->fenced.begun;
     member->clock = message->fenced.begun > member->clock ? message->fenced.begun : member->clock;
-    member->committed = message->fenced.committed > member->committed ? message->fenced.committed : member->committed;
+    controller_committed(controller, message->fenced.committed);
     member->reaches = buffer_hold(message->frames[0]);
     recover_if_all_fenced(controller);
 }

@@ -279,13 +279,10 @@ char *report_status(struct controller *controller) {
     static const char *const phases[] = {"gather", "load", "train", "save", "leave", "leave"};
     static const char *const changes[] = {"none", "prepare", "hold", "switch", "recover"};
     uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
-    uint64_t committed = controller->restore;
     json_t *object = json_object();
     json_t *nodes = json_array();
     for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct member *member = &controller->members[m];
-        committed = member->committed > committed ? member->committed : committed;
-        json_array_append_new(nodes, status_node(controller, member));
+        json_array_append_new(nodes, status_node(controller, &controller->members[m]));
     }
     struct plan_thresholds thresholds = tuner_thresholds(&controller->tuner);
     json_object_set_new(object, "app", new_text(controller->job.app));
@@ -296,7 +293,7 @@ char *report_status(struct controller *controller) {
     set_whole(object, "version", controller->version);
     set_whole(object, "iteration", controller->progress.completed / each);
     set_whole(object, "clock", controller->progress.completed);
-    set_whole(object, "committed", committed);
+    set_whole(object, "committed", controller->committed);
     set_whole(object, "final", controller->final);
     set_real(object, "seconds", controller_seconds(controller));
     set_real(object, "objective", controller->progress.evaluated > 0 ? controller->progress.objective : NAN);

@@ -113,9 +113,10 @@ void schedule_forget(struct schedule *schedule, uint64_t committed) {
 
 /* ---- Recovery ---- */
 
-/* What is to be done again in one stretch of clocks, by shard: who takes it over, or ACTOR_NONE. */
+/* What dead nodes had to do in one stretch of clocks, by shard: who takes it over, or ACTOR_NONE. */
 struct stretch {
     uint64_t from_clock, until_clock;
+    bool done; /* it stands in the restored state: nobody does it again, unless the next recovery goes back further */
     actor_id *takers;
 };
 
@@ -125,13 +126,15 @@ static int clock_order(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* The clocks in (restore, end + 1] at which some part or catch-up begins or has ended, ascending, each once; the first is
- * restore + 1, the last end + 1. */
-static uint64_t *stretch_bounds(const struct schedule *schedule, uint64_t restore, uint64_t end, unsigned *count) {
-    unsigned most = 2 + schedule->part_count + 2 * schedule->catch_up_count;
+/* The clocks in (committed, end + 1] at which some part or catch-up begins or has ended, ascending, each once; the first
+ * is committed + 1, the last end + 1, and the one after the restored clock is among them. */
+static uint64_t *stretch_bounds(const struct schedule *schedule, const struct schedule_restore *restore, uint64_t end,
+                                unsigned *count) {
+    unsigned most = 3 + schedule->part_count + 2 * schedule->catch_up_count;
     uint64_t *bounds = memory_resized(NULL, most, sizeof *bounds);
     unsigned used = 0;
-    bounds[used++] = restore + 1;
+    bounds[used++] = restore->committed + 1;
+    bounds[used++] = restore->clock + 1;
     bounds[used++] = end + 1;
     for (unsigned p = 0; p < schedule->part_count; p++) {
         bounds[used++] = schedule->parts[p].from_clock;
@@ -143,7 +146,7 @@ static uint64_t *stretch_bounds(const struct schedule *schedule, uint64_t restor
     qsort(bounds, used, sizeof *bounds, clock_order);
     *count = 0;
     for (unsigned b = 0; b < used; b++) {
-        bool inside = bounds[b] > restore && bounds[b] <= end + 1;
+        bool inside = bounds[b] > restore->committed && bounds[b] <= end + 1;
         if (inside && (*count == 0 || bounds[*count - 1] != bounds[b])) {
             bounds[(*count)++] = bounds[b];
         }
@@ -151,8 +154,8 @@ static uint64_t *stretch_bounds(const struct schedule *schedule, uint64_t restor
     return bounds;
 }
 
-/* Adds the catch-ups of one stretch, one for each node that takes something over. A node that had the same shards in
- * the stretch before goes on with them. */
+/* Adds the catch-ups of one stretch, one for each node that takes something over, or one of nobody. Who had the same
+ * shards in the stretch before goes on with them. */
 static void add_catch_ups(struct schedule *schedule, const struct stretch *stretch, uint64_t epoch) {
     struct index_map nodes = {0};
     unsigned first = schedule->catch_up_count;
@@ -160,14 +163,15 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
         if (stretch->takers[s] == ACTOR_NONE) {
             continue;
         }
-        int64_t at = index_map_find(&nodes, stretch->takers[s]);
+        actor_id taker = stretch->done ? ACTOR_NONE : stretch->takers[s];
+        int64_t at = index_map_find(&nodes, taker);
         if (at == INDEX_NONE) {
             at = schedule->catch_up_count - first;
-            index_map_add(&nodes, stretch->takers[s], (uint32_t)at);
+            index_map_add(&nodes, taker, (uint32_t)at);
             schedule->catch_ups =
                 memory_resized(schedule->catch_ups, schedule->catch_up_count + 1, sizeof *schedule->catch_ups);
             schedule->catch_ups[schedule->catch_up_count++] =
-                (struct schedule_catch_up){.origin = origin_catch_up(stretch->takers[s], epoch),
+                (struct schedule_catch_up){.origin = stretch->done ? ACTOR_NONE : origin_catch_up(taker, epoch),
                                            .from_clock = stretch->from_clock,
                                            .until_clock = stretch->until_clock};
         }
@@ -181,7 +185,7 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
         for (unsigned o = 0; o < first; o++) {
             struct schedule_catch_up *old = &schedule->catch_ups[o];
             if (old->origin == new->origin && old->until_clock + 1 == new->from_clock &&
-                old->count == new->count &&memcmp(old->shards, new->shards, old->count * sizeof *old->shards) == 0) {
+                old->count == new->count && memcmp(old->shards, new->shards, old->count * sizeof *old->shards) == 0) {
                 old->until_clock = new->until_clock;
                 drop_catch_up(schedule, c);
                 break;
@@ -190,39 +194,37 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
     }
 }
 
-uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
-                          const void *context, const actor_id *takeover, uint64_t restore, uint64_t begun,
-                          uint64_t epoch) {
-    uint64_t end = begun > restore ? begun : restore;
+/* Whether nobody who is left has, or takes over, what stands under `actor`'s name. */
+struct death {
+    bool (*dead)(const void *context, actor_id node);
+    const void *context;
+};
+
+static bool has_died(const struct death *death, actor_id actor) {
+    return actor == ACTOR_NONE || death->dead(death->context, actor_node(actor));
+}
+
+/* Who takes over what dead nodes had to do in the stretch. */
+static void find_takers(const struct schedule *schedule, const struct death *death, const actor_id *takeover,
+                        struct stretch *stretch) {
+    const actor_id *owners = schedule->parts[part_at(schedule, stretch->from_clock)].owners;
+    stretch->takers = memory_zeroed(schedule->shards, sizeof(actor_id));
+    for (uint32_t s = 0; s < schedule->shards; s++) {
+        stretch->takers[s] = owners[s] != ACTOR_NONE && has_died(death, owners[s]) ? takeover[s] : ACTOR_NONE;
+    }
     for (unsigned c = 0; c < schedule->catch_up_count; c++) {
-        end = schedule->catch_ups[c].until_clock > end ? schedule->catch_ups[c].until_clock : end;
-    }
-    if (schedule->parts[part_at(schedule, end + 1)].from_clock != end + 1) {
-        add_part(schedule, end + 1, schedule->parts[part_at(schedule, end + 1)].owners);
-    }
-    /* Who does what dead nodes had to do, stretch by stretch. */
-    unsigned bound_count;
-    uint64_t *bounds = stretch_bounds(schedule, restore, end, &bound_count);
-    struct stretch *stretches = memory_zeroed(bound_count, sizeof *stretches);
-    for (unsigned b = 0; b + 1 < bound_count; b++) {
-        struct stretch *stretch = &stretches[b];
-        *stretch = (struct stretch){.from_clock = bounds[b],
-                                    .until_clock = bounds[b + 1] - 1,
-                                    .takers = memory_zeroed(schedule->shards, sizeof(actor_id))};
-        const actor_id *owners = schedule->parts[part_at(schedule, stretch->from_clock)].owners;
-        for (uint32_t s = 0; s < schedule->shards; s++) {
-            stretch->takers[s] = owners[s] != ACTOR_NONE && dead(context, owners[s]) ? takeover[s] : ACTOR_NONE;
-        }
-        for (unsigned c = 0; c < schedule->catch_up_count; c++) {
-            const struct schedule_catch_up *old = &schedule->catch_ups[c];
-            bool holds = old->from_clock <= stretch->from_clock && stretch->from_clock <= old->until_clock;
-            for (uint32_t i = 0; holds && dead(context, actor_node(old->origin)) && i < old->count; i++) {
-                stretch->takers[old->shards[i]] = takeover[old->shards[i]];
-            }
+        const struct schedule_catch_up *old = &schedule->catch_ups[c];
+        bool holds = old->from_clock <= stretch->from_clock && stretch->from_clock <= old->until_clock;
+        for (uint32_t i = 0; holds && has_died(death, old->origin) && i < old->count; i++) {
+            stretch->takers[old->shards[i]] = takeover[old->shards[i]];
         }
     }
+}
+
+/* Dead nodes have no duties any more: up to clock `end` catch-ups have them, beyond it those who take over. */
+static void drop_dead(struct schedule *schedule, const struct death *death, const actor_id *takeover, uint64_t end) {
     for (unsigned c = 0; c < schedule->catch_up_count;) {
-        if (dead(context, actor_node(schedule->catch_ups[c].origin))) {
+        if (has_died(death, schedule->catch_ups[c].origin)) {
             drop_catch_up(schedule, c);
         } else {
             c++;
@@ -231,15 +233,34 @@ uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *co
     for (unsigned p = 0; p < schedule->part_count; p++) {
         struct schedule_part *part = &schedule->parts[p];
         for (uint32_t s = 0; s < schedule->shards; s++) {
-            if (part->owners[s] != ACTOR_NONE && dead(context, part->owners[s])) {
+            if (has_died(death, part->owners[s])) {
                 part->owners[s] = part->from_clock > end ? takeover[s] : ACTOR_NONE;
-            } else if (part->owners[s] == ACTOR_NONE && part->from_clock > end) {
-                part->owners[s] = takeover[s];
             }
         }
     }
+}
+
+uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
+                          const void *context, const actor_id *takeover, const struct schedule_restore *restore) {
+    const struct death death = {dead, context};
+    uint64_t end = restore->begun > restore->clock ? restore->begun : restore->clock;
+    for (unsigned c = 0; c < schedule->catch_up_count; c++) {
+        end = schedule->catch_ups[c].until_clock > end ? schedule->catch_ups[c].until_clock : end;
+    }
+    if (schedule->parts[part_at(schedule, end + 1)].from_clock != end + 1) {
+        add_part(schedule, end + 1, schedule->parts[part_at(schedule, end + 1)].owners);
+    }
+    unsigned bound_count;
+    uint64_t *bounds = stretch_bounds(schedule, restore, end, &bound_count);
+    struct stretch *stretches = memory_zeroed(bound_count, sizeof *stretches);
     for (unsigned b = 0; b + 1 < bound_count; b++) {
-        add_catch_ups(schedule, &stretches[b], epoch);
+        stretches[b] = (struct stretch){
+            .from_clock = bounds[b], .until_clock = bounds[b + 1] - 1, .done = bounds[b] <= restore->clock};
+        find_takers(schedule, &death, takeover, &stretches[b]);
+    }
+    drop_dead(schedule, &death, takeover, end);
+    for (unsigned b = 0; b + 1 < bound_count; b++) {
+        add_catch_ups(schedule, &stretches[b], restore->epoch);
         free(stretches[b].takers);
     }
     free(stretches);
@@ -343,6 +364,9 @@ void schedule_duties(const struct schedule *schedule, struct buffer **duties, st
     }
     for (unsigned c = 0; c < schedule->catch_up_count; c++) {
         const struct schedule_catch_up *late = &schedule->catch_ups[c];
+        if (late->origin == ACTOR_NONE) {
+            continue;
+        }
         list = memory_resized(list, duty_count + 1, sizeof *list);
         list[duty_count++] = (struct wire_duty){.origin = late->origin,
                                                 .from_clock = late->from_clock,

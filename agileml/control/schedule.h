@@ -1,8 +1,9 @@
 /* Who works on which data shard in which clocks: the source of a plan's duties. Pure data.
  *
  * From each part's clock on its owners hold, up to the next part's. The last part may have no clock yet (WIRE_CLOCK_NEVER).
- * What dead nodes left undone is in catch-ups: there the parts name no owner (ACTOR_NONE). At each clock beyond
- * the last restore every shard has exactly one owner, or is in exactly one catch-up: I6. */
+ * What dead nodes left undone is in catch-ups: there the parts name no owner (ACTOR_NONE). What they did, but is not
+ * committed, is in catch-ups of nobody: the state holds it, and a later recovery may go back behind it. At each clock that is
+ * not committed every shard has exactly one owner, or is in exactly one catch-up: I6. */
 #ifndef AGILEML_CONTROL_SCHEDULE_H
 #define AGILEML_CONTROL_SCHEDULE_H
 
@@ -14,7 +15,7 @@ struct schedule_part {
 };
 
 struct schedule_catch_up {
-    actor_id origin;
+    actor_id origin; /* ACTOR_NONE: it is done, by nodes that are dead */
     uint64_t from_clock, until_clock;
     uint32_t *shards; /* ascending */
     uint32_t count;
@@ -46,11 +47,19 @@ void schedule_cancel(struct schedule *schedule);
 /* Forgets what is over once clocks up to `committed` will never be worked on again, nor asked about. */
 void schedule_forget(struct schedule *schedule, uint64_t committed);
 
-/* Nodes died: what they had to do beyond `restore` goes to `takeover[shard]`, up to clock `begun` as catch-ups under origins of
- * `epoch`, beyond as part of the owners' own. `dead` tells of a node whether it is. Returns the last clock of a catch-up. */
+/* Where a recovery goes back to, and whose plan it is. */
+struct schedule_restore {
+    uint64_t committed; /* no recovery will go back behind this clock */
+    uint64_t clock;     /* what is done at this clock and before stands */
+    uint64_t begun;     /* the highest clock that anyone has begun */
+    uint64_t epoch;
+};
+
+/* Nodes died: what they had to do beyond the restored clock goes to `takeover[shard]`, as catch-ups under origins of the
+ * epoch up to the clock begun, beyond as part of the owners' own. `dead` tells of a node whether it is. Returns the last clock
+ * of a catch-up. */
 uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
-                          const void *context, const actor_id *takeover, uint64_t restore, uint64_t begun,
-                          uint64_t epoch);
+                          const void *context, const actor_id *takeover, const struct schedule_restore *restore);
 
 /* The different origins with a duty in `clock`, into *origins (grown as needed, `capacity` entries); their number. */
 unsigned schedule_origins(const struct schedule *schedule, uint64_t clock, actor_id **origins, unsigned *capacity);

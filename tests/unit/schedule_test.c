@@ -126,7 +126,8 @@ static void a_dead_nodes_clocks_become_catch_ups(void **state) {
         takeover[s] = node_of(s < SHARDS / 2 ? 0 : 2);
     }
     schedule_open(&schedule, SHARDS, owners, 1);
-    assert_int_equal(schedule_recover(&schedule, is_dead, dead, takeover, 5, 7, 2), 7);
+    assert_int_equal(
+        schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){5, 5, 7, 2}), 7);
     check_one_duty(&schedule, 5, 20);
     struct duties duties = duties_of(&schedule);
     assert_int_equal(on_duty(&duties, 1, 6, &count), origin_catch_up(node_of(0), 2));
@@ -134,6 +135,34 @@ static void a_dead_nodes_clocks_become_catch_ups(void **state) {
     assert_int_equal(on_duty(&duties, 1, 8, &count), node_of(0)); /* with its own from then on */
     assert_int_equal(on_duty(&duties, 0, 6, &count), node_of(0)); /* a survivor's stay its own */
     duties_close(&duties);
+    schedule_close(&schedule);
+}
+
+static void goes_back_behind_what_dead_nodes_did(void **state) {
+    (void)state;
+    struct schedule schedule;
+    actor_id owners[SHARDS];
+    actor_id takeover[SHARDS];
+    bool dead[NODES] = {false, true};
+    unsigned count;
+    deal(owners, 3);
+    for (unsigned s = 0; s < SHARDS; s++) {
+        takeover[s] = node_of(0);
+    }
+    schedule_open(&schedule, SHARDS, owners, 1);
+    schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){3, 7, 7, 2});
+    check_one_duty(&schedule, 7, 20);
+    schedule_forget(&schedule, 4);
+    dead[2] = true;
+    schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){4, 5, 9, 3});
+    check_one_duty(&schedule, 5, 20);
+    struct duties duties = duties_of(&schedule);
+    assert_int_equal(on_duty(&duties, 1, 6, &count), origin_catch_up(node_of(0), 3)); /* it was done, and is undone */
+    assert_int_equal(on_duty(&duties, 2, 9, &count), origin_catch_up(node_of(0), 3));
+    assert_int_equal(on_duty(&duties, 1, 8, &count), node_of(0)); /* what was its own before stays that */
+    duties_close(&duties);
+    schedule_forget(&schedule, 9);
+    assert_int_equal(schedule.catch_up_count, 0);
     schedule_close(&schedule);
 }
 
@@ -149,12 +178,13 @@ static void takes_over_what_was_taken_over(void **state) {
         takeover[s] = node_of(0);
     }
     schedule_open(&schedule, SHARDS, owners, 1);
-    schedule_recover(&schedule, is_dead, dead, takeover, 5, 9, 2);
+    schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){5, 5, 9, 2});
     dead[0] = true;
     for (unsigned s = 0; s < SHARDS; s++) {
         takeover[s] = node_of(2);
     }
-    assert_int_equal(schedule_recover(&schedule, is_dead, dead, takeover, 6, 7, 3), 9);
+    assert_int_equal(
+        schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){6, 6, 7, 3}), 9);
     check_one_duty(&schedule, 6, 20);
     struct duties duties = duties_of(&schedule);
     assert_int_equal(on_duty(&duties, 0, 7, &count), origin_catch_up(node_of(2), 3));
@@ -187,7 +217,8 @@ static void every_shard_has_one_duty_whatever_happens(void **state) {
         actor_id owners[SHARDS];
         bool dead[NODES] = {false};
         uint64_t random = seed << 20;
-        uint64_t restore = 0;
+        uint64_t restore = 0; /* beyond it everyone who has a duty is alive */
+        uint64_t committed = 0;
         uint64_t reached = 0;
         unsigned alive = NODES;
         for (unsigned s = 0; s < SHARDS; s++) {
@@ -212,9 +243,9 @@ static void every_shard_has_one_duty_whatever_happens(void **state) {
                 schedule_name(&schedule, named);
             } else if (kind == 1) {
                 reached += 1 + hash_mix(random++) % 4;
-                uint64_t committed = restore + hash_mix(random++) % (reached - restore + 1);
+                committed += hash_mix(random++) % (reached - committed + 1);
                 schedule_forget(&schedule, committed);
-                restore = committed;
+                restore = committed > restore ? committed : restore;
             } else if (alive > 1) {
                 unsigned victim = (unsigned)(hash_mix(random++) % NODES);
                 alive -= dead[victim] || alive == 1 ? 0 : 1;
@@ -227,8 +258,9 @@ static void every_shard_has_one_duty_whatever_happens(void **state) {
                     owners[s] = node_of(n);
                 }
                 schedule_cancel(&schedule);
-                restore += hash_mix(random++) % (reached - restore + 1);
-                uint64_t end = schedule_recover(&schedule, is_dead, dead, owners, restore, reached, 2 + step);
+                restore = committed + hash_mix(random++) % (reached - committed + 1); /* even behind the last one */
+                uint64_t end = schedule_recover(&schedule, is_dead, dead, owners,
+                                                &(struct schedule_restore){committed, restore, reached, 2 + step});
                 assert_true(end >= reached);
                 reached = end;
             }
@@ -251,6 +283,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(a_dead_nodes_clocks_become_catch_ups),
+        cmocka_unit_test(goes_back_behind_what_dead_nodes_did),
         cmocka_unit_test(takes_over_what_was_taken_over),
         cmocka_unit_test(every_shard_has_one_duty_whatever_happens),
     };
