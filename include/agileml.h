@@ -28,7 +28,12 @@ extern "C" {
 typedef struct aml_worker aml_worker;
 struct aml_app;
 
-enum { AML_ITEM_ROWS_MAX = 2 };
+enum {
+    AML_ITEM_ROWS_MAX = 2,
+    AML_ITEM_BYTES_MAX = 1 << 20,  /* that an item carries */
+    AML_VARIED_ROWS_MAX = 1 << 20, /* that a varied item names, in all */
+    AML_VARIED_RUNS_MAX = 16       /* ... in so many runs */
+};
 
 /* A table of parameters: rows of `width` elements, named by 64-bit keys. */
 struct aml_table {
@@ -37,6 +42,10 @@ struct aml_table {
     enum aml_mode mode; /* AML_ADD: updates of a clock are summed. AML_PUT: the row has one writer at a time */
     uint32_t width;
     uint64_t rows; /* keys are 0..rows-1 and all exist; 0: sparse, any key, rows appear when first used */
+    /* 1: dense, and each process that works on data holds all of its rows in its cache, from its first `begin` on, in
+     * order: slot == key, so aml_table_rows is a matrix of `rows` rows, `stride` bytes apart. Items need not name them.
+     * The rows that any worker changed in a clock are sent to every process: for tables that each clock reads most of. */
+    int whole;
     /* Fills `row` (zeros before) with its start value: a pure function of its arguments, called in any thread of any
      * node, perhaps often. NULL: zeros. `context` is aml_app.context. */
     void (*start)(void *context, uint64_t key, void *row);
@@ -56,6 +65,25 @@ struct aml_metric {
     int evaluated; /* 1: added to by `evaluate`, the latest clock counts; 0: by `clock`, summed over the iteration */
 };
 
+/* A varied item in memory; its slots and bytes follow, aligned to 4 bytes. */
+struct aml_item {
+    uint32_t row_count; /* slots, in the order in which aml_emit_varied named the rows */
+    uint32_t size;      /* bytes after the slots */
+};
+/* Its slots, see aml_table_rows: row_count of them. */
+static inline const uint32_t *aml_item_slots(const struct aml_item *item) {
+    return (const uint32_t *)(const void *)(item + 1);
+}
+/* Its `size` bytes. */
+static inline const void *aml_item_bytes(const struct aml_item *item) {
+    return aml_item_slots(item) + item->row_count;
+}
+/* The one behind it: of `count` items, `count - 1` times. */
+static inline const struct aml_item *aml_item_next(const struct aml_item *item) {
+    const uint32_t *bytes = aml_item_slots(item) + item->row_count;
+    return (const struct aml_item *)(const void *)(bytes + (item->size + 3) / 4);
+}
+
 /* Everything about an app. A zero field is a sensible default: "none". */
 struct aml_app {
     const char *name;                 /* at most 31 bytes */
@@ -70,10 +98,21 @@ struct aml_app {
      * `item_bytes` bytes. In memory an item is uint32_t slots[item_rows] (see aml_table_rows), then the bytes, padded
      * to 4. Items with the same first row (say, one user's ratings) always go to the same thread (until the next
      * `begin`) and to the same part of every iteration, and no two threads of a process work at once on items that
-     * share their first or their second row: both may be changed in place. */
+     * share their first or their second row: both may be changed in place. Items without rows (item_rows 0: samples
+     * for tables that are `whole`, say) are dealt to the parts of an iteration and to threads in equal numbers, and
+     * lie one behind the other, so that the items of a call are a matrix. */
     unsigned item_rows; /* 0, 1 or 2 */
     unsigned item_tables[AML_ITEM_ROWS_MAX];
-    size_t item_bytes;
+    size_t item_bytes; /* at most AML_ITEM_BYTES_MAX */
+    /* 1: items differ: each names any rows and carries any bytes (aml_emit_varied, struct aml_item); item_rows and
+     * item_bytes are 0. An item stays in one part of every iteration and, until the next `begin`, with one thread; parts
+     * and threads get about equal sizes (rows and bytes), not numbers, of items. Several threads may have items that
+     * name the same rows: rows that one item alone names may be changed in place, others as aml_table_rows says. */
+    int item_varied;
+
+    /* 1: `clock` and `evaluate` are called in one thread (number 0), with all of the process's items of the clock at
+     * once; aml_parallel runs what they like in all threads. */
+    int clock_alone;
 
     int64_t iterations;           /* default of --iterations; 0: 20 */
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
@@ -92,9 +131,11 @@ struct aml_app {
      * other items (aml_items) or another number of nodes (aml_nodes) than at the last call: replaces what depends on
      * them. In one thread, while no other function but perhaps `read` runs. */
     int (*begin)(aml_worker *worker, void *context);
-    /* clock: the worker's part of one clock, in one or more calls with different items; every thread. */
+    /* clock: the worker's part of one clock, in one or more calls with different items; every thread (but see
+     * clock_alone). Not called without items. */
     int (*clock)(aml_worker *worker, const void *items, size_t count, void *context);
-    /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. */
+    /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. Not called without
+     * items. */
     int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
     /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). The process
      * may never have had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and
@@ -119,10 +160,23 @@ int aml_error(aml_worker *worker, int code, const char *format, ...);
 
 enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
 
-/* Gives one item: keys[item_rows] name its rows, `bytes` (item_bytes) is copied. 1 when this process keeps the item, for
+/* Gives one item: keys[item_rows] (NULL when there are none) name its rows, `bytes` (item_bytes) is copied. 1 when this process keeps the item, for
  * itself or in case it takes over another node's, 0 when not, negative on an error (a key beyond a dense table's
  * rows). */
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
+
+/* A run of rows that a varied item names. */
+struct aml_keys {
+    unsigned table;
+    uint32_t count;
+    const uint64_t *keys;
+};
+
+/* aml_emit for an app with item_varied: names the rows of `runs`, all of them in order, and carries `size` bytes, all
+ * copied. Data is cut into shards by `key` (a sample's or a document's number, say), which need not be a row's and need
+ * not be unique. AML_EINPUT also for more rows, runs or bytes than the limits above. */
+int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
+                    unsigned run_count, const void *bytes, size_t size);
 
 /* Adds to sum `index` (0..7), or raises maximum `index` (0..7), of the totals over all nodes. The value belongs to the
  * item that this worker emitted last, and counts once in the job, whichever processes keep the item; nothing happens
@@ -163,6 +217,12 @@ unsigned aml_threads(const aml_worker *worker);                     /* worker th
  * Now and then these are, for some clocks, only what a lost node has left undone. None in `finish`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 
+/* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker threads
+ * (t = 0 in the caller), and returns when all are through. Takes some microseconds. In `begin` and `finish`, and with
+ * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for aml_read_param and
+ * aml_update_param, and in place what was taken from aml_table_rows before. */
+void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context);
+
 /* ---- In `clock`, `evaluate` and `finish` ---- */
 
 unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 0 */
@@ -182,7 +242,10 @@ int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const voi
 
 /* The rows of a table in this process's cache, for use in place: as fast as a plain array. Row `slot` of an item is at
  * base + slot * stride, until the app's function returns (a slot names the same row for as long as the process runs).
- * Rows that more than one thread may change at once need aml_update_param. */
+ * Rows that more than one thread may change at once need aml_update_param; or, in tables of whole numbers (AML_INT32,
+ * AML_INT64) with AML_ADD, relaxed atomic adds in place, if all that change them in this clock use those: what a clock
+ * has added is found between calls of the app, never during one. `touched` may be set by several threads all the same,
+ * by relaxed atomic stores or aml_touch. */
 struct aml_rows {
     unsigned char *base;
     size_t stride;          /* bytes; a multiple of 16, base too */
@@ -191,9 +254,18 @@ struct aml_rows {
 };
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table);
 
+/* Says that a row was, or is about to be, changed in place; any number of threads at once. */
+static inline void aml_touch(const struct aml_rows *rows, uint32_t slot) {
+#if defined(__GNUC__)
+    __atomic_store_n(&rows->touched[slot], (unsigned char)1, __ATOMIC_RELAXED);
+#else
+    rows->touched[slot] = 1;
+#endif
+}
+
 /* A row for reading and changing in place. */
 static inline void *aml_row(const struct aml_rows *rows, uint32_t slot) {
-    rows->touched[slot] = 1;
+    aml_touch(rows, slot);
     return rows->base + slot * rows->stride;
 }
 /* A row for reading in place. */
