@@ -189,6 +189,8 @@ static uint64_t job_digest(const struct runtime *runtime) {
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);
     digest_add(&digest, app->item_bytes);
+    digest_add(&digest, app->item_varied != 0);
+    digest_add(&digest, app->clock_alone != 0);
     digest_add(&digest, (uint64_t)runtime->options.seed);
     digest_add(&digest, (uint64_t)runtime->options.evaluate_every);
     for (const struct aml_option *option = app->options; option != NULL && option->name != NULL; option++) {
@@ -501,6 +503,17 @@ unsigned aml_threads(const aml_worker *worker) {
 
 uint64_t aml_seed(const aml_worker *worker) {
     return (uint64_t)worker->runtime->options.seed;
+}
+
+void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context) {
+    if (!worker->leads) {
+        aml_error(worker, AML_EFAIL,
+                  "aml_parallel: expected in begin or finish, or with clock_alone in clock or evaluate, not in a part");
+        return;
+    }
+    worker->leads = false;
+    pool_parallel(&worker->runtime->pool, part, context);
+    worker->leads = true;
 }
 
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight) {

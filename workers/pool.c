@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,6 +46,94 @@ static void *pool_main(void *argument) {
     return NULL;
 }
 
+/* ---- The team ---- */
+
+static unsigned processors(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : POOL_THREADS_MAX;
+}
+
+static void team_open(struct pool_team *team, unsigned threads) {
+    team->spins = threads <= processors() ? POOL_SPINS : 0;
+    team->seen = memory_zeroed(threads, sizeof *team->seen);
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_cond_init(&team->changed, NULL);
+}
+
+static void team_close(struct pool_team *team) {
+    free(team->seen);
+    pthread_cond_destroy(&team->changed);
+    pthread_mutex_destroy(&team->lock);
+}
+
+static void spin_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Returns when `word` is `target`. Whoever changes it wakes sleepers afterwards: either they see the change, or it sees
+ * them. */
+static void team_wait(struct pool_team *team, atomic_uint *word, unsigned target) {
+    for (unsigned spin = 0; spin < team->spins; spin++) {
+        if (atomic_load_explicit(word, memory_order_acquire) == target) {
+            return;
+        }
+        spin_pause();
+    }
+    pthread_mutex_lock(&team->lock);
+    atomic_fetch_add(&team->sleepers, 1);
+    while (atomic_load(word) != target) {
+        pthread_cond_wait(&team->changed, &team->lock);
+    }
+    atomic_fetch_sub(&team->sleepers, 1);
+    pthread_mutex_unlock(&team->lock);
+}
+
+static void team_wake(struct pool_team *team) {
+    if (atomic_load(&team->sleepers) > 0) {
+        pthread_mutex_lock(&team->lock);
+        pthread_cond_broadcast(&team->changed);
+        pthread_mutex_unlock(&team->lock);
+    }
+}
+
+void pool_help(struct pool *pool, unsigned thread) {
+    struct pool_team *team = &pool->team;
+    bool dismissed = false;
+    while (!dismissed) {
+        team_wait(team, &team->call, ++team->seen[thread]);
+        dismissed = team->part == NULL;
+        if (!dismissed) {
+            team->part(team->context, thread, pool->threads);
+        }
+        if (atomic_fetch_sub(&team->running, 1) == 1) {
+            team_wake(team);
+        }
+    }
+}
+
+void pool_parallel(struct pool *pool, pool_part *part, void *context) {
+    struct pool_team *team = &pool->team;
+    if (pool->threads > 1) {
+        team->part = part;
+        team->context = context;
+        atomic_store_explicit(&team->running, pool->threads - 1, memory_order_relaxed);
+        atomic_fetch_add(&team->call, 1);
+        team_wake(team);
+    }
+    if (part != NULL) {
+        part(context, 0, pool->threads);
+    }
+    team_wait(team, &team->running, 0);
+}
+
+void pool_dismiss(struct pool *pool) {
+    pool_parallel(pool, NULL, NULL);
+}
+
+/* ---- Commands ---- */
+
 int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, unsigned thread, int command),
               void *context, struct error *error) {
     *pool = (struct pool){.run = run, .context = context, .threads = threads};
@@ -55,6 +144,7 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->changed, NULL);
     pthread_barrier_init(&pool->barrier, NULL, threads);
+    team_open(&pool->team, threads);
     pool->handles = memory_zeroed(threads, sizeof *pool->handles);
     sigset_t all;
     sigset_t before;
@@ -109,6 +199,7 @@ bool pool_close(struct pool *pool, unsigned timeout_ms) {
             return false;
         }
     }
+    team_close(&pool->team);
     pthread_barrier_destroy(&pool->barrier);
     pthread_cond_destroy(&pool->changed);
     pthread_mutex_destroy(&pool->lock);

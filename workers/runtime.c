@@ -76,24 +76,51 @@ static void run_gather(struct runtime *runtime, unsigned thread) {
     }
 }
 
+/* Thread 0 calls one of the app's functions, the others help it with aml_parallel. Returns when all are through. */
+static void run_leading(struct aml_worker *worker, void (*call)(struct aml_worker *worker)) {
+    struct pool *pool = &worker->runtime->pool;
+    if (worker->thread > 0) {
+        pool_help(pool, worker->thread);
+        return;
+    }
+    worker->leads = true;
+    call(worker);
+    worker->leads = false;
+    pool_dismiss(pool);
+}
+
+static void call_begin(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
+    check_result(runtime, runtime->app->begin(worker, runtime->app->context), "begin");
+}
+
+static void call_clock(struct aml_worker *worker, unsigned round) {
+    struct runtime *runtime = worker->runtime;
+    const void *items;
+    size_t count = data_block(&runtime->set->items, clock_part(runtime), worker->thread, round, &items);
+    if (count > 0 && !runtime_failed(runtime)) {
+        check_result(runtime, runtime->app->clock(worker, items, count, runtime->app->context), "clock");
+    }
+}
+
+/* The set is arranged for one thread: all items of the clock. */
+static void call_clock_alone(struct aml_worker *worker) {
+    call_clock(worker, 0);
+}
+
 static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
-    struct aml_app *app = runtime->app;
-    const struct data_set *items_of = &runtime->set->items;
+    const struct aml_app *app = runtime->app;
     uint64_t start_us = monotonic_us();
     worker->clock = runtime->clock;
     memset(worker->metrics, 0, sizeof worker->metrics);
     if (runtime->begin && app->begin != NULL) {
-        if (worker->thread == 0) {
-            check_result(runtime, app->begin(worker, app->context), "begin");
-        }
-        pthread_barrier_wait(&runtime->pool.barrier);
+        run_leading(worker, call_begin);
     }
-    for (unsigned round = 0; round < items_of->bins; round++) {
-        const void *items;
-        size_t count = data_block(items_of, clock_part(runtime), worker->thread, round, &items);
-        if (count > 0 && !runtime_failed(runtime)) {
-            check_result(runtime, app->clock(worker, items, count, app->context), "clock");
-        }
+    if (app->clock_alone) {
+        run_leading(worker, call_clock_alone);
+    }
+    for (unsigned round = 0; round < runtime->set->items.bins && !app->clock_alone; round++) {
+        call_clock(worker, round);
         pthread_barrier_wait(&runtime->pool.barrier); /* bins change hands; and all are through before the flush */
     }
     if (worker->thread == 0) {
@@ -104,7 +131,8 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     }
 }
 
-static void run_evaluate(struct runtime *runtime, struct aml_worker *worker) {
+static void call_evaluate(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
     const void *items;
     size_t count = data_tests(&runtime->set->items, worker->thread, &items);
     if (count > 0 && !runtime_failed(runtime)) {
@@ -112,7 +140,16 @@ static void run_evaluate(struct runtime *runtime, struct aml_worker *worker) {
     }
 }
 
-static void run_save(struct runtime *runtime, struct aml_worker *worker) {
+static void run_evaluate(const struct runtime *runtime, struct aml_worker *worker) {
+    if (runtime->app->clock_alone) {
+        run_leading(worker, call_evaluate);
+    } else {
+        call_evaluate(worker);
+    }
+}
+
+static void call_finish(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
     struct aml_app *app = runtime->app;
     worker->clock = runtime->clock;
     int result = app->finish != NULL ? app->finish(worker, app->context) : 0;
@@ -135,9 +172,7 @@ static void runtime_pool_run(void *context, unsigned thread, int command) {
         run_evaluate(runtime, worker);
         break;
     case COMMAND_SAVE:
-        if (thread == 0) {
-            run_save(runtime, worker);
-        }
+        run_leading(worker, call_finish);
         break;
     default:
         break;
@@ -339,7 +374,8 @@ static void loader_run(void *context, unsigned thread, int command) {
     }
     int result =
         data_arrange(&runtime->data, set->shards, set->shard_count, (unsigned)runtime->options.clocks_per_iteration,
-                     runtime->pool.threads, (uint64_t)runtime->options.seed, &rows, &set->items, &error);
+                     runtime->app->clock_alone ? 1 : runtime->pool.threads, (uint64_t)runtime->options.seed, &rows,
+                     &set->items, &error);
     for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
         pthread_mutex_lock(&runtime->lock);
         result = make_room(runtime, t, room_for_others(&runtime->node.cache.tables[t]), &error);

@@ -73,6 +73,7 @@ struct aml_worker {
     struct runtime *runtime;
     unsigned thread;
     uint64_t clock;
+    bool leads;               /* aml_parallel may be called: the pool's other threads help this one */
     struct data_chunk *chunk; /* while reading */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };

@@ -1,4 +1,5 @@
-/* workers/pool.c: every thread runs every command once, the descriptor tells when, and closing ends the threads. */
+/* workers/pool.c: every thread runs every command once, the descriptor tells when, closing ends the threads; and in a
+ * command that thread 0 leads every thread runs every part once, whether it spins or sleeps before. */
 #include "workers/pool.h"
 
 #include <poll.h>
@@ -62,10 +63,66 @@ static void test_closing_without_a_command(void **state) {
     assert_true(pool_close(&record.pool, 60000)); /* again: nothing to do */
 }
 
+/* ---- Leading ---- */
+
+enum { CALLS = 300, PAUSE_US = 300 /* longer than threads spin */ };
+
+struct team {
+    struct pool pool;
+    unsigned parts[THREADS]; /* each its thread's, and the leader's between calls */
+    unsigned wrong;          /* threads that had run too few or too many parts after a call */
+    unsigned pause_us;
+};
+
+static void team_part(void *context, unsigned thread, unsigned threads) {
+    struct team *team = context;
+    team->parts[thread] += threads == team->pool.threads ? 1 : 0;
+}
+
+static void team_run(void *context, unsigned thread, int command) {
+    struct team *team = context;
+    if (thread > 0) {
+        pool_help(&team->pool, thread);
+        return;
+    }
+    for (unsigned c = 1; c <= CALLS; c++) {
+        pool_parallel(&team->pool, team_part, team);
+        for (unsigned t = 0; t < team->pool.threads; t++) {
+            team->wrong += team->parts[t] == (unsigned)(command - 1) * CALLS + c ? 0 : 1;
+        }
+        if (c % 16 == 0 && team->pause_us > 0) {
+            usleep(team->pause_us);
+        }
+    }
+    pool_dismiss(&team->pool);
+}
+
+static void check_team(unsigned threads, unsigned spins, unsigned pause_us) {
+    struct error error = {0};
+    struct team team = {.pause_us = pause_us};
+    assert_int_equal(pool_open(&team.pool, threads, team_run, &team, &error), 0);
+    team.pool.team.spins = spins; /* the threads look at it from the first command on */
+    for (int c = 1; c <= 20; c++) {
+        pool_begin(&team.pool, c);
+        wait_done(&team.pool);
+    }
+    assert_int_equal(team.wrong, 0);
+    assert_true(pool_close(&team.pool, 60000));
+}
+
+static void test_a_team_runs_every_part_once(void **state) {
+    (void)state;
+    check_team(1, POOL_SPINS, 0);
+    check_team(2, POOL_SPINS, PAUSE_US);
+    check_team(THREADS, 10, 0);
+    check_team(THREADS, 0, PAUSE_US);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_thread_runs_every_command),
         cmocka_unit_test(test_closing_without_a_command),
+        cmocka_unit_test(test_a_team_runs_every_part_once),
     };
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }
