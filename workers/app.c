@@ -126,11 +126,16 @@ static int make_table(struct table_spec *spec, const struct aml_table *table, vo
         return error_set(error, AML_EINPUT, "table %s: a type, mode or width (%u) that there is not", table->name,
                          table->width);
     }
+    if (table->whole && (table->rows == 0 || table->rows > TABLE_SLOTS_MAX)) {
+        return error_set(error, AML_EINPUT, "table %s: %llu rows, expected 1 to %d for a table that is whole", table->name,
+                         (unsigned long long)table->rows, TABLE_SLOTS_MAX);
+    }
     *spec = (struct table_spec){.type = table->type,
                                 .mode = table->mode,
                                 .width = table->width,
                                 .row_bytes = table->width * (uint32_t)element,
                                 .rows = table->rows,
+                                .whole = table->whole != 0,
                                 .start = table->start,
                                 .context = context};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);
@@ -185,6 +190,7 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->mode);
         digest_add(&digest, spec->width);
         digest_add(&digest, spec->rows);
+        digest_add(&digest, spec->whole);
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);

@@ -61,33 +61,52 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
     return result;
 }
 
-int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key) {
-    return index_map_find(&cache->tables[table].index, key);
+int64_t cache_find(const struct cache *cache, unsigned table_number, uint64_t key) {
+    const struct cache_table *table = &cache->tables[table_number];
+    if (table->spec->whole) {
+        return key < table->count ? (int64_t)key : INDEX_NONE;
+    }
+    return index_map_find(&table->index, key);
+}
+
+/* Adds a row behind the others, which there is room for. */
+static uint32_t add_slot(struct cache *cache, unsigned table_number, uint64_t key) {
+    struct cache_table *table = &cache->tables[table_number];
+    struct cache_list *list = cache_list(cache, table_partition(table->spec, key, cache->partitions), table_number);
+    uint32_t slot = table->count++;
+    ((uint64_t *)(void *)table->keys.base)[slot] = key;
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        list->slots = memory_resized(list->slots, list->capacity, sizeof *list->slots);
+    }
+    list->slots[list->count++] = slot;
+    return slot;
 }
 
 int64_t cache_add(struct cache *cache, unsigned table_number, uint64_t key) {
     struct cache_table *table = &cache->tables[table_number];
-    int64_t found = index_map_find(&table->index, key);
+    int64_t found = cache_find(cache, table_number, key);
     if (found != INDEX_NONE) {
         return found;
     }
     if (table->spec->rows > 0 && key >= table->spec->rows) {
         return AML_EINPUT;
     }
-    if (table->count == table->capacity) {
-        int result = cache_reserve(cache, table_number, table->capacity > 0 ? 2 * (uint64_t)table->capacity : 1024);
-        if (result != 0) {
-            return result;
+    uint64_t wanted = table->capacity > 0 ? 2 * (uint64_t)table->capacity : 1024;
+    int result = table->spec->whole ? cache_reserve(cache, table_number, table->spec->rows) : 0;
+    if (result == 0 && table->count == table->capacity) {
+        result = cache_reserve(cache, table_number, wanted);
+    }
+    if (result != 0) {
+        return result;
+    }
+    if (table->spec->whole) {
+        for (uint64_t k = 0; k < table->spec->rows; k++) {
+            add_slot(cache, table_number, k);
         }
+        return (int64_t)key;
     }
-    uint32_t slot = table->count++;
-    ((uint64_t *)(void *)table->keys.base)[slot] = key;
+    uint32_t slot = add_slot(cache, table_number, key);
     index_map_add(&table->index, key, slot);
-    struct cache_list *list = cache_list(cache, table_partition(table->spec, key, cache->partitions), table_number);
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
-        list->slots = memory_resized(list->slots, list->capacity, sizeof *list->slots);
-    }
-    list->slots[list->count++] = slot;
     return slot;
 }

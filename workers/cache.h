@@ -22,7 +22,7 @@ struct cache_table {
     struct arena keys;    /* uint64_t per slot */
     struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c) ... */
     struct arena clocks;  /* uint32_t per slot: ... and the clock of that push, or CACHE_CLOCK_VOID */
-    struct index_map index;
+    struct index_map index; /* key -> slot; not for whole tables */
 };
 
 /* Slots of one table in one partition, in the order in which they were added. */
@@ -46,8 +46,8 @@ int cache_reserve(struct cache *cache, unsigned table, uint64_t capacity);
 
 /* The slot of a key, or INDEX_NONE. */
 int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key);
-/* The slot of a key, added when new (zeroed, not yet subscribed). AML_EINPUT beyond a dense table's rows,
- * AML_ELIMIT when there is no room. */
+/* The slot of a key, added when new (zeroed, not yet subscribed); in a whole table with all other rows. AML_EINPUT beyond
+ * a dense table's rows, AML_ELIMIT when there is no room. */
 int64_t cache_add(struct cache *cache, unsigned table, uint64_t key);
 
 static inline struct cache_list *cache_list(const struct cache *cache, uint32_t partition, unsigned table) {

@@ -662,7 +662,7 @@ static uint32_t *view_cache_slots(const struct client *client, uint32_t number, 
             slots[i] = list->slots[at++];
             continue;
         }
-        int64_t found = index_map_find(&table->index, view->keys[i]);
+        int64_t found = cache_find(client->cache, view->table, view->keys[i]);
         if (found == INDEX_NONE) {
             free(slots);
             return NULL;

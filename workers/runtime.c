@@ -200,6 +200,28 @@ static bool row_arrived(const struct cache_table *rows, int64_t slot) {
     return ((const uint32_t *)(const void *)rows->stamps.base)[slot] != 0;
 }
 
+/* Whether `more` rows can be added without moving any; in a whole table that is all of them. */
+static bool rows_fit(const struct cache_table *rows, uint64_t more) {
+    if (rows->spec->whole) {
+        return rows->capacity >= rows->spec->rows;
+    }
+    return rows->capacity - rows->count >= more || (rows->spec->rows > 0 && rows->capacity >= rows->spec->rows);
+}
+
+/* How many rows to make room for when `more` must fit: the double at least, so that it is seldom asked for. */
+static uint64_t room_wanted(const struct cache_table *rows, uint64_t more) {
+    uint64_t room = rows->spec->whole ? rows->spec->rows : rows->count + more;
+    room = room > 2 * (uint64_t)rows->capacity ? room : 2 * (uint64_t)rows->capacity;
+    room = rows->spec->rows > 0 && rows->spec->rows < room ? rows->spec->rows : room;
+    return room < TABLE_SLOTS_MAX ? room : TABLE_SLOTS_MAX;
+}
+
+/* Beyond the items' rows the app may name others by key, in the middle of a clock. */
+static uint64_t room_for_others(const struct cache_table *rows) {
+    uint64_t dense = rows->spec->rows;
+    return dense > 0 && dense < RUNTIME_CACHE_DENSE ? dense - rows->count : RUNTIME_CACHE_SLACK;
+}
+
 /* Under the lock: the slot of a row, added when new. */
 static int64_t find_slot(struct runtime *runtime, unsigned table, uint64_t key) {
     struct cache *cache = &runtime->node.cache;
@@ -207,6 +229,9 @@ static int64_t find_slot(struct runtime *runtime, unsigned table, uint64_t key) 
     int64_t slot = cache_find(cache, table, key);
     if (slot != INDEX_NONE) {
         return slot;
+    }
+    if (rows->capacity == 0) { /* the process never had items; no rows are there that could move */
+        cache_reserve(cache, table, room_wanted(rows, room_for_others(rows)));
     }
     slot = rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
     if (slot == AML_ELIMIT) {
@@ -278,25 +303,6 @@ static void client_rows(void *context, const struct message *message) {
 
 /* ---- The loader: sets of data ---- */
 
-/* Whether `more` rows can be added without moving any. */
-static bool rows_fit(const struct cache_table *rows, uint64_t more) {
-    return rows->capacity - rows->count >= more || (rows->spec->rows > 0 && rows->capacity >= rows->spec->rows);
-}
-
-/* How many rows to make room for when `more` must fit: the double at least, so that it is seldom asked for. */
-static uint64_t room_wanted(const struct cache_table *rows, uint64_t more) {
-    uint64_t room = rows->count + more;
-    room = room > 2 * (uint64_t)rows->capacity ? room : 2 * (uint64_t)rows->capacity;
-    room = rows->spec->rows > 0 && rows->spec->rows < room ? rows->spec->rows : room;
-    return room < TABLE_SLOTS_MAX ? room : TABLE_SLOTS_MAX;
-}
-
-/* Beyond the items' rows the app may name others by key, in the middle of a clock. */
-static uint64_t room_for_others(const struct cache_table *rows) {
-    uint64_t dense = rows->spec->rows;
-    return dense > 0 && dense < RUNTIME_CACHE_DENSE ? dense - rows->count : RUNTIME_CACHE_SLACK;
-}
-
 /* Under the lock, which it gives up while it waits for the main thread. */
 static int make_room(struct runtime *runtime, unsigned table, uint64_t more, struct error *error) {
     const struct cache_table *rows = &runtime->node.cache.tables[table];
@@ -348,6 +354,19 @@ static int loader_slots(void *context, unsigned table, const uint64_t *keys, uin
     return result;
 }
 
+/* Whole tables come into the cache before the first items. */
+static int loader_whole(struct runtime *runtime, struct error *error) {
+    int result = 0;
+    for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
+        if (runtime->job.tables[t].whole) {
+            uint64_t key = 0;
+            uint32_t slot;
+            result = loader_slots(runtime, t, &key, &slot, 1, error);
+        }
+    }
+    return result;
+}
+
 static int loader_read(struct runtime *runtime) {
     struct aml_app *app = runtime->app;
     struct aml_worker *reader = &runtime->reader;
@@ -372,10 +391,12 @@ static void loader_run(void *context, unsigned thread, int command) {
     if (!here && loader_read(runtime) != 0) {
         return;
     }
-    int result =
-        data_arrange(&runtime->data, set->shards, set->shard_count, (unsigned)runtime->options.clocks_per_iteration,
-                     runtime->app->clock_alone ? 1 : runtime->pool.threads, (uint64_t)runtime->options.seed, &rows,
-                     &set->items, &error);
+    unsigned threads = runtime->app->clock_alone ? 1 : runtime->pool.threads;
+    int result = loader_whole(runtime, &error);
+    result = result != 0 ? result
+                         : data_arrange(&runtime->data, set->shards, set->shard_count,
+                                        (unsigned)runtime->options.clocks_per_iteration, threads,
+                                        (uint64_t)runtime->options.seed, &rows, &set->items, &error);
     for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
         pthread_mutex_lock(&runtime->lock);
         result = make_room(runtime, t, room_for_others(&runtime->node.cache.tables[t]), &error);

@@ -18,6 +18,7 @@ struct table_spec {
     uint32_t width;     /* elements of a row */
     uint32_t row_bytes; /* width x element size, at most WIRE_ROW_BYTES_MAX */
     uint64_t rows;      /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
+    bool whole;         /* workers' caches hold all rows or none, in order: slot == key */
     table_start *start; /* NULL: rows start as zeros */
     void *context;
 };

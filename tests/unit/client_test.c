@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { SENT_MAX = 64, KEY = 5, OTHER_KEY = 6, DUTIES_MAX = 4 };
+enum { SENT_MAX = 64, KEY = 5, OTHER_KEY = 6, ROWS = 10, DUTIES_MAX = 4 };
 
 static const actor_id SELF = UINT64_C(0x10000);
 static const actor_id FRIEND = UINT64_C(0x30000);
@@ -136,13 +136,15 @@ static void give_plan(struct fake *fake) {
     message_close(&plan);
 }
 
-static struct fake *fake_new(uint32_t staleness) {
+/* A client whose cache is still empty. */
+static struct fake *fake_bare(uint32_t staleness, bool whole) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
     fake->io = (struct io){.now_us = fake_now, .send = fake_send};
     fake->now_us = 1000 * 1000;
     fake->job = (struct job){.table_count = 1, .staleness = staleness};
-    fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = 10};
+    fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = ROWS};
+    fake->job.tables[0].whole = whole;
     fake->job.shapes[0].row_bytes = 8;
     fake->plan = (struct message_plan){
         .commit_every = 1, .next_commit_every = 1, .window = 8, .partitions = 1, .shards = 1, .recoverable = 1};
@@ -153,6 +155,11 @@ static struct fake *fake_new(uint32_t staleness) {
     fake->duty_count = 2;
     cache_open(&fake->cache, &fake->job, 1);
     client_init(&fake->client, &fake->io, SELF, &fake->job, &fake->cache);
+    return fake;
+}
+
+static struct fake *fake_new(uint32_t staleness) {
+    struct fake *fake = fake_bare(staleness, false);
     assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
     return fake;
 }
@@ -611,6 +618,42 @@ static void test_new_rows_are_filled_during_a_clock(void **state) {
     assert_int_equal(*row(fake), 107);
     assert_true(client_subscribed(&fake->client));
     finish(fake);
+    fake_close(fake);
+}
+
+/* Whichever row is wanted first, all come, each at the slot that is its key; what they are pushed in does not matter. */
+static void test_a_whole_table_is_there_in_order(void **state) {
+    (void)state;
+    struct fake *fake = fake_bare(0, true);
+    struct message subscribe = {0};
+    give_plan(fake);
+    assert_int_equal(cache_find(&fake->cache, 0, KEY), INDEX_NONE);
+    assert_int_equal(cache_add(&fake->cache, 0, ROWS), AML_EINPUT);
+    assert_int_equal(cache_add(&fake->cache, 0, KEY), KEY);
+    assert_int_equal(cache_add(&fake->cache, 0, OTHER_KEY), OTHER_KEY);
+    assert_int_equal(fake->cache.tables[0].count, ROWS);
+    assert_int_equal(client_subscribe(&fake->client, NULL), 0);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    assert_int_equal(subscribe.frames[1]->size, ROWS * sizeof(uint64_t));
+    static const struct wire_directory_entry entry = {.table = 0, .rows = ROWS};
+    uint64_t keys[ROWS];
+    int64_t values[ROWS];
+    for (unsigned i = 0; i < ROWS; i++) {
+        keys[i] = (i * 7 + 3) % ROWS;
+        values[i] = 100 + (int64_t)keys[i];
+    }
+    struct message push = {.type = MESSAGE_PUSH, .frame_count = 3};
+    push.push.request = subscribe.subscribe.request;
+    push.frames[0] = buffer_copy(&entry, sizeof entry);
+    push.frames[1] = buffer_copy(keys, sizeof keys);
+    push.frames[2] = buffer_copy(values, sizeof values);
+    forget(fake);
+    give_from(fake, SERVER, &push);
+    assert_true(client_filled(&fake->client));
+    for (uint32_t key = 0; key < ROWS; key++) {
+        assert_int_equal(cache_key(&fake->cache.tables[0], key), key);
+        assert_int_equal(*(int64_t *)(void *)cache_row(&fake->cache.tables[0], key), 100 + key);
+    }
     fake_close(fake);
 }
 
@@ -1115,6 +1158,7 @@ int main(void) {
         cmocka_unit_test(test_strangers_and_other_epochs_are_ignored),
         cmocka_unit_test(test_the_silent_server_is_named),
         cmocka_unit_test(test_new_rows_are_filled_during_a_clock),
+        cmocka_unit_test(test_a_whole_table_is_there_in_order),
         cmocka_unit_test(test_a_replica_that_does_not_serve_yet_is_asked_again),
         cmocka_unit_test(test_a_replica_that_lags_is_asked_again),
         cmocka_unit_test(test_a_switch_takes_place_at_its_clock),
