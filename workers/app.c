@@ -146,10 +146,15 @@ static int make_job(struct runtime *runtime, struct error *error) {
     const struct aml_app *app = runtime->app;
     struct job *job = &runtime->job;
     if (app->table_count > WIRE_TABLES_MAX || app->metric_count > WIRE_METRICS_MAX ||
-        app->item_rows > AML_ITEM_ROWS_MAX || app->item_bytes > DATA_ITEM_BYTES_MAX || app->read == NULL ||
+        app->item_rows > AML_ITEM_ROWS_MAX || app->item_bytes > AML_ITEM_BYTES_MAX || app->read == NULL ||
         app->clock == NULL) {
         return error_set(error, AML_EINPUT, "app %s: more tables, metrics or bytes than allowed, or no read or clock",
                          app->name);
+    }
+    if (app->item_varied && (app->item_rows > 0 || app->item_bytes > 0)) {
+        return error_set(error, AML_EINPUT,
+                         "app %s: item_rows %u and item_bytes %zu, expected 0 for items that are varied", app->name,
+                         app->item_rows, app->item_bytes);
     }
     job->table_count = app->table_count;
     job->staleness = (uint32_t)runtime->options.staleness;
@@ -376,19 +381,75 @@ int aml_error(aml_worker *worker, int code, const char *format, ...) {
 
 /* ---- Reading ---- */
 
-int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes) {
+/* Ends the chunk of items that `read` emits itself, and begins the next one. */
+static void next_chunk(aml_worker *reader) {
+    struct data *data = &reader->runtime->data;
+    data_chunk_close(data, reader->chunk);
+    reader->chunk = data_chunk_open(data_next_order(data));
+}
+
+/* An item may be emitted now. */
+static int check_emit(aml_worker *worker, bool varied) {
     struct runtime *runtime = worker->runtime;
     if (worker->chunk == NULL) {
         return aml_error(worker, AML_EFAIL, "aml_emit: expected in the app's read function only");
     }
-    for (unsigned r = 0; r < runtime->app->item_rows; r++) {
-        const struct table_spec *spec = &runtime->job.tables[runtime->app->item_tables[r]];
-        if (spec->rows > 0 && keys[r] >= spec->rows) {
+    if (varied != (runtime->app->item_varied != 0)) {
+        return aml_error(worker, AML_EFAIL, "items of app %s: expected by %s", runtime->app->name,
+                         varied ? "aml_emit" : "aml_emit_varied");
+    }
+    if (worker == &runtime->reader && data_chunk_full(worker->chunk)) {
+        next_chunk(worker);
+    }
+    return 0;
+}
+
+static int check_keys(aml_worker *worker, unsigned table, const uint64_t *keys, uint32_t count) {
+    const struct table_spec *spec = &worker->runtime->job.tables[table];
+    for (uint32_t i = 0; i < count && spec->rows > 0; i++) {
+        if (keys[i] >= spec->rows) {
             return aml_error(worker, AML_EINPUT, "table %s: row %llu, expected 0 to %llu", spec->name,
-                             (unsigned long long)keys[r], (unsigned long long)spec->rows - 1);
+                             (unsigned long long)keys[i], (unsigned long long)spec->rows - 1);
         }
     }
+    return 0;
+}
+
+int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes) {
+    struct runtime *runtime = worker->runtime;
+    int result = check_emit(worker, false);
+    for (unsigned r = 0; r < runtime->app->item_rows && result == 0; r++) {
+        result = check_keys(worker, runtime->app->item_tables[r], keys + r, 1);
+    }
+    if (result != 0) {
+        return result;
+    }
     return data_emit(&runtime->data, worker->chunk, use, keys, bytes);
+}
+
+int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
+                    unsigned run_count, const void *bytes, size_t size) {
+    struct runtime *runtime = worker->runtime;
+    uint64_t rows = 0;
+    int result = check_emit(worker, true);
+    if (result == 0 && (run_count > AML_VARIED_RUNS_MAX || size > AML_ITEM_BYTES_MAX)) {
+        return aml_error(worker, AML_EINPUT, "item %llu: %u runs of rows and %zu bytes, expected at most %d and %d",
+                         (unsigned long long)key, run_count, size, AML_VARIED_RUNS_MAX, AML_ITEM_BYTES_MAX);
+    }
+    for (unsigned r = 0; r < run_count && result == 0; r++) {
+        rows += runs[r].count;
+        if (runs[r].table >= runtime->job.table_count) {
+            return aml_error(worker, AML_EINPUT, "item %llu: table %u, the app has %u", (unsigned long long)key,
+                             runs[r].table, runtime->job.table_count);
+        }
+        result = check_keys(worker, runs[r].table, runs[r].keys, runs[r].count);
+    }
+    if (result == 0 && rows > AML_VARIED_ROWS_MAX) {
+        return aml_error(worker, AML_EINPUT, "item %llu: %llu rows, expected at most %d", (unsigned long long)key,
+                         (unsigned long long)rows, AML_VARIED_ROWS_MAX);
+    }
+    return result != 0 ? result
+                       : data_emit_varied(&runtime->data, worker->chunk, use, key, runs, run_count, bytes, size);
 }
 
 /* That the item emitted last counts in; NULL: none. */
@@ -442,11 +503,13 @@ int aml_read_ratings(aml_worker *worker, const char *path,
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
     }
+    next_chunk(worker);
     struct ratings_call call = {
         .runtime = runtime, .each = each, .context = context, .first_order = data_next_order(&runtime->data)};
     /* When it is read again the other threads are at work on clocks. */
     unsigned threads = runtime->data.complete ? 1 : runtime->pool.threads;
     int result = ratings_read(path, threads, ratings_chunk, &call, &error);
+    next_chunk(worker);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
 }
 

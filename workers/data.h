@@ -2,7 +2,9 @@
  * bytes, by data shard: those of the shards that the node needs, and within a budget of others that may become its own,
  * so that they need not be read again. A *set* is what the app works on: some shards' records turned into
  * compact arrays of row slots and bytes, ordered so that each thread's part of each clock is contiguous and no two
- * threads work on the same rows at once. Does not read files, does not call the app, knows no cache. */
+ * threads work on the same rows at once. Fixed items without rows are the same as their records, so a set takes these
+ * over, and gives them back when the node leaves the shard. Does not read files, does not call the app, knows no
+ * cache. */
 #ifndef AGILEML_WORKERS_DATA_H
 #define AGILEML_WORKERS_DATA_H
 
@@ -15,18 +17,21 @@
 #include <stdbool.h>
 
 enum {
-    DATA_ITEM_BYTES_MAX = 1 << 20,
-    DATA_ROWS_BATCH = 1024 /* keys that data_arrange asks the slots of at once */
+    DATA_ROWS_BATCH = 1024,     /* keys that data_arrange asks the slots of at once */
+    DATA_CHUNK_BYTES = 4 << 20, /* of records given: a chunk that may be ended is full */
 };
 
 /* Records, one behind the other. */
 struct data_run {
     unsigned char *records;
-    size_t count, capacity;
+    size_t count;
+    size_t bytes, capacity; /* of the records; of the memory */
 };
 
 struct data_shard {
     struct data_run runs[2];    /* by enum aml_item_use, in the order of the input */
+    struct data_store *store;   /* fixed items without rows, pinned: where the records are now, if not in `runs`; ... */
+    uint32_t first[2];          /* ... from which place on */
     double totals[WIRE_TOTALS]; /* over the records */
     unsigned pins;              /* this node works on it, or is about to: so many sets */
     uint64_t left;              /* when it last ceased to, counted in such events; 0: it never did */
@@ -40,6 +45,7 @@ struct data_chunk {
     uint64_t order;         /* chunks are put together in this order, whatever thread was faster */
     struct data_run run[2]; /* by enum aml_item_use: the shard's number (uint32_t), then the record */
     uint64_t emitted[2];    /* items given, kept or not */
+    size_t given;           /* bytes of their records */
     int64_t shard;          /* of the last item; -1: it was not kept */
     uint32_t *places;       /* of each shard: 1 + its place in totals; 0: none. NULL until there are totals */
     struct {
@@ -54,9 +60,9 @@ struct data {
     unsigned item_rows;
     const unsigned *item_tables;
     size_t item_bytes;
-    size_t record_keys; /* item_rows, or 1 where items name no rows: a number that the item has in every process */
-    size_t record_size; /* keys and bytes */
-    size_t item_size;   /* slots and bytes, padded to 4 */
+    bool varied;
+    size_t record_size; /* keys and bytes; without rows as item_size; varied: 0 */
+    size_t item_size;   /* slots and bytes, padded to 4; varied: 0 */
     size_t budget;      /* bytes of records beyond which only those of pinned shards are kept */
     uint32_t shard_count;
 
@@ -72,15 +78,17 @@ struct data {
 
 /* The items of some shards, arranged. Block (clock part, thread, bin) is items[starts[b]..starts[b + 1]). */
 struct data_set {
-    size_t item_size;
+    size_t item_size; /* varied: 0 */
     unsigned char *items;
     size_t count;
     size_t *starts;
+    size_t *offsets; /* varied: in bytes what `starts` is in items; else NULL */
     unsigned clocks, threads, bins;
     unsigned char *tests;
     size_t test_count;
-    size_t *test_starts; /* per thread */
+    size_t *test_starts, *test_offsets; /* per thread */
     double totals[WIRE_TOTALS];
+    struct data_store *store; /* items and tests are its; NULL: our own */
 };
 
 void data_open(struct data *data, const struct aml_app *app, uint32_t shards, size_t budget);
@@ -109,9 +117,14 @@ struct data_chunk *data_chunk_open(uint64_t order);
 /* The order after that of the chunks so far, when all are closed. */
 uint64_t data_next_order(struct data *data);
 void data_chunk_close(struct data *data, struct data_chunk *chunk);
+/* It has as many items as one should: the same for every process. */
+bool data_chunk_full(const struct data_chunk *chunk);
 /* Keeps the item if the reading wants its shard: 1 or 0. The chunk's thread. */
 int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
               const void *bytes);
+/* ... a varied one, within the limits of agileml.h. */
+int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t key,
+                     const struct aml_keys *runs, unsigned run_count, const void *bytes, size_t size);
 /* The WIRE_TOTALS totals that the chunk's last item counts in; NULL when it was not kept. */
 double *data_totals(const struct data *data, struct data_chunk *chunk);
 
@@ -126,10 +139,13 @@ struct data_rows {
 
 /* Makes a set of these shards, which are pinned and held. The training items are ordered for `clocks` parts of an
  * iteration and `threads` threads: groups (items with the same first row) are dealt to clocks by a hash of `seed` and
- * their key, so that an item is in the same part in every set, dealt to threads in equal parts, and shuffled. */
-int data_arrange(const struct data *data, const uint32_t *shards, uint32_t count, unsigned clocks, unsigned threads,
+ * their key, dealt to threads in equal parts, and shuffled. Items without rows and varied ones are dealt to clocks and
+ * threads one by one, in parts of equal size: to clocks those of each shard by themselves. Either way an item is in the
+ * same part in every set. One set at a time is made; sets may be closed meanwhile. */
+int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, unsigned clocks, unsigned threads,
                  uint64_t seed, const struct data_rows *rows, struct data_set *set, struct error *error);
-void data_set_close(struct data_set *set);
+/* After the data_unpin of its shards. */
+void data_set_close(struct data *data, struct data_set *set);
 
 /* The training items of clock part `part` that `thread` works on in round `round` (0..bins-1), while the other threads
  * are in the same round. Returns their number. */

@@ -371,7 +371,7 @@ static int loader_read(struct runtime *runtime) {
     struct aml_app *app = runtime->app;
     struct aml_worker *reader = &runtime->reader;
     data_read_begin(&runtime->data);
-    reader->chunk = data_chunk_open(UINT64_MAX); /* for items that `read` emits itself */
+    reader->chunk = data_chunk_open(0); /* for items that `read` emits itself */
     int result = app->read(reader, app->context);
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
@@ -575,8 +575,8 @@ static struct runtime_set *find_set(const struct runtime *runtime, unsigned numb
     return NULL;
 }
 
-static void set_free(struct runtime_set *set) {
-    data_set_close(&set->items);
+static void set_free(struct runtime *runtime, struct runtime_set *set) {
+    data_set_close(&runtime->data, &set->items);
     free(set->shards);
     free(set);
 }
@@ -594,7 +594,7 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
     if (runtime->set == set) { /* not while the pool is at work on it, which reads this */
         runtime->set = NULL;
     }
-    set_free(set);
+    set_free(runtime, set);
 }
 
 /* Has the loader prepare the oldest set that waits for it. */
@@ -1035,7 +1035,7 @@ static void runtime_close(struct runtime *runtime) {
         node_close(&runtime->node);
     }
     for (unsigned set = 0; set < runtime->set_count; set++) {
-        set_free(runtime->sets[set]);
+        set_free(runtime, runtime->sets[set]);
     }
     free(runtime->sets);
     data_close(&runtime->data);

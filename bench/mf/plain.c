@@ -100,7 +100,7 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
 void plain_close(struct plain *plain) {
     pool_close(&plain->pool, 1000);
     if (plain->data_open) {
-        data_set_close(&plain->ratings);
+        data_set_close(&plain->data, &plain->ratings);
         data_close(&plain->data);
     }
     cache_close(&plain->cache);

@@ -1,6 +1,7 @@
 /* workers/data.c: every item of a set's shards stands in exactly one block of an iteration, blocks that run at the same
- * time share no row, and the order depends on seed and keys only, not on who read what first; records are kept within
- * the budget, and what was dropped comes back by another reading, counted once. */
+ * time share no row, and the order depends on seed and keys only, not on who read what first; items that differ in size
+ * are dealt in equal sizes; records are kept within the budget, once in memory where they are the items, and what was
+ * dropped comes back by another reading, counted once. */
 #include "workers/cache.h"
 #include "workers/data.h"
 
@@ -218,7 +219,7 @@ static void check_arrangement(unsigned clocks, unsigned threads) {
         }
     }
     assert_int_equal(set.count, RATINGS * 9 / 10);
-    data_set_close(&set);
+    data_set_close(&f.data, &set);
     fixture_close(&f);
 }
 
@@ -247,7 +248,7 @@ static void test_threads_share_the_work(void **state) {
         }
         assert_in_range(count, RATINGS * 9 / 10 / 3 - 100, RATINGS * 9 / 10 / 3 + 100);
     }
-    data_set_close(&set);
+    data_set_close(&f.data, &set);
     fixture_close(&f);
 }
 
@@ -267,7 +268,7 @@ static void test_the_order_does_not_depend_on_who_was_faster(void **state) {
     sets[2] = arrange(&f[1], &all, 2, 2, 6);
     assert_memory_not_equal(sets[0].items, sets[2].items, sets[0].count * sets[0].item_size);
     for (unsigned i = 0; i < 3; i++) {
-        data_set_close(&sets[i]);
+        data_set_close(&f[i > 0].data, &sets[i]);
     }
     fixture_close(&f[0]);
     fixture_close(&f[1]);
@@ -286,7 +287,7 @@ static void test_without_a_budget_only_own_shards_are_kept(void **state) {
         assert_true(f[i].data.bytes == own_kept * RECORD_BYTES);
         struct data_set set = arrange(&f[i], &own, 2, 2, 5);
         check_set(&f[i], &own, &set);
-        data_set_close(&set);
+        data_set_close(&f[i].data, &set);
         kept += own_kept;
         fixture_close(&f[i]);
     }
@@ -303,8 +304,8 @@ static void test_what_fits_is_taken_over_without_reading(void **state) {
     struct data_set second = take(&f, &others, false);
     check_set(&f, &own, &first);
     check_set(&f, &others, &second);
-    data_set_close(&first);
-    data_set_close(&second);
+    data_set_close(&f.data, &first);
+    data_set_close(&f.data, &second);
     data_unpin(&f.data, own.numbers, own.count);
     data_unpin(&f.data, others.numbers, others.count);
     assert_true(f.data.bytes == ALL_BYTES);
@@ -335,8 +336,8 @@ static void test_a_shard_keeps_its_parts(void **state) {
             }
         }
     }
-    data_set_close(&sets[0]);
-    data_set_close(&sets[1]);
+    data_set_close(&f.data, &sets[0]);
+    data_set_close(&f.data, &sets[1]);
     fixture_close(&f);
 }
 
@@ -354,9 +355,9 @@ static void test_what_was_dropped_is_read_again_and_counts_once(void **state) {
     struct data_set again = arrange(&f, &own, 2, 2, 5);
     check_set(&f, &own, &again);
     assert_true(f.data.bytes == ALL_BYTES); /* all of it is needed */
-    data_set_close(&first);
-    data_set_close(&second);
-    data_set_close(&again);
+    data_set_close(&f.data, &first);
+    data_set_close(&f.data, &second);
+    data_set_close(&f.data, &again);
     fixture_close(&f);
 }
 
@@ -373,7 +374,7 @@ static void test_what_was_left_longest_ago_goes_first(void **state) {
         quarters[q] = some_shards(q, 4);
         struct data_set set = take(&f, &quarters[q], true); /* the others that were read with it did not all fit */
         check_set(&f, &quarters[q], &set);
-        data_set_close(&set);
+        data_set_close(&f.data, &set);
     }
     assert_true(f.data.bytes <= ALL_BYTES * 4 / 5);
     assert_true(data_pin(&f.data, quarters[0].numbers, quarters[0].count));
@@ -403,7 +404,7 @@ static void test_half_a_reading_counts_for_nothing(void **state) {
     read_all(&f, 4, true);
     struct data_set set = arrange(&f, &own, 3, 2, 5);
     check_set(&f, &own, &set);
-    data_set_close(&set);
+    data_set_close(&f.data, &set);
     fixture_close(&f);
 }
 
@@ -428,12 +429,315 @@ static void test_items_without_rows(void **state) {
             memcpy(&value, items + (i < set.count ? i : i - set.count) * sizeof value, sizeof value);
             seen[(unsigned)value]++;
         }
-        data_set_close(&set);
+        data_set_close(&f.data, &set);
         fixture_close(&f);
     }
     for (unsigned n = 0; n < RATINGS; n++) {
         assert_int_equal(seen[n], 1);
     }
+}
+
+/* ---- Samples: fixed items without rows ---- */
+
+enum { SAMPLE_FLOATS = 5 };
+
+static void samples_open(struct fixture *f, size_t budget) {
+    fixture_open(f, budget);
+    data_close(&f->data);
+    f->app.item_rows = 0;
+    f->app.item_bytes = SAMPLE_FLOATS * sizeof(float);
+    data_open(&f->data, &f->app, SHARDS, budget);
+}
+
+/* Sample `n` of all is n, n + 1, ... Returns how many were kept. */
+static size_t read_samples(struct fixture *f) {
+    size_t kept = 0;
+    data_read_begin(&f->data);
+    struct data_chunk *chunk = data_chunk_open(0);
+    for (unsigned n = 0; n < RATINGS; n++) {
+        float sample[SAMPLE_FLOATS];
+        for (unsigned i = 0; i < SAMPLE_FLOATS; i++) {
+            sample[i] = (float)(n + i);
+        }
+        kept += data_emit(&f->data, chunk, n % 10 == 0 ? AML_TEST : AML_TRAIN, NULL, sample) == 1 ? 1 : 0;
+        count_item(f, chunk, n);
+    }
+    data_chunk_close(&f->data, chunk);
+    data_read_end(&f->data, true);
+    return kept;
+}
+
+static void check_sample(const float *sample, unsigned *seen) {
+    for (unsigned i = 1; i < SAMPLE_FLOATS; i++) {
+        assert_true(sample[i] == sample[0] + (float)i);
+    }
+    seen[(unsigned)sample[0]]++;
+}
+
+/* Counts the set's samples, which are matrices. */
+static void see_samples(const struct data_set *set, unsigned *seen) {
+    for (size_t i = 0; i < set->count; i++) {
+        check_sample((const float *)(const void *)set->items + i * SAMPLE_FLOATS, seen);
+    }
+    for (size_t i = 0; i < set->test_count; i++) {
+        check_sample((const float *)(const void *)set->tests + i * SAMPLE_FLOATS, seen);
+    }
+    assert_true(set->totals[0] == (double)(set->count + set->test_count));
+}
+
+static struct data_set arrange_samples(struct fixture *f, const struct shards *shards) {
+    data_pin(&f->data, shards->numbers, shards->count);
+    return arrange(f, shards, 4, 3, 5);
+}
+
+static void drop_samples(struct fixture *f, const struct shards *shards, struct data_set *set) {
+    data_unpin(&f->data, shards->numbers, shards->count);
+    data_set_close(&f->data, set);
+}
+
+static void test_samples_are_dealt_in_equal_numbers(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards own = some_shards(0, 2);
+    samples_open(&f, 0);
+    data_pin(&f.data, own.numbers, own.count);
+    read_samples(&f);
+    struct data_set set = arrange(&f, &own, 4, 3, 5);
+    const void *items;
+    const void *end = set.items;
+    for (unsigned part = 0; part < 4; part++) {
+        assert_in_range(data_part_count(&set, part), set.count / 4 - own.count, set.count / 4 + own.count);
+        for (unsigned thread = 0; thread < 3; thread++) {
+            size_t count = data_block(&set, part, thread, 0, &items);
+            assert_in_range(count, data_part_count(&set, part) / 3, data_part_count(&set, part) / 3 + 1);
+            assert_ptr_equal(items, end); /* the whole clock is one matrix */
+            end = (const float *)items + count * SAMPLE_FLOATS;
+        }
+    }
+    data_set_close(&f.data, &set);
+    fixture_close(&f);
+}
+
+/* Sets are made from each other while they live, in any order; what nobody works on is kept within the budget. */
+static void test_samples_are_in_memory_once(void **state) {
+    (void)state;
+    unsigned *seen = calloc(RATINGS, sizeof *seen);
+    unsigned *seen_again = calloc(RATINGS, sizeof *seen_again);
+    struct fixture f;
+    struct shards all = some_shards(0, 1);
+    struct shards half = some_shards(0, 2);
+    struct shards quarter = some_shards(0, 4);
+    size_t all_bytes = RATINGS * SAMPLE_FLOATS * sizeof(float);
+    samples_open(&f, all_bytes);
+    data_pin(&f.data, half.numbers, half.count);
+    assert_int_equal(read_samples(&f), RATINGS);
+    struct data_set first = arrange(&f, &half, 4, 3, 5);
+    for (uint32_t s = 0; s < SHARDS; s++) {
+        assert_true((f.data.shards[s].runs[AML_TRAIN].records == NULL) == (s % 2 == 0));
+    }
+    struct data_set second = arrange_samples(&f, &all); /* half of it out of the first set */
+    struct data_set third = arrange_samples(&f, &quarter);
+    drop_samples(&f, &all, &second);
+    drop_samples(&f, &half, &first);
+    see_samples(&third, seen);
+    drop_samples(&f, &quarter, &third);
+    assert_true(f.data.bytes == all_bytes);
+    struct data_set again = arrange_samples(&f, &all);
+    see_samples(&again, seen_again);
+    for (unsigned n = 0; n < RATINGS; n++) {
+        assert_true(seen[n] <= 1);
+        assert_int_equal(seen_again[n], 1);
+    }
+    data_set_close(&f.data, &again);
+    fixture_close(&f);
+    free(seen);
+    free(seen_again);
+}
+
+static void test_samples_beyond_the_budget_go(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards half = some_shards(0, 2);
+    struct shards other = some_shards(1, 2);
+    unsigned *seen = calloc(RATINGS, sizeof *seen);
+    samples_open(&f, 0);
+    data_pin(&f.data, half.numbers, half.count);
+    read_samples(&f);
+    struct data_set set = arrange(&f, &half, 4, 3, 5);
+    see_samples(&set, seen);
+    drop_samples(&f, &half, &set);
+    assert_true(f.data.bytes == 0);
+    assert_false(data_pin(&f.data, other.numbers, other.count));
+    read_samples(&f);
+    set = arrange(&f, &other, 4, 3, 5);
+    see_samples(&set, seen);
+    for (unsigned n = 0; n < RATINGS; n++) {
+        assert_int_equal(seen[n], 1);
+    }
+    data_set_close(&f.data, &set);
+    fixture_close(&f);
+    free(seen);
+}
+
+/* ---- Varied items ---- */
+
+static void varied_open(struct fixture *f, size_t budget) {
+    fixture_open(f, budget);
+    data_close(&f->data);
+    f->app = (struct aml_app){.item_varied = 1};
+    data_open(&f->data, &f->app, SHARDS, budget);
+}
+
+enum { VARIED_ROWS = 200, VARIED_BYTES = 32 };
+
+/* What item `n` names and carries: sizes are skewed, some have no rows or hardly any bytes. */
+struct varied {
+    uint64_t keys[3][VARIED_ROWS];
+    struct aml_keys runs[3];
+    unsigned char bytes[VARIED_BYTES];
+    uint32_t rows;
+    size_t size;
+};
+
+static void make_varied(unsigned n, struct varied *varied) {
+    uint64_t random = hash_mix(n + 1);
+    uint32_t counts[3] = {n % 3, n % 50 == 0 ? VARIED_ROWS : (uint32_t)(random % 9), n % 2};
+    varied->rows = 0;
+    for (unsigned r = 0; r < 3; r++) {
+        for (uint32_t i = 0; i < counts[r]; i++) {
+            varied->keys[r][i] = r == 0 ? 1000000 + 3 * (uint64_t)n + i : hash_mix(random + r + i) % 500;
+        }
+        varied->runs[r] = (struct aml_keys){.table = r % 2, .count = counts[r], .keys = varied->keys[r]};
+        varied->rows += counts[r];
+    }
+    varied->size = sizeof n + n % (VARIED_BYTES - sizeof n);
+    memset(varied->bytes, (int)(n % 251), sizeof varied->bytes);
+    memcpy(varied->bytes, &n, sizeof n);
+}
+
+static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
+    struct varied *varied = calloc(1, sizeof *varied);
+    size_t kept = 0;
+    data_read_begin(&f->data);
+    for (unsigned c = 0; c < chunks; c++) {
+        unsigned number = backwards ? chunks - 1 - c : c;
+        struct data_chunk *chunk = data_chunk_open(number);
+        for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
+            make_varied(n, varied);
+            kept += data_emit_varied(&f->data, chunk, n % 10 == 0 ? AML_TEST : AML_TRAIN, n / 2, varied->runs, 3,
+                                     varied->bytes, varied->size) == 1;
+            count_item(f, chunk, n);
+        }
+        data_chunk_close(&f->data, chunk);
+    }
+    data_read_end(&f->data, true);
+    free(varied);
+    return kept;
+}
+
+/* Checks the items of a call, notes them by `mark`, and returns the bytes they take. */
+static size_t check_varied(const struct fixture *f, const void *items, size_t count, unsigned mark, unsigned *marks) {
+    struct varied *varied = calloc(1, sizeof *varied);
+    const struct aml_item *item = items;
+    for (size_t i = 0; i < count; i++, item = aml_item_next(item)) {
+        const uint32_t *slots = aml_item_slots(item);
+        unsigned n;
+        memcpy(&n, aml_item_bytes(item), sizeof n);
+        assert_true(n < RATINGS);
+        make_varied(n, varied);
+        assert_int_equal(item->size, varied->size);
+        assert_int_equal(item->row_count, varied->rows);
+        assert_memory_equal(aml_item_bytes(item), varied->bytes, varied->size);
+        for (unsigned r = 0; r < 3; r++) {
+            for (uint32_t k = 0; k < varied->runs[r].count; k++) {
+                assert_true(cache_key(&f->cache.tables[r % 2], *slots++) == varied->keys[r][k]);
+            }
+        }
+        assert_int_equal(marks[n], 0);
+        marks[n] = mark;
+    }
+    free(varied);
+    return (size_t)((const unsigned char *)item - (const unsigned char *)items);
+}
+
+/* Marks each training item with 1 + its part, each test item with 1000; parts and threads have like sizes. */
+static unsigned *mark_varied(const struct fixture *f, const struct data_set *set) {
+    unsigned *marks = calloc(RATINGS, sizeof *marks);
+    const void *items;
+    size_t all = 0;
+    size_t least = SIZE_MAX;
+    size_t most = 0;
+    for (unsigned part = 0; part < set->clocks; part++) {
+        for (unsigned thread = 0; thread < set->threads; thread++) {
+            size_t count = data_block(set, part, thread, 0, &items);
+            size_t bytes = check_varied(f, items, count, 1 + part, marks);
+            least = bytes < least ? bytes : least;
+            most = bytes > most ? bytes : most;
+            all += bytes;
+        }
+    }
+    assert_true(most - least < all / set->clocks / set->threads / 8);
+    for (unsigned thread = 0; thread < set->threads; thread++) {
+        size_t count = data_tests(set, thread, &items);
+        check_varied(f, items, count, 1000, marks);
+    }
+    return marks;
+}
+
+static void test_varied_items_in_equal_sizes(void **state) {
+    (void)state;
+    struct fixture f[2];
+    struct data_set sets[2];
+    unsigned *marks[2];
+    struct shards all = some_shards(0, 1);
+    struct shards half = some_shards(1, 2);
+    for (unsigned i = 0; i < 2; i++) { /* another node, with other threads, that has other shards and read otherwise */
+        const struct shards *shards = i == 0 ? &all : &half;
+        varied_open(&f[i], 0);
+        data_pin(&f[i].data, shards->numbers, shards->count);
+        size_t kept = read_varied(&f[i], 3 + i, i == 1);
+        assert_true(i == 1 || kept == RATINGS);
+        sets[i] = arrange(&f[i], shards, 4, 3 - i, 5);
+        assert_int_equal(sets[i].count + sets[i].test_count, kept);
+        marks[i] = mark_varied(&f[i], &sets[i]);
+    }
+    for (unsigned n = 0; n < RATINGS; n++) {
+        bool in_half = data_shard_of(&f[1].data, n / 2) % 2 == 1;
+        assert_true(n % 10 == 0 ? marks[0][n] == 1000 : marks[0][n] >= 1 && marks[0][n] <= 4);
+        assert_int_equal(marks[1][n], in_half ? marks[0][n] : 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        free(marks[i]);
+        data_set_close(&f[i].data, &sets[i]);
+        fixture_close(&f[i]);
+    }
+}
+
+/* Taken over without reading, dropped beyond the budget, read again. */
+static void test_varied_records_keep_to_the_budget(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards half = some_shards(0, 2);
+    struct shards other = some_shards(1, 2);
+    varied_open(&f, SIZE_MAX);
+    data_pin(&f.data, half.numbers, half.count);
+    assert_int_equal(read_varied(&f, 4, false), RATINGS);
+    size_t bytes = f.data.bytes;
+    assert_true(data_pin(&f.data, other.numbers, other.count));
+    struct data_set set = arrange(&f, &other, 2, 2, 5);
+    free(mark_varied(&f, &set));
+    assert_true(set.totals[0] == (double)(set.count + set.test_count));
+    data_set_close(&f.data, &set);
+    f.data.budget = bytes - 1;
+    data_unpin(&f.data, other.numbers, other.count);
+    assert_true(f.data.bytes < bytes);
+    assert_false(data_pin(&f.data, other.numbers, other.count));
+    read_varied(&f, 2, true);
+    assert_true(f.data.bytes == bytes);
+    set = arrange(&f, &other, 2, 2, 5);
+    free(mark_varied(&f, &set));
+    data_set_close(&f.data, &set);
+    fixture_close(&f);
 }
 
 static int no_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
@@ -472,7 +776,7 @@ static void test_no_items_at_all(void **state) {
     struct data_set set = arrange(&f, &all, 2, 2, 5);
     assert_int_equal(data_block(&set, 1, 1, 1, &items), 0);
     assert_int_equal(data_tests(&set, 1, &items), 0);
-    data_set_close(&set);
+    data_set_close(&f.data, &set);
     fixture_close(&f);
 }
 
@@ -488,6 +792,11 @@ int main(void) {
         cmocka_unit_test(test_what_was_left_longest_ago_goes_first),
         cmocka_unit_test(test_half_a_reading_counts_for_nothing),
         cmocka_unit_test(test_items_without_rows),
+        cmocka_unit_test(test_samples_are_dealt_in_equal_numbers),
+        cmocka_unit_test(test_samples_are_in_memory_once),
+        cmocka_unit_test(test_samples_beyond_the_budget_go),
+        cmocka_unit_test(test_varied_items_in_equal_sizes),
+        cmocka_unit_test(test_varied_records_keep_to_the_budget),
         cmocka_unit_test(test_a_full_cache_is_an_error),
         cmocka_unit_test(test_no_items_at_all),
     };

@@ -1,0 +1,300 @@
+/* Sets of items that are arranged one by one: varied items, and fixed ones without rows. See data.h. */
+#include "workers/data_private.h"
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* An item, on its way into a set. */
+struct solo {
+    const unsigned char *record;
+    uint64_t hash;
+    uint32_t weight; /* bytes in memory */
+    uint32_t number; /* in the order of the set's records */
+    uint32_t part, thread;
+};
+
+/* In memory: struct aml_item, the slots, the bytes. */
+static size_t varied_size(const struct record_head *head) {
+    return sizeof(struct aml_item) + head->rows * sizeof(uint32_t) + round_up(head->size, 4);
+}
+
+/* ---- Dealing: each item to whoever has least so far ---- */
+
+struct hand {
+    uint64_t load;
+    uint32_t number;
+};
+
+static bool hand_before(const struct hand *one, const struct hand *other) {
+    return one->load != other->load ? one->load < other->load : one->number < other->number;
+}
+
+static void hands_clear(struct hand *hands, uint32_t count) {
+    for (uint32_t h = 0; h < count; h++) {
+        hands[h] = (struct hand){.load = 0, .number = h};
+    }
+}
+
+/* Gives the first hand of a heap `weight` more. Its number. */
+static uint32_t hand_out(struct hand *hands, uint32_t count, uint32_t weight) {
+    struct hand taken = hands[0];
+    uint32_t number = taken.number;
+    taken.load += weight;
+    uint32_t at = 0;
+    for (uint32_t child = 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && hand_before(&hands[child + 1], &hands[child]) ? 1 : 0;
+        if (hand_before(&taken, &hands[child])) {
+            break;
+        }
+        hands[at] = hands[child];
+        at = child;
+    }
+    hands[at] = taken;
+    return number;
+}
+
+static int order_numbers(uint64_t one, uint64_t other) {
+    return one < other ? -1 : one > other;
+}
+
+/* Within a part the largest first: then the loads end up closest. */
+static int order_to_deal(const void *a, const void *b) {
+    const struct solo *one = a;
+    const struct solo *other = b;
+    int order = order_numbers(one->part, other->part);
+    order = order != 0 ? order : order_numbers(other->weight, one->weight);
+    order = order != 0 ? order : order_numbers(one->hash, other->hash);
+    return order != 0 ? order : order_numbers(one->number, other->number);
+}
+
+/* As they come into the set: shuffled within part and thread. */
+static int order_of_set(const void *a, const void *b) {
+    const struct solo *one = a;
+    const struct solo *other = b;
+    int order = order_numbers(one->part, other->part);
+    order = order != 0 ? order : order_numbers(one->thread, other->thread);
+    order = order != 0 ? order : order_numbers(one->hash, other->hash);
+    return order != 0 ? order : order_numbers(one->number, other->number);
+}
+
+static void sort_items(struct solo *items, size_t count, int (*order)(const void *a, const void *b)) {
+    if (count > 0) { /* qsort takes no NULL */
+        qsort(items, count, sizeof *items, order);
+    }
+}
+
+/* Deals a shard's items to the parts of an iteration, from another part on in each shard. By what the shard holds alone:
+ * an item is in the same part on every node. */
+static void deal_parts(struct solo *items, size_t count, unsigned parts, struct hand *hands, uint64_t salt) {
+    if (parts == 1 || count == 0) {
+        return;
+    }
+    uint32_t first = (uint32_t)(hash_mix(salt) % parts);
+    sort_items(items, count, order_to_deal);
+    hands_clear(hands, parts);
+    for (size_t i = 0; i < count; i++) {
+        items[i].part = (first + hand_out(hands, parts, items[i].weight)) % parts;
+    }
+}
+
+static void deal_threads(struct solo *items, size_t count, unsigned threads) {
+    struct hand *hands = memory_zeroed(threads, sizeof *hands);
+    sort_items(items, count, order_to_deal);
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || items[i].part != items[i - 1].part) {
+            hands_clear(hands, threads);
+        }
+        items[i].thread = hand_out(hands, threads, items[i].weight);
+    }
+    free(hands);
+    sort_items(items, count, order_of_set);
+}
+
+/* A shard's items, in the order of its records; `number` is the first one's. */
+static void list_shard(const struct arranging *arranging, uint32_t shard_number, enum aml_item_use use, uint32_t number,
+                       struct solo *items) {
+    const struct data *data = arranging->data;
+    const struct data_shard *shard = &data->shards[shard_number];
+    const unsigned char *varied = shard->runs[use].records;
+    uint64_t salt = hash_mix(arranging->seed ^ hash_mix(2 * (uint64_t)shard_number + use));
+    for (uint32_t i = 0; i < shard->runs[use].count; i++) {
+        struct solo *item = &items[i];
+        *item = (struct solo){.hash = hash_mix(salt + i), .number = number + i};
+        if (data->varied) {
+            struct record_head head = record_head(varied);
+            item->record = varied;
+            item->weight = (uint32_t)varied_size(&head);
+            varied += head.bytes;
+        } else {
+            item->record = shard_record(data, shard, use, i);
+            item->weight = 1;
+        }
+    }
+}
+
+/* All items of one use, dealt and in order. The caller frees them. */
+static struct solo *list_items(const struct arranging *arranging, enum aml_item_use use, unsigned parts,
+                               size_t *item_count) {
+    const struct data *data = arranging->data;
+    size_t count = use == AML_TRAIN ? arranging->set->count : arranging->set->test_count;
+    struct solo *items = memory_resized(NULL, count, sizeof *items);
+    struct hand *hands = memory_zeroed(parts, sizeof *hands);
+    size_t n = 0;
+    for (uint32_t s = 0; s < arranging->shard_count; s++) {
+        uint32_t shard = arranging->shards[s];
+        size_t shard_count = data->shards[shard].runs[use].count;
+        list_shard(arranging, shard, use, (uint32_t)n, items + n);
+        deal_parts(items + n, shard_count, parts, hands, arranging->seed ^ hash_mix(shard));
+        n += shard_count;
+    }
+    assert(n == count);
+    free(hands);
+    deal_threads(items, count, arranging->set->threads);
+    *item_count = count;
+    return items;
+}
+
+/* Where each part's and thread's items start, counted in items or in bytes, and where the last one's end. */
+static size_t *make_starts(const struct solo *items, size_t count, unsigned parts, unsigned threads, bool bytes) {
+    size_t blocks = (size_t)parts * threads;
+    size_t *starts = memory_zeroed(blocks + 1, sizeof *starts);
+    for (size_t i = 0; i < count; i++) {
+        starts[(size_t)items[i].part * threads + items[i].thread + 1] += bytes ? items[i].weight : 1;
+    }
+    for (size_t b = 0; b < blocks; b++) {
+        starts[b + 1] += starts[b];
+    }
+    return starts;
+}
+
+/* ---- Fixed items without rows ---- */
+
+static unsigned char *place_fixed(const struct arranging *arranging, const struct solo *items, size_t count,
+                                  uint32_t *places) {
+    size_t size = arranging->data->item_size;
+    unsigned char *placed = memory_resized(NULL, count, size);
+    for (size_t i = 0; i < count; i++) {
+        if (size > 0) {
+            memcpy(placed + i * size, items[i].record, size);
+        }
+        places[items[i].number] = (uint32_t)i;
+    }
+    return placed;
+}
+
+/* ---- Varied items ---- */
+
+/* Rows whose slots are asked for together, and where these go. */
+struct batch {
+    size_t count;
+    uint64_t keys[DATA_ROWS_BATCH];
+    uint32_t *targets[DATA_ROWS_BATCH];
+};
+
+struct batches {
+    const struct data_rows *rows;
+    struct batch tables[WIRE_TABLES_MAX];
+};
+
+static int batch_end(struct batches *batches, unsigned table, struct error *error) {
+    struct batch *batch = &batches->tables[table];
+    uint32_t slots[DATA_ROWS_BATCH];
+    if (batch->count == 0) {
+        return 0;
+    }
+    int result = batches->rows->slots(batches->rows->context, table, batch->keys, slots, batch->count, error);
+    for (size_t i = 0; i < batch->count && result == 0; i++) {
+        *batch->targets[i] = slots[i];
+    }
+    batch->count = 0;
+    return result;
+}
+
+static int batch_add(struct batches *batches, unsigned table, uint64_t key, uint32_t *target, struct error *error) {
+    struct batch *batch = &batches->tables[table];
+    batch->keys[batch->count] = key;
+    batch->targets[batch->count++] = target;
+    return batch->count == DATA_ROWS_BATCH ? batch_end(batches, table, error) : 0;
+}
+
+/* A record as an item, but for slots that come later. */
+static int write_varied(struct batches *batches, const unsigned char *record, struct aml_item *item,
+                        struct error *error) {
+    struct record_head head = record_head(record);
+    const unsigned char *runs = record + sizeof head;
+    const unsigned char *keys = runs + head.runs * 2 * sizeof(uint32_t);
+    uint32_t *target = (uint32_t *)(item + 1);
+    int result = 0;
+    *item = (struct aml_item){.row_count = head.rows, .size = head.size};
+    for (uint32_t r = 0; r < head.runs; r++) {
+        uint32_t run[2]; /* table, count */
+        memcpy(run, runs + r * sizeof run, sizeof run);
+        for (uint32_t i = 0; i < run[1] && result == 0; i++, keys += sizeof(uint64_t)) {
+            uint64_t key;
+            memcpy(&key, keys, sizeof key);
+            result = batch_add(batches, run[0], key, target++, error);
+        }
+    }
+    if (result == 0) {
+        memcpy(target, keys, round_up(head.size, 4));
+    }
+    return result;
+}
+
+/* Slots are found in the order of the items, so that new rows lie in the order in which they will be visited. */
+static int place_varied(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
+                        struct error *error) {
+    struct batches *batches = memory_resized(NULL, 1, sizeof *batches);
+    int result = 0;
+    batches->rows = arranging->rows;
+    for (unsigned t = 0; t < WIRE_TABLES_MAX; t++) {
+        batches->tables[t].count = 0;
+    }
+    for (size_t i = 0; i < count && result == 0; i++) {
+        result = write_varied(batches, items[i].record, (struct aml_item *)(void *)placed, error);
+        placed += items[i].weight;
+    }
+    for (unsigned t = 0; t < WIRE_TABLES_MAX && result == 0; t++) {
+        result = batch_end(batches, t, error);
+    }
+    free(batches);
+    return result;
+}
+
+/* ---- Both ---- */
+
+static int arrange_use(const struct arranging *arranging, enum aml_item_use use, struct error *error) {
+    struct data_set *set = arranging->set;
+    bool varied = arranging->data->varied;
+    unsigned parts = use == AML_TRAIN ? set->clocks : 1;
+    size_t count;
+    struct solo *items = list_items(arranging, use, parts, &count);
+    size_t *starts = make_starts(items, count, parts, set->threads, false);
+    size_t *offsets = varied ? make_starts(items, count, parts, set->threads, true) : NULL;
+    unsigned char *placed;
+    int result = 0;
+    if (varied) {
+        placed = memory_resized(NULL, offsets[(size_t)parts * set->threads], 1);
+        result = place_varied(arranging, items, count, placed, error);
+    } else {
+        set->store->places[use] = memory_resized(NULL, count, sizeof(uint32_t));
+        placed = set->store->items[use] = place_fixed(arranging, items, count, set->store->places[use]);
+    }
+    free(items);
+    *(use == AML_TRAIN ? &set->items : &set->tests) = placed;
+    *(use == AML_TRAIN ? &set->starts : &set->test_starts) = starts;
+    *(use == AML_TRAIN ? &set->offsets : &set->test_offsets) = offsets;
+    return result;
+}
+
+int arrange_solo(const struct arranging *arranging, struct error *error) {
+    if (!arranging->data->varied) {
+        arranging->set->store = memory_zeroed(1, sizeof(struct data_store));
+        arranging->set->store->refs = 1;
+    }
+    int result = arrange_use(arranging, AML_TRAIN, error);
+    return result != 0 ? result : arrange_use(arranging, AML_TEST, error);
+}
