@@ -102,6 +102,30 @@ static void test_a_wrong_sum_is_found(void **state) {
     free(error);
 }
 
+static void test_varied_sums_are_exact(void **state) {
+    (void)state;
+    const char *const clusters[] = {"--reliable 1 --threads 3",
+                                    "--reliable 2 --transient 2 --threads 2",
+                                    "--reliable 1 --transient 2 --stage traditional --partitions 3",
+                                    "--reliable 2 --transient 3 --stage 3 --commit-every 3 --partitions 5 --threads 2"};
+    const char *const jobs[] = {"", "--alone", "--staleness 3 --clocks-per-iteration 4",
+                                "--alone --staleness 1 --server-threads 2 --clocks-per-iteration 3"};
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
+            int status = run("$bin/proteus run %s --report report -- $tests/varied_app --documents 700 --iterations 6 %s",
+                             clusters[c], jobs[j]);
+            if (status != 0) {
+                fail_msg("%s %s: status %d: %s", clusters[c], jobs[j], status, read_text("err"));
+            }
+            assert_true(summary("items_processed") == 6.0 * 600);
+        }
+    }
+    assert_int_equal(run("$bin/proteus run --reliable 2 -- $tests/varied_app --miscount"), 1);
+    char *error = read_text("err");
+    assert_non_null(strstr(error, "table 1"));
+    free(error);
+}
+
 static void test_the_example_learns_averages(void **state) {
     (void)state;
     run_well("$bin/proteus run --reliable 2 --report report -- $examples/average --data ratings --iterations 30");
@@ -266,6 +290,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_a_wrong_sum_is_found),
+        cmocka_unit_test(test_varied_sums_are_exact),
         cmocka_unit_test(test_the_example_learns_averages),
         cmocka_unit_test(test_the_readme_shows_the_example),
         cmocka_unit_test(test_a_model_is_written_and_read),

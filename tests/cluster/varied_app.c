@@ -1,0 +1,371 @@
+/* varied: the counterpart of sum_app.c for items that differ (invariant I1). Each document counts itself in its own row, its
+ * words in rows that many documents share, and its tokens in a whole table; shared rows are changed in place by atomic
+ * adds, in every thread or, with --alone, in parts that one thread has run by all. `finish` makes the documents once
+ * more, scans all tables and fails the job when a number differs. A test's app, no example. */
+#include "agileml.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DOCUMENTS, WORDS, TOPICS, TABLES };
+enum { WORDS_MAX = 12, TOKENS_MAX = 90, VOCABULARY = 300, TOPIC_COUNT = 64, TOPIC_WIDTH = 5 };
+static const uint64_t WORD_STEP = 977, DOCUMENT_STEP = 31;
+
+struct varied {
+    int64_t documents;
+    int64_t slow_us; /* per call, to make a run last */
+    bool alone;
+    bool miscount; /* a deliberate fault: the check must find it */
+};
+
+/* What there is of a document; its number tells all. Every seventh is a test item. */
+struct document {
+    uint64_t words[WORDS_MAX];
+    uint32_t tokens[TOKENS_MAX];
+    uint32_t word_count, token_count;
+};
+
+static void make_document(uint64_t number, struct document *document) {
+    uint64_t random = aml_mix(1, number);
+    document->word_count = number % 5 == 0 ? 0 : (uint32_t)(random % WORDS_MAX);
+    document->token_count = (uint32_t)(random >> 32) % (number % 9 == 0 ? TOKENS_MAX : 10);
+    for (uint32_t w = 0; w < document->word_count; w++) {
+        document->words[w] = aml_mix(random, w) % VOCABULARY * WORD_STEP;
+    }
+    for (uint32_t t = 0; t < document->token_count; t++) {
+        document->tokens[t] = (uint32_t)aml_mix(random, 1000 + t);
+    }
+}
+
+static bool is_test(uint64_t number) {
+    return number % 7 == 3;
+}
+
+static unsigned token_topic(uint32_t token) {
+    return token % TOPIC_COUNT;
+}
+
+/* The last column is the row's label. */
+static unsigned token_column(uint32_t token) {
+    return token / TOPIC_COUNT % (TOPIC_WIDTH - 1);
+}
+
+static void start_topic(void *context, uint64_t key, void *row) {
+    (void)context;
+    ((int32_t *)row)[TOPIC_WIDTH - 1] = (int32_t)key;
+}
+
+static int varied_configure(aml_worker *worker, struct aml_app *app) {
+    (void)worker;
+    app->clock_alone = ((const struct varied *)app->context)->alone;
+    return 0;
+}
+
+static int varied_read(aml_worker *worker, void *context) {
+    const struct varied *varied = context;
+    struct document document;
+    for (uint64_t number = 0; number < (uint64_t)varied->documents; number++) {
+        make_document(number, &document);
+        uint64_t own = number * DOCUMENT_STEP;
+        const struct aml_keys runs[2] = {
+            {.table = DOCUMENTS, .count = 1, .keys = &own},
+            {.table = WORDS, .count = document.word_count, .keys = document.words},
+        };
+        int kept = aml_emit_varied(worker, is_test(number) ? AML_TEST : AML_TRAIN, number, runs, 2, document.tokens,
+                                   document.token_count * sizeof document.tokens[0]);
+        if (kept < 0) {
+            return kept;
+        }
+        if (!is_test(number)) {
+            aml_total_add(worker, 0, document.token_count);
+        }
+    }
+    return 0;
+}
+
+/* ---- Work ---- */
+
+/* The items of one call. */
+struct work {
+    aml_worker *worker;
+    struct aml_rows rows[TABLES];
+    const struct aml_item *items;
+    size_t count;
+    uint64_t tokens; /* shared: atomic adds */
+    int wrong;       /* a whole table is not in order; shared likewise */
+};
+
+static void work_item(struct work *work, const struct aml_item *item) {
+    const uint32_t *slots = aml_item_slots(item);
+    const uint32_t *tokens = aml_item_bytes(item);
+    uint32_t count = item->size / sizeof *tokens;
+    int64_t *own = aml_row(&work->rows[DOCUMENTS], slots[0]);
+    own[0]++;
+    own[1] += count;
+    for (uint32_t w = 1; w < item->row_count; w++) {
+        int64_t *word = aml_row(&work->rows[WORDS], slots[w]);
+        __atomic_fetch_add(&word[0], 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&word[1], count + 1, __ATOMIC_RELAXED);
+    }
+    for (uint32_t t = 0; t < count; t++) {
+        int32_t *topic = aml_row(&work->rows[TOPICS], token_topic(tokens[t]));
+        __atomic_fetch_add(&topic[token_column(tokens[t])], 1, __ATOMIC_RELAXED);
+        if (topic[TOPIC_WIDTH - 1] != (int32_t)token_topic(tokens[t])) {
+            __atomic_fetch_add(&work->wrong, 1, __ATOMIC_RELAXED);
+        }
+    }
+    __atomic_fetch_add(&work->tokens, count, __ATOMIC_RELAXED);
+}
+
+static void work_part(void *context, unsigned thread, unsigned threads) {
+    struct work *work = context;
+    const struct aml_item *item = work->items;
+    for (size_t i = 0; i < work->count; i++, item = aml_item_next(item)) {
+        if (i % threads == thread) {
+            work_item(work, item);
+        }
+    }
+}
+
+static int varied_clock(aml_worker *worker, const void *items, size_t count, void *context) {
+    const struct varied *varied = context;
+    struct work work = {.worker = worker, .items = items, .count = count};
+    for (unsigned t = 0; t < TABLES; t++) {
+        work.rows[t] = aml_table_rows(worker, t);
+    }
+    if (varied->alone) {
+        aml_parallel(worker, work_part, &work);
+    } else {
+        work_part(&work, 0, 1);
+    }
+    if (work.wrong > 0 || work.rows[TOPICS].count != TOPIC_COUNT) {
+        return aml_error(worker, AML_EFAIL, "the whole table has %u rows, %d not in their places",
+                         work.rows[TOPICS].count, work.wrong);
+    }
+    if (varied->miscount && aml_clock(worker) == 2) {
+        ((int64_t *)aml_row(&work.rows[WORDS], 0))[0]++;
+    }
+    if (varied->slow_us > 0) {
+        struct timespec pause = {.tv_sec = varied->slow_us / 1000000, .tv_nsec = varied->slow_us % 1000000 * 1000};
+        nanosleep(&pause, NULL);
+    }
+    aml_metric_add(worker, 0, (double)work.tokens, (double)count);
+    return 0;
+}
+
+/* Each of `threads` parts counts some of the items. */
+struct tally {
+    const struct aml_item *items;
+    size_t count;
+    uint64_t counted; /* shared: atomic adds */
+};
+
+static void tally_part(void *context, unsigned thread, unsigned threads) {
+    struct tally *tally = context;
+    const struct aml_item *item = tally->items;
+    uint64_t counted = 0;
+    for (size_t i = 0; i < tally->count; i++, item = aml_item_next(item)) {
+        counted += i % threads == thread && item->row_count > 0 ? 1 : 0;
+    }
+    __atomic_fetch_add(&tally->counted, counted, __ATOMIC_RELAXED);
+}
+
+static int varied_begin(aml_worker *worker, void *context) {
+    (void)context;
+    struct tally tally = {0};
+    tally.items = aml_items(worker, &tally.count);
+    aml_parallel(worker, tally_part, &tally);
+    return tally.counted == aml_node_items(worker)
+               ? 0
+               : aml_error(worker, AML_EFAIL, "%" PRIu64 " items of %" PRIu64 " in begin", tally.counted,
+                           aml_node_items(worker));
+}
+
+static int varied_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
+    const struct varied *varied = context;
+    struct tally tally = {.items = items, .count = count};
+    if (varied->alone) {
+        aml_parallel(worker, tally_part, &tally);
+    } else {
+        tally_part(&tally, 0, 1);
+    }
+    aml_metric_add(worker, 1, (double)tally.counted, 1);
+    return 0;
+}
+
+/* ---- The check ---- */
+
+struct check {
+    aml_worker *worker;
+    uint64_t documents;
+    int64_t *times; /* per document: clocks that worked on it; -1: no row seen */
+    int64_t words[VOCABULARY][2];
+    int32_t topics[TOPIC_COUNT][TOPIC_WIDTH];
+    uint64_t rows_seen;
+    int table;
+};
+
+static int check_document(struct check *check, uint64_t key, const int64_t *row) {
+    uint64_t number = key / DOCUMENT_STEP;
+    uint64_t clocks = aml_clocks_per_iteration(check->worker);
+    int64_t least = (int64_t)(aml_clock(check->worker) / clocks);
+    int64_t most = least + (aml_clock(check->worker) % clocks != 0 ? 1 : 0);
+    struct document document;
+    if (key % DOCUMENT_STEP != 0 || number >= check->documents || check->times[number] != -1) {
+        return aml_error(check->worker, AML_EFAIL, "document %" PRIu64 " is none, or came twice", number);
+    }
+    make_document(number, &document);
+    least = is_test(number) ? 0 : least;
+    most = is_test(number) ? 0 : most;
+    if (row[0] < least || row[0] > most || row[1] != row[0] * document.token_count) {
+        return aml_error(check->worker, AML_EFAIL,
+                         "document %" PRIu64 ": %" PRId64 " times, %" PRId64 " tokens of %u, expected %" PRId64
+                         " to %" PRId64 " times",
+                         number, row[0], row[1], document.token_count, least, most);
+    }
+    check->times[number] = row[0];
+    for (uint32_t w = 0; w < document.word_count; w++) {
+        check->words[document.words[w] / WORD_STEP][0] += row[0];
+        check->words[document.words[w] / WORD_STEP][1] += row[0] * (document.token_count + 1);
+    }
+    for (uint32_t t = 0; t < document.token_count; t++) {
+        check->topics[token_topic(document.tokens[t])][token_column(document.tokens[t])] += (int32_t)row[0];
+    }
+    return 0;
+}
+
+static int check_row(struct check *check, uint64_t key, const void *row) {
+    bool right = true;
+    if (check->table == DOCUMENTS) {
+        return check_document(check, key, row);
+    }
+    if (check->table == WORDS) {
+        right = key / WORD_STEP < VOCABULARY && memcmp(row, check->words[key / WORD_STEP], 2 * sizeof(int64_t)) == 0;
+    } else {
+        right = memcmp(row, check->topics[key], TOPIC_WIDTH * sizeof(int32_t)) == 0;
+    }
+    return right ? 0
+                 : aml_error(check->worker, AML_EFAIL, "table %d: row %" PRIu64 " is not what the documents say",
+                             check->table, key);
+}
+
+static int check_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    static const size_t row_bytes[TABLES] = {2 * sizeof(int64_t), 2 * sizeof(int64_t), TOPIC_WIDTH * sizeof(int32_t)};
+    struct check *check = context;
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        result = check_row(check, keys[i], (const unsigned char *)rows + i * row_bytes[check->table]);
+    }
+    check->rows_seen += count;
+    return result;
+}
+
+/* Rows are read by key here too, also where the process never had any. */
+static int check_read(struct check *check) {
+    int32_t row[TOPIC_WIDTH];
+    for (uint64_t key = 0; key < TOPIC_COUNT; key += TOPIC_COUNT - 1) {
+        int result = aml_read_param(check->worker, TOPICS, key, row);
+        if (result != 0) {
+            return result;
+        }
+        if (memcmp(row, check->topics[key], sizeof row) != 0) {
+            return aml_error(check->worker, AML_EFAIL, "topic %" PRIu64 " is read otherwise than scanned", key);
+        }
+    }
+    return 0;
+}
+
+static int check_totals(const struct check *check) {
+    uint64_t items = 0;
+    double tokens = 0;
+    struct document document;
+    for (uint64_t number = 0; number < check->documents; number++) {
+        make_document(number, &document);
+        items += is_test(number) ? 0 : 1;
+        tokens += is_test(number) ? 0 : document.token_count;
+    }
+    return items == aml_total_items(check->worker) && tokens == aml_total(check->worker, 0)
+               ? 0
+               : aml_error(check->worker, AML_EFAIL, "totals: %" PRIu64 " items with %.0f tokens, expected %" PRIu64
+                           " with %.0f", aml_total_items(check->worker), aml_total(check->worker, 0), items, tokens);
+}
+
+static int check_all(struct check *check) {
+    for (check->table = DOCUMENTS; check->table < TABLES; check->table++) {
+        check->rows_seen = 0;
+        int result = aml_scan(check->worker, (unsigned)check->table, check_rows, check);
+        if (result != 0) {
+            return result;
+        }
+        if (check->table == DOCUMENTS && check->rows_seen != check->documents) {
+            return aml_error(check->worker, AML_EFAIL, "%" PRIu64 " documents of %" PRIu64, check->rows_seen,
+                             check->documents);
+        }
+    }
+    int result = check_totals(check);
+    return result != 0 ? result : check_read(check);
+}
+
+static int varied_finish(aml_worker *worker, void *context) {
+    const struct varied *varied = context;
+    struct check *check = calloc(1, sizeof *check);
+    int64_t *times = malloc((size_t)varied->documents * sizeof *times);
+    int result = AML_ENOMEM;
+    if (check != NULL && times != NULL) {
+        *check = (struct check){.worker = worker, .documents = (uint64_t)varied->documents, .times = times};
+        for (uint64_t number = 0; number < check->documents; number++) {
+            times[number] = -1;
+        }
+        for (int topic = 0; topic < TOPIC_COUNT; topic++) {
+            check->topics[topic][TOPIC_WIDTH - 1] = topic;
+        }
+        result = check_all(check);
+    }
+    free(times);
+    free(check);
+    return result;
+}
+
+int main(int argc, char **argv) {
+    struct varied varied = {.documents = 700};
+    const struct aml_option options[] = {
+        {"documents", "N", AML_OPTION_INTEGER, &varied.documents, 1, 1e9, "how many there are"},
+        {"slow-us", "N", AML_OPTION_INTEGER, &varied.slow_us, 0, 1e9, "pause in each call"},
+        {"alone", NULL, AML_OPTION_FLAG, &varied.alone, 0, 0, "clocks in one thread, with parts in all"},
+        {"miscount", NULL, AML_OPTION_FLAG, &varied.miscount, 0, 0, "count a word twice"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    struct aml_table tables[TABLES] = {
+        [DOCUMENTS] = {.name = "documents", .type = AML_INT64, .mode = AML_PUT, .width = 2},
+        [WORDS] = {.name = "words", .type = AML_INT64, .mode = AML_ADD, .width = 2},
+        [TOPICS] = {.name = "topics",
+                    .type = AML_INT32,
+                    .mode = AML_ADD,
+                    .width = TOPIC_WIDTH,
+                    .rows = TOPIC_COUNT,
+                    .whole = 1,
+                    .start = start_topic},
+    };
+    const struct aml_metric metrics[] = {{.name = "tokens", .kind = AML_SUM},
+                                         {.name = "tested", .kind = AML_SUM, .evaluated = 1}};
+    struct aml_app app = {.name = "varied",
+                          .summary = "counts documents, words and tokens and checks the sums",
+                          .options = options,
+                          .tables = tables,
+                          .table_count = TABLES,
+                          .metrics = metrics,
+                          .metric_count = 2,
+                          .item_varied = 1,
+                          .configure = varied_configure,
+                          .read = varied_read,
+                          .begin = varied_begin,
+                          .clock = varied_clock,
+                          .evaluate = varied_evaluate,
+                          .finish = varied_finish,
+                          .context = &varied};
+    return aml_main(&app, argc, argv);
+}
