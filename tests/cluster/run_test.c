@@ -330,17 +330,22 @@ static void add_words(const char **list, size_t *count, char *words) {
     }
 }
 
-static const char *sum_app(void) {
+/* The path of an app of the tests; it stands until the next call. */
+static const char *test_app(const char *name) {
     static char path[PATH_MAX];
     const char *bin = getenv("PROTEUS_BIN");
     char relative[PATH_MAX];
-    snprintf(relative, sizeof relative, "%s/../tests/sum_app", bin != NULL ? bin : "build/bin");
+    snprintf(relative, sizeof relative, "%s/../tests/%s", bin != NULL ? bin : "build/bin", name);
     assert_non_null(realpath(relative, path));
     return path;
 }
 
-/* Runs the sum app without an end of its own: `options` are proteus run's, `app_options` the app's. */
-static struct job start_sums(const char *options, const char *events, const char *app_options) {
+static const char *sum_app(void) {
+    return test_app("sum_app");
+}
+
+/* Runs an app without an end of its own: `options` are proteus run's, `app_options` the app's. */
+static struct job start_app(const char *app, const char *options, const char *events, const char *app_options) {
     char words[WORDS_MAX];
     char app_words[WORDS_MAX + 2 * PATH_MAX];
     const char *list[ARGUMENTS_MAX] = {"proteus", "run", "--report", in_folder("report"), "--events"};
@@ -351,10 +356,15 @@ static struct job start_sums(const char *options, const char *events, const char
     list[count++] = in_folder("events");
     snprintf(words, sizeof words, "%s", options);
     add_words(list, &count, words);
-    snprintf(app_words, sizeof app_words, "-- %s --data %s --slow-us 3000 --iterations 100000000 %s", sum_app(),
-             in_folder("ratings"), app_options);
+    snprintf(app_words, sizeof app_words, "-- %s --slow-us 3000 --iterations 100000000 %s", app, app_options);
     add_words(list, &count, app_words);
     return start_list(list);
+}
+
+static struct job start_sums(const char *options, const char *events, const char *app_options) {
+    char words[WORDS_MAX + PATH_MAX];
+    snprintf(words, sizeof words, "--data %s %s", in_folder("ratings"), app_options);
+    return start_app(sum_app(), options, events, words);
 }
 
 /* Waits until `reached` says so. */
@@ -970,6 +980,36 @@ static void test_kill(void **state) {
     }
 }
 
+/* Varied items and a whole table go through an eviction, a node that joins, and a loss without warning. */
+static void test_varied_items_move(void **state) {
+    (void)state;
+    static const struct {
+        const char *stage, *options;
+    } cases[] = {
+        {"1", "--clocks-per-iteration 2 --alone"},
+        {"2", "--clocks-per-iteration 2 --staleness 1"},
+        {"2", "--alone --standby-memory 0"},
+        {"3", "--clocks-per-iteration 3 --alone --staleness 2"},
+        {"3", "--standby-memory 0"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char options[256];
+        snprintf(options, sizeof options, "%s --threads 2", options_of(cases[c].stage, 3, FAILURE_TIMEOUT));
+        struct job job = start_app(test_app("varied_app"), options,
+                                   "iteration 4 evict node-4 notice 60s\niteration 8 join transient 1\n"
+                                   "iteration 80 kill node-5\n",
+                                   cases[c].options);
+        wait_for_cluster(&job, 2, 3);
+        wait_for_cluster(&job, 2, 2);
+        wait_for_iteration(&job, 81);
+        wait_for_cluster(&job, 2, 2);
+        wait_for_iterations(&job, 3);
+        stop_sums(&job);
+        assert_int_equal(last_number("summary", "evictions"), 1);
+        assert_int_equal(last_number("summary", "failures"), 1);
+    }
+}
+
 /* The launcher sees it end and tells the controller: nobody waits for the failure timeout. */
 static void test_node_ends(void **state) {
     (void)state;
@@ -1226,6 +1266,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_stages_change),
         cmocka_unit_test(test_evict_all),
         cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_varied_items_move),
         cmocka_unit_test(test_node_ends),
         cmocka_unit_test(test_node_is_warned),
         cmocka_unit_test(test_node_sleeps),
