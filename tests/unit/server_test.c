@@ -1165,6 +1165,45 @@ static void test_rows_are_asked_for_again(void **state) {
     world_close(world);
 }
 
+/* An answer that says only that the server is there. */
+static void expect_presence(struct world *world, unsigned s) {
+    struct heard *heard = &world->pushed[0][s];
+    assert_true(heard->any);
+    assert_int_equal(heard->message.epoch, world->epoch);
+    assert_int_equal(heard->message.push.partition, 0);
+    assert_int_equal(heard->message.push.clock, 0);
+    assert_int_equal(heard->message.push.durable, 0);
+    assert_int_equal(heard->message.push.request, 0);
+    assert_int_equal(heard->message.push.pull, 0);
+    assert_int_equal(heard->rows, 0);
+    heard->any = false;
+}
+
+/* While there is no controller a worker may have a plan that the server it then asks does not have, for as long as that
+ * takes. Who were not answered would take the server for dead. */
+static void test_who_asks_too_early_hears_that_we_are_there(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, 1, 0, 1);
+    world->reliable[1] = true;
+    new_plan(world, 0, 1); /* server 1 follows, 2 has no part; the worker knows that they serve next */
+    run_clocks(world, 0, 1, 2, 0);
+    for (unsigned s = 1; s < SERVERS; s++) {
+        world->pushed[0][s].any = false;
+        send_subscribe(world, s, 0, 1, 0, false);
+        expect_presence(world, s);
+        struct message pull = {.type = MESSAGE_PULL, .epoch = world->epoch, .pull = {.number = 5, .clock = 2}};
+        server_receive(&world->servers[s], origins[0], &pull);
+        settle(world);
+        expect_presence(world, s);
+    }
+    assert_null(partition_subscription(partition_at(world, 1), origins[0]));
+    world->epoch++; /* likewise of a plan of the next epoch */
+    send_subscribe(world, 1, 0, 2, 0, false);
+    expect_presence(world, 1);
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_backup_follows),
@@ -1188,6 +1227,7 @@ int main(void) {
         cmocka_unit_test(test_a_job_goes_on_from_a_checkpoint),
         cmocka_unit_test(test_subscriptions_of_who_left_are_dropped),
         cmocka_unit_test(test_rows_are_asked_for_again),
+        cmocka_unit_test(test_who_asks_too_early_hears_that_we_are_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
