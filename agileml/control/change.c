@@ -131,23 +131,33 @@ static enum stage desired_stage(const struct controller *controller, const unsig
                : tuner_stage(&controller->tuner, count[TIER_RELIABLE], count[TIER_TRANSIENT], controller->stage);
 }
 
+static bool may_keep(const struct controller *controller, const struct member *member) {
+    return member->node.servers > 0 &&
+           (controller->stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
+}
+
 /* Who is to have a part in the next plan. Nodes that have to go do not wait for others to load their data: these have their
  * turn afterwards. */
 static void choose_planned(struct controller *controller) {
     bool hurry = false;
+    bool kept = false;
     bool keep = false; /* someone else who has been here for long keeps the parameters ... */
     bool work = false; /* ... and works */
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         hurry = hurry || (member->leaving && !member->dismissed);
         bool stays = member->settled && !member->leaving;
-        bool may_keep = controller->stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE;
-        keep = keep || (stays && may_keep && member->node.servers > 0);
+        keep = keep || (stays && may_keep(controller, member));
         work = work || (stays && member->node.threads > 0);
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->planned = !member->leaving && (member->settled || !hurry || !keep || !work);
+        kept = kept || (member->planned && may_keep(controller, member));
+    }
+    for (unsigned m = 0; m < controller->member_count && !kept; m++) { /* those who leave wait for others to come */
+        struct member *member = &controller->members[m];
+        member->planned = member->planned || (may_keep(controller, member) && !member->dismissed);
     }
 }
 

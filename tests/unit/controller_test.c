@@ -1304,6 +1304,52 @@ static void test_a_node_joins_while_another_leaves(void **state) {
     fake_close(fake);
 }
 
+/* ... but where only the new one could keep the parameters: then it is waited for. */
+static void test_the_only_keeper_leaves_when_another_has_come(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 60);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    enter(fake, 3, TIER_RELIABLE);
+    play(fake);
+    assert_true(fake->players[3].welcomed);
+    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
+    expect_outcome(fake, OPERATOR, 0, "");
+    play_to(fake, 60);
+    assert_true(fake->players[0].done);
+    expect_good_end(fake, 60);
+    assert_int_equal(lines_with(fake, "traditional"), 0); /* the state was never on transient machines alone */
+    assert_int_equal(fake->controller.progress.failures, 0);
+    assert_int_equal(fake->controller.progress.evictions, 1);
+    fake_close(fake);
+}
+
+/* The one that was to take over is lost: who leaves keeps the parameters until another comes. */
+static void test_the_only_keeper_stays_when_the_other_is_lost(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 60);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    enter(fake, 3, TIER_RELIABLE);
+    play(fake);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n1"); /* has nothing to wait for */
+    fake->players[3].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n3");
+    play_to(fake, 60);
+    assert_true(fake->players[0].there && !fake->players[0].done);
+    assert_true(fake->players[1].done);
+    assert_true(placed_on(&fake->newest, TIER_TRANSIENT, false));
+    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    enter(fake, 4, TIER_RELIABLE);
+    play_to(fake, 100);
+    assert_true(fake->players[0].done);
+    expect_good_end(fake, 60);
+    assert_int_equal(lines_with(fake, "traditional"), 0);
+    fake_close(fake);
+}
+
 /* What an evicted node did is reported before it may go. */
 static void test_late_progress_keeps_a_node(void **state) {
     (void)state;
@@ -1907,6 +1953,8 @@ int main(void) {
         cmocka_unit_test(test_an_operator_evicts),
         cmocka_unit_test(test_a_node_asks_to_leave),
         cmocka_unit_test(test_a_node_joins_while_another_leaves),
+        cmocka_unit_test(test_the_only_keeper_leaves_when_another_has_come),
+        cmocka_unit_test(test_the_only_keeper_stays_when_the_other_is_lost),
         cmocka_unit_test(test_late_progress_keeps_a_node),
         cmocka_unit_test(test_a_transient_node_dies),
         cmocka_unit_test(test_recovery_step_by_step),
