@@ -194,6 +194,30 @@ static void see_recovery(struct cluster *cluster, struct cluster_node *node, act
     }
 }
 
+/* ---- The controller dies when some have the next plan, and stays away for longer than the timeout ---- */
+
+/* Most transient nodes leave, so that those who followed are to serve. */
+static void shape_half_told(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->policy.stage = STAGE_AUTO;
+    cluster->thresholds = (struct plan_thresholds){.to_2 = 1.5, .to_3 = 4};
+    cluster->initial_reliable = 2;
+    cluster->initial_transient = (unsigned)cluster_between(cluster, 4, 7);
+    evict_at(cluster, cluster_between(cluster, 1, 3), WHO_TRANSIENT, cluster->initial_transient - 1);
+    cluster->left = (unsigned)cluster_between(cluster, 0, 3 * cluster->initial_transient);
+}
+
+/* Nobody has failed: nobody may be found to have. */
+static void see_half_told(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                          const struct message *message) {
+    (void)from;
+    bool announced = message->type == MESSAGE_PLAN && message->plan.from_clock != 0;
+    if (node != NULL && announced && now(cluster)) {
+        cluster->result->counts.triggered = 1;
+        cluster_control_kill(cluster, cluster_between(cluster, 1, 4) * cluster->timeout_ms * UINT64_C(1000));
+    }
+}
+
 /* ---- A node that comes and goes ---- */
 
 static void shape_flaps(struct cluster *cluster) {
@@ -304,6 +328,7 @@ static const struct schedule_of schedules[] = {
     {"follower-dies-in-promotion", shape_promotion, see_promotion},
     {"evicted-dies-in-notice", shape_notice, see_notice},
     {"controller-restarts-in-recovery", shape_recovery, see_recovery},
+    {"controller-away-when-half-are-told", shape_half_told, see_half_told},
     {"node-flaps", shape_flaps, see_flaps},
     {"all-transient-die-half-flushed", shape_half_flushed, see_half_flushed},
     {"kill-during-save", shape_save, see_save},
