@@ -891,16 +891,22 @@ static void check_silence(struct controller *controller, uint64_t now) {
     }
 }
 
+/* Whom a member accuses. One that was dismissed may be gone, and whoever has an older plan still waits for it. */
+static struct member *accused_by(struct controller *controller, const struct member *member) {
+    struct member *accused = member->dismissed ? NULL : member_find(controller, member->silent);
+    return accused == NULL || accused->dismissed ? NULL : accused;
+}
+
 /* A node that others can't reach, though we can: either it or they have to go. */
 static void check_accusations(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
-        struct member *accused = member_find(controller, controller->members[m].silent);
+        struct member *accused = accused_by(controller, &controller->members[m]);
         if (accused == NULL || controller->change == CHANGE_RECOVER || controller->fence_due) {
             continue;
         }
         unsigned accusers = 0;
         for (unsigned o = 0; o < controller->member_count; o++) {
-            accusers += controller->members[o].silent == accused->node.actor ? 1 : 0;
+            accusers += accused_by(controller, &controller->members[o]) == accused ? 1 : 0;
         }
         struct member *accuser = &controller->members[m];
         bool alone = accusers == 1 && controller->member_count > 2;

@@ -1670,6 +1670,33 @@ static void test_old_accusations_are_void(void **state) {
     fake_close(fake);
 }
 
+/* Nor is it a failure when who was dismissed is not there, or has nobody left to talk to. */
+static void test_who_was_dismissed_is_not_accused(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 60);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n1");
+    for (unsigned r = 0; fake->controller.change != CHANGE_SWITCH; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    play_to(fake, fake->controller.from_clock - 1);
+    fake->players[1].stopped = true; /* DONE does not arrive */
+    play_rounds(fake, 4);
+    assert_int_equal(fake->controller.member_count, 4);
+    assert_true(fake->controller.members[1].dismissed);
+    fake->players[3].accuses = node(1);
+    struct message beat = {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .silent = node(0)}};
+    give_as(fake, 1, 1, &beat);
+    play_rounds(fake, TIMEOUT_MS * 1000 / ROUND_US);
+    fake->players[3].accuses = ACTOR_NONE;
+    expect_good_end(fake, 60);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    assert_int_equal(fake->controller.progress.evictions, 1);
+    fake_close(fake);
+}
+
 /* ---- What operators ask for ---- */
 
 static void test_status_is_json(void **state) {
@@ -1966,6 +1993,7 @@ int main(void) {
         cmocka_unit_test(test_the_dead_rejoin),
         cmocka_unit_test(test_accusations),
         cmocka_unit_test(test_old_accusations_are_void),
+        cmocka_unit_test(test_who_was_dismissed_is_not_accused),
         cmocka_unit_test(test_status_is_json),
         cmocka_unit_test(test_gone_nodes_are_not_waited_for),
         cmocka_unit_test(test_checkpoints),
