@@ -132,8 +132,7 @@ static enum stage desired_stage(const struct controller *controller, const unsig
 }
 
 static bool may_keep(const struct controller *controller, const struct member *member) {
-    return member->node.servers > 0 &&
-           (controller->stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
+    return member->node.servers > 0 && (controller->stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
 }
 
 /* Who is to have a part in the next plan. Nodes that have to go do not wait for others to load their data: these have their
@@ -393,8 +392,8 @@ static uint64_t clock_reached(const struct controller *controller) {
  * wait for the commit would never come to it. */
 static uint64_t clock_ahead(const struct controller *controller) {
     uint64_t reached = clock_reached(controller);
-    uint64_t done = controller->progress.completed;
-    uint64_t trained_us = controller_now(controller) - controller->started_us;
+    uint64_t done = controller->progress.completed - controller->progress.first;
+    uint64_t trained_us = controller_trained_us(controller);
     uint64_t ahead = 1;
     if (trained_us > 0 && done > 0) {
         ahead += CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) * done / trained_us;

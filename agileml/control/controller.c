@@ -57,7 +57,7 @@ static void controller_take_up(struct controller *controller) {
         controller->end_us = controller->leave_us = now + CONTROLLER_END_WAIT_US;
     }
     if (controller->phase >= PHASE_TRAIN) {
-        controller->started_us = controller->iteration_us = now;
+        controller->started_us = now;
     }
     if (controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE) {
         controller->replan = true;
@@ -210,9 +210,13 @@ void controller_report(struct controller *controller, char *line) {
     persist_soon(controller);
 }
 
+uint64_t controller_trained_us(const struct controller *controller) {
+    uint64_t here_us = controller->started_us == 0 ? 0 : controller_now(controller) - controller->started_us;
+    return controller->progress.trained_us + here_us;
+}
+
 double controller_seconds(const struct controller *controller) {
-    uint64_t now = controller->started_us == 0 ? 0 : controller_now(controller) - controller->started_us;
-    return (double)(controller->progress.seconds_us + now) / 1e6;
+    return (double)controller_trained_us(controller) / 1e6;
 }
 
 /* ---- The end ---- */
@@ -404,6 +408,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         .catch_up = controller->restore,
         .catch_up_stored = controller->restore,
         .joined_us = controller_now(controller),
+        .worked_us = controller_trained_us(controller),
     };
     memcpy(member->host, new->host, sizeof member->host);
     snprintf(member->name, sizeof member->name, "%s", new->name);
@@ -478,7 +483,7 @@ static void receive_loaded(struct controller *controller, struct member *member,
         return;
     }
     controller->phase = PHASE_TRAIN;
-    controller->started_us = controller->iteration_us = controller_now(controller);
+    controller->started_us = controller_now(controller);
     controller->replan = true;
     controller_report(controller, report_event(controller, "start", NULL, NULL));
     if (!persist_all(controller)) {

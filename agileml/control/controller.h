@@ -84,6 +84,7 @@ struct member {
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
     uint64_t compute_us; /* of its last clock */
+    uint64_t worked_us;  /* how long training had lasted when it joined, and its clocks since */
     bool fenced;         /* it has answered FENCE: */
     uint64_t fenced_begun;
     struct buffer *reaches;
@@ -93,6 +94,7 @@ struct member {
 struct clock_report {
     actor_id origin;
     uint64_t items;
+    uint64_t clock_us; /* how long it took there, waiting included */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -104,6 +106,7 @@ struct clock_window {
 
 struct clock_sums {
     uint64_t items;
+    uint64_t lasted_us; /* as the nodes measured it: reports that waited for a controller come all at once */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -117,7 +120,7 @@ struct controller_progress {
     uint32_t calm;                   /* iterations in a row below the tolerance */
     uint64_t items_processed, items_redone;
     uint64_t failures, evictions;
-    uint64_t seconds_us;                 /* of training, of controllers before this one */
+    uint64_t trained_us;                 /* that training lasted, but for the time of this controller */
     uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
     uint64_t first;                      /* the clock at which the job began: 0, or its checkpoint's */
     bool reliable_lost;                  /* a reliable node was, without warning: what it had may be gone with it */
@@ -196,7 +199,7 @@ struct controller {
 
     int code; /* how the job ended */
     char text[ERROR_TEXT_MAX];
-    uint64_t began_us, started_us, iteration_us, tick_us;
+    uint64_t began_us, started_us, tick_us;
     uint64_t end_us, leave_us; /* until when observers may read, members may leave */
 };
 

@@ -16,7 +16,9 @@ enum {
 };
 
 uint64_t controller_now(const struct controller *controller);
-double controller_seconds(const struct controller *controller); /* of training */
+/* How long training has lasted, with the time in which there was no controller as far as it is known. */
+uint64_t controller_trained_us(const struct controller *controller);
+double controller_seconds(const struct controller *controller);
 struct member *member_find(struct controller *controller, actor_id node);
 /* Reliable and transient members that are not leaving. */
 void members_count(const struct controller *controller, unsigned count[2]);

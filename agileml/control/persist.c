@@ -2,7 +2,8 @@
  * before they are; progress a little later, and only then acknowledged. See controller_private.h.
  *
  *   cluster        job, members, placement, schedule, and where a change is
- *   progress       struct controller_progress, then each member's actor and how far its catch-up is reported
+ *   progress       struct controller_progress, then each member's actor, how far its catch-up is reported,
+ *                  and how long it has worked
  *   line/NUMBER    lines of the report */
 #include "agileml/control/controller_private.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 1 };
+enum { PERSIST_VERSION = 2 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- A growing run of bytes, and reading it back ---- */
@@ -218,11 +219,12 @@ static bool write_progress(struct controller *controller, const struct writing *
     unsigned count = 0;
     struct controller_progress progress = controller->progress;
     struct writing numbers = {0};
-    progress.seconds_us = (uint64_t)(controller_seconds(controller) * 1e6);
+    progress.trained_us = controller_trained_us(controller);
     put(&numbers, &progress, sizeof progress);
     for (unsigned m = 0; m < controller->member_count; m++) {
         put_whole(&numbers, controller->members[m].node.actor);
         put_whole(&numbers, controller->members[m].catch_up);
+        put_whole(&numbers, controller->members[m].worked_us);
     }
     entries[count++] = (struct store_entry){"progress", numbers.bytes, numbers.size};
     if (cluster != NULL) {
@@ -306,7 +308,9 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
         while (reading.left > 0 && !reading.short_of) { /* members are there: "cluster" comes before */
             struct member *member = member_find(controller, get_whole(&reading));
             uint64_t catch_up = get_whole(&reading);
+            uint64_t worked_us = get_whole(&reading);
             if (member != NULL) {
+                member->worked_us = worked_us;
                 member->catch_up = member->catch_up_stored = catch_up;
             }
         }

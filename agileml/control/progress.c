@@ -28,6 +28,7 @@ void progress_close(struct controller *controller) {
 static void sums_add(struct clock_sums *sums, const struct clock_sums *more, const struct wire_metric *metrics,
                      unsigned metric_count) {
     sums->items += more->items;
+    sums->lasted_us += more->lasted_us;
     for (unsigned i = 0; i < metric_count; i++) {
         if (metrics[i].evaluated != 0) {
             sums->metrics[i] = more->metrics[i];
@@ -83,7 +84,7 @@ static void complete_iteration(struct controller *controller) {
     bool known = controller->metric_count == 0 || metric_is_known(&controller->metrics[0], &sums[0]);
     uint64_t iteration = progress->completed / controller->job.clocks_per_iteration;
     double before = progress->objective;
-    double seconds = (double)(controller_now(controller) - controller->iteration_us) / 1e6;
+    double seconds = (double)progress->iteration.lasted_us / 1e6;
     for (unsigned i = 0; i < controller->metric_count; i++) {
         if (progress->evaluated == 0 || metric_is_known(&controller->metrics[i], &sums[i])) {
             progress->values[i] = report_metric(&controller->metrics[i], &sums[i]);
@@ -91,14 +92,14 @@ static void complete_iteration(struct controller *controller) {
     }
     progress->objective = controller->metric_count > 0 ? progress->values[0] : 0.0;
     progress->evaluated++;
-    controller_report(controller, report_iteration(controller, iteration, controller_seconds(controller), seconds));
+    controller_report(controller, report_iteration(controller, iteration, controller_seconds(controller)));
     progress->iteration = (struct clock_sums){0};
-    controller->iteration_us = controller_now(controller);
     if (known && !isfinite(progress->objective)) {
         char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text,
-                 "the objective %.31s is not a number after iteration %llu: training diverged, try a lower learning rate",
-                 controller->metrics[0].name, (unsigned long long)iteration);
+        snprintf(
+            text, sizeof text,
+            "the objective %.31s is not a number after iteration %llu: training diverged, try a lower learning rate",
+            controller->metrics[0].name, (unsigned long long)iteration);
         controller_abort(controller, AML_EFAIL, text);
         return;
     }
@@ -118,21 +119,53 @@ static struct clock_window *window_of(struct controller *controller, uint64_t cl
     return window;
 }
 
+static bool has_report(const struct clock_window *window, actor_id origin) {
+    for (unsigned r = 0; r < window->count; r++) {
+        if (window->reports[r].origin == origin) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool clock_reported(const struct controller *controller, const struct clock_window *window, uint64_t clock) {
     actor_id *origins = NULL;
     unsigned capacity = 0;
     unsigned expected = schedule_origins(&controller->schedule, clock, &origins, &capacity);
     unsigned found = 0;
     for (unsigned o = 0; o < expected && window->count >= expected; o++) {
-        unsigned r = 0;
-        while (r < window->count && window->reports[r].origin != origins[o]) {
-            r++;
-        }
-        found += r < window->count ? 1 : 0;
+        found += has_report(window, origins[o]) ? 1 : 0;
     }
     free(origins);
     /* Of a clock that was restored, dead nodes' reports may have been lost for good, and with them all. */
     return found == expected && (expected > 0 || clock <= controller->restore);
+}
+
+/* The mean over the nodes that worked on it: over many clocks these sum up to what passed. */
+static uint64_t clock_lasted_us(const struct clock_window *window) {
+    uint64_t sum_us = 0;
+    uint64_t nodes = 0;
+    for (unsigned r = 0; r < window->count; r++) {
+        actor_id origin = window->reports[r].origin;
+        sum_us += window->reports[r].clock_us;
+        nodes += !origin_is_catch_up(origin) || !has_report(window, actor_node(origin)) ? 1 : 0;
+    }
+    return nodes > 0 ? sum_us / nodes : 0;
+}
+
+/* Training went on while there was no controller. It has lasted for at least as long as any node worked in it: a node does
+ * one clock after the other. */
+static void count_time(struct controller *controller, const struct clock_window *window) {
+    uint64_t trained_us = controller_trained_us(controller);
+    uint64_t least_us = 0;
+    for (unsigned r = 0; r < window->count; r++) {
+        struct member *member = member_find(controller, actor_node(window->reports[r].origin));
+        if (member != NULL) {
+            member->worked_us += window->reports[r].clock_us;
+            least_us = member->worked_us > least_us ? member->worked_us : least_us;
+        }
+    }
+    controller->progress.trained_us += least_us > trained_us ? least_us - trained_us : 0;
 }
 
 void progress_step(struct controller *controller) {
@@ -143,7 +176,7 @@ void progress_step(struct controller *controller) {
         if (!clock_reported(controller, window, clock)) {
             return;
         }
-        struct clock_sums sums = {0};
+        struct clock_sums sums = {.lasted_us = clock_lasted_us(window)};
         for (unsigned r = 0; r < window->count; r++) {
             sums.items += window->reports[r].items;
             for (unsigned i = 0; i < controller->metric_count; i++) {
@@ -151,6 +184,7 @@ void progress_step(struct controller *controller) {
                 sums.metrics[i].weight += window->reports[r].metrics[i].weight;
             }
         }
+        count_time(controller, window);
         window->count = 0;
         progress->completed = clock;
         progress->items_processed += sums.items;
@@ -204,17 +238,14 @@ void progress_receive(struct controller *controller, struct member *member, cons
     bool new = present && report->clock == schedule_next(&controller->schedule, report->origin, member->catch_up);
     if (report->clock > completed) {
         struct clock_window *window = window_of(controller, report->clock);
-        unsigned r = 0;
-        while (r < window->count && window->reports[r].origin != report->origin) {
-            r++;
-        }
-        if (r == window->count) {
+        if (!has_report(window, report->origin)) {
             if (window->count == window->capacity) {
                 window->capacity = window->capacity > 0 ? 2 * window->capacity : 4;
                 window->reports = memory_resized(window->reports, window->capacity, sizeof *window->reports);
             }
             struct clock_report *mine = &window->reports[window->count++];
-            *mine = (struct clock_report){.origin = report->origin, .items = report->items};
+            *mine =
+                (struct clock_report){.origin = report->origin, .items = report->items, .clock_us = report->clock_us};
             memcpy(mine->metrics, metrics, metric_count * sizeof *metrics);
         }
     }

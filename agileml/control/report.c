@@ -129,7 +129,8 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
     return finish_line(object);
 }
 
-char *report_iteration(struct controller *controller, uint64_t iteration, double seconds, double iteration_seconds) {
+char *report_iteration(struct controller *controller, uint64_t iteration, double seconds) {
+    const struct clock_sums *sums = &controller->progress.iteration;
     uint64_t sent;
     uint64_t received;
     json_t *object = new_line("iteration");
@@ -140,9 +141,9 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     set_cluster(object, controller);
     set_whole(object, "bytes_sent", sent - controller->iteration_bytes_sent);
     set_whole(object, "bytes_received", received - controller->iteration_bytes_received);
-    set_whole(object, "items", controller->progress.iteration.items);
+    set_whole(object, "items", sums->items);
     set_real(object, "items_per_second",
-             iteration_seconds > 0 ? (double)controller->progress.iteration.items / iteration_seconds : 0.0);
+             sums->lasted_us > 0 ? (double)sums->items / ((double)sums->lasted_us / 1e6) : 0.0);
     set_whole(object, "clock", controller->progress.completed);
     controller->iteration_bytes_sent = sent;
     controller->iteration_bytes_received = received;

@@ -19,7 +19,7 @@ bool report_key(const char *key);
 
 /* Each returns one line without a newline, from malloc. `seconds` since training began. */
 char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds);
-char *report_iteration(struct controller *controller, uint64_t iteration, double seconds, double iteration_seconds);
+char *report_iteration(struct controller *controller, uint64_t iteration, double seconds);
 /* `node` and `reason` may be NULL. */
 char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason);
 char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,

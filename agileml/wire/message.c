@@ -48,6 +48,7 @@ struct layout {
     { FIELD_TEXT, offsetof(struct message, member), sizeof(((struct message *)0)->member) }
 #define ANY   UINT64_MAX
 #define CLOCK UINT64_C(0xFFFFFFF0)
+#define TIME  (UINT64_C(1) << 48) /* microseconds: sums of as many as there can be nodes do not overflow */
 #define NO_FRAMES                                                                                                      \
     FRAMES_NONE, 0, {0}, {                                                                                             \
         0                                                                                                              \
@@ -106,7 +107,7 @@ static const struct layout LAYOUTS[] = {
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
                           {U64(progress.origin, ANY), U64(progress.clock, CLOCK), U64(progress.items, ANY),
-                           U64(progress.committed, CLOCK), U64(progress.compute_us, ANY), U64(progress.clock_us, ANY),
+                           U64(progress.committed, CLOCK), U64(progress.compute_us, TIME), U64(progress.clock_us, TIME),
                            U64(progress.bytes_sent, ANY), U64(progress.bytes_received, ANY),
                            U64(progress.memory_bytes, ANY)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",

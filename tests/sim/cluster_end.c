@@ -11,6 +11,15 @@ static uint64_t whole(const json_t *object, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
+/* Training did not take longer than the whole run, and time does not run backwards, whatever became of controllers. */
+static void check_seconds(struct cluster *cluster, const json_t *line, const char *text) {
+    double seconds = json_real_value(json_object_get(line, "seconds"));
+    if (seconds < cluster->seconds || seconds > (double)sim_now(cluster->sim) / 1e6) {
+        cluster_violation(cluster, "report", "%s, after %.6f s", text, cluster->seconds);
+    }
+    cluster->seconds = seconds;
+}
+
 static void check_iteration(struct cluster *cluster, const json_t *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
     uint64_t iteration = cluster->first_clock / each + cluster->iterations + 1;
@@ -66,6 +75,7 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
     if (cluster->options.trace != NULL) {
         fprintf(cluster->options.trace, "%12.6f report %s\n", (double)sim_now(cluster->sim) / 1e6, text);
     }
+    check_seconds(cluster, line, text);
     if (type == NULL) {
         cluster_violation(cluster, "report", "not a line of the report: %s", text);
     } else if (strcmp(type, "iteration") == 0) {

@@ -225,6 +225,7 @@ struct cluster {
     uint64_t first_epoch;
     uint64_t lines_read; /* of the report */
     uint64_t iterations;
+    double seconds; /* by its last line */
     bool summed_up;
     uint64_t completed; /* clocks, by the summary */
     /* The schedule's own: */

@@ -330,13 +330,19 @@ static void heartbeat(struct fake *fake, unsigned from, enum node_state state, u
     give(fake, from, &message);
 }
 
-static void progress_as(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
-                        double loss) {
+static void progress_timed(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
+                           double loss, uint64_t clock_us) {
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
     struct wire_metric_sum sum = {.sum = loss, .weight = 1};
-    message.progress = (struct message_progress){.origin = origin, .clock = clock, .items = items};
+    message.progress =
+        (struct message_progress){.origin = origin, .clock = clock, .items = items, .clock_us = clock_us};
     message.frames[0] = buffer_copy(&sum, sizeof sum);
     give(fake, from, &message);
+}
+
+static void progress_as(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
+                        double loss) {
+    progress_timed(fake, from, origin, clock, items, loss, 0);
 }
 
 static void progress(struct fake *fake, unsigned from, uint64_t clock) {
@@ -1878,6 +1884,54 @@ static void test_progress_is_acknowledged_when_it_is_stored(void **state) {
     fake_close(fake);
 }
 
+static double last_line_number(const struct fake *fake, const char *key) {
+    return line_number(controller_line(&fake->controller, fake->controller.line_count - 1), key);
+}
+
+/* A clock of 2 s, reported by both nodes. */
+static void report_clock_of_2_s(struct fake *fake, uint64_t clock) {
+    for (unsigned n = 0; n < 2; n++) { /* one is a little behind, and catches up */
+        uint64_t clock_us = clock % 2 == 0 ? 2100 * 1000 : 1900 * 1000;
+        progress_timed(fake, n, node(n), clock, SHARDS / 2 * SHARD_ITEMS, 1, n == 0 ? 2000 * 1000 : clock_us);
+    }
+}
+
+/* Training went on while there was no controller: what comes all at once when there is one again did not take no time. */
+static void test_time_without_a_controller(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 2, .iterations = 100});
+    fake->options.store = &fake->store.store;
+    fake_start(fake);
+    begin(fake);
+    for (uint64_t c = 1; c <= 4; c++) {
+        tick(fake, 2000 * 1000);
+        report_clock_of_2_s(fake, c);
+        tick(fake, CONTROLLER_STORE_US);
+        fake->now_us -= CONTROLLER_STORE_US;
+    }
+    assert_true(last_line_number(fake, "iteration") == 2);
+    assert_true(fabs(last_line_number(fake, "seconds") - 8) < 0.01);
+    assert_true(fabs(last_line_number(fake, "items_per_second") - SHARDS * SHARD_ITEMS / 2.0) < 1);
+    controller_close(&fake->controller);
+    fake->now_us += 13 * 1000 * 1000; /* six clocks, and half of the next */
+    fake_start(fake);
+    fake->now_us += 1000;
+    for (uint64_t c = 5; c <= 10; c++) {
+        report_clock_of_2_s(fake, c);
+        assert_int_equal(fake->controller.progress.completed, c);
+        assert_true(fabs(last_line_number(fake, "seconds") - 2.0 * (double)c) < 0.2);
+    }
+    assert_true(last_line_number(fake, "iteration") == 5);
+    assert_true(fabs(last_line_number(fake, "items_per_second") - SHARDS * SHARD_ITEMS / 2.0) < 1);
+    fake->now_us += 999 * 1000;
+    report_clock_of_2_s(fake, 11);
+    fake->now_us += 2000 * 1000;
+    report_clock_of_2_s(fake, 12);
+    assert_true(fabs(last_line_number(fake, "seconds") - 24) < 0.2);
+    assert_true(fabs(last_line_number(fake, "items_per_second") - SHARDS * SHARD_ITEMS / 2.0) < 1);
+    fake_close(fake);
+}
+
 /* ... that of a catch-up too: counted once, whatever becomes of the controller. */
 static void test_catch_ups_are_acknowledged_when_they_are_stored(void **state) {
     (void)state;
@@ -1999,6 +2053,7 @@ int main(void) {
         cmocka_unit_test(test_checkpoints),
         cmocka_unit_test(test_a_killed_controller_goes_on),
         cmocka_unit_test(test_progress_is_acknowledged_when_it_is_stored),
+        cmocka_unit_test(test_time_without_a_controller),
         cmocka_unit_test(test_catch_ups_are_acknowledged_when_they_are_stored),
         cmocka_unit_test(test_a_hold_outlives_the_controller),
         cmocka_unit_test(test_a_store_that_fails_ends_the_job),
