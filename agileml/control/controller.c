@@ -43,12 +43,6 @@ static int check_options(const struct controller_options *options, struct error 
 static void controller_take_up(struct controller *controller) {
     uint64_t now = controller_now(controller);
     controller->lost_us = now;
-    controller->iteration_bytes_sent = controller->progress.bytes_sent;
-    controller->iteration_bytes_received = controller->progress.bytes_received;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        controller->iteration_bytes_sent += controller->members[m].bytes_sent;
-        controller->iteration_bytes_received += controller->members[m].bytes_received;
-    }
     if (controller->member_count > 0) {
         progress_open(controller);
     }

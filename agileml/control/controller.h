@@ -122,6 +122,8 @@ struct controller_progress {
     uint64_t failures, evictions;
     uint64_t trained_us;                 /* that training lasted, but for the time of this controller */
     uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
+    uint64_t iteration_bytes_sent;       /* of all nodes, at the iteration's start */
+    uint64_t iteration_bytes_received;
     uint64_t first;                      /* the clock at which the job began: 0, or its checkpoint's */
     bool reliable_lost;                  /* a reliable node was, without warning: what it had may be gone with it */
     uint64_t line_count;                 /* of the whole report so far */
@@ -179,7 +181,6 @@ struct controller {
     struct controller_progress progress;
     struct clock_window *window; /* clock c at c % entries */
     uint64_t redone_until;       /* catch-ups of clocks up to this do again what had been begun */
-    uint64_t iteration_bytes_sent, iteration_bytes_received; /* at the iteration's start */
     struct controller_checkpoint checkpoint;
     char resume[WIRE_PATH_MAX];
 

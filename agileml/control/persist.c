@@ -2,8 +2,7 @@
  * before they are; progress a little later, and only then acknowledged. See controller_private.h.
  *
  *   cluster        job, members, placement, schedule, and where a change is
- *   progress       struct controller_progress, then each member's actor, how far its catch-up is reported,
- *                  and how long it has worked
+ *   progress       struct controller_progress, then a struct stored_member each
  *   line/NUMBER    lines of the report */
 #include "agileml/control/controller_private.h"
 
@@ -66,13 +65,19 @@ static uint64_t get_whole(struct reading *reading) {
 /* Fields of struct controller that are stored as they are. */
 #define FIELDS(each)                                                                                                   \
     each(phase) each(stage) each(job) each(metrics) each(metric_count) each(items) each(totals) each(epoch)            \
-        each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore) each(committed)   \
-            each(commit_every) each(next_commit_every) each(commit_chosen) each(hold) each(stopping) each(final)       \
-                each(redone_until) each(resume) each(checkpoint.due) each(observers) each(observer_count)
+        each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore)               \
+            each(committed) each(commit_every) each(next_commit_every) each(commit_chosen) each(hold) each(stopping)   \
+                each(final) each(redone_until) each(resume) each(checkpoint.due) each(observers) each(observer_count)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \
-        each(settled) each(dismissed) each(clock) each(bytes_sent) each(bytes_received)
+        each(settled) each(dismissed) each(clock)
+
+/* What changes with a member's progress. */
+struct stored_member {
+    actor_id actor;
+    uint64_t catch_up, worked_us, bytes_sent, bytes_received;
+};
 
 static void put_schedule(struct writing *writing, const struct schedule *schedule) {
     put_whole(writing, schedule->part_count);
@@ -222,9 +227,13 @@ static bool write_progress(struct controller *controller, const struct writing *
     progress.trained_us = controller_trained_us(controller);
     put(&numbers, &progress, sizeof progress);
     for (unsigned m = 0; m < controller->member_count; m++) {
-        put_whole(&numbers, controller->members[m].node.actor);
-        put_whole(&numbers, controller->members[m].catch_up);
-        put_whole(&numbers, controller->members[m].worked_us);
+        const struct member *member = &controller->members[m];
+        struct stored_member stored = {.actor = member->node.actor,
+                                       .catch_up = member->catch_up,
+                                       .worked_us = member->worked_us,
+                                       .bytes_sent = member->bytes_sent,
+                                       .bytes_received = member->bytes_received};
+        put(&numbers, &stored, sizeof stored);
     }
     entries[count++] = (struct store_entry){"progress", numbers.bytes, numbers.size};
     if (cluster != NULL) {
@@ -306,12 +315,14 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
         struct reading reading = {.bytes = bytes, .left = size};
         get(&reading, &controller->progress, sizeof controller->progress);
         while (reading.left > 0 && !reading.short_of) { /* members are there: "cluster" comes before */
-            struct member *member = member_find(controller, get_whole(&reading));
-            uint64_t catch_up = get_whole(&reading);
-            uint64_t worked_us = get_whole(&reading);
+            struct stored_member stored;
+            get(&reading, &stored, sizeof stored);
+            struct member *member = member_find(controller, stored.actor);
             if (member != NULL) {
-                member->worked_us = worked_us;
-                member->catch_up = member->catch_up_stored = catch_up;
+                member->catch_up = member->catch_up_stored = stored.catch_up;
+                member->worked_us = stored.worked_us;
+                member->bytes_sent = stored.bytes_sent;
+                member->bytes_received = stored.bytes_received;
             }
         }
         if (reading.short_of) {

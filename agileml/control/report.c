@@ -139,14 +139,14 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     set_real(object, "seconds", seconds);
     set_values(object, controller, controller->progress.values);
     set_cluster(object, controller);
-    set_whole(object, "bytes_sent", sent - controller->iteration_bytes_sent);
-    set_whole(object, "bytes_received", received - controller->iteration_bytes_received);
+    set_whole(object, "bytes_sent", sent - controller->progress.iteration_bytes_sent);
+    set_whole(object, "bytes_received", received - controller->progress.iteration_bytes_received);
     set_whole(object, "items", sums->items);
     set_real(object, "items_per_second",
              sums->lasted_us > 0 ? (double)sums->items / ((double)sums->lasted_us / 1e6) : 0.0);
     set_whole(object, "clock", controller->progress.completed);
-    controller->iteration_bytes_sent = sent;
-    controller->iteration_bytes_received = received;
+    controller->progress.iteration_bytes_sent = sent;
+    controller->progress.iteration_bytes_received = received;
     return finish_line(object);
 }
 

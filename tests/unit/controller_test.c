@@ -334,8 +334,8 @@ static void progress_timed(struct fake *fake, unsigned from, actor_id origin, ui
                            double loss, uint64_t clock_us) {
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
     struct wire_metric_sum sum = {.sum = loss, .weight = 1};
-    message.progress =
-        (struct message_progress){.origin = origin, .clock = clock, .items = items, .clock_us = clock_us};
+    message.progress = (struct message_progress){
+        .origin = origin, .clock = clock, .items = items, .clock_us = clock_us, .bytes_sent = 100 * clock};
     message.frames[0] = buffer_copy(&sum, sizeof sum);
     give(fake, from, &message);
 }
@@ -1922,6 +1922,7 @@ static void test_time_without_a_controller(void **state) {
         assert_true(fabs(last_line_number(fake, "seconds") - 2.0 * (double)c) < 0.2);
     }
     assert_true(last_line_number(fake, "iteration") == 5);
+    assert_int_equal(lines_with(fake, "\"bytes_sent\":400,"), 5); /* 2 nodes, 2 clocks, 100 bytes each */
     assert_true(fabs(last_line_number(fake, "items_per_second") - SHARDS * SHARD_ITEMS / 2.0) < 1);
     fake->now_us += 999 * 1000;
     report_clock_of_2_s(fake, 11);
