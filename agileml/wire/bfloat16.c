@@ -1,0 +1,95 @@
+/* See bfloat16.h. */
+#include "agileml/wire/bfloat16.h"
+
+#include <string.h>
+
+static const uint32_t EXPONENT = 0x7F800000;  /* of an infinity; the bits of a NaN are above */
+static const uint32_t MAGNITUDE = 0x7FFFFFFF; /* all but the sign */
+static const float ERROR_PER_VALUE = 1.0F / 256;
+
+static inline uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float to_float(uint16_t half) {
+    return of_bits((uint32_t)half << 16);
+}
+
+/* Adding just below half of the last place kept, and one more where that place is odd, carries into it as rounding to
+ * even asks. Selections instead of branches. */
+static inline uint16_t to_half(float value) {
+    uint32_t bits = bits_of(value);
+    uint32_t magnitude = bits & MAGNITUDE;
+    uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
+    rounded = (rounded & MAGNITUDE) >= EXPONENT ? bits : rounded; /* a finite number's upper half, or an infinity */
+    rounded = magnitude > EXPONENT ? bits | 0x400000 : rounded;   /* a NaN, be it only by its lower half */
+    return (uint16_t)(rounded >> 16);
+}
+
+static inline float finite_or_zero(float value) {
+    uint32_t bits = bits_of(value);
+    return of_bits((bits & EXPONENT) == EXPONENT ? 0 : bits);
+}
+
+/* What is to be sent of a value, before rounding. Magnitudes compare as their bits do. */
+static inline float fed(float value, float error) {
+    uint32_t most = bits_of(value * ERROR_PER_VALUE) & MAGNITUDE;
+    uint32_t bits = bits_of(error);
+    uint32_t magnitude = bits & MAGNITUDE;
+    magnitude = magnitude > most ? most : magnitude;
+    uint32_t sum = bits_of(value + of_bits(magnitude | (bits & ~MAGNITUDE)));
+    return of_bits((sum & EXPONENT) == EXPONENT ? bits_of(value) : sum);
+}
+
+void bfloat16_encode(uint16_t *restrict to, const float *restrict from, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        to[i] = to_half(from[i]);
+    }
+}
+
+void bfloat16_decode(float *restrict to, const uint16_t *restrict from, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        to[i] = to_float(from[i]);
+    }
+}
+
+void bfloat16_add(float *restrict target, const uint16_t *restrict source, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        target[i] += to_float(source[i]);
+    }
+}
+
+void bfloat16_send(uint16_t *restrict sent, float *restrict base, const float *restrict row, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        sent[i] = to_half(row[i] - base[i]);
+        base[i] += to_float(sent[i]);
+    }
+}
+
+void bfloat16_unsent(float *restrict row, const float *restrict base, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        row[i] = finite_or_zero(row[i] - base[i]);
+    }
+}
+
+void bfloat16_encode_fed(uint16_t *restrict to, const float *restrict value, const float *restrict error,
+                         size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        to[i] = to_half(fed(value[i], error[i]));
+    }
+}
+
+void bfloat16_feed(float *restrict error, const float *restrict value, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        float sent = fed(value[i], error[i]);
+        error[i] = finite_or_zero(sent - to_float(to_half(sent)));
+    }
+}

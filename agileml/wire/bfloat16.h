@@ -1,0 +1,37 @@
+/* bfloat16: the upper half of an IEEE 754 binary32, which is how --compress bf16 sends float32 rows of add tables, and
+ * the error feedback that goes with it (docs/design.md, "Compression"). Plain loops over arrays, which compilers
+ * vectorize; no state, any thread. Arrays do not overlap.
+ *
+ * Rounding is to nearest, ties to even, with an error of at most |x| / 256 for normal numbers. What is finite stays
+ * finite: beyond the largest bfloat16 (about 3.39e38) it becomes that. Infinities stay, NaNs stay NaNs. */
+#ifndef AGILEML_WIRE_BFLOAT16_H
+#define AGILEML_WIRE_BFLOAT16_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* to[i] = from[i], rounded. */
+void bfloat16_encode(uint16_t *to, const float *from, size_t count);
+/* to[i] = from[i], exactly. */
+void bfloat16_decode(float *to, const uint16_t *from, size_t count);
+/* target[i] += source[i]. */
+void bfloat16_add(float *target, const uint16_t *source, size_t count);
+
+/* ---- A worker's deltas: what rounding left out is sent with the next one ---- */
+
+/* sent[i] = row[i] - base[i], rounded; base[i] += sent[i]. So row - base is what has not been sent, and stands in the
+ * next difference. */
+void bfloat16_send(uint16_t *sent, float *base, const float *row, size_t count);
+/* row[i] -= base[i]: what has not been sent. 0 where that is no finite number. */
+void bfloat16_unsent(float *row, const float *base, size_t count);
+
+/* ---- A server's values: what rounding left out of one clock's value is added to that of the next ---- */
+
+/* to[i] = value[i] + error[i], rounded. Of an error only |value| / 256 counts, as much as rounding makes: then what is
+ * sent is near the value, even when that has just become much smaller. `error` is finite. */
+void bfloat16_encode_fed(uint16_t *to, const float *value, const float *error, size_t count);
+/* error[i] = what bfloat16_encode_fed leaves out of these values: call it before they change. 0 where that is no finite
+ * number. */
+void bfloat16_feed(float *error, const float *value, size_t count);
+
+#endif
