@@ -178,6 +178,7 @@ static void replica_at_clock(struct server *server, struct server_replica *repli
     if (plan_is_commit_point(&server->plan.plan, replica->partition->clock)) {
         replica_update(server, replica);
         partition_point(replica->partition);
+        replica_raise_durable(server, replica);
     }
     replica_checkpoint(server, replica);
 }

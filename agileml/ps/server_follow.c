@@ -268,10 +268,17 @@ static uint64_t backups_durable(const struct server *server, const struct server
     return above >= boundary && above > below ? above : below;
 }
 
+/* What is durable by itself, without any reliable machine as well: then there is nothing to wait for. Commit points only:
+ * other partitions can't be put at another clock, if that became the least of all. */
+static uint64_t own_durable(const struct server *server, const struct server_replica *replica) {
+    uint64_t clock = replica->partition->clock;
+    bool counts = !server->plan.plan.recoverable || plan_is_commit_point(&server->plan.plan, clock);
+    return counts ? clock : 0;
+}
+
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
-    /* Without any reliable machine there is nothing to wait for. */
     bool own = server->reliable || !server->plan.plan.recoverable || !server->any_reliable;
-    uint64_t durable = own ? replica->partition->clock : backups_durable(server, replica);
+    uint64_t durable = own ? own_durable(server, replica) : backups_durable(server, replica);
     bool raised = durable > replica->durable;
     replica->durable = raised ? durable : replica->durable;
     return raised;
