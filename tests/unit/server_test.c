@@ -1205,6 +1205,31 @@ static void test_who_asks_too_early_hears_that_we_are_there(void **state) {
     world_close(world);
 }
 
+/* A subscription taken by a replica that is about to go would be lost with it, and the worker would not know. */
+static void test_who_subscribes_for_the_plan_after_next_is_not_forgotten(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 2, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    place(world, 0, NEVER, 2, NEVER);
+    new_plan(world, 4, 1);
+    run_clocks(world, 0, 1, 3, 0);
+    run_clocks(world, 2, 4, 5, 0);
+    assert_true(world->servers[0].replicas[0].served);
+    send_subscribe(world, 0, 0, 9, 5, false); /* in the worker's plan it is to serve again */
+    expect_presence(world, 0);
+    assert_null(partition_subscription(partition_at(world, 0), origins[0]));
+    place(world, 2, NEVER, 2, NEVER);
+    new_plan(world, 0, 1);
+    assert_null(partition_at(world, 0));
+    place(world, 2, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 0, 9, 5, false);
+    assert_int_equal(last_push(world, 0, 0)->request, 9);
+    assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_backup_follows),
@@ -1229,6 +1254,7 @@ int main(void) {
         cmocka_unit_test(test_subscriptions_of_who_left_are_dropped),
         cmocka_unit_test(test_rows_are_asked_for_again),
         cmocka_unit_test(test_who_asks_too_early_hears_that_we_are_there),
+        cmocka_unit_test(test_who_subscribes_for_the_plan_after_next_is_not_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
