@@ -980,7 +980,7 @@ static void test_kill(void **state) {
     }
 }
 
-/* Varied items and a whole table go through an eviction, a node that joins, and a loss without warning. */
+/* Varied items, samples and whole tables go through an eviction, a node that joins, and a loss without warning. */
 static void test_varied_items_move(void **state) {
     (void)state;
     static const struct {
@@ -991,6 +991,8 @@ static void test_varied_items_move(void **state) {
         {"2", "--alone --standby-memory 0"},
         {"3", "--clocks-per-iteration 3 --alone --staleness 2"},
         {"3", "--standby-memory 0"},
+        {"2", "--samples --alone --clocks-per-iteration 2"},
+        {"1", "--samples --staleness 1 --standby-memory 0"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char options[256];

@@ -109,7 +109,8 @@ static void test_varied_sums_are_exact(void **state) {
                                     "--reliable 1 --transient 2 --stage traditional --partitions 3",
                                     "--reliable 2 --transient 3 --stage 3 --commit-every 3 --partitions 5 --threads 2"};
     const char *const jobs[] = {"", "--alone", "--staleness 3 --clocks-per-iteration 4",
-                                "--alone --staleness 1 --server-threads 2 --clocks-per-iteration 3"};
+                                "--alone --staleness 1 --server-threads 2 --clocks-per-iteration 3",
+                                "--samples --clocks-per-iteration 3", "--samples --alone --staleness 1"};
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
         for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
             int status = run("$bin/proteus run %s --report report -- $tests/varied_app --documents 700 --iterations 6 %s",

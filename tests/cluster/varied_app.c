@@ -1,7 +1,8 @@
 /* varied: the counterpart of sum_app.c for items that differ (invariant I1). Each document counts itself in its own row, its
  * words in rows that many documents share, and its tokens in a whole table; shared rows are changed in place by atomic
- * adds, in every thread or, with --alone, in parts that one thread has run by all. `finish` makes the documents once
- * more, scans all tables and fails the job when a number differs. A test's app, no example. */
+ * adds, in every thread or, with --alone, in parts that one thread has run by all. With --samples documents are fixed
+ * items without rows: they have no words, and their own rows are a whole table too. `finish` makes the documents
+ * once more, scans all tables and fails the job when a number differs. A test's app, no example. */
 #include "agileml.h"
 
 #include <inttypes.h>
@@ -12,13 +13,13 @@
 #include <time.h>
 
 enum { DOCUMENTS, WORDS, TOPICS, TABLES };
-enum { WORDS_MAX = 12, TOKENS_MAX = 90, VOCABULARY = 300, TOPIC_COUNT = 64, TOPIC_WIDTH = 5 };
+enum { WORDS_MAX = 12, TOKENS_MAX = 90, SAMPLE_TOKENS = 8, VOCABULARY = 300, TOPIC_COUNT = 64, TOPIC_WIDTH = 5 };
 static const uint64_t WORD_STEP = 977, DOCUMENT_STEP = 31;
 
 struct varied {
     int64_t documents;
     int64_t slow_us; /* per call, to make a run last */
-    bool alone;
+    bool alone, samples;
     bool miscount; /* a deliberate fault: the check must find it */
 };
 
@@ -29,10 +30,17 @@ struct document {
     uint32_t word_count, token_count;
 };
 
-static void make_document(uint64_t number, struct document *document) {
+/* An item of --samples. */
+struct sample {
+    uint32_t number, token_count;
+    uint32_t tokens[SAMPLE_TOKENS];
+};
+
+static void make_document(const struct varied *varied, uint64_t number, struct document *document) {
     uint64_t random = aml_mix(1, number);
-    document->word_count = number % 5 == 0 ? 0 : (uint32_t)(random % WORDS_MAX);
+    document->word_count = varied->samples || number % 5 == 0 ? 0 : (uint32_t)(random % WORDS_MAX);
     document->token_count = (uint32_t)(random >> 32) % (number % 9 == 0 ? TOKENS_MAX : 10);
+    document->token_count %= varied->samples ? SAMPLE_TOKENS : TOKENS_MAX;
     for (uint32_t w = 0; w < document->word_count; w++) {
         document->words[w] = aml_mix(random, w) % VOCABULARY * WORD_STEP;
     }
@@ -60,23 +68,41 @@ static void start_topic(void *context, uint64_t key, void *row) {
 }
 
 static int varied_configure(aml_worker *worker, struct aml_app *app) {
+    const struct varied *varied = app->context;
     (void)worker;
-    app->clock_alone = ((const struct varied *)app->context)->alone;
+    app->clock_alone = varied->alone;
+    if (varied->samples) {
+        app->item_varied = 0;
+        app->item_bytes = sizeof(struct sample);
+        app->tables[DOCUMENTS].mode = AML_ADD;
+        app->tables[DOCUMENTS].whole = 1;
+        app->tables[DOCUMENTS].rows = (uint64_t)varied->documents * DOCUMENT_STEP;
+    }
     return 0;
+}
+
+static int emit_document(aml_worker *worker, uint64_t number, const struct document *document) {
+    uint64_t own = number * DOCUMENT_STEP;
+    const struct aml_keys runs[2] = {
+        {.table = DOCUMENTS, .count = 1, .keys = &own},
+        {.table = WORDS, .count = document->word_count, .keys = document->words},
+    };
+    return aml_emit_varied(worker, is_test(number) ? AML_TEST : AML_TRAIN, number, runs, 2, document->tokens,
+                           document->token_count * sizeof document->tokens[0]);
+}
+
+static int emit_sample(aml_worker *worker, uint64_t number, const struct document *document) {
+    struct sample sample = {.number = (uint32_t)number, .token_count = document->token_count};
+    memcpy(sample.tokens, document->tokens, document->token_count * sizeof sample.tokens[0]);
+    return aml_emit(worker, is_test(number) ? AML_TEST : AML_TRAIN, NULL, &sample);
 }
 
 static int varied_read(aml_worker *worker, void *context) {
     const struct varied *varied = context;
     struct document document;
     for (uint64_t number = 0; number < (uint64_t)varied->documents; number++) {
-        make_document(number, &document);
-        uint64_t own = number * DOCUMENT_STEP;
-        const struct aml_keys runs[2] = {
-            {.table = DOCUMENTS, .count = 1, .keys = &own},
-            {.table = WORDS, .count = document.word_count, .keys = document.words},
-        };
-        int kept = aml_emit_varied(worker, is_test(number) ? AML_TEST : AML_TRAIN, number, runs, 2, document.tokens,
-                                   document.token_count * sizeof document.tokens[0]);
+        make_document(varied, number, &document);
+        int kept = varied->samples ? emit_sample(worker, number, &document) : emit_document(worker, number, &document);
         if (kept < 0) {
             return kept;
         }
@@ -91,26 +117,18 @@ static int varied_read(aml_worker *worker, void *context) {
 
 /* The items of one call. */
 struct work {
-    aml_worker *worker;
     struct aml_rows rows[TABLES];
     const struct aml_item *items;
+    const struct sample *samples; /* instead of items */
     size_t count;
     uint64_t tokens; /* shared: atomic adds */
     int wrong;       /* a whole table is not in order; shared likewise */
 };
 
-static void work_item(struct work *work, const struct aml_item *item) {
-    const uint32_t *slots = aml_item_slots(item);
-    const uint32_t *tokens = aml_item_bytes(item);
-    uint32_t count = item->size / sizeof *tokens;
-    int64_t *own = aml_row(&work->rows[DOCUMENTS], slots[0]);
+static void work_document(struct work *work, uint32_t slot, const uint32_t *tokens, uint32_t count) {
+    int64_t *own = aml_row(&work->rows[DOCUMENTS], slot);
     own[0]++;
     own[1] += count;
-    for (uint32_t w = 1; w < item->row_count; w++) {
-        int64_t *word = aml_row(&work->rows[WORDS], slots[w]);
-        __atomic_fetch_add(&word[0], 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&word[1], count + 1, __ATOMIC_RELAXED);
-    }
     for (uint32_t t = 0; t < count; t++) {
         int32_t *topic = aml_row(&work->rows[TOPICS], token_topic(tokens[t]));
         __atomic_fetch_add(&topic[token_column(tokens[t])], 1, __ATOMIC_RELAXED);
@@ -121,10 +139,25 @@ static void work_item(struct work *work, const struct aml_item *item) {
     __atomic_fetch_add(&work->tokens, count, __ATOMIC_RELAXED);
 }
 
+static void work_item(struct work *work, const struct aml_item *item) {
+    const uint32_t *slots = aml_item_slots(item);
+    uint32_t count = item->size / sizeof(uint32_t);
+    for (uint32_t w = 1; w < item->row_count; w++) {
+        int64_t *word = aml_row(&work->rows[WORDS], slots[w]);
+        __atomic_fetch_add(&word[0], 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&word[1], count + 1, __ATOMIC_RELAXED);
+    }
+    work_document(work, slots[0], aml_item_bytes(item), count);
+}
+
 static void work_part(void *context, unsigned thread, unsigned threads) {
     struct work *work = context;
     const struct aml_item *item = work->items;
-    for (size_t i = 0; i < work->count; i++, item = aml_item_next(item)) {
+    for (size_t i = thread; i < work->count && work->samples != NULL; i += threads) {
+        const struct sample *sample = &work->samples[i];
+        work_document(work, sample->number * (uint32_t)DOCUMENT_STEP, sample->tokens, sample->token_count);
+    }
+    for (size_t i = 0; i < work->count && item != NULL; i++, item = aml_item_next(item)) {
         if (i % threads == thread) {
             work_item(work, item);
         }
@@ -133,7 +166,9 @@ static void work_part(void *context, unsigned thread, unsigned threads) {
 
 static int varied_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct varied *varied = context;
-    struct work work = {.worker = worker, .items = items, .count = count};
+    struct work work = {.items = varied->samples ? NULL : items,
+                        .samples = varied->samples ? items : NULL,
+                        .count = count};
     for (unsigned t = 0; t < TABLES; t++) {
         work.rows[t] = aml_table_rows(worker, t);
     }
@@ -146,7 +181,7 @@ static int varied_clock(aml_worker *worker, const void *items, size_t count, voi
         return aml_error(worker, AML_EFAIL, "the whole table has %u rows, %d not in their places",
                          work.rows[TOPICS].count, work.wrong);
     }
-    if (varied->miscount && aml_clock(worker) == 2) {
+    if (varied->miscount && !varied->samples && aml_clock(worker) == 2) {
         ((int64_t *)aml_row(&work.rows[WORDS], 0))[0]++;
     }
     if (varied->slow_us > 0) {
@@ -159,7 +194,8 @@ static int varied_clock(aml_worker *worker, const void *items, size_t count, voi
 
 /* Each of `threads` parts counts some of the items. */
 struct tally {
-    const struct aml_item *items;
+    bool samples;
+    const void *items;
     size_t count;
     uint64_t counted; /* shared: atomic adds */
 };
@@ -167,16 +203,20 @@ struct tally {
 static void tally_part(void *context, unsigned thread, unsigned threads) {
     struct tally *tally = context;
     const struct aml_item *item = tally->items;
+    const struct sample *sample = tally->items;
     uint64_t counted = 0;
-    for (size_t i = 0; i < tally->count; i++, item = aml_item_next(item)) {
+    for (size_t i = thread; i < tally->count && tally->samples; i += threads) {
+        counted += sample[i].token_count < SAMPLE_TOKENS ? 1 : 0;
+    }
+    for (size_t i = 0; i < tally->count && !tally->samples; i++, item = aml_item_next(item)) {
         counted += i % threads == thread && item->row_count > 0 ? 1 : 0;
     }
     __atomic_fetch_add(&tally->counted, counted, __ATOMIC_RELAXED);
 }
 
 static int varied_begin(aml_worker *worker, void *context) {
-    (void)context;
-    struct tally tally = {0};
+    const struct varied *varied = context;
+    struct tally tally = {.samples = varied->samples};
     tally.items = aml_items(worker, &tally.count);
     aml_parallel(worker, tally_part, &tally);
     return tally.counted == aml_node_items(worker)
@@ -187,7 +227,7 @@ static int varied_begin(aml_worker *worker, void *context) {
 
 static int varied_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct varied *varied = context;
-    struct tally tally = {.items = items, .count = count};
+    struct tally tally = {.samples = varied->samples, .items = items, .count = count};
     if (varied->alone) {
         aml_parallel(worker, tally_part, &tally);
     } else {
@@ -201,11 +241,12 @@ static int varied_evaluate(aml_worker *worker, const void *items, size_t count, 
 
 struct check {
     aml_worker *worker;
+    const struct varied *varied;
     uint64_t documents;
     int64_t *times; /* per document: clocks that worked on it; -1: no row seen */
     int64_t words[VOCABULARY][2];
     int32_t topics[TOPIC_COUNT][TOPIC_WIDTH];
-    uint64_t rows_seen;
+    uint64_t documents_seen;
     int table;
 };
 
@@ -215,10 +256,14 @@ static int check_document(struct check *check, uint64_t key, const int64_t *row)
     int64_t least = (int64_t)(aml_clock(check->worker) / clocks);
     int64_t most = least + (aml_clock(check->worker) % clocks != 0 ? 1 : 0);
     struct document document;
+    if (check->varied->samples && key % DOCUMENT_STEP != 0) {
+        return row[0] == 0 && row[1] == 0 ? 0 : aml_error(check->worker, AML_EFAIL, "row %" PRIu64 " is not 0", key);
+    }
     if (key % DOCUMENT_STEP != 0 || number >= check->documents || check->times[number] != -1) {
         return aml_error(check->worker, AML_EFAIL, "document %" PRIu64 " is none, or came twice", number);
     }
-    make_document(number, &document);
+    check->documents_seen++;
+    make_document(check->varied, number, &document);
     least = is_test(number) ? 0 : least;
     most = is_test(number) ? 0 : most;
     if (row[0] < least || row[0] > most || row[1] != row[0] * document.token_count) {
@@ -260,7 +305,6 @@ static int check_rows(void *context, const uint64_t *keys, const void *rows, siz
     for (size_t i = 0; i < count && result == 0; i++) {
         result = check_row(check, keys[i], (const unsigned char *)rows + i * row_bytes[check->table]);
     }
-    check->rows_seen += count;
     return result;
 }
 
@@ -284,7 +328,7 @@ static int check_totals(const struct check *check) {
     double tokens = 0;
     struct document document;
     for (uint64_t number = 0; number < check->documents; number++) {
-        make_document(number, &document);
+        make_document(check->varied, number, &document);
         items += is_test(number) ? 0 : 1;
         tokens += is_test(number) ? 0 : document.token_count;
     }
@@ -296,13 +340,12 @@ static int check_totals(const struct check *check) {
 
 static int check_all(struct check *check) {
     for (check->table = DOCUMENTS; check->table < TABLES; check->table++) {
-        check->rows_seen = 0;
         int result = aml_scan(check->worker, (unsigned)check->table, check_rows, check);
         if (result != 0) {
             return result;
         }
-        if (check->table == DOCUMENTS && check->rows_seen != check->documents) {
-            return aml_error(check->worker, AML_EFAIL, "%" PRIu64 " documents of %" PRIu64, check->rows_seen,
+        if (check->table == DOCUMENTS && check->documents_seen != check->documents) {
+            return aml_error(check->worker, AML_EFAIL, "%" PRIu64 " documents of %" PRIu64, check->documents_seen,
                              check->documents);
         }
     }
@@ -316,7 +359,8 @@ static int varied_finish(aml_worker *worker, void *context) {
     int64_t *times = malloc((size_t)varied->documents * sizeof *times);
     int result = AML_ENOMEM;
     if (check != NULL && times != NULL) {
-        *check = (struct check){.worker = worker, .documents = (uint64_t)varied->documents, .times = times};
+        *check = (struct check){
+            .worker = worker, .varied = varied, .documents = (uint64_t)varied->documents, .times = times};
         for (uint64_t number = 0; number < check->documents; number++) {
             times[number] = -1;
         }
@@ -336,6 +380,7 @@ int main(int argc, char **argv) {
         {"documents", "N", AML_OPTION_INTEGER, &varied.documents, 1, 1e9, "how many there are"},
         {"slow-us", "N", AML_OPTION_INTEGER, &varied.slow_us, 0, 1e9, "pause in each call"},
         {"alone", NULL, AML_OPTION_FLAG, &varied.alone, 0, 0, "clocks in one thread, with parts in all"},
+        {"samples", NULL, AML_OPTION_FLAG, &varied.samples, 0, 0, "fixed items without rows"},
         {"miscount", NULL, AML_OPTION_FLAG, &varied.miscount, 0, 0, "count a word twice"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
