@@ -44,7 +44,8 @@ struct aml_table {
     uint64_t rows; /* keys are 0..rows-1 and all exist; 0: sparse, any key, rows appear when first used */
     /* 1: dense, and each process that works on data holds all of its rows in its cache, from its first `begin` on, in
      * order: slot == key, so aml_table_rows is a matrix of `rows` rows, `stride` bytes apart. Items need not name them.
-     * The rows that any worker changed in a clock are sent to every process: for tables that each clock reads most of. */
+     * The rows that any worker changed in a clock are sent to every process: for tables that each clock reads most of.
+     * `finish` uses aml_scan: its process may have none of them. */
     int whole;
     /* Fills `row` (zeros before) with its start value: a pure function of its arguments, called in any thread of any
      * node, perhaps often. NULL: zeros. `context` is aml_app.context. */
