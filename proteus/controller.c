@@ -159,6 +159,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         .checkpoint = options->job.checkpoint,
         .checkpoint_every = (uint32_t)options->job.checkpoint_every,
         .resume = options->job.resume,
+        .observed = host->launched,
         .store = host->store,
         .end = host_job_ended,
         .context = host,

@@ -257,7 +257,7 @@ static void controller_try_end(struct controller *controller) {
         return;
     }
     uint64_t now = controller_now(controller);
-    bool waiting = false;
+    bool waiting = controller->options.observed && controller->observer_count == 0 && now < controller->end_us;
     for (unsigned m = 0; m < controller->member_count && now < controller->leave_us; m++) {
         waiting = waiting || !controller->members[m].left;
     }

@@ -36,6 +36,7 @@ struct controller_options {
     const char *checkpoint;    /* a directory; NULL: none */
     uint32_t checkpoint_every; /* iterations */
     const char *resume;        /* a directory that holds a checkpoint; NULL: start at clock 0 */
+    bool observed;             /* somebody will come to observe: the end waits for it, too */
     struct store *store;       /* stays the caller's; NULL: nothing is kept */
     void (*end)(void *context, int code, const char *text); /* the job is over and everyone was told; once */
     void *context;

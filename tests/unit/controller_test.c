@@ -996,6 +996,31 @@ static void test_metrics_of_another_number_end_the_job(void **state) {
     fake_close(fake);
 }
 
+/* A job may end before the connection of the one who started it stands. */
+static void test_an_observer_who_comes_late_hears_how_it_ended(void **state) {
+    (void)state;
+    for (unsigned comes = 0; comes < 2; comes++) {
+        struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+        fake->options.observed = true;
+        fake_start(fake);
+        struct message stop = {.type = MESSAGE_STOP, .text = {.code = AML_EFAIL, .text = "two was killed"}};
+        give(fake, OPERATOR, &stop);
+        tick(fake, 1000);
+        assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+        assert_int_equal(fake->ended, 0);
+        if (comes > 0) {
+            uint64_t read = observe(fake, 0);
+            assert_int_equal(read, fake->controller.line_count);
+            assert_int_equal(fake->ended, 0);
+            observe(fake, read);
+        } else {
+            tick(fake, CONTROLLER_END_WAIT_US);
+        }
+        assert_int_equal(fake->ended, 1);
+        fake_close(fake);
+    }
+}
+
 /* The launcher stops a job whose node has ended: that is a failure; a job that someone stops has none. */
 static void test_a_stop_may_be_a_failure(void **state) {
     (void)state;
@@ -2024,6 +2049,7 @@ int main(void) {
         cmocka_unit_test(test_progress_has_an_origin),
         cmocka_unit_test(test_a_long_report_loses_its_beginning),
         cmocka_unit_test(test_metrics_of_another_number_end_the_job),
+        cmocka_unit_test(test_an_observer_who_comes_late_hears_how_it_ended),
         cmocka_unit_test(test_a_stop_may_be_a_failure),
         cmocka_unit_test(test_a_stop_may_be_a_good_end),
         cmocka_unit_test(test_who_has_joined_in_time),
