@@ -127,6 +127,36 @@ static void test_varied_sums_are_exact(void **state) {
     free(error);
 }
 
+/* What an app may not do ends the job with one line that says so. */
+static void test_wrong_items_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *mistake;
+        int status;
+        const char *line;
+    } cases[] = {
+        {"emit", 1, "items of app varied: expected by aml_emit_varied"},
+        {"table", 2, "item 77: table 3, the app has 3"},
+        {"key", 2, "table topics: row 64, expected 0 to 63"},
+        {"runs", 2, "item 77: 17 runs of rows and 0 bytes, expected at most 16 and 1048576"},
+        {"rows", 2, "item 77: 1048578 rows, expected at most 1048576"},
+        {"bytes", 2, "item 77: 1 runs of rows and 1048577 bytes, expected at most 16 and 1048576"},
+        {"parallel", 1, "aml_parallel: expected in begin or finish, or with clock_alone in clock or evaluate"},
+        {"nested --alone", 1, "aml_parallel: expected in begin or finish"},
+        {"x --samples --alone", 0, ""},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        int status = run("$bin/proteus run --threads 2 -- $tests/varied_app --mistake %s", cases[c].mistake);
+        char *error = read_text("err");
+        if (status != cases[c].status || strstr(error, cases[c].line) == NULL ||
+            (status != 0 && strchr(error, '\n') != error + strlen(error) - 1)) {
+            fail_msg("%s: status %d, '%s', expected %d and one line with '%s'", cases[c].mistake, status, error,
+                     cases[c].status, cases[c].line);
+        }
+        free(error);
+    }
+}
+
 static void test_the_example_learns_averages(void **state) {
     (void)state;
     run_well("$bin/proteus run --reliable 2 --report report -- $examples/average --data ratings --iterations 30");
@@ -292,6 +322,7 @@ int main(void) {
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_a_wrong_sum_is_found),
         cmocka_unit_test(test_varied_sums_are_exact),
+        cmocka_unit_test(test_wrong_items_are_refused),
         cmocka_unit_test(test_the_example_learns_averages),
         cmocka_unit_test(test_the_readme_shows_the_example),
         cmocka_unit_test(test_a_model_is_written_and_read),

@@ -20,7 +20,8 @@ struct varied {
     int64_t documents;
     int64_t slow_us; /* per call, to make a run last */
     bool alone, samples;
-    bool miscount; /* a deliberate fault: the check must find it */
+    bool miscount;       /* a deliberate fault: the check must find it */
+    const char *mistake; /* one that the library must find */
 };
 
 /* What there is of a document; its number tells all. Every seventh is a test item. */
@@ -97,9 +98,45 @@ static int emit_sample(aml_worker *worker, uint64_t number, const struct documen
     return aml_emit(worker, is_test(number) ? AML_TEST : AML_TRAIN, NULL, &sample);
 }
 
+static bool makes(const struct varied *varied, const char *mistake) {
+    return varied->mistake != NULL && strcmp(varied->mistake, mistake) == 0;
+}
+
+/* Emits an item that the library must refuse, if one is asked for. */
+static int emit_mistake(aml_worker *worker, const struct varied *varied) {
+    static const uint64_t keys[AML_VARIED_ROWS_MAX / 2 + 1] = {TOPIC_COUNT};
+    struct aml_keys runs[AML_VARIED_RUNS_MAX + 1] = {0};
+    unsigned count = 1;
+    size_t size = 0;
+    runs[0] = (struct aml_keys){.table = WORDS, .count = 1, .keys = keys};
+    if (makes(varied, "emit")) {
+        return aml_emit(worker, AML_TRAIN, keys, keys);
+    }
+    if (makes(varied, "table")) {
+        runs[0].table = TABLES;
+    } else if (makes(varied, "key")) {
+        runs[0].table = TOPICS;
+    } else if (makes(varied, "runs")) {
+        count = AML_VARIED_RUNS_MAX + 1;
+    } else if (makes(varied, "rows")) {
+        runs[0].count = AML_VARIED_ROWS_MAX / 2 + 1;
+        runs[1] = runs[0];
+        count = 2;
+    } else if (makes(varied, "bytes")) {
+        size = AML_ITEM_BYTES_MAX + 1;
+    } else {
+        return 0;
+    }
+    return aml_emit_varied(worker, AML_TRAIN, 77, runs, count, keys, size);
+}
+
 static int varied_read(aml_worker *worker, void *context) {
     const struct varied *varied = context;
     struct document document;
+    int refused = emit_mistake(worker, varied);
+    if (refused < 0) {
+        return refused;
+    }
     for (uint64_t number = 0; number < (uint64_t)varied->documents; number++) {
         make_document(varied, number, &document);
         int kept = varied->samples ? emit_sample(worker, number, &document) : emit_document(worker, number, &document);
@@ -118,6 +155,7 @@ static int varied_read(aml_worker *worker, void *context) {
 /* The items of one call. */
 struct work {
     struct aml_rows rows[TABLES];
+    aml_worker *nested; /* a mistake: a part within a part */
     const struct aml_item *items;
     const struct sample *samples; /* instead of items */
     size_t count;
@@ -152,6 +190,11 @@ static void work_item(struct work *work, const struct aml_item *item) {
 
 static void work_part(void *context, unsigned thread, unsigned threads) {
     struct work *work = context;
+    if (work->nested != NULL && thread == 0) {
+        aml_worker *worker = work->nested;
+        work->nested = NULL;
+        aml_parallel(worker, work_part, work);
+    }
     const struct aml_item *item = work->items;
     for (size_t i = thread; i < work->count && work->samples != NULL; i += threads) {
         const struct sample *sample = &work->samples[i];
@@ -172,7 +215,10 @@ static int varied_clock(aml_worker *worker, const void *items, size_t count, voi
     for (unsigned t = 0; t < TABLES; t++) {
         work.rows[t] = aml_table_rows(worker, t);
     }
-    if (varied->alone) {
+    if (makes(varied, "nested")) {
+        work.nested = worker;
+    }
+    if (varied->alone || makes(varied, "parallel")) {
         aml_parallel(worker, work_part, &work);
     } else {
         work_part(&work, 0, 1);
@@ -381,6 +427,7 @@ int main(int argc, char **argv) {
         {"slow-us", "N", AML_OPTION_INTEGER, &varied.slow_us, 0, 1e9, "pause in each call"},
         {"alone", NULL, AML_OPTION_FLAG, &varied.alone, 0, 0, "clocks in one thread, with parts in all"},
         {"samples", NULL, AML_OPTION_FLAG, &varied.samples, 0, 0, "fixed items without rows"},
+        {"mistake", "NAME", AML_OPTION_STRING, &varied.mistake, 0, 0, "use the library as one may not"},
         {"miscount", NULL, AML_OPTION_FLAG, &varied.miscount, 0, 0, "count a word twice"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
