@@ -37,6 +37,8 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
          "... for N iterations in a row"},
         {"staleness", "S", AML_OPTION_INTEGER, &o->staleness, 0, WIRE_STALENESS_MAX,
          "clocks that a worker may be ahead of the slowest (SSP); 0: none (BSP)"},
+        {"compress", "HOW", AML_OPTION_STRING, &o->compress, 0, 0,
+         "how updates of float32 tables travel: none, as they are, or bf16, half as large"},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, 1 << 20,
          "parts of a pass between which updates are exchanged; 0: as the app thinks best"},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, 1e9,
@@ -116,7 +118,8 @@ static int check_metric(const struct aml_app *app, unsigned number, struct error
     return 0;
 }
 
-static int make_table(struct table_spec *spec, const struct aml_table *table, void *context, struct error *error) {
+static int make_table(struct table_spec *spec, const struct aml_table *table, bool compress, void *context,
+                      struct error *error) {
     size_t element = aml_type_size(table->type);
     if (check_name("table", table->name, error) != 0) {
         return AML_EINPUT;
@@ -136,6 +139,7 @@ static int make_table(struct table_spec *spec, const struct aml_table *table, vo
                                 .row_bytes = table->width * (uint32_t)element,
                                 .rows = table->rows,
                                 .whole = table->whole != 0,
+                                .compressed = compress && table->type == AML_FLOAT32 && table->mode == AML_ADD,
                                 .start = table->start,
                                 .context = context};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);
@@ -156,13 +160,18 @@ static int make_job(struct runtime *runtime, struct error *error) {
                          "app %s: item_rows %u and item_bytes %zu, expected 0 for items that are varied", app->name,
                          app->item_rows, app->item_bytes);
     }
+    const char *how = runtime->options.compress;
+    bool compress = strcmp(how, "bf16") == 0;
+    if (!compress && strcmp(how, "none") != 0) {
+        return error_set(error, AML_EINPUT, "--compress: expected none or bf16, got '%s'", how);
+    }
     job->table_count = app->table_count;
     job->staleness = (uint32_t)runtime->options.staleness;
     for (unsigned t = 0; t < app->table_count; t++) {
-        if (make_table(&job->tables[t], &app->tables[t], app->context, error) != 0) {
+        if (make_table(&job->tables[t], &app->tables[t], compress, app->context, error) != 0) {
             return AML_EINPUT;
         }
-        job->shapes[t].row_bytes = job->tables[t].row_bytes;
+        job->shapes[t] = table_shape(&job->tables[t]);
     }
     for (unsigned r = 0; r < app->item_rows; r++) {
         if (app->item_tables[r] >= app->table_count) {
@@ -196,6 +205,7 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->width);
         digest_add(&digest, spec->rows);
         digest_add(&digest, spec->whole);
+        digest_add(&digest, spec->compressed);
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);
@@ -256,6 +266,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     const int64_t iterations_unset = -1;
     int operand;
     *options = (struct runtime_options){.tier = "reliable",
+                                        .compress = "none",
                                         .listen = "127.0.0.1",
                                         .threads = 1,
                                         .server_threads = 1,

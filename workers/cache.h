@@ -17,7 +17,8 @@ struct cache_table {
     uint32_t capacity;    /* slots that fit without moving anything */
     size_t stride;        /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
     struct arena rows;    /* what the app sees */
-    struct arena base;    /* add tables: the rows when they were last received or flushed */
+    struct arena base;    /* add tables: the rows when they were last received or flushed; of compressed ones plus what
+                             was sent since: rows - base is what was not */
     struct arena touched; /* a byte per slot: changed since the last flush */
     struct arena keys;    /* uint64_t per slot */
     struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c) ... */

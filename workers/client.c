@@ -544,13 +544,14 @@ bool client_may_begin(const struct client *client, uint64_t clock) {
 }
 
 /* Without staleness the rows of a flush are what deltas are taken against only when they are pushed (gather_rows). When
- * a clock begins before that, under another origin, they are it now. */
+ * a clock begins before that, under another origin, they are it now. Those of compressed tables are it already. */
 static void settle_flushed(const struct client *client, const struct client_partition *partition) {
     for (unsigned r = 0; r < partition->retained_count; r++) {
         const struct retained_flush *flush = &partition->retained[r];
         for (unsigned t = 0; t < client->job->table_count && flush->clock > partition->clock; t++) {
             const struct cache_table *table = &client->cache->tables[t];
-            for (uint32_t i = 0; i < flush->counts[t] && table->spec->mode == AML_ADD; i++) {
+            bool behind = table->spec->mode == AML_ADD && !table->spec->compressed;
+            for (uint32_t i = 0; i < flush->counts[t] && behind; i++) {
                 uint32_t slot = flush->slots[t][i];
                 memcpy(cache_base(table, slot), cache_row(table, slot), table->spec->row_bytes);
             }
@@ -570,17 +571,26 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     plan_origin_works(&client->plan, origin, clock, &client->alone);
 }
 
+/* The bytes of a row in a FLUSH. */
+static size_t flushed_bytes(const struct table_spec *spec) {
+    struct row_shape shape = table_shape(spec);
+    return spec->compressed ? shape.bf16_bytes : shape.row_bytes;
+}
+
 /* Copies the deltas (add) or values (put) of the touched slots into `values`, and sees to what the next deltas are
  * taken against. With staleness that is the rows as they are. Without, every one of these rows is pushed before the
  * next clock begins, and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back and
- * makes its own what the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. */
+ * makes its own what the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike.
+ * Compressed tables: the old ones plus what is sent of the delta, always; the rest stays the difference between the
+ * two, through pushes and restores (apply_rows), until the row is flushed again. */
 static void gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                         uint32_t count, uint64_t *keys, unsigned char *values) {
     const struct table_spec *spec = table->spec;
+    const size_t row_bytes = flushed_bytes(spec);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slots[i];
         unsigned char *row = cache_row(table, slot);
-        unsigned char *value = values + (size_t)i * spec->row_bytes;
+        unsigned char *value = values + (size_t)i * row_bytes;
         keys[i] = cache_key(table, slot);
         table->touched.base[slot] = 0;
         if (spec->mode == AML_PUT) {
@@ -588,6 +598,10 @@ static void gather_rows(const struct client *client, const struct cache_table *t
             continue;
         }
         unsigned char *base = cache_base(table, slot);
+        if (spec->compressed) {
+            bfloat16_send((uint16_t *)(void *)value, (float *)(void *)base, (const float *)(void *)row, spec->width);
+            continue;
+        }
         table_delta(spec->type, value, row, base, spec->width);
         if (client->alone) {
             table_add(spec->type, base, value, spec->width);
@@ -629,11 +643,12 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
             }
         }
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
-        struct buffer *values = buffer_new((size_t)count * table->spec->row_bytes);
+        struct buffer *values = buffer_new(count * flushed_bytes(table->spec));
         gather_rows(client, table, slots, count, (uint64_t *)(void *)keys->data, values->data);
         flush->slots[t] = slots;
         flush->counts[t] = count;
-        directory[tables] = (struct wire_directory_entry){.table = t, .rows = count};
+        directory[tables] = (struct wire_directory_entry){
+            .table = t, .rows = count, .encoding = table->spec->compressed ? WIRE_BF16 : WIRE_FULL};
         flush->message.frames[1 + 2 * tables] = keys;
         flush->message.frames[2 + 2 * tables] = values;
         tables++;
@@ -672,11 +687,13 @@ static uint32_t *view_cache_slots(const struct client *client, uint32_t number, 
     return slots;
 }
 
-/* Own updates of clocks after `clock` that stand in retained flushes are not in the pushed rows: add them again. */
+/* Own updates of clocks after `clock` that stand in retained flushes are not in the pushed rows: add them again, in
+ * compressed tables to what deltas are taken against. */
 static void reapply_own(const struct client *client, const struct client_partition *partition, unsigned t,
                         uint64_t clock) {
     const struct cache_table *table = &client->cache->tables[t];
     const uint32_t *stamps = (const uint32_t *)(const void *)table->stamps.base;
+    const size_t row_bytes = flushed_bytes(table->spec);
     for (unsigned r = 0; r < partition->retained_count; r++) {
         const struct retained_flush *flush = &partition->retained[r];
         if (flush->clock <= clock || flush->counts[t] == 0) {
@@ -693,11 +710,12 @@ static void reapply_own(const struct client *client, const struct client_partiti
             if (stamps[slot] != client->stamp) {
                 continue;
             }
-            const unsigned char *value = values + (size_t)i * table->spec->row_bytes;
+            const unsigned char *value = values + i * row_bytes;
+            unsigned char *row = table->spec->compressed ? cache_base(table, slot) : cache_row(table, slot);
             if (table->spec->mode == AML_PUT) {
-                memcpy(cache_row(table, slot), value, table->spec->row_bytes);
+                memcpy(row, value, row_bytes);
             } else {
-                table_add(table->spec->type, cache_row(table, slot), value, table->spec->width);
+                table_add_rows(table->spec, row, value, directory[v].encoding, 1);
             }
         }
     }
@@ -709,14 +727,41 @@ static uint32_t first_new_slot(const struct client *client, uint32_t number, uns
     return filled > 0 ? cache_list(client->cache, number, t)->slots[filled - 1] + 1 : 0;
 }
 
+/* A pushed row: what the app sees, and what deltas are taken against unless own updates come on top (settle_row). Of
+ * compressed tables only the latter; the row holds meanwhile what of it has not been sent. */
+static void apply_row(const struct cache_table *table, uint32_t slot, const unsigned char *value,
+                      enum wire_encoding encoding, bool own_later) {
+    const struct table_spec *spec = table->spec;
+    unsigned char *row = cache_row(table, slot);
+    if (spec->compressed) {
+        bfloat16_unsent((float *)(void *)row, (const float *)(void *)cache_base(table, slot), spec->width);
+        table_copy_rows(spec, cache_base(table, slot), value, encoding, 1);
+        return;
+    }
+    memcpy(row, value, spec->row_bytes);
+    if (spec->mode == AML_ADD && !own_later) {
+        memcpy(cache_base(table, slot), value, spec->row_bytes);
+    }
+}
+
+/* Own updates have been added to a pushed row. */
+static void settle_row(const struct cache_table *table, uint32_t slot) {
+    const struct table_spec *spec = table->spec;
+    if (spec->compressed) {
+        table_add(spec->type, cache_row(table, slot), cache_base(table, slot), spec->width);
+    } else if (spec->mode == AML_ADD) {
+        memcpy(cache_base(table, slot), cache_row(table, slot), spec->row_bytes);
+    }
+}
+
 static void apply_rows(struct client *client, uint32_t number, uint64_t clock, const struct rows_view *view,
                        const uint32_t *slots, enum rows_wanted wanted) {
     const struct client_partition *partition = &client->partitions[number];
     struct cache_table *table = &client->cache->tables[view->table];
     uint32_t *stamps = (uint32_t *)(void *)table->stamps.base;
     uint32_t *clocks = cache_clocks(table);
-    size_t row_bytes = table->spec->row_bytes;
-    bool add = table->spec->mode == AML_ADD;
+    const struct row_shape *shape = &client->job->shapes[view->table];
+    size_t row_bytes = view->encoding == WIRE_BF16 ? shape->bf16_bytes : shape->row_bytes;
     bool own_later = /* else the pushed rows are the rows */
         partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
     uint32_t first = wanted == ROWS_NEW ? first_new_slot(client, number, view->table) : 0;
@@ -725,20 +770,16 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
         if (slot < first || (wanted == ROWS_VOID && clocks[slot] != CACHE_CLOCK_VOID)) {
             continue;
         }
-        const unsigned char *value = view->values + i * row_bytes;
-        memcpy(cache_row(table, slot), value, row_bytes);
-        if (add && !own_later) {
-            memcpy(cache_base(table, slot), value, row_bytes);
-        }
+        apply_row(table, slot, view->values + i * row_bytes, view->encoding, own_later);
         stamps[slot] = client->stamp;
         clocks[slot] = (uint32_t)clock;
     }
     if (own_later) {
         reapply_own(client, partition, view->table, clock);
-        for (uint32_t i = 0; add && i < view->count; i++) {
-            if (stamps[slots[i]] == client->stamp) {
-                memcpy(cache_base(table, slots[i]), cache_row(table, slots[i]), row_bytes);
-            }
+    }
+    for (uint32_t i = 0; (own_later || table->spec->compressed) && i < view->count; i++) {
+        if (stamps[slots[i]] == client->stamp) {
+            settle_row(table, slots[i]);
         }
     }
 }

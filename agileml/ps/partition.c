@@ -257,9 +257,11 @@ static struct pending *pending_open(struct partition *partition, uint64_t clock)
 }
 
 /* Adds a contribution to the sums: rows that are new there are copied, the others added. */
-static int pending_sum(struct pending_table *pending, const struct table *table, const uint32_t *slots, uint32_t count,
-                       const unsigned char *values) {
+static int pending_sum(struct pending_table *pending, const struct table *table, const struct contribution *one) {
     const struct table_spec *spec = table->spec;
+    const uint32_t *slots = one->slots;
+    const uint32_t count = one->count;
+    const size_t row_bytes = one->values->size / count;
     int result = arena_grow(&pending->sums, (size_t)table->count * spec->row_bytes);
     result = result != 0 ? result : arena_grow(&pending->marks, table->count);
     result = result != 0 ? result : arena_grow(&pending->slots, table->count * sizeof(uint32_t));
@@ -276,11 +278,11 @@ static int pending_sum(struct pending_table *pending, const struct table *table,
             run++;
         }
         unsigned char *sum = pending->sums.base + (size_t)slot * spec->row_bytes;
-        const unsigned char *value = values + (size_t)i * spec->row_bytes;
+        const unsigned char *value = one->values->data + i * row_bytes;
         if (mark != 0) {
-            table_add(spec->type, sum, value, (size_t)run * spec->width);
+            table_add_rows(spec, sum, value, one->encoding, run);
         } else {
-            memcpy(sum, value, (size_t)run * spec->row_bytes);
+            table_copy_rows(spec, sum, value, one->encoding, run);
             memset(marks + slot, 1, run);
             for (uint32_t r = 0; r < run; r++) {
                 summed[pending->summed++] = slot + r;
@@ -301,14 +303,13 @@ static int pending_take(struct pending_table *pending, const struct table *table
     }
     int result = 0;
     if (pending->waiting_count == 1) {
-        const struct contribution *first = &pending->waiting[0];
-        result = pending_sum(pending, table, first->slots, first->count, first->values->data);
+        result = pending_sum(pending, table, &pending->waiting[0]);
         if (result != 0) {
             return result;
         }
         pending_table_release(pending);
     }
-    result = pending_sum(pending, table, new->slots, new->count, new->values->data);
+    result = pending_sum(pending, table, new);
     if (result == 0) {
         free(new->slots);
     }
@@ -362,6 +363,7 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
     for (unsigned v = 0; v < view_count; v++) {
         new[v] = (struct contribution){
             .values = message->frames[2 + 2 * v],
+            .encoding = views[v].encoding,
             .slots = view_slots(&partition->tables[views[v].table], &views[v],
                                 subscription != NULL ? &subscription->lists[views[v].table] : NULL, error),
             .count = views[v].count,
@@ -457,14 +459,33 @@ static void table_put(const struct table *table, const uint32_t *slots, uint32_t
     }
 }
 
-/* Adds packed rows to the table, row i of `values` or, `by_slot`, at its slot's place. */
-static void table_apply(struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values,
-                        bool by_slot) {
-    const struct table_spec *spec = table->spec;
+/* Before rows change: keeps what pushes left out of them. */
+static void table_feed(const struct table *table, uint32_t slot, uint32_t rows) {
+    if (table->spec->compressed) {
+        bfloat16_feed(table_errors(table, slot), (const float *)(void *)table_row(table, slot),
+                      (size_t)rows * table->spec->width);
+    }
+}
+
+/* Adds packed rows to the table. */
+static void table_apply(struct table *table, const struct contribution *one) {
+    const size_t row_bytes = one->values->size / one->count;
+    for (uint32_t i = 0; i < one->count;) {
+        uint32_t run = slots_run(one->slots + i, one->count - i);
+        table_feed(table, one->slots[i], run);
+        table_add_rows(table->spec, table_row(table, one->slots[i]), one->values->data + i * row_bytes, one->encoding,
+                       run);
+        i += run;
+    }
+}
+
+/* Adds rows of `sums`, which stand there by slot, to the table. */
+static void table_apply_sums(struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *sums) {
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
-        const unsigned char *from = values + (size_t)(by_slot ? slots[i] : i) * spec->row_bytes;
-        table_add(spec->type, table_row(table, slots[i]), from, (size_t)run * spec->width);
+        table_feed(table, slots[i], run);
+        table_add_rows(table->spec, table_row(table, slots[i]), sums + (size_t)slots[i] * table->spec->row_bytes,
+                       WIRE_FULL, run);
         i += run;
     }
 }
@@ -572,7 +593,7 @@ static void contribution_apply(struct partition *partition, unsigned t, struct c
     rows_keep(partition, t, one->slots, one->count);
     table_stamp(table, one->slots, one->count, one->clock, one->writer);
     if (one->writer != 0) {
-        table_apply(table, one->slots, one->count, one->values->data, false);
+        table_apply(table, one);
     } else {
         table_put(table, one->slots, one->count, one->values->data);
     }
@@ -590,7 +611,7 @@ static void pending_apply(struct partition *partition, struct pending *pending) 
             const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
             rows_keep(partition, t, slots, sum->summed);
             table_stamp(&partition->tables[t], slots, sum->summed, pending->clock, 0);
-            table_apply(&partition->tables[t], slots, sum->summed, sum->sums.base, true);
+            table_apply_sums(&partition->tables[t], slots, sum->summed, sum->sums.base);
         }
     }
 }

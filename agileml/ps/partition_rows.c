@@ -74,11 +74,10 @@ static void message_begin_rows(struct message *message) {
 }
 
 /* Takes over the frames. */
-static void message_add_table(struct message *message, uint32_t table, uint32_t count, struct buffer *keys,
+static void message_add_table(struct message *message, const struct wire_directory_entry *entry, struct buffer *keys,
                               struct buffer *values) {
     struct buffer *directory = message->frames[0];
-    struct wire_directory_entry *entry = (struct wire_directory_entry *)(void *)(directory->data + directory->size);
-    *entry = (struct wire_directory_entry){.table = table, .rows = count};
+    memcpy(directory->data + directory->size, entry, sizeof *entry);
     directory->size += sizeof *entry;
     message->frames[message->frame_count++] = keys;
     message->frames[message->frame_count++] = values;
@@ -93,13 +92,14 @@ static void message_end_rows(struct message *message) {
 
 /* Keys and values of `slots`, if there are any, after message_begin_rows. */
 static void message_add_slots(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
-                              uint32_t count) {
+                              uint32_t count, enum wire_encoding encoding) {
     if (count == 0) {
         return;
     }
     partition_settle(partition, t);
     const struct table *table = &partition->tables[t];
-    const size_t row_bytes = table->spec->row_bytes;
+    const struct row_shape shape = table_shape(table->spec);
+    const size_t row_bytes = encoding == WIRE_BF16 ? shape.bf16_bytes : shape.row_bytes;
     struct buffer *keys = buffer_new(count * sizeof(uint64_t));
     struct buffer *values = buffer_new(count * row_bytes);
     uint64_t *key = (uint64_t *)(void *)keys->data;
@@ -108,10 +108,18 @@ static void message_add_slots(struct message *message, struct partition *partiti
     }
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
-        memcpy(values->data + i * row_bytes, table_row(table, slots[i]), run * row_bytes);
+        unsigned char *to = values->data + i * row_bytes;
+        const void *row = table_row(table, slots[i]);
+        if (encoding == WIRE_BF16) {
+            bfloat16_encode_fed((uint16_t *)(void *)to, row, table_errors(table, slots[i]),
+                                (size_t)run * table->spec->width);
+        } else {
+            memcpy(to, row, run * row_bytes);
+        }
         i += run;
     }
-    message_add_table(message, t, count, keys, values);
+    message_add_table(message, &(struct wire_directory_entry){.table = t, .rows = count, .encoding = encoding}, keys,
+                      values);
 }
 
 static uint32_t *partition_scratch(struct partition *partition, uint32_t count) {
@@ -126,10 +134,20 @@ static void share_rows(struct message *push, const struct message *model, uint32
     const struct wire_directory_entry *entry = (const void *)model->frames[0]->data;
     for (unsigned v = 0; v < model->frames[0]->size / sizeof *entry; v++) {
         if (entry[v].table == table) {
-            message_add_table(push, table, entry[v].rows, buffer_hold(model->frames[1 + 2 * v]),
+            message_add_table(push, &entry[v], buffer_hold(model->frames[1 + 2 * v]),
                               buffer_hold(model->frames[2 + 2 * v]));
         }
     }
+}
+
+/* Whether a worker that was alone for so long has the rows to the bit. Not once they were pushed to it rounded, before
+ * that or by another replica: then it gets what others would. */
+static bool alone_knows(const struct partition *partition, uint64_t from_clock) {
+    bool rounded = false;
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        rounded = rounded || partition->job->tables[t].compressed;
+    }
+    return rounded ? partition->mixed_clock == 0 : from_clock >= partition->mixed_clock;
 }
 
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
@@ -137,7 +155,7 @@ void partition_changes(struct partition *partition, const struct subscription *s
                        struct message *push) {
     int found = partition_origin(partition, subscription->subscriber);
     uint32_t writer = found >= 0 ? (uint32_t)found + 1 : UINT32_MAX;
-    if (partition->alone == writer && from_clock >= partition->mixed_clock) {
+    if (partition->alone == writer && alone_knows(partition, from_clock)) {
         return;
     }
     message_begin_rows(push);
@@ -165,7 +183,7 @@ void partition_changes(struct partition *partition, const struct subscription *s
                 slots[count++] = slot;
             }
         }
-        message_add_slots(push, partition, t, slots, count);
+        message_add_slots(push, partition, t, slots, count, table->spec->compressed ? WIRE_BF16 : WIRE_FULL);
     }
     message_end_rows(push);
 }
@@ -187,7 +205,7 @@ int partition_rows(struct partition *partition, const struct rows_view *views, u
                 slots[count++] = slots[i];
             }
         }
-        message_add_slots(push, partition, views[v].table, slots, count);
+        message_add_slots(push, partition, views[v].table, slots, count, WIRE_FULL);
         free(slots);
     }
     message_end_rows(push);
@@ -221,7 +239,7 @@ uint64_t partition_scan(struct partition *partition, uint32_t table_number, uint
         slots[i] = (uint32_t)cursor + i;
     }
     message_begin_rows(message);
-    message_add_slots(message, partition, table_number, slots, count);
+    message_add_slots(message, partition, table_number, slots, count, WIRE_FULL);
     message_end_rows(message);
     return count < left ? cursor + count : 0;
 }
@@ -239,7 +257,7 @@ uint64_t partition_piece(struct partition *partition, uint64_t cursor, size_t by
             slot = changed_slots(partition, (unsigned)t, slot, 0, bytes / table->spec->row_bytes + 1, &count);
         }
         if (count > 0) {
-            message_add_slots(update, partition, (unsigned)t, partition->scratch, count);
+            message_add_slots(update, partition, (unsigned)t, partition->scratch, count, WIRE_FULL);
             next = slot < table->count ? t << 32 | slot : t + 1 < partition->job->table_count ? (t + 1) << 32 : 0;
             break;
         }
@@ -299,7 +317,7 @@ static int add_late_rows(const struct partition *partition, unsigned t, uint64_t
             }
         }
     }
-    message_add_table(update, t, (uint32_t)count, keys, values);
+    message_add_table(update, &(struct wire_directory_entry){.table = t, .rows = (uint32_t)count}, keys, values);
     return 0;
 }
 
@@ -314,7 +332,7 @@ int partition_changed(struct partition *partition, uint64_t from_clock, struct m
             changed_slots(partition, t, 0, from_clock, UINT32_MAX, &count);
             result = rows_fit(partition, t, count, error);
             if (result == 0) {
-                message_add_slots(update, partition, t, partition->scratch, count);
+                message_add_slots(update, partition, t, partition->scratch, count, WIRE_FULL);
             }
         }
         if (result != 0) {

@@ -35,6 +35,24 @@ void table_add(enum aml_type type, void *target, const void *source, size_t coun
     }
 }
 
+void table_add_rows(const struct table_spec *spec, void *target, const void *source, enum wire_encoding encoding,
+                    size_t rows) {
+    if (encoding == WIRE_BF16) {
+        bfloat16_add(target, source, rows * spec->width);
+    } else {
+        table_add(spec->type, target, source, rows * spec->width);
+    }
+}
+
+void table_copy_rows(const struct table_spec *spec, void *target, const void *source, enum wire_encoding encoding,
+                     size_t rows) {
+    if (encoding == WIRE_BF16) {
+        bfloat16_decode(target, source, rows * spec->width);
+    } else {
+        memcpy(target, source, rows * spec->row_bytes);
+    }
+}
+
 #define TABLE_DELTA(name, type)                                                                                        \
     static void name(void *restrict delta, const void *restrict row, const void *restrict base, size_t count) {        \
         type *restrict difference = delta;                                                                             \
@@ -72,6 +90,9 @@ static int table_grow(struct table *table, uint32_t count) {
     int result = arena_grow(&table->rows, (size_t)count * spec->row_bytes);
     if (result == 0) {
         result = arena_grow(&table->clocks, (size_t)count * sizeof(uint32_t));
+    }
+    if (result == 0 && spec->compressed) {
+        result = arena_grow(&table->errors, (size_t)count * spec->row_bytes);
     }
     if (result == 0 && spec->mode == AML_PUT) {
         result = arena_grow(&table->writers, (size_t)count * sizeof(uint32_t));
@@ -113,6 +134,7 @@ int table_open(struct table *table, const struct table_spec *spec, uint32_t part
 void table_close(struct table *table) {
     arena_close(&table->rows);
     arena_close(&table->clocks);
+    arena_close(&table->errors);
     arena_close(&table->writers);
     arena_close(&table->keys);
     index_map_close(&table->index);

@@ -5,6 +5,7 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/wire/bfloat16.h"
 #include "agileml/wire/message.h"
 
 /* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its
@@ -19,6 +20,7 @@ struct table_spec {
     uint32_t row_bytes; /* width x element size, at most WIRE_ROW_BYTES_MAX */
     uint64_t rows;      /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
     bool whole;         /* workers' caches hold all rows or none, in order: slot == key */
+    bool compressed;    /* flushed and pushed as WIRE_BF16: for float32 add tables only */
     table_start *start; /* NULL: rows start as zeros */
     void *context;
 };
@@ -27,9 +29,15 @@ struct table_spec {
 struct job {
     unsigned table_count;
     struct table_spec tables[WIRE_TABLES_MAX];
-    struct row_shape shapes[WIRE_TABLES_MAX]; /* the row_bytes again, for rows_check */
+    struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables (table_shape), for rows_check */
     uint32_t staleness;
 };
+
+/* What rows_check must know of a table. */
+static inline struct row_shape table_shape(const struct table_spec *spec) {
+    return (struct row_shape){.row_bytes = spec->row_bytes,
+                              .bf16_bytes = spec->compressed ? spec->width * (uint32_t)sizeof(uint16_t) : 0};
+}
 
 /* The partition of a key: dense keys are dealt in turn, sparse ones by hash. */
 static inline uint32_t table_partition(const struct table_spec *spec, uint64_t key, uint32_t partitions) {
@@ -38,6 +46,12 @@ static inline uint32_t table_partition(const struct table_spec *spec, uint64_t k
 
 /* target[i] += source[i] for `count` elements of `type`. Whole numbers wrap around. The two do not overlap. */
 void table_add(enum aml_type type, void *target, const void *source, size_t count);
+
+/* The same, and target[i] = source[i], for `rows` whole rows that stand in `source` as a message's values. */
+void table_add_rows(const struct table_spec *spec, void *target, const void *source, enum wire_encoding encoding,
+                    size_t rows);
+void table_copy_rows(const struct table_spec *spec, void *target, const void *source, enum wire_encoding encoding,
+                     size_t rows);
 
 /* delta[i] = row[i] - base[i]. None overlap. */
 void table_delta(enum aml_type type, void *delta, const void *row, const void *base, size_t count);
@@ -49,6 +63,7 @@ struct table {
     uint32_t count;         /* slots in use */
     struct arena rows;      /* count x row_bytes */
     struct arena clocks;    /* uint32_t per slot: the last clock that changed the row */
+    struct arena errors;    /* compressed tables: as `rows`, what bfloat16_feed keeps of them */
     struct arena writers;   /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
     struct arena keys;      /* sparse tables: uint64_t per slot */
     struct index_map index; /* sparse tables: key -> slot */
@@ -74,6 +89,9 @@ uint64_t table_key(const struct table *table, uint32_t slot);
 
 static inline unsigned char *table_row(const struct table *table, uint32_t slot) {
     return table->rows.base + (size_t)slot * table->spec->row_bytes;
+}
+static inline float *table_errors(const struct table *table, uint32_t slot) {
+    return (float *)(void *)(table->errors.base + (size_t)slot * table->spec->row_bytes);
 }
 static inline uint32_t *table_clocks(const struct table *table) {
     return (uint32_t *)(void *)table->clocks.base;

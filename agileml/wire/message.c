@@ -448,6 +448,15 @@ void message_close(struct message *message) {
     message->frame_count = 0;
 }
 
+/* The bytes of a row in a message; 0: it may not be written so there. */
+static uint32_t encoded_bytes(const struct message *message, const struct row_shape *shape, uint32_t encoding) {
+    if (encoding == WIRE_FULL) {
+        return shape->row_bytes;
+    }
+    bool may = message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH;
+    return encoding == WIRE_BF16 && may ? shape->bf16_bytes : 0;
+}
+
 int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,
                struct rows_view *views, struct error *error) {
     if (message->frame_count == 0) {
@@ -467,15 +476,21 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
             return error_set(error, AML_EPROTOCOL, "%s: table %u is unknown, repeated or empty", layout->name, table);
         }
         seen |= 1U << table;
+        uint32_t row_bytes = encoded_bytes(message, &shapes[table], directory[t].encoding);
+        if (row_bytes == 0) {
+            return error_set(error, AML_EPROTOCOL, "%s: table %u in encoding %u, which it may not have", layout->name,
+                             table, directory[t].encoding);
+        }
         if (keys->size != count * sizeof(uint64_t) ||
-            (values != NULL && values->size != (size_t)count * shapes[table].row_bytes)) {
+            (values != NULL && values->size != (size_t)count * row_bytes)) {
             return error_set(error, AML_EPROTOCOL, "%s: frames of table %u do not hold %u rows of %u bytes",
-                             layout->name, table, count, shapes[table].row_bytes);
+                             layout->name, table, count, row_bytes);
         }
         views[t] = (struct rows_view){.table = table,
                                       .count = count,
                                       .keys = (const void *)keys->data,
-                                      .values = values != NULL ? values->data : NULL};
+                                      .values = values != NULL ? values->data : NULL,
+                                      .encoding = directory[t].encoding};
     }
     return (int)tables;
 }

@@ -3,7 +3,8 @@
  * On the wire a message is one head frame (a fixed header and the fields, little-endian, packed) and
  * up to MESSAGE_FRAMES_MAX payload frames that are neither copied nor decoded element by element.
  * The head's layout stands once, in the table in message.c. Rows travel as a directory frame (which
- * tables, how many rows each), then for each table a frame of 64-bit keys and a frame of values. */
+ * tables, how many rows each, how their values are written), then for each table a frame of 64-bit keys and a frame of
+ * values. */
 #ifndef AGILEML_WIRE_MESSAGE_H
 #define AGILEML_WIRE_MESSAGE_H
 
@@ -50,7 +51,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -486,9 +487,16 @@ struct wire_reach {
     uint64_t clock;
 };
 
+/* How the values of a table's rows are written in a message. */
+enum wire_encoding {
+    WIRE_FULL = 0, /* as they are in memory */
+    WIRE_BF16 = 1  /* float32 rounded to bfloat16 (bfloat16.h): in PUSH and FLUSH, of tables that say so */
+};
+
 struct wire_directory_entry {
     uint32_t table;
-    uint32_t rows; /* >= 1 */
+    uint32_t rows;     /* >= 1 */
+    uint32_t encoding; /* enum wire_encoding; 0 in SUBSCRIBE */
 };
 
 /* ---- Encoding ---- */
@@ -516,12 +524,14 @@ struct rows_view {
     uint32_t table;
     uint32_t count;
     const uint64_t *keys;        /* count */
-    const unsigned char *values; /* count x row bytes; NULL in SUBSCRIBE */
+    const unsigned char *values; /* count x row bytes in this encoding; NULL in SUBSCRIBE */
+    enum wire_encoding encoding;
 };
 
 /* What rows_check must know of each table. */
 struct row_shape {
     uint32_t row_bytes;
+    uint32_t bf16_bytes; /* of a row as WIRE_BF16; 0: none of this table are sent so */
 };
 
 /* Checks the row frames of a SUBSCRIBE, PUSH, FLUSH or ROWS against the job's tables and gives a view of each

@@ -18,17 +18,19 @@ static void add_frame(struct message *message, size_t size) {
     message->frames[message->frame_count++] = frame;
 }
 
-/* Rows of the first `tables` tables. */
+/* Rows of the first `tables` tables; with all three, those after the first are written as bf16 where they may be. */
 static void add_rows(struct message *message, unsigned tables) {
     struct wire_directory_entry directory[WIRE_TABLES_MAX];
+    bool half = tables == 3 && (message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH);
     for (unsigned t = 0; t < tables; t++) {
-        directory[t] = (struct wire_directory_entry){.table = t, .rows = CORPUS_ROWS};
+        directory[t] = (struct wire_directory_entry){
+            .table = t, .rows = CORPUS_ROWS, .encoding = t > 0 && half ? WIRE_BF16 : WIRE_FULL};
     }
     message->frames[message->frame_count++] = buffer_copy(directory, tables * sizeof directory[0]);
     for (unsigned t = 0; t < tables; t++) {
         add_frame(message, CORPUS_ROWS * sizeof(uint64_t));
         if (message->type != MESSAGE_SUBSCRIBE) {
-            add_frame(message, (size_t)CORPUS_ROWS * corpus_row_bytes[t]);
+            add_frame(message, (size_t)CORPUS_ROWS * corpus_row_bytes[t] / (t > 0 && half ? 2 : 1));
         }
     }
 }

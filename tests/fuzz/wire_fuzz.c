@@ -14,7 +14,8 @@
         }                                                                                                              \
     } while (0)
 
-static const struct row_shape fuzz_shapes[] = {{4}, {8}, {24}};
+static const struct row_shape fuzz_shapes[] = {
+    {.row_bytes = 4}, {.row_bytes = 8, .bf16_bytes = 4}, {.row_bytes = 24, .bf16_bytes = 12}};
 enum { FUZZ_TABLES = sizeof fuzz_shapes / sizeof fuzz_shapes[0] };
 
 static void fuzz_release(struct buffer *buffer) {
@@ -47,7 +48,12 @@ static void fuzz_rows(const struct message *message) {
             sum += views[v].keys[r];
         }
         FUZZ_CHECK((views[v].values == NULL) == (message->type == MESSAGE_SUBSCRIBE));
-        size_t bytes = views[v].values != NULL ? (size_t)views[v].count * fuzz_shapes[views[v].table].row_bytes : 0;
+        const struct row_shape *shape = &fuzz_shapes[views[v].table];
+        bool half = views[v].encoding == WIRE_BF16;
+        FUZZ_CHECK(half ? shape->bf16_bytes > 0 && (message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH)
+                        : views[v].encoding == WIRE_FULL);
+        size_t row_bytes = half ? shape->bf16_bytes : shape->row_bytes;
+        size_t bytes = views[v].values != NULL ? views[v].count * row_bytes : 0;
         for (size_t b = 0; b < bytes; b++) {
             sum += views[v].values[b];
         }

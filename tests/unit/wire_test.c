@@ -509,7 +509,7 @@ static void test_commit_points(void **state) {
 
 /* ---- Rows ---- */
 
-static const struct row_shape shapes[] = {{8}, {24}, {4}};
+static const struct row_shape shapes[] = {{.row_bytes = 8}, {.row_bytes = 24, .bf16_bytes = 12}, {.row_bytes = 4}};
 
 /* A message with `rows` rows of each of `tables`; keys count from 0. */
 static struct message rows_message(enum message_type type, const unsigned *tables, unsigned table_count,
@@ -602,6 +602,53 @@ static void test_rows_of_the_wrong_shape_are_refused(void **state) {
     message_close(&message);
 }
 
+static struct wire_directory_entry *directory_of(const struct message *message) {
+    return (struct wire_directory_entry *)(void *)message->frames[0]->data;
+}
+
+static void test_encodings_have_their_messages_and_tables(void **state) {
+    (void)state;
+    static const unsigned tables[] = {2, 1, 0};
+    static const enum message_type types[] = {MESSAGE_PUSH, MESSAGE_FLUSH, MESSAGE_ROWS, MESSAGE_UPDATE,
+                                              MESSAGE_SUBSCRIBE};
+    struct rows_view views[WIRE_TABLES_MAX];
+    for (unsigned t = 0; t < sizeof types / sizeof types[0]; t++) {
+        struct message message = rows_message(types[t], tables, 3, 7);
+        struct wire_directory_entry *directory = directory_of(&message);
+        bool may = t < 2;
+        directory[1].encoding = WIRE_BF16;
+        assert_int_equal(check_rows(&message, views), AML_EPROTOCOL); /* the values are full */
+        if (types[t] != MESSAGE_SUBSCRIBE) {
+            message.frames[4]->size = (size_t)7 * 12;
+            assert_int_equal(check_rows(&message, views), may ? 3 : AML_EPROTOCOL);
+        }
+        for (unsigned v = 0; v < 3 && may; v++) {
+            assert_int_equal(views[v].encoding, v == 1 ? WIRE_BF16 : WIRE_FULL);
+        }
+        directory[1].encoding = WIRE_FULL;
+        assert_int_equal(check_rows(&message, views), types[t] == MESSAGE_SUBSCRIBE ? 3 : AML_EPROTOCOL);
+        message_close(&message);
+    }
+    static const unsigned plain[] = {0}, allowed[] = {1};
+    struct message message = rows_message(MESSAGE_PUSH, plain, 1, 7);
+    directory_of(&message)->encoding = WIRE_BF16; /* a table that is never sent so */
+    for (size_t size = 0; size <= message.frames[2]->size; size += 7 * 4) {
+        struct buffer *values = message.frames[2];
+        size_t whole = values->size;
+        values->size = size;
+        assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+        values->size = whole;
+    }
+    message_close(&message);
+    message = rows_message(MESSAGE_PUSH, allowed, 1, 7);
+    message.frames[2]->size = (size_t)7 * 12;
+    directory_of(&message)->encoding = WIRE_BF16;
+    assert_int_equal(check_rows(&message, views), 1);
+    directory_of(&message)->encoding = WIRE_BF16 + 1; /* an encoding that there is not */
+    assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    message_close(&message);
+}
+
 static void test_actors(void **state) {
     (void)state;
     actor_id server = actor_of_part(UINT64_C(0x123456789ABC0000), 7);
@@ -629,6 +676,7 @@ int main(void) {
         cmocka_unit_test(test_commit_points),
         cmocka_unit_test(test_rows_are_found),
         cmocka_unit_test(test_rows_of_the_wrong_shape_are_refused),
+        cmocka_unit_test(test_encodings_have_their_messages_and_tables),
         cmocka_unit_test(test_actors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,458 @@
+/* Compressed tables from end to end: workers' clients and a partition, with messages carried between them by the test.
+ * Whole numbers are added, so sums are exact, and nothing may be missing but what stands unsent in the workers' caches. */
+#include "agileml/ps/partition.h"
+#include "workers/client.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { WORKERS = 3, ROWS = 12, WIDTH = 7, SENT_MAX = 256, KEPT_CLOCKS = 3 };
+
+static const actor_id SERVER = UINT64_C(0x990001);
+
+/* An io that keeps what is sent. */
+struct worker {
+    struct io io;
+    struct message sent[SENT_MAX];
+    unsigned sent_count;
+    struct cache cache;
+    struct client client;
+    uint64_t clock; /* the last one worked on */
+};
+
+struct cluster {
+    struct job job;
+    struct partition *partition;
+    struct worker workers[WORKERS];
+    unsigned worker_count;
+    uint64_t epoch, version, restore, durable;
+    uint64_t bytes; /* of values in flushes and pushes */
+    double added[ROWS * WIDTH];
+    uint64_t seed;
+};
+
+static uint32_t chance(struct cluster *cluster, uint32_t below) {
+    cluster->seed = cluster->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(cluster->seed >> 33) % below;
+}
+
+static uint64_t worker_now(struct io *io) {
+    (void)io;
+    return 1000 * 1000;
+}
+
+static void worker_send(struct io *io, actor_id to, struct message *message) {
+    struct worker *worker = (struct worker *)(void *)io;
+    assert_int_equal(to, SERVER);
+    assert_true(worker->sent_count < SENT_MAX);
+    worker->sent[worker->sent_count++] = *message;
+}
+
+static actor_id worker_actor(unsigned number) {
+    return (actor_id)(number + 1) << ACTOR_PART_BITS;
+}
+
+/* All workers work on every clock. */
+static struct message make_plan(struct cluster *cluster) {
+    struct wire_placement placement = {.server = SERVER, .next_server = SERVER};
+    struct wire_duty duties[WORKERS];
+    for (unsigned w = 0; w < cluster->worker_count; w++) {
+        duties[w] = (struct wire_duty){
+            .origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+    }
+    struct message plan = {.type = MESSAGE_PLAN, .epoch = cluster->epoch, .frame_count = 5};
+    plan.plan = (struct message_plan){.version = ++cluster->version,
+                                      .restore = cluster->restore,
+                                      .commit_every = 1,
+                                      .next_commit_every = 1,
+                                      .window = 8,
+                                      .partitions = 1,
+                                      .shards = 1,
+                                      .recoverable = 1};
+    plan.frames[0] = buffer_new(0);
+    plan.frames[1] = buffer_copy(&placement, sizeof placement);
+    plan.frames[2] = buffer_copy(duties, cluster->worker_count * sizeof duties[0]);
+    plan.frames[3] = buffer_new(0);
+    plan.frames[4] = buffer_new(0);
+    return plan;
+}
+
+static void give_plan(struct cluster *cluster) {
+    struct message plan = make_plan(cluster);
+    const struct wire_duty *duties = (const void *)plan.frames[2]->data;
+    partition_expect(cluster->partition, duties, cluster->worker_count);
+    for (unsigned w = 0; w < cluster->worker_count; w++) {
+        client_plan(&cluster->workers[w].client, &plan);
+    }
+    message_close(&plan);
+}
+
+/* The rows, of all but int64 the only compressed ones, and a push's bytes. */
+static void count_bytes(struct cluster *cluster, const struct message *message) {
+    for (unsigned f = 2; f < message->frame_count; f += 2) {
+        cluster->bytes += message->frames[f]->size;
+    }
+}
+
+static struct message new_push(const struct cluster *cluster, uint64_t from_clock, uint64_t request) {
+    const struct partition *partition = cluster->partition;
+    struct message push = {.type = MESSAGE_PUSH, .epoch = cluster->epoch};
+    push.push = (struct message_push){
+        .from_clock = from_clock, .clock = partition->clock, .durable = cluster->durable, .request = request};
+    return push;
+}
+
+static void give(struct cluster *cluster, unsigned w, struct message *push) {
+    count_bytes(cluster, push);
+    client_receive(&cluster->workers[w].client, SERVER, push);
+    assert_int_equal(cluster->workers[w].client.error.code, 0);
+    message_close(push);
+}
+
+static void take_subscribe(struct cluster *cluster, unsigned w, const struct message *message) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    const struct message_subscribe *subscribe = &message->subscribe;
+    int count = rows_check(message, cluster->job.shapes, cluster->job.table_count, views, NULL);
+    assert_true(count >= 0);
+    if (!subscribe->again) {
+        assert_int_equal(partition_subscribe(cluster->partition, worker_actor(w), subscribe->request, views,
+                                             (unsigned)count, NULL),
+                         0);
+    }
+    struct message push = new_push(cluster, subscribe->known, subscribe->request);
+    assert_int_equal(
+        partition_rows(cluster->partition, views, (unsigned)count, subscribe->known, &push, NULL), 0);
+    give(cluster, w, &push);
+}
+
+static void push_all(struct cluster *cluster) {
+    for (unsigned w = 0; w < cluster->worker_count; w++) {
+        struct subscription *subscription = partition_subscription(cluster->partition, worker_actor(w));
+        if (subscription == NULL) {
+            continue;
+        }
+        struct message push = new_push(cluster, subscription->sent_clock, 0);
+        partition_changes(cluster->partition, subscription, subscription->sent_clock, NULL, NULL, &push);
+        subscription->sent_clock = cluster->partition->clock;
+        give(cluster, w, &push);
+    }
+}
+
+static void take_flush(struct cluster *cluster, const struct message *message) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = rows_check(message, cluster->job.shapes, cluster->job.table_count, views, NULL);
+    assert_true(count >= 0);
+    count_bytes(cluster, message);
+    assert_true(partition_flush(cluster->partition, message->flush.origin, message->flush.clock, message, views,
+                                (unsigned)count, NULL) >= 0);
+    assert_int_equal(partition_commit(cluster->partition, message->flush.committed, NULL), 0);
+    while (partition_advance(cluster->partition)) {
+        partition_point(cluster->partition);
+        uint64_t clock = cluster->partition->clock;
+        if (clock > cluster->durable + KEPT_CLOCKS) {
+            cluster->durable = clock - KEPT_CLOCKS;
+        }
+        push_all(cluster);
+    }
+}
+
+/* Carries what the workers have sent, and what they send meanwhile. */
+static void carry(struct cluster *cluster) {
+    for (unsigned w = 0; w < cluster->worker_count; w++) {
+        struct worker *worker = &cluster->workers[w];
+        while (worker->sent_count > 0) {
+            struct message message = worker->sent[0];
+            memmove(worker->sent, worker->sent + 1, --worker->sent_count * sizeof worker->sent[0]);
+            if (message.epoch == cluster->epoch && message.type == MESSAGE_SUBSCRIBE) {
+                take_subscribe(cluster, w, &message);
+            } else if (message.epoch == cluster->epoch && message.type == MESSAGE_FLUSH) {
+                take_flush(cluster, &message);
+            }
+            message_close(&message);
+            w = 0; /* a push may have made an earlier one ask */
+            worker = &cluster->workers[0];
+        }
+    }
+}
+
+static struct cluster *cluster_open(unsigned workers, uint32_t staleness, bool compressed) {
+    struct cluster *cluster = calloc(1, sizeof *cluster);
+    assert_non_null(cluster);
+    cluster->job = (struct job){.table_count = 1, .staleness = staleness};
+    cluster->job.tables[0] = (struct table_spec){.name = "t",
+                                                 .type = AML_FLOAT32,
+                                                 .mode = AML_ADD,
+                                                 .width = WIDTH,
+                                                 .row_bytes = WIDTH * sizeof(float),
+                                                 .rows = ROWS,
+                                                 .compressed = compressed};
+    cluster->job.shapes[0] = table_shape(&cluster->job.tables[0]);
+    cluster->epoch = 1;
+    cluster->seed = 7 + staleness;
+    cluster->worker_count = workers;
+    cluster->partition = partition_open(&cluster->job, 0, 1, NULL);
+    assert_non_null(cluster->partition);
+    partition_keep(cluster->partition, true);
+    for (unsigned w = 0; w < workers; w++) {
+        struct worker *worker = &cluster->workers[w];
+        worker->io = (struct io){.now_us = worker_now, .send = worker_send};
+        cache_open(&worker->cache, &cluster->job, 1);
+        client_init(&worker->client, &worker->io, worker_actor(w), &cluster->job, &worker->cache);
+        for (uint64_t key = 0; key < ROWS; key++) {
+            assert_int_equal(cache_add(&worker->cache, 0, key), key);
+        }
+    }
+    give_plan(cluster);
+    for (unsigned w = 0; w < workers; w++) {
+        assert_int_equal(client_subscribe(&cluster->workers[w].client, NULL), 0);
+    }
+    carry(cluster);
+    return cluster;
+}
+
+static void cluster_close(struct cluster *cluster) {
+    for (unsigned w = 0; w < cluster->worker_count; w++) {
+        struct worker *worker = &cluster->workers[w];
+        for (unsigned m = 0; m < worker->sent_count; m++) {
+            message_close(&worker->sent[m]);
+        }
+        client_close(&worker->client);
+        cache_close(&worker->cache);
+    }
+    partition_close(cluster->partition);
+    free(cluster);
+}
+
+static float *worker_row(const struct worker *worker, uint32_t key) {
+    return (float *)(void *)cache_row(&worker->cache.tables[0], key);
+}
+
+static const float *worker_base(const struct worker *worker, uint32_t key) {
+    return (const float *)(const void *)cache_base(&worker->cache.tables[0], key);
+}
+
+/* One worker's clock: some rows, some of their elements, numbers that bf16 can't hold. */
+static void work(struct cluster *cluster, unsigned w) {
+    struct worker *worker = &cluster->workers[w];
+    client_begin(&worker->client, worker_actor(w), ++worker->clock);
+    for (uint32_t key = 0; key < ROWS; key++) {
+        if (chance(cluster, 3) == 0) {
+            continue;
+        }
+        for (unsigned i = 0; i < WIDTH; i++) {
+            float delta = (float)chance(cluster, 4001) - 2000;
+            worker_row(worker, key)[i] += delta;
+            cluster->added[key * WIDTH + i] += (double)delta;
+        }
+        worker->cache.tables[0].touched.base[key] = 1;
+    }
+    assert_int_equal(client_gather(&worker->client, 0, NULL), 0);
+    client_flush(&worker->client);
+}
+
+/* Works in turns drawn by chance until all have done `clock`. */
+static void work_until(struct cluster *cluster, uint64_t clock) {
+    for (;;) {
+        unsigned left = 0;
+        for (unsigned w = 0; w < cluster->worker_count; w++) {
+            struct worker *worker = &cluster->workers[w];
+            left += worker->clock < clock;
+            if (worker->clock < clock && chance(cluster, 2) == 0 &&
+                client_may_begin(&worker->client, worker->clock + 1)) {
+                work(cluster, w);
+                carry(cluster);
+            }
+        }
+        if (left == 0) {
+            return;
+        }
+    }
+}
+
+/* Everything that was flushed has arrived: the sum of what was sent, in the server's rows, plus what was not is the sum
+ * of all deltas, and workers see what is near the server's rows. */
+static void check_sums(const struct cluster *cluster) {
+    assert_int_equal(cluster->partition->clock, cluster->workers[0].clock);
+    for (uint32_t key = 0; key < ROWS; key++) {
+        const float *value = (const float *)(const void *)partition_row(cluster->partition, 0, key);
+        for (unsigned i = 0; i < WIDTH; i++) {
+            double sum = (double)value[i];
+            for (unsigned w = 0; w < cluster->worker_count; w++) {
+                const struct worker *worker = &cluster->workers[w];
+                float unsent = worker_row(worker, key)[i] - worker_base(worker, key)[i];
+                assert_true(fabsf(unsent) <= 8); /* 2008 rounded */
+                assert_true(fabsf(worker_base(worker, key)[i] - value[i]) <= fabsf(value[i]) / 127);
+                sum += (double)unsent;
+            }
+            assert_true(sum == cluster->added[key * WIDTH + i]);
+        }
+    }
+}
+
+/* ---- Tests ---- */
+
+static void test_sums_are_right(void **state) {
+    (void)state;
+    static const uint32_t staleness[] = {0, 1, 3};
+    for (unsigned s = 0; s < 3; s++) {
+        struct cluster *cluster = cluster_open(WORKERS, staleness[s], true);
+        for (uint64_t clock = 5; clock <= 300; clock += 5) {
+            work_until(cluster, clock);
+            check_sums(cluster);
+        }
+        cluster_close(cluster);
+    }
+}
+
+static void test_a_restore_counts_each_rest_once(void **state) {
+    (void)state;
+    static const uint32_t staleness[] = {0, 2};
+    for (unsigned s = 0; s < 2; s++) {
+        struct cluster *cluster = cluster_open(WORKERS, staleness[s], true);
+        for (uint64_t clock = 4; clock <= 200; clock += 4) {
+            work_until(cluster, clock);
+            cluster->restore = clock - chance(cluster, KEPT_CLOCKS + 1);
+            cluster->epoch++;
+            for (unsigned w = 0; w < WORKERS; w++) {
+                client_fence(&cluster->workers[w].client, cluster->epoch);
+            }
+            partition_unsubscribe(cluster->partition, NULL, NULL);
+            assert_true(partition_restore(cluster->partition, cluster->restore));
+            give_plan(cluster);
+            carry(cluster);
+            check_sums(cluster);
+        }
+        cluster_close(cluster);
+    }
+}
+
+static void test_messages_are_half_as_large(void **state) {
+    (void)state;
+    uint64_t bytes[2];
+    for (unsigned compressed = 0; compressed < 2; compressed++) {
+        struct cluster *cluster = cluster_open(2, 0, compressed == 1);
+        cluster->bytes = 0; /* first rows come in full */
+        work_until(cluster, 20);
+        check_sums(cluster);
+        bytes[compressed] = cluster->bytes;
+        cluster_close(cluster);
+    }
+    assert_true(bytes[0] > 0);
+    assert_int_equal(bytes[1] * 2, bytes[0]);
+}
+
+/* The rows of a worker that was alone from the start are the server's to the bit without pushes; what it has not sent
+ * aside. */
+static void test_a_lone_worker_gets_nothing_back(void **state) {
+    (void)state;
+    struct cluster *cluster = cluster_open(1, 1, true);
+    uint64_t pushed = cluster->bytes;
+    work_until(cluster, 1);
+    uint64_t flushed = cluster->bytes - pushed;
+    assert_true(flushed > 0 && flushed <= ROWS * WIDTH * 2);
+    for (uint64_t clock = 2; clock <= 100; clock++) {
+        work_until(cluster, clock);
+        check_sums(cluster);
+        for (uint32_t key = 0; key < ROWS; key++) {
+            assert_memory_equal(worker_base(&cluster->workers[0], key), partition_row(cluster->partition, 0, key),
+                                WIDTH * sizeof(float));
+        }
+    }
+    cluster_close(cluster);
+}
+
+/* Once others have worked, what the one that is left holds is rounded: it goes on getting pushes. */
+static void test_a_worker_left_alone_gets_pushes(void **state) {
+    (void)state;
+    struct cluster *cluster = cluster_open(2, 0, true);
+    work_until(cluster, 10);
+    struct wire_duty duties[] = {
+        {.origin = worker_actor(0), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
+        {.origin = worker_actor(1), .from_clock = 1, .until_clock = 10, .count = 1}};
+    partition_expect(cluster->partition, duties, 2);
+    for (unsigned c = 0; c < 20; c++) {
+        work(cluster, 0);
+        carry(cluster);
+        check_sums(cluster);
+    }
+    struct subscription *subscription = partition_subscription(cluster->partition, worker_actor(0));
+    struct message push = new_push(cluster, 29, 0);
+    partition_changes(cluster->partition, subscription, 29, NULL, NULL, &push);
+    assert_int_equal(push.frame_count, 3);
+    message_close(&push);
+    cluster_close(cluster);
+}
+
+/* A push that is lost is made again with the same bytes, and all subscribers get them. */
+static void test_pushes_can_be_repeated(void **state) {
+    (void)state;
+    struct cluster *cluster = cluster_open(WORKERS, 0, true);
+    for (uint64_t clock = 1; clock <= 30; clock++) {
+        work_until(cluster, clock);
+        struct message pushes[WORKERS];
+        for (unsigned w = 0; w < WORKERS; w++) {
+            struct subscription *subscription = partition_subscription(cluster->partition, worker_actor(w));
+            pushes[w] = new_push(cluster, clock - 1, 0);
+            partition_changes(cluster->partition, subscription, clock - 1, NULL, NULL, &pushes[w]);
+            assert_int_equal(pushes[w].frame_count, 3);
+            assert_int_equal(pushes[w].frames[2]->size, pushes[0].frames[2]->size);
+            assert_memory_equal(pushes[w].frames[2]->data, pushes[0].frames[2]->data, pushes[0].frames[2]->size);
+        }
+        const uint64_t *keys = (const void *)pushes[0].frames[1]->data;
+        for (size_t r = 0; r < pushes[0].frames[1]->size / sizeof *keys; r++) {
+            float values[WIDTH];
+            bfloat16_decode(values, (const uint16_t *)(const void *)pushes[0].frames[2]->data + r * WIDTH, WIDTH);
+            assert_memory_equal(values, worker_base(&cluster->workers[1], (uint32_t)keys[r]), sizeof values);
+        }
+        for (unsigned w = 0; w < WORKERS; w++) {
+            message_close(&pushes[w]);
+        }
+    }
+    cluster_close(cluster);
+}
+
+/* What a worker sees of a row over many clocks is right on average. */
+static void test_what_workers_see_is_right_on_average(void **state) {
+    (void)state;
+    struct cluster *cluster = cluster_open(2, 0, true);
+    float *row = worker_row(&cluster->workers[0], 0);
+    double seen = 0, value = 0;
+    for (uint64_t clock = 1; clock <= 1000; clock++) {
+        for (unsigned w = 0; w < 2; w++) {
+            struct worker *worker = &cluster->workers[w];
+            client_begin(&worker->client, worker_actor(w), ++worker->clock);
+            if (w == 0) {
+                row[0] += clock == 1 ? 1.0F + 3.0F / 1024 : 1.0F / (1 << 20);
+                worker->cache.tables[0].touched.base[0] = 1;
+            }
+            assert_int_equal(client_gather(&worker->client, 0, NULL), 0);
+            client_flush(&worker->client);
+        }
+        carry(cluster);
+        assert_int_equal(cluster->partition->clock, clock);
+        float now;
+        memcpy(&now, partition_row(cluster->partition, 0, 0), sizeof now);
+        value += (double)now;
+        seen += (double)worker_base(&cluster->workers[1], 0)[0];
+    }
+    assert_true(fabs(seen - value) <= 0.01); /* one rounding; each errs by up to 0.004 */
+    cluster_close(cluster);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums_are_right),
+        cmocka_unit_test(test_a_restore_counts_each_rest_once),
+        cmocka_unit_test(test_messages_are_half_as_large),
+        cmocka_unit_test(test_a_lone_worker_gets_nothing_back),
+        cmocka_unit_test(test_a_worker_left_alone_gets_pushes),
+        cmocka_unit_test(test_pushes_can_be_repeated),
+        cmocka_unit_test(test_what_workers_see_is_right_on_average),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
