@@ -81,7 +81,7 @@ static void test_sums_are_exact(void **state) {
                                     "--reliable 1 --transient 3 --stage 2",
                                     "--reliable 2 --transient 3 --stage 3 --commit-every 3 --partitions 5"};
     const char *const jobs[] = {"", "--staleness 3 --clocks-per-iteration 4",
-                                "--staleness 1 --server-threads 2 --clocks-per-iteration 3"};
+                                "--staleness 1 --server-threads 2 --clocks-per-iteration 3 --compress bf16"};
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
         for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
             int status = run("$bin/proteus run %s --report report -- $tests/sum_app --data ratings --iterations 6 %s",
@@ -238,7 +238,44 @@ static void test_nodes_must_agree(void **state) {
         "$bin/mf --controller $e --data ratings --rank 8 & first=$!; sleep 0.5; "
         "$bin/mf --controller $e --data ratings --rank 9 2>second; test $? = 2 || exit 91; "
         "grep -q 'other options' second || exit 92; "
+        "$bin/mf --controller $e --data ratings --rank 8 --compress bf16 2>third; test $? = 2 || exit 95; "
+        "grep -q 'other options' third || exit 96; "
         "$bin/mf --controller $e --data ratings --rank 8 || exit 93; wait $first || exit 94; wait $controller");
+}
+
+/* Fewer bytes, the same errors; also when nodes die and leave, and in a worker that has been left alone. */
+static void test_compressed_updates(void **state) {
+    (void)state;
+    const char *const more[] = {"", "--staleness 2", "--clocks-per-iteration 2"};
+    for (size_t m = 0; m < sizeof more / sizeof more[0]; m++) {
+        double bytes[2], rmse[2];
+        for (int compress = 0; compress < 2; compress++) {
+            const char *how = compress == 1 ? "bf16" : "none";
+            assert_int_equal(run("$bin/proteus run --reliable 3 --report report -- mf --data ratings --test other "
+                                 "--rank 64 --iterations 30 --compress %s %s",
+                                 how, more[m]),
+                             0);
+            bytes[compress] = summary("bytes_sent");
+            rmse[compress] = summary("test_rmse");
+        }
+        if (fabs(rmse[1] - rmse[0]) > 0.003 || bytes[1] > 0.75 * bytes[0]) {
+            fail_msg("'%s': test RMSE %f and %f, bytes %.0f and %.0f", more[m], rmse[0], rmse[1], bytes[0], bytes[1]);
+        }
+    }
+    run_well("$bin/proteus run --reliable 1 --report report -- mf --data ratings --test other --iterations 60");
+    double undisturbed = summary("test_rmse");
+    run_well("printf 'iteration 5 kill node-4\niteration 20 evict node-3 notice 60s\n"
+             "iteration 30 evict node-2 notice 60s\n' > events; "
+             "$bin/proteus run --reliable 1 --transient 3 --stage 2 --failure-timeout 1 --events events --report report "
+             "-- mf --data ratings --test other --iterations 60 --compress bf16");
+    assert_true(summary("failures") == 1 && summary("evictions") == 2);
+    if (fabs(summary("test_rmse") - undisturbed) > 0.02) {
+        fail_msg("test RMSE %f, undisturbed and by one node %f", summary("test_rmse"), undisturbed);
+    }
+    assert_int_equal(run("$bin/proteus run -- mf --data ratings --compress fp8"), 2);
+    char *error = read_text("err");
+    assert_string_equal(error, "mf: error: --compress: expected none or bf16, got 'fp8'\n");
+    free(error);
 }
 
 static void test_accuracy_on_movielens(void **state) {
@@ -329,6 +366,7 @@ int main(void) {
         cmocka_unit_test(test_one_seed_one_result),
         cmocka_unit_test(test_criteria_to_stop),
         cmocka_unit_test(test_nodes_must_agree),
+        cmocka_unit_test(test_compressed_updates),
         cmocka_unit_test(test_accuracy_on_movielens),
     };
     return cmocka_run_group_tests_name("train", tests, set_up, tear_down);
