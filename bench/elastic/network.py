@@ -4,11 +4,13 @@ link of limited rate in both directions. Nothing outside of these namespaces is 
 import os
 import shutil
 import subprocess
+import tempfile
 
 import job
 
 ADDRESS = "10.77.0."
 HUB = ADDRESS + "1"
+PORT = 7077
 
 
 def missing():
@@ -76,3 +78,54 @@ class Network:
         for space in self.spaces:
             subprocess.run(["ip", "netns", "delete", space], stderr=subprocess.DEVNULL, check=False)
         self.spaces = []
+
+
+def end_all(processes):
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    for process in processes:
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def start_job(chosen, net, nodes, cluster, app, report, log):
+    """A controller at the hub, a node in each of the other namespaces. The controller comes first in the list."""
+    endpoint = f"tcp://{HUB}:{PORT}"
+    reliable, transient = nodes
+    commands = [net.inside(0, [os.path.join(chosen.bin, "proteus"), "controller", "--listen", endpoint, "--insecure",
+                               "--reliable", str(reliable), "--transient", str(transient), "--failure-timeout", "30",
+                               "--report", f"/proc/self/fd/{report}", *cluster])]
+    for number in range(1, reliable + transient + 1):
+        tier = "reliable" if number <= reliable else "transient"
+        commands.append(net.inside(number, [
+            os.path.join(chosen.bin, "mf"), "--controller", endpoint, "--tier", tier, "--listen", net.address(number),
+            "--insecure", *app]))
+    processes = []
+    try:
+        for words in commands:
+            processes.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                              pass_fds=[report]))
+    except BaseException:
+        end_all(processes)
+        raise
+    return processes
+
+
+def run_job(chosen, net, nodes, cluster, app):
+    """mf on (reliable, transient) nodes of `net`, with these options of the controller and the app; returns the
+    report's lines."""
+    with tempfile.TemporaryFile() as log:
+        readable, writable = os.pipe()
+        processes = start_job(chosen, net, nodes, cluster, app, writable, log)
+        os.close(writable)
+        try:
+            with os.fdopen(readable, encoding="utf-8") as stream:
+                lines = job.read_report(stream)
+        finally:
+            end_all(processes)
+        job.check_end(lines, log)
+    return lines
