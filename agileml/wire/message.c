@@ -481,8 +481,7 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
             return error_set(error, AML_EPROTOCOL, "%s: table %u in encoding %u, which it may not have", layout->name,
                              table, directory[t].encoding);
         }
-        if (keys->size != count * sizeof(uint64_t) ||
-            (values != NULL && values->size != (size_t)count * row_bytes)) {
+        if (keys->size != count * sizeof(uint64_t) || (values != NULL && values->size != (size_t)count * row_bytes)) {
             return error_set(error, AML_EPROTOCOL, "%s: frames of table %u do not hold %u rows of %u bytes",
                              layout->name, table, count, row_bytes);
         }

@@ -62,8 +62,8 @@ static struct message make_plan(struct cluster *cluster) {
     struct wire_placement placement = {.server = SERVER, .next_server = SERVER};
     struct wire_duty duties[WORKERS];
     for (unsigned w = 0; w < cluster->worker_count; w++) {
-        duties[w] = (struct wire_duty){
-            .origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+        duties[w] =
+            (struct wire_duty){.origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
     }
     struct message plan = {.type = MESSAGE_PLAN, .epoch = cluster->epoch, .frame_count = 5};
     plan.plan = (struct message_plan){.version = ++cluster->version,
@@ -120,13 +120,12 @@ static void take_subscribe(struct cluster *cluster, unsigned w, const struct mes
     int count = rows_check(message, cluster->job.shapes, cluster->job.table_count, views, NULL);
     assert_true(count >= 0);
     if (!subscribe->again) {
-        assert_int_equal(partition_subscribe(cluster->partition, worker_actor(w), subscribe->request, views,
-                                             (unsigned)count, NULL),
-                         0);
+        assert_int_equal(
+            partition_subscribe(cluster->partition, worker_actor(w), subscribe->request, views, (unsigned)count, NULL),
+            0);
     }
     struct message push = new_push(cluster, subscribe->known, subscribe->request);
-    assert_int_equal(
-        partition_rows(cluster->partition, views, (unsigned)count, subscribe->known, &push, NULL), 0);
+    assert_int_equal(partition_rows(cluster->partition, views, (unsigned)count, subscribe->known, &push, NULL), 0);
     give(cluster, w, &push);
 }
 
