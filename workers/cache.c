@@ -27,6 +27,7 @@ void cache_close(struct cache *cache) {
         arena_close(&table->base);
         arena_close(&table->touched);
         arena_close(&table->keys);
+        arena_close(&table->named);
         arena_close(&table->stamps);
         arena_close(&table->clocks);
         index_map_close(&table->index);
@@ -53,6 +54,7 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
     }
     result = result != 0 ? result : arena_grow(&table->touched, slots);
     result = result != 0 ? result : arena_grow(&table->keys, slots * sizeof(uint64_t));
+    result = result != 0 ? result : arena_grow(&table->named, slots * sizeof(uint32_t));
     result = result != 0 ? result : arena_grow(&table->stamps, slots * sizeof(uint32_t));
     result = result != 0 ? result : arena_grow(&table->clocks, slots * sizeof(uint32_t));
     if (result == 0) {
@@ -69,21 +71,31 @@ int64_t cache_find(const struct cache *cache, unsigned table_number, uint64_t ke
     return index_map_find(&table->index, key);
 }
 
-/* Adds a row behind the others, which there is room for. */
+/* Adds a row behind the others, which there is room for; it is in use from when it is listed. */
 static uint32_t add_slot(struct cache *cache, unsigned table_number, uint64_t key) {
     struct cache_table *table = &cache->tables[table_number];
-    struct cache_list *list = cache_list(cache, table_partition(table->spec, key, cache->partitions), table_number);
     uint32_t slot = table->count++;
     ((uint64_t *)(void *)table->keys.base)[slot] = key;
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
-        list->slots = memory_resized(list->slots, list->capacity, sizeof *list->slots);
-    }
-    list->slots[list->count++] = slot;
     return slot;
 }
 
-int64_t cache_add(struct cache *cache, unsigned table_number, uint64_t key) {
+void cache_use(struct cache *cache, unsigned table_number, uint32_t slot, uint32_t set) {
+    const struct cache_table *table = &cache->tables[table_number];
+    uint32_t *named = &cache_named(table)[slot];
+    if (*named == 0) {
+        uint32_t partition = table_partition(table->spec, cache_key(table, slot), cache->partitions);
+        struct cache_list *list = cache_list(cache, partition, table_number);
+        if (list->count == list->capacity) {
+            list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+            list->slots = memory_resized(list->slots, list->capacity, sizeof *list->slots);
+        }
+        list->slots[list->count++] = slot;
+    }
+    *named = set > *named ? set : *named;
+}
+
+/* The slot of a key, made when new. */
+static int64_t slot_of(struct cache *cache, unsigned table_number, uint64_t key) {
     struct cache_table *table = &cache->tables[table_number];
     int64_t found = cache_find(cache, table_number, key);
     if (found != INDEX_NONE) {
@@ -102,11 +114,41 @@ int64_t cache_add(struct cache *cache, unsigned table_number, uint64_t key) {
     }
     if (table->spec->whole) {
         for (uint64_t k = 0; k < table->spec->rows; k++) {
-            add_slot(cache, table_number, k);
+            cache_use(cache, table_number, add_slot(cache, table_number, k), CACHE_NAMED_ALWAYS);
         }
         return (int64_t)key;
     }
     uint32_t slot = add_slot(cache, table_number, key);
     index_map_add(&table->index, key, slot);
     return slot;
+}
+
+int64_t cache_add_for(struct cache *cache, unsigned table, uint64_t key, uint32_t set) {
+    int64_t slot = slot_of(cache, table, key);
+    if (slot >= 0) {
+        cache_use(cache, table, (uint32_t)slot, set);
+    }
+    return slot;
+}
+
+int64_t cache_add(struct cache *cache, unsigned table, uint64_t key) {
+    return cache_add_for(cache, table, key, CACHE_NAMED_ALWAYS);
+}
+
+uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table_number, uint32_t oldest) {
+    const struct cache_table *table = &cache->tables[table_number];
+    struct cache_list *list = cache_list(cache, partition, table_number);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint32_t slot = list->slots[i];
+        if (cache_named(table)[slot] >= oldest) {
+            list->slots[kept++] = slot;
+        } else {
+            cache_named(table)[slot] = 0;
+            cache_stamps(table)[slot] = 0;
+        }
+    }
+    uint32_t forgotten = list->count - kept;
+    list->count = kept;
+    return forgotten;
 }

@@ -11,6 +11,9 @@
 /* In place of a row's clock: its state is not to be gone by any more and is asked for again. Above WIRE_CLOCK_MAX. */
 #define CACHE_CLOCK_VOID UINT32_MAX
 
+/* In place of a set's number: the app named the row itself, so it stays in use. */
+#define CACHE_NAMED_ALWAYS UINT32_MAX
+
 struct cache_table {
     const struct table_spec *spec;
     uint32_t count;
@@ -21,12 +24,13 @@ struct cache_table {
                              was sent since: rows - base is what was not */
     struct arena touched; /* a byte per slot: changed since the last flush */
     struct arena keys;    /* uint64_t per slot */
-    struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c) ... */
+    struct arena named;   /* uint32_t per slot: the highest number of a set of data that names it; 0: not in use */
+    struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c), 0: it has no state ... */
     struct arena clocks;  /* uint32_t per slot: ... and the clock of that push, or CACHE_CLOCK_VOID */
     struct index_map index; /* key -> slot; not for whole tables */
 };
 
-/* Slots of one table in one partition, in the order in which they were added. */
+/* Slots of one table in one partition that are in use, in the order in which they were added. */
 struct cache_list {
     uint32_t *slots;
     uint32_t count, capacity;
@@ -47,9 +51,16 @@ int cache_reserve(struct cache *cache, unsigned table, uint64_t capacity);
 
 /* The slot of a key, or INDEX_NONE. */
 int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key);
-/* The slot of a key, added when new (zeroed, not yet subscribed); in a whole table with all other rows. AML_EINPUT beyond
- * a dense table's rows, AML_ELIMIT when there is no room. */
+/* The slot of a key, added when new (zeroed, not yet subscribed; in a whole table with all other rows), and in use from now
+ * on. AML_EINPUT beyond a dense table's rows, AML_ELIMIT when there is no room. */
 int64_t cache_add(struct cache *cache, unsigned table, uint64_t key);
+/* The same for a row that the set of data with this number, from 1, names: in use until cache_forget. */
+int64_t cache_add_for(struct cache *cache, unsigned table, uint64_t key, uint32_t set);
+/* The same for a row that has a slot. */
+void cache_use(struct cache *cache, unsigned table, uint32_t slot, uint32_t set);
+/* Rows of one partition and table that only sets below `oldest` named are in use no more: they leave the list and have no
+ * state. A row keeps its slot, for when it is added again. Returns how many. */
+uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table, uint32_t oldest);
 
 static inline struct cache_list *cache_list(const struct cache *cache, uint32_t partition, unsigned table) {
     return &cache->lists[(size_t)partition * cache->job->table_count + table];
@@ -59,6 +70,12 @@ static inline unsigned char *cache_row(const struct cache_table *table, uint32_t
 }
 static inline unsigned char *cache_base(const struct cache_table *table, uint32_t slot) {
     return table->base.base + slot * table->stride;
+}
+static inline uint32_t *cache_named(const struct cache_table *table) {
+    return (uint32_t *)(void *)table->named.base;
+}
+static inline uint32_t *cache_stamps(const struct cache_table *table) {
+    return (uint32_t *)(void *)table->stamps.base;
 }
 static inline uint32_t *cache_clocks(const struct cache_table *table) {
     return (uint32_t *)(void *)table->clocks.base;

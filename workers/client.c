@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which rows of a message are for the cache: all; those whose first state it is; those that were asked for again. */
+/* Which rows of a message are for the cache: those that have a state; those whose first state it is; those that were asked
+ * for again. */
 enum rows_wanted { ROWS_ALL, ROWS_NEW, ROWS_VOID };
 
 static uint64_t client_now(const struct client *client) {
@@ -261,16 +262,19 @@ static void send_subscribe(struct client *client, actor_id server, const struct 
     client->io->send(client->io, server, &message);
 }
 
-/* Names the rows that the open request is about: those between answered and asked. */
+/* Names the rows that the open request is about: those between answered and asked, or all. */
 static void send_request(struct client *client, uint32_t number, struct client_subscription *subscription) {
     struct buffer *keys[WIRE_TABLES_MAX];
     for (unsigned t = 0; t < client->job->table_count; t++) {
-        keys[t] = keys_between(client, number, t, subscription->answered[t], subscription->asked[t]);
+        uint32_t first = subscription->only ? 0 : subscription->answered[t];
+        keys[t] = keys_between(client, number, t, first, subscription->asked[t]);
     }
     subscription->pull = client->partitions[number].pulls;
     send_subscribe(client, subscription->server,
-                   &(struct message_subscribe){
-                       .partition = number, .request = subscription->request, .known = subscription->since},
+                   &(struct message_subscribe){.partition = number,
+                                               .request = subscription->request,
+                                               .known = subscription->since,
+                                               .only = subscription->only},
                    keys);
 }
 
@@ -367,6 +371,53 @@ bool client_subscribed(const struct client *client) {
         }
     }
     return client_filled(client);
+}
+
+/* Nothing is being asked for, and every row in the cache is pushed, by one server. */
+static bool partition_rests(const struct client *client, uint32_t number) {
+    const struct client_partition *partition = &client->partitions[number];
+    const struct client_subscription *now = &partition->now;
+    bool rests = partition->subscribed && !partition->restoring && now->known && !now->open &&
+                 partition->next.server == ACTOR_NONE;
+    for (unsigned t = 0; t < client->job->table_count && rests; t++) {
+        uint32_t count = cache_list(client->cache, number, t)->count;
+        rests = partition->filled[t] == count && now->answered[t] == count;
+    }
+    return rests;
+}
+
+/* Until the server knows, its pushes bring the other rows too; they are passed over. */
+static void partition_forget(struct client *client, uint32_t number, uint32_t oldest) {
+    struct client_partition *partition = &client->partitions[number];
+    struct client_subscription *now = &partition->now;
+    uint32_t forgotten = 0;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        forgotten += cache_forget(client->cache, number, t, oldest);
+        partition->filled[t] = now->asked[t] = now->answered[t] = cache_list(client->cache, number, t)->count;
+    }
+    if (forgotten > 0) {
+        now->request = ++client->requests;
+        now->since = partition_arrived(partition);
+        now->open = now->only = true;
+        partition_wait(client, partition);
+        now->heard_us = client_now(client);
+        send_request(client, number, now);
+    }
+}
+
+bool client_forget(struct client *client, uint32_t oldest) {
+    if (client->working || client->frozen || client->fenced) {
+        return false;
+    }
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        if (!partition_rests(client, p)) {
+            return false;
+        }
+    }
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        partition_forget(client, p, oldest);
+    }
+    return true;
 }
 
 /* Once the server of the next clock's state is another, that is whom we go by; rows of which it could not tell the
@@ -692,7 +743,7 @@ static uint32_t *view_cache_slots(const struct client *client, uint32_t number, 
 static void reapply_own(const struct client *client, const struct client_partition *partition, unsigned t,
                         uint64_t clock) {
     const struct cache_table *table = &client->cache->tables[t];
-    const uint32_t *stamps = (const uint32_t *)(const void *)table->stamps.base;
+    const uint32_t *stamps = cache_stamps(table);
     const size_t row_bytes = flushed_bytes(table->spec);
     for (unsigned r = 0; r < partition->retained_count; r++) {
         const struct retained_flush *flush = &partition->retained[r];
@@ -721,10 +772,10 @@ static void reapply_own(const struct client *client, const struct client_partiti
     }
 }
 
-/* The first slot of a partition's rows that has no state yet: slots grow along the list. */
-static uint32_t first_new_slot(const struct client *client, uint32_t number, unsigned t) {
-    uint32_t filled = client->partitions[number].filled[t];
-    return filled > 0 ? cache_list(client->cache, number, t)->slots[filled - 1] + 1 : 0;
+/* A row's first state is what was asked for: a push that brings it before that, or after it is not wanted any more, is
+ * not for the cache. */
+static bool row_wanted(enum rows_wanted wanted, uint32_t stamp, uint32_t clock) {
+    return wanted == ROWS_NEW ? stamp == 0 : stamp != 0 && (wanted == ROWS_ALL || clock == CACHE_CLOCK_VOID);
 }
 
 /* A pushed row: what the app sees, and what deltas are taken against unless own updates come on top (settle_row). Of
@@ -758,16 +809,15 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
                        const uint32_t *slots, enum rows_wanted wanted) {
     const struct client_partition *partition = &client->partitions[number];
     struct cache_table *table = &client->cache->tables[view->table];
-    uint32_t *stamps = (uint32_t *)(void *)table->stamps.base;
+    uint32_t *stamps = cache_stamps(table);
     uint32_t *clocks = cache_clocks(table);
     const struct row_shape *shape = &client->job->shapes[view->table];
     size_t row_bytes = view->encoding == WIRE_BF16 ? shape->bf16_bytes : shape->row_bytes;
     bool own_later = /* else the pushed rows are the rows */
         partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
-    uint32_t first = wanted == ROWS_NEW ? first_new_slot(client, number, view->table) : 0;
     for (uint32_t i = 0; i < view->count; i++) {
         uint32_t slot = slots[i];
-        if (slot < first || (wanted == ROWS_VOID && clocks[slot] != CACHE_CLOCK_VOID)) {
+        if (!row_wanted(wanted, stamps[slot], clocks[slot])) {
             continue;
         }
         apply_row(table, slot, view->values + i * row_bytes, view->encoding, own_later);
@@ -976,6 +1026,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
     }
     bool first = !subscription->known;
     subscription->open = false;
+    subscription->only = false;
     subscription->known = true;
     memcpy(subscription->answered, subscription->asked, client->job->table_count * sizeof *subscription->answered);
     if (!partition->subscribed) {
@@ -1123,7 +1174,7 @@ static void put_later(struct client *client, const struct client_partition *part
     client->stamp++;
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
-        uint32_t *stamps = (uint32_t *)(void *)table->stamps.base;
+        uint32_t *stamps = cache_stamps(table);
         for (uint32_t i = 0; i < flush->counts[t] && table->spec->mode == AML_PUT; i++) {
             stamps[flush->slots[t][i]] = client->stamp;
         }

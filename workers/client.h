@@ -35,6 +35,7 @@ struct client_subscription {
     uint64_t pull;      /* the last PULL before it was sent */
     uint64_t again;     /* number of the PULL that has pushes sent again that were lost; 0: that was answered */
     bool open;          /* it is not answered yet */
+    bool only;          /* it names all rows that are still wanted, whose state we have */
     bool known;         /* the first SUBSCRIBE was answered */
     uint32_t *asked;    /* per table: rows of the cache's list named in SUBSCRIBEs so far */
     uint32_t *answered; /* per table: rows of the list that were answered */
@@ -45,7 +46,7 @@ struct client_partition {
     struct client_subscription now, next; /* with the server of the next clock's state; with the one after the switch */
     bool subscribed;                      /* the first state has come: `clock` holds */
     uint64_t clock;                       /* the state in the cache, own later updates aside */
-    uint32_t *filled;                     /* per table: rows of the cache's list whose first state has come */
+    uint32_t *filled; /* per table: rows of the cache's list whose first state has come: they have a stamp */
     uint64_t durable;                     /* on a reliable machine, as the server says */
     bool restoring;           /* rows seen beyond the epoch's `restore` are asked for again: CACHE_CLOCK_VOID ... */
     uint64_t restore_request; /* ... by this request; 0: not asked yet */
@@ -106,6 +107,10 @@ actor_id client_server(const struct client *client, uint32_t partition, uint64_t
 /* Asks for the state of every row in the cache that was not asked for yet. AML_ELIMIT when a partition's rows do
  * not fit one message. */
 int client_subscribe(struct client *client, struct error *error);
+/* Rows that only sets of data below `oldest` named (cache_forget) are not pushed any more; one that is added again is
+ * asked for again, like a new one. False when that can't be done now: while the app works, something is being asked for or
+ * restored, or servers are about to change. */
+bool client_forget(struct client *client, uint32_t oldest);
 /* Every row in the cache has its first state: a clock that touches any of them may begin. */
 bool client_filled(const struct client *client);
 /* ... and will be pushed by the servers, those after the switch too. */

@@ -181,6 +181,7 @@ static void set_remove(struct node *node, unsigned index) {
     free(old.shards);
     if (old.asked) {
         node->options.hooks.release(node->options.hooks.context, old.number);
+        node->set_dropped = true;
     }
 }
 
@@ -190,6 +191,15 @@ static void release_sets(struct node *node) {
             set_remove(node, s - 1);
         }
     }
+}
+
+/* Has what no set names any more pushed no more, as soon as that can be. */
+static void forget_rows(struct node *node) {
+    uint32_t oldest = CACHE_NAMED_ALWAYS;
+    for (unsigned s = 0; s < node->set_count; s++) {
+        oldest = node->sets[s].number < oldest ? node->sets[s].number : oldest;
+    }
+    node->set_dropped = node->set_dropped && !client_forget(&node->client, oldest);
 }
 
 /* What a dead node has left undone comes first: everyone waits for it. Then what begins first. */
@@ -412,6 +422,7 @@ static bool node_advance(struct node *node) {
         return false;
     }
     release_sets(node);
+    forget_rows(node);
     if (prepare_next(node)) {
         return true;
     }

@@ -79,6 +79,7 @@ struct node {
     struct message plan; /* the plan in force, frames held */
     struct node_set *sets;
     unsigned set_count, sets_made;
+    bool set_dropped; /* since rows that no set names any more were forgotten */
     struct node_duty *duties;
     unsigned duty_count;
     uint64_t begun;             /* the highest clock begun under any origin */

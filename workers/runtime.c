@@ -197,7 +197,7 @@ static bool wait_is_over(const struct runtime *runtime) {
 
 /* The client marks what it writes. */
 static bool row_arrived(const struct cache_table *rows, int64_t slot) {
-    return ((const uint32_t *)(const void *)rows->stamps.base)[slot] != 0;
+    return cache_stamps(rows)[slot] != 0;
 }
 
 /* Whether `more` rows can be added without moving any; in a whole table that is all of them. */
@@ -222,18 +222,18 @@ static uint64_t room_for_others(const struct cache_table *rows) {
     return dense > 0 && dense < RUNTIME_CACHE_DENSE ? dense - rows->count : RUNTIME_CACHE_SLACK;
 }
 
-/* Under the lock: the slot of a row, added when new. */
+/* Under the lock: the slot of a row, added when it is new or no item names it any more. */
 static int64_t find_slot(struct runtime *runtime, unsigned table, uint64_t key) {
     struct cache *cache = &runtime->node.cache;
     const struct cache_table *rows = &cache->tables[table];
     int64_t slot = cache_find(cache, table, key);
-    if (slot != INDEX_NONE) {
+    if (slot != INDEX_NONE && row_arrived(rows, slot)) {
         return slot;
     }
     if (rows->capacity == 0) { /* the process never had items; no rows are there that could move */
         cache_reserve(cache, table, room_wanted(rows, room_for_others(rows)));
     }
-    slot = rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
+    slot = slot != INDEX_NONE || rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
     if (slot == AML_ELIMIT) {
         error_set(&runtime->error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
                   rows->capacity);
@@ -340,7 +340,7 @@ static int loader_slots(void *context, unsigned table, const uint64_t *keys, uin
         pthread_rwlock_wrlock(&runtime->lists);
         pthread_mutex_lock(&runtime->lock);
         while (done < count && result == 0 && rows_fit(&cache->tables[table], 1)) { /* others may have used the room */
-            int64_t slot = cache_add(cache, table, keys[done]);
+            int64_t slot = cache_add_for(cache, table, keys[done], runtime->preparing->number);
             if (slot < 0) {
                 result = error_set(error, (int)slot, "table %s: there is no room for row %llu",
                                    runtime->job.tables[table].name, (unsigned long long)keys[done]);

@@ -580,8 +580,9 @@ static void trace_fields(FILE *trace, const struct message *message) {
         fprintf(trace, " partition %u clock %llu", message->pull.partition, LLU(message->pull.clock));
         break;
     case MESSAGE_SUBSCRIBE:
-        fprintf(trace, " partition %u request %llu known %llu again %u", message->subscribe.partition,
-                LLU(message->subscribe.request), LLU(message->subscribe.known), message->subscribe.again);
+        fprintf(trace, " partition %u request %llu known %llu again %u only %u", message->subscribe.partition,
+                LLU(message->subscribe.request), LLU(message->subscribe.known), message->subscribe.again,
+                message->subscribe.only);
         break;
     case MESSAGE_FOLLOW:
         fprintf(trace, " partition %u whole %u clock %llu cursor %llu", message->follow.partition,

@@ -11,7 +11,20 @@ struct subscription *partition_subscription(struct partition *partition, actor_i
     return found != INDEX_NONE ? &partition->subscriptions[found] : NULL;
 }
 
-int partition_subscribe(struct partition *partition, actor_id subscriber, uint64_t request,
+/* Adds the rows to the list, or makes them the list. Takes over `slots`. */
+static void list_rows(struct slot_list *list, uint32_t *slots, uint32_t count, bool only) {
+    if (only || list->count == 0) {
+        free(list->slots);
+        *list = (struct slot_list){.slots = slots, .count = count};
+        return;
+    }
+    list->slots = memory_resized(list->slots, (size_t)list->count + count, sizeof *list->slots);
+    memcpy(list->slots + list->count, slots, count * sizeof *list->slots);
+    list->count += count;
+    free(slots);
+}
+
+int partition_subscribe(struct partition *partition, actor_id subscriber, uint64_t request, bool only,
                         const struct rows_view *views, unsigned view_count, struct error *error) {
     struct subscription *subscription = partition_subscription(partition, subscriber);
     if (subscription == NULL) {
@@ -34,12 +47,11 @@ int partition_subscribe(struct partition *partition, actor_id subscriber, uint64
             return error->code;
         }
     }
+    for (unsigned t = 0; t < partition->job->table_count && only; t++) {
+        list_rows(&subscription->lists[t], NULL, 0, true);
+    }
     for (unsigned v = 0; v < view_count; v++) {
-        struct slot_list *list = &subscription->lists[views[v].table];
-        list->slots = memory_resized(list->slots, (size_t)list->count + views[v].count, sizeof *list->slots);
-        memcpy(list->slots + list->count, slots[v], views[v].count * sizeof *list->slots);
-        list->count += views[v].count;
-        free(slots[v]);
+        list_rows(&subscription->lists[views[v].table], slots[v], views[v].count, only);
     }
     subscription->request = request;
     return 0;

@@ -50,12 +50,15 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
     int result = count < 0 ? count : 0;
     if (result == 0 && !subscribe->again) {
-        result = partition_subscribe(replica->partition, from, subscribe->request, views, (unsigned)count, &error);
+        result = partition_subscribe(replica->partition, from, subscribe->request, subscribe->only, views,
+                                     (unsigned)count, &error);
     }
     struct message push;
     push_head(server, replica, from, subscribe->known, &push);
     push.push.request = subscribe->request;
-    if (result == 0 && replica_answers(replica)) {
+    if (result == 0 && subscribe->only) {
+        push.push.from_clock = push.push.clock; /* it knows all that it wants, or that is on its way */
+    } else if (result == 0 && replica_answers(replica)) {
         result = partition_rows(replica->partition, views, (unsigned)count, subscribe->known, &push, &error);
     } else {
         push.push.from_clock = 0;

@@ -176,7 +176,7 @@ static const struct layout LAYOUTS[] = {
                            {0},
                            {0},
                            {U32(subscribe.partition, WIRE_PARTITIONS_MAX - 1), U64(subscribe.request, ANY),
-                            U64(subscribe.known, CLOCK), U8(subscribe.again, 1)}},
+                            U64(subscribe.known, CLOCK), U8(subscribe.again, 1), U8(subscribe.only, 1)}},
     [MESSAGE_PULL] = {"PULL",
                       NO_FRAMES,
                       {U32(pull.partition, WIRE_PARTITIONS_MAX - 1), U64(pull.number, ANY), U64(pull.clock, CLOCK),

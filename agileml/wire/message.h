@@ -310,12 +310,13 @@ struct message_report {
 
 /* A worker names rows that it wants pushed from now on. Frames: rows without values. The server
  * answers with a PUSH of their state that carries `request`; a replica that does not serve yet answers with clock 0 and
- * without rows, and pushes once it serves. */
+ * without rows, and pushes once it serves. One with `only` is answered without rows. */
 struct message_subscribe {
     uint32_t partition;
     uint64_t request;
     uint64_t known; /* their state as of this clock is known: only what changed since is wanted; 0: all */
     uint8_t again;  /* 1: the rows are among those pushed already, only their state is wanted */
+    uint8_t only;   /* 1: of the rows named so far these are still wanted, whose state is known, and no others */
 };
 
 /* A worker has heard nothing: it says how far it is. Always answered, but not with rows that were sent to it before:

@@ -125,7 +125,7 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
     }
     int views = rows_check(&subscribe, bench->job.shapes, 1, &view, error);
     for (unsigned o = 0; o < ADD_ORIGINS && views == 1; o++) {
-        if (partition_subscribe(bench->partition, bench->origins[o], 1, &view, 1, error) != 0) {
+        if (partition_subscribe(bench->partition, bench->origins[o], 1, false, &view, 1, error) != 0) {
             return error->code;
         }
     }

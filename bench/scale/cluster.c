@@ -75,11 +75,10 @@ static void prepare_done(void *context) {
     const struct node_set *wanted = node->preparing;
     node->sets = memory_resized(node->sets, node->set_count + 1, sizeof *node->sets);
     struct model_set *set = &node->sets[node->set_count++];
-    if (!model_set_open(node->scale->options->model, wanted->shards, wanted->count, node->scale->shards,
+    if (!model_set_open(node->scale->options->model, wanted->number, wanted->shards, wanted->count, node->scale->shards,
                         &node->node.cache, set)) {
         scale_fail(node->scale, "a node's cache is full");
     }
-    set->number = wanted->number;
     const double totals[WIRE_TOTALS] = {set->ratings};
     free(node->preparing->shards);
     free(node->preparing);

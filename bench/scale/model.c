@@ -36,8 +36,9 @@ void model_close(struct model *model) {
     free(model->item_ratings);
 }
 
-static bool rows_add(struct model_rows *rows, struct cache *cache, unsigned table, uint64_t key, unsigned most) {
-    int64_t slot = cache_add(cache, table, key);
+static bool rows_add(struct model_rows *rows, struct cache *cache, unsigned table, uint64_t key, unsigned set,
+                     unsigned most) {
+    int64_t slot = cache_add_for(cache, table, key, set);
     if (rows->slots == NULL) {
         rows->slots = memory_resized(NULL, most, sizeof *rows->slots);
         rows->parts = memory_resized(NULL, most, sizeof *rows->parts);
@@ -57,17 +58,17 @@ static uint64_t item_parts(const struct model *model, uint32_t item, double shar
     return parts;
 }
 
-bool model_set_open(const struct model *model, const uint32_t *shards, uint32_t count, uint32_t shards_of_job,
-                    struct cache *cache, struct model_set *set) {
+bool model_set_open(const struct model *model, unsigned number, const uint32_t *shards, uint32_t count,
+                    uint32_t shards_of_job, struct cache *cache, struct model_set *set) {
     double share = (double)count / shards_of_job;
-    *set = (struct model_set){.shard_count = count, .ratings = model->ratings * share};
+    *set = (struct model_set){.number = number, .shard_count = count, .ratings = model->ratings * share};
     set->shards = memory_resized(NULL, count, sizeof *shards);
     memcpy(set->shards, shards, count * sizeof *shards);
     struct model_rows *users = &set->rows[MODEL_USERS];
     unsigned most = count * (model->users / shards_of_job + 1);
     for (uint32_t s = 0; s < count; s++) {
         for (uint32_t user = shards[s]; user < model->users; user += shards_of_job) {
-            if (!rows_add(users, cache, MODEL_USERS, user, most)) {
+            if (!rows_add(users, cache, MODEL_USERS, user, number, most)) {
                 return false;
             }
             users->parts[users->count++] = UINT64_C(1) << user / shards_of_job % model->clocks;
@@ -79,7 +80,7 @@ bool model_set_open(const struct model *model, const uint32_t *shards, uint32_t 
         if (parts == 0) {
             continue;
         }
-        if (!rows_add(items, cache, MODEL_ITEMS, item, model->items)) {
+        if (!rows_add(items, cache, MODEL_ITEMS, item, number, model->items)) {
             return false;
         }
         items->parts[items->count++] = parts;

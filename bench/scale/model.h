@@ -45,8 +45,8 @@ struct model_set {
 };
 
 /* Of `shards` in all. Adds the rows to the cache. False when it has no room. */
-bool model_set_open(const struct model *model, const uint32_t *shards, uint32_t count, uint32_t shards_of_job,
-                    struct cache *cache, struct model_set *set);
+bool model_set_open(const struct model *model, unsigned number, const uint32_t *shards, uint32_t count,
+                    uint32_t shards_of_job, struct cache *cache, struct model_set *set);
 void model_set_close(struct model_set *set);
 
 /* Changes the rows that the set touches in a clock. Returns the microseconds that it takes; `chance` from 0 to 1. */

@@ -33,6 +33,7 @@ enum mistake {
     MISTAKE_TWO_SERVERS_FENCED,    /* after a recovery two servers serve one partition */
     MISTAKE_NOT_FENCED,            /* a node goes on after it has said that it stands still */
     MISTAKE_STORE_WRITE_LOST,      /* the store forgets a write, then the controller starts again */
+    MISTAKE_ROW_GIVEN_UP,          /* a worker that gives rows up gives up one that it needs */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];

@@ -21,8 +21,9 @@ static struct cluster_set *set_find(struct cluster_node *node, unsigned number) 
     return NULL;
 }
 
-/* Adds the rows of every `step`th shard to the cache. */
-static void add_rows(struct cluster_node *node, const struct cluster_set *set, unsigned step) {
+/* Adds the rows of every `step`th shard to the cache: as the set's, or (`by_key`) as an app does in the middle of a
+ * clock. */
+static void add_rows(struct cluster_node *node, const struct cluster_set *set, unsigned step, bool by_key) {
     struct cluster *cluster = node->cluster;
     if (node->slots == NULL) {
         node->slots = memory_resized(NULL, cluster->adder.row_count, sizeof *node->slots);
@@ -33,13 +34,14 @@ static void add_rows(struct cluster_node *node, const struct cluster_set *set, u
         for (unsigned k = 0; k < shard->touch_count; k++) {
             unsigned number = shard->touches[k].row;
             const struct adder_row *row = &cluster->adder.rows[number];
-            if (node->slots[number] >= 0) {
-                continue;
-            }
-            int64_t slot = cache_add(&node->node.cache, row->table, row->key);
+            int64_t slot = by_key ? cache_add(&node->node.cache, row->table, row->key)
+                                  : cache_add_for(&node->node.cache, row->table, row->key, set->number);
             if (slot < 0) {
                 cluster_violation(cluster, "app", "cache_add: %lld", (long long)slot);
                 return;
+            }
+            if (node->slots[number] == slot) {
+                continue;
             }
             node->slots[number] = slot;
             node->row_of[row->table] = memory_resized(node->row_of[row->table], (size_t)slot + 1, sizeof(unsigned));
@@ -58,7 +60,7 @@ static void prepare_done(void *context) {
         return;
     }
     set->lazy = node->lazy;
-    add_rows(node, set, set->lazy ? 2 : 1);
+    add_rows(node, set, set->lazy ? 2 : 1, false);
     set->prepared = true;
     node->preparing = 0;
     double totals[WIRE_TOTALS] = {(double)set->items};
@@ -210,7 +212,7 @@ static void compute_done(void *context) {
     }
     if (set->lazy) {
         set->lazy = false;
-        add_rows(node, set, 1);
+        add_rows(node, set, 1, true);
         if (client_subscribe(&node->node.client, &error) != 0) {
             cluster_violation(node->cluster, "app", "client_subscribe: %s", error.text);
         }

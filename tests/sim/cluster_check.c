@@ -449,7 +449,25 @@ static void check_shards(struct cluster_node *node, const struct cluster_set *se
     }
 }
 
-/* I3 and I6, when a worker begins a clock. */
+/* I2: every row that the set's items name has a state, and goes into the flush. */
+static void check_rows(const struct cluster_node *node, const struct cluster_set *set, uint64_t clock) {
+    const struct adder *adder = &node->cluster->adder;
+    for (uint32_t s = 0; s < set->count; s += set->lazy ? 2 : 1) {
+        const struct adder_shard *shard = &adder->shards[set->shards[s]];
+        for (unsigned k = 0; k < shard->touch_count; k++) {
+            const struct adder_row *row = &adder->rows[shard->touches[k].row];
+            const struct cache_table *table = &node->node.cache.tables[row->table];
+            int64_t slot = node->slots[shard->touches[k].row];
+            if (cache_stamps(table)[slot] == 0 || cache_named(table)[slot] == 0) {
+                cluster_violation(node->cluster, "I2", "%s begins clock %llu without row %llu of table %u",
+                                  node->node.name, (unsigned long long)clock, (unsigned long long)row->key, row->table);
+                return;
+            }
+        }
+    }
+}
+
+/* I2, I3 and I6, when a worker begins a clock. */
 void cluster_check_begin(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
@@ -472,6 +490,7 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
         cluster_violation(cluster, "I6", "%s begins clock %llu after it has said that it stands still", node->node.name,
                           (unsigned long long)clock);
     }
+    check_rows(node, set, clock);
     if (client->epoch == cluster->plan.epoch) { /* else it is out, and what it does is void */
         check_shards(node, set, origin, clock);
     }

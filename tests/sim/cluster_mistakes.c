@@ -21,6 +21,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_TWO_SERVERS_FENCED] = "two-servers-after-a-fence",
     [MISTAKE_NOT_FENCED] = "node-not-fenced",
     [MISTAKE_STORE_WRITE_LOST] = "store-write-lost",
+    [MISTAKE_ROW_GIVEN_UP] = "row-given-up",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -93,6 +94,19 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
            (!cluster->result->mistaken && !cluster_mistake_due(cluster, MISTAKE_DEAF_SERVER));
 }
 
+/* A worker that names the rows which it still wants does not name one of them. */
+static void mistake_subscribe(struct cluster *cluster, struct message *message) {
+    const struct wire_directory_entry *first =
+        message->frame_count > 0 ? (const void *)message->frames[0]->data : NULL;
+    if (message->subscribe.only && first != NULL && first->rows > 1 &&
+        cluster_mistake_due(cluster, MISTAKE_ROW_GIVEN_UP)) {
+        struct wire_directory_entry *directory = frame_own(message, 0);
+        frame_own(message, 1);
+        directory->rows--;
+        message->frames[1]->size -= sizeof(uint64_t);
+    }
+}
+
 /* Tells the server that it serves a partition of which it has, or would have, another replica. */
 static void mistake_plan(struct cluster_server *server, struct message *message) {
     struct cluster *cluster = server->node->cluster;
@@ -120,6 +134,9 @@ bool cluster_mistake_server(struct cluster_server *server, struct message *messa
     }
     if (message->type == MESSAGE_FLUSH) {
         return mistake_flush(server, message);
+    }
+    if (message->type == MESSAGE_SUBSCRIBE) {
+        mistake_subscribe(cluster, message);
     }
     bool fenced = message->epoch > cluster->first_epoch;
     if (message->type == MESSAGE_PLAN && ((mistake == MISTAKE_TWO_SERVERS && cluster->node_count > 1) ||

@@ -131,6 +131,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_TWO_SERVERS_FENCED] = {CAMPAIGN_ELASTIC, "I7"},
     [MISTAKE_NOT_FENCED] = {CAMPAIGN_ELASTIC, "I6"},
     [MISTAKE_STORE_WRITE_LOST] = {CAMPAIGN_ELASTIC, NULL},
+    [MISTAKE_ROW_GIVEN_UP] = {CAMPAIGN_ELASTIC, "I2"},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

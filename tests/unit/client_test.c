@@ -697,6 +697,127 @@ static void test_a_replica_that_lags_is_asked_again(void **state) {
     fake_close(fake);
 }
 
+/* Gives one row, not the first. */
+static void push_other(struct fake *fake, uint64_t from, uint64_t to, uint64_t request, int64_t value) {
+    struct message message = {.type = MESSAGE_PUSH};
+    message.push = (struct message_push){.from_clock = from, .clock = to, .durable = to, .received = to};
+    message.push.request = request;
+    row_frames(&message, OTHER_KEY, value);
+    give_from(fake, SERVER, &message);
+}
+
+/* A client at clock 0 with KEY, named for good, and OTHER_KEY at 40, named by set 1. */
+static struct fake *fake_with_set(uint32_t staleness) {
+    struct fake *fake = fake_open(staleness);
+    assert_int_equal(cache_add_for(&fake->cache, 0, OTHER_KEY, 1), 1);
+    client_subscribe(&fake->client, NULL);
+    push_other(fake, 0, 0, asked(fake, SERVER), 40);
+    forget(fake);
+    return fake;
+}
+
+static void test_rows_that_no_set_names_are_given_up(void **state) {
+    (void)state;
+    struct fake *fake = fake_with_set(1);
+    struct message only = {0};
+    uint64_t key;
+    assert_true(client_forget(&fake->client, 1)); /* all are named: nothing to say */
+    assert_int_equal(fake->count, 0);
+    assert_true(client_forget(&fake->client, 2));
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &only), 1);
+    assert_int_equal(only.subscribe.only, 1);
+    assert_int_equal(only.frames[1]->size, sizeof key);
+    memcpy(&key, only.frames[1]->data, sizeof key);
+    assert_int_equal(key, KEY);
+    push(fake, 0, 1, 0, 101); /* what comes meanwhile counts */
+    push_other(fake, 1, 2, 0, 42);
+    assert_int_equal(part(fake)->clock, 2);
+    assert_int_equal(*row(fake), 101);
+    assert_int_equal(*row_of(fake, OTHER_KEY), 40); /* but for that row */
+    assert_false(client_forget(&fake->client, 2));
+    forget(fake);
+    fake->now_us += CLIENT_RETRY_MIN_US; /* it was lost */
+    client_timer(&fake->client);
+    forget(fake);
+    answer_pull(fake, SERVER, 2, 0);
+    struct message again = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &again), 1);
+    assert_int_equal(again.subscribe.only, 1);
+    assert_int_equal(again.subscribe.request, part(fake)->now.request);
+    memcpy(&key, again.frames[1]->data, sizeof key);
+    assert_int_equal(key, KEY);
+    forget(fake);
+    push(fake, 2, 2, part(fake)->now.request, -1);
+    assert_true(client_subscribed(&fake->client));
+    assert_int_equal(client_timer(&fake->client), 0); /* nothing is waited for */
+    fake_close(fake);
+}
+
+static void test_rows_that_come_back_into_use_are_asked_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_with_set(1);
+    client_begin(&fake->client, SELF, 1);
+    *row_of(fake, OTHER_KEY) += 2;
+    fake->cache.tables[0].touched.base[1] = 1;
+    assert_false(client_forget(&fake->client, 2)); /* the app works */
+    finish(fake);
+    forget(fake);
+    assert_true(client_forget(&fake->client, 2));
+    push(fake, 0, 0, asked(fake, SERVER), -1);
+    forget(fake);
+    assert_int_equal(cache_add_for(&fake->cache, 0, OTHER_KEY, 3), 1); /* where it was */
+    assert_false(client_filled(&fake->client));
+    client_subscribe(&fake->client, NULL);
+    struct message subscribe = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    assert_int_equal(subscribe.subscribe.known, 0);
+    assert_int_equal(subscribe.subscribe.only, 0);
+    push_other(fake, 0, 0, subscribe.subscribe.request, 45);
+    assert_true(client_subscribed(&fake->client));
+    assert_int_equal(*row_of(fake, OTHER_KEY), 47); /* with what we have flushed and others not seen */
+    push_other(fake, 0, 1, 0, 48);
+    assert_int_equal(*row_of(fake, OTHER_KEY), 48);
+    assert_true(client_forget(&fake->client, 3));
+    fake_close(fake);
+}
+
+/* A server that is to take over has been told of all rows: until it has, none is given up. */
+static void test_rows_are_not_given_up_while_servers_change(void **state) {
+    (void)state;
+    struct fake *fake = fake_with_set(1);
+    fake->next_server = SECOND;
+    fake->plan.from_clock = WIRE_CLOCK_NEVER;
+    give_plan(fake);
+    assert_false(client_forget(&fake->client, 2));
+    push_from(fake, SECOND, 0, 0, asked(fake, SECOND), 0, -1);
+    assert_false(client_forget(&fake->client, 2));
+    fake->server = SECOND;
+    fake->plan.from_clock = 0;
+    give_plan(fake);
+    forget(fake);
+    assert_true(client_forget(&fake->client, 2));
+    struct message only = {0};
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_SUBSCRIBE, &only), 1);
+    assert_int_equal(only.subscribe.only, 1);
+    fake_close(fake);
+}
+
+/* The request is void with its epoch; what is asked for in the next one is what is in use. */
+static void test_rows_given_up_stay_so_in_the_next_epoch(void **state) {
+    (void)state;
+    struct fake *fake = fake_with_set(1);
+    assert_true(client_forget(&fake->client, 2));
+    client_fence(&fake->client, ++fake->epoch);
+    assert_false(client_forget(&fake->client, 2));
+    forget(fake);
+    give_plan(fake);
+    struct message subscribe = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    assert_int_equal(subscribe.subscribe.only, 0);
+    assert_int_equal(subscribe.frames[1]->size, sizeof(uint64_t));
+    fake_close(fake);
+}
+
 /* ---- Announced changes ---- */
 
 /* From a client at clock 0: SECOND is to serve from a clock that is not named yet, and knows the row. */
@@ -1161,6 +1282,10 @@ int main(void) {
         cmocka_unit_test(test_a_whole_table_is_there_in_order),
         cmocka_unit_test(test_a_replica_that_does_not_serve_yet_is_asked_again),
         cmocka_unit_test(test_a_replica_that_lags_is_asked_again),
+        cmocka_unit_test(test_rows_that_no_set_names_are_given_up),
+        cmocka_unit_test(test_rows_that_come_back_into_use_are_asked_for),
+        cmocka_unit_test(test_rows_are_not_given_up_while_servers_change),
+        cmocka_unit_test(test_rows_given_up_stay_so_in_the_next_epoch),
         cmocka_unit_test(test_a_switch_takes_place_at_its_clock),
         cmocka_unit_test(test_the_settled_plan_leads_those_who_lag),
         cmocka_unit_test(test_silence_has_the_other_server_asked),

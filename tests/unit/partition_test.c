@@ -389,14 +389,19 @@ static void test_expected_origins_change(void **state) {
 
 /* ---- Subscriptions ---- */
 
-static void subscribe(struct partition *partition, actor_id subscriber, uint64_t request, unsigned table,
-                      const uint64_t *keys, uint32_t count) {
+static void subscribe_to(struct partition *partition, actor_id subscriber, uint64_t request, bool only, unsigned table,
+                         const uint64_t *keys, uint32_t count) {
     struct rows_view views[WIRE_TABLES_MAX];
     struct error error = {0};
     struct message message = rows_message(partition->job, MESSAGE_SUBSCRIBE, table, count, keys, NULL);
     assert_int_equal(rows_check(&message, partition->job->shapes, partition->job->table_count, views, &error), 1);
-    assert_int_equal(partition_subscribe(partition, subscriber, request, views, 1, &error), 0);
+    assert_int_equal(partition_subscribe(partition, subscriber, request, only, views, 1, &error), 0);
     message_close(&message);
+}
+
+static void subscribe(struct partition *partition, actor_id subscriber, uint64_t request, unsigned table,
+                      const uint64_t *keys, uint32_t count) {
+    subscribe_to(partition, subscriber, request, false, table, keys, count);
 }
 
 /* How many rows changed for `subscriber` since `from_clock`, and the key and first element of the first. */
@@ -415,6 +420,35 @@ static uint32_t changes(struct partition *partition, actor_id subscriber, uint64
     }
     message_close(&push);
     return rows;
+}
+
+static void test_rows_that_are_not_wanted_any_more_are_not_pushed(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    job_add(&job, AML_FLOAT64, AML_PUT, 0);
+    struct partition *partition = open_partition(&job, origins, 2);
+    uint64_t key;
+    int64_t value;
+    const uint64_t dense[] = {key_at(&job.tables[0], 0), key_at(&job.tables[0], 1), key_at(&job.tables[0], 2)};
+    const uint64_t sparse[] = {key_at(&job.tables[1], 0)};
+    subscribe(partition, origins[0], 1, 0, dense, 3);
+    subscribe(partition, origins[0], 2, 1, sparse, 1);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, dense[0], 4), FLUSH_TAKEN);
+    assert_int_equal(flush_row(partition, origins[1], 1, 1, sparse[0], 9), FLUSH_TAKEN);
+    assert_true(advance(partition));
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 2);
+    subscribe_to(partition, origins[0], 3, true, 0, dense + 1, 2);
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0); /* nor those of the table not named at all */
+    subscribe(partition, origins[0], 2, 1, sparse, 1);                    /* an old request, late */
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 0);
+    subscribe(partition, origins[0], 4, 0, dense, 1);
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1);
+    assert_int_equal(key, dense[0]);
+    assert_int_equal(partition_subscribe(partition, origins[0], 5, true, NULL, 0, NULL), 0); /* none at all */
+    assert_int_equal(partition_subscription(partition, origins[0])->lists[0].count, 0);
+    partition_close(partition);
 }
 
 static void test_only_subscribed_changes_are_pushed(void **state) {
@@ -1020,6 +1054,7 @@ int main(void) {
         cmocka_unit_test(test_a_key_named_twice_counts_twice),
         cmocka_unit_test(test_expected_origins_change),
         cmocka_unit_test(test_only_subscribed_changes_are_pushed),
+        cmocka_unit_test(test_rows_that_are_not_wanted_any_more_are_not_pushed),
         cmocka_unit_test(test_equal_subscriptions_share_frames),
         cmocka_unit_test(test_scan_sees_every_row_once),
         cmocka_unit_test(test_puts_settle_in_order),

@@ -121,6 +121,7 @@ static const struct wire_field {
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.request, UINT64_MAX),
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.known, CLOCK),
     FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.again, 1),
+    FIELD(MESSAGE_SUBSCRIBE, WHOLE, subscribe.only, 1),
     FIELD(MESSAGE_PULL, WHOLE, pull.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_PULL, WHOLE, pull.number, UINT64_MAX),
     FIELD(MESSAGE_PULL, WHOLE, pull.clock, CLOCK),
