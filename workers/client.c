@@ -123,12 +123,15 @@ static void find_wanted(struct client *client) {
     uint64_t done = client->clock > 0 ? client->flushed : 0;
     uint64_t next = WIRE_CLOCK_NEVER;
     uint64_t catch_up = 0;
+    client->joins = client->plan.plan.from_clock != 0;
     for (size_t d = 0; d < count; d++) {
         uint64_t from = duties[d].from_clock;
+        bool ours = actor_node(duties[d].origin) == actor_node(client->self);
+        client->joins = client->joins && !(ours && from < client->plan.plan.from_clock);
         if (duties[d].origin == client->self) {
             from = from > done ? from : done + 1;
             next = from <= duties[d].until_clock && from < next ? from : next;
-        } else if (actor_node(duties[d].origin) == actor_node(client->self) && from > catch_up) {
+        } else if (ours && from > catch_up) {
             catch_up = from;
         }
     }
@@ -273,6 +276,7 @@ static void send_request(struct client *client, uint32_t number, struct client_s
     send_subscribe(client, subscription->server,
                    &(struct message_subscribe){.partition = number,
                                                .request = subscription->request,
+                                               .after = subscription->agreed,
                                                .known = subscription->since,
                                                .only = subscription->only},
                    keys);
@@ -323,7 +327,8 @@ static int subscription_ask(struct client *client, uint32_t number, struct clien
 static int partition_ask(struct client *client, uint32_t number, struct error *error) {
     struct client_partition *partition = &client->partitions[number];
     int result = subscription_ask(client, number, &partition->now, error);
-    return result != 0 ? result : subscription_ask(client, number, &partition->next, error);
+    bool both = partition->subscribed; /* the next one is to be told from where on we miss what changes */
+    return result != 0 || !both ? result : subscription_ask(client, number, &partition->next, error);
 }
 
 int client_subscribe(struct client *client, struct error *error) {
@@ -956,7 +961,7 @@ static void go_on(struct client *client, uint32_t number, struct message *messag
 
 /* False when the push can't be taken now: nobody waits for us, or one before it was lost. That one is sent again once,
  * however many pushes tell so before it comes; by the server of the next clock's state, for what another one has pushed
- * before the switch is lost only when that one says so. */
+ * before the switch is lost only when that one says so. But who joins gets nothing from that one. */
 static bool receive_changes(struct client *client, uint32_t number, struct client_subscription *subscription,
                             struct message *message) {
     struct client_partition *partition = &client->partitions[number];
@@ -969,7 +974,7 @@ static bool receive_changes(struct client *client, uint32_t number, struct clien
         return false;
     }
     if (message->push.from_clock > arrived) {
-        if (subscription == &partition->now && subscription->again == 0) {
+        if ((subscription == &partition->now || client->joins) && subscription->again == 0) {
             send_pull(client, number, subscription->server, true);
             subscription->again = partition->pulls;
         }
@@ -1028,6 +1033,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
     subscription->open = false;
     subscription->only = false;
     subscription->known = true;
+    subscription->agreed = subscription->request;
     memcpy(subscription->answered, subscription->asked, client->job->table_count * sizeof *subscription->answered);
     if (!partition->subscribed) {
         if (now || serves) {
@@ -1060,6 +1066,17 @@ static struct client_subscription *subscription_with(struct client_partition *pa
         return &partition->now;
     }
     return server == partition->next.server ? &partition->next : NULL;
+}
+
+/* A server has answered a PULL, with a replica that knows nothing of what was agreed: it had given the partition up, and
+ * has got it back by another plan. */
+static void subscribe_anew(struct client *client, uint32_t number, actor_id server, const struct message_push *push) {
+    struct client_subscription *subscription = subscription_with(&client->partitions[number], server);
+    if (subscription != NULL && push->subscribed < subscription->agreed) {
+        subscription_close(subscription);
+        subscription_open(client, subscription, server);
+        partition_ask(client, number, NULL);
+    }
 }
 
 /* A server has answered a PULL: sends it again what was sent before that and has not come, or whose answer has not. */
@@ -1110,6 +1127,7 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     find_committed(client);
     restore_step(client, number);
     if (push.pull != 0) {
+        subscribe_anew(client, number, from, &push);
         send_lost(client, number, from, &push);
     }
     if (lacking) {

@@ -31,6 +31,7 @@ struct retained_flush {
 struct client_subscription {
     actor_id server;    /* ACTOR_NONE: unused */
     uint64_t request;   /* number of the SUBSCRIBE under way, or of the last one answered; numbers never come again */
+    uint64_t agreed;    /* the last one answered; 0: none */
     uint64_t since;     /* the `known` it says */
     uint64_t pull;      /* the last PULL before it was sent */
     uint64_t again;     /* number of the PULL that has pushes sent again that were lost; 0: that was answered */
@@ -78,6 +79,7 @@ struct client {
     uint64_t committed; /* every partition is durable up to there */
     uint64_t flushed;   /* the highest clock flushed under `self`; before the first duty, the clock before it */
     uint64_t wanted;    /* the state that the next clock of a duty waits for, at the most */
+    bool joins; /* none of our duties is of before the plan's switch: who serves from there pushes what we miss */
     actor_id origin;    /* of the clock under way ... */
     uint64_t clock;     /* ... which is this one */
     bool alone;         /* ... and in which this origin is the plan's only one: nothing of it is pushed back */

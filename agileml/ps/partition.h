@@ -84,8 +84,8 @@ struct commit_point {
 /* Rows that a worker wants pushed. */
 struct subscription {
     actor_id subscriber;
-    bool idle;           /* it has no work in this plan: it gets what it missed when it has some again */
-    uint64_t sent_clock; /* the clock of the last PUSH to it */
+    uint64_t needs_from; /* the first clock of its node's duties; WIRE_CLOCK_NEVER: none, or none that is named */
+    uint64_t sent_clock; /* the clock of the last PUSH to it, or of the state that it had before */
     uint64_t request;    /* its last SUBSCRIBE */
     struct slot_list {
         uint32_t *slots;

@@ -23,6 +23,11 @@ static void replica_close(struct server *server, struct server_replica *replica)
     memset(replica, 0, sizeof *replica);
 }
 
+static void members_close(struct plan_members *members) {
+    index_map_close(&members->index);
+    free(members->needs_from);
+}
+
 void server_close(struct server *server) {
     for (uint32_t p = 0; p < server->partition_count; p++) {
         replica_close(server, &server->replicas[p]);
@@ -32,6 +37,7 @@ void server_close(struct server *server) {
     }
     message_close(&server->plan);
     message_close(&server->later_plan);
+    members_close(&server->members);
     free(server->replicas);
     free(server->early);
     free(server->scans);
@@ -165,7 +171,10 @@ static void replica_promote(struct server *server, struct server_replica *replic
     }
     partition_point(partition);
     for (unsigned s = 0; s < partition->subscription_count; s++) {
-        partition->subscriptions[s].sent_clock = partition->clock;
+        struct subscription *subscription = &partition->subscriptions[s];
+        if (subscription->needs_from <= partition->clock) {
+            subscription->sent_clock = partition->clock; /* by who served before; the others got nothing from that one */
+        }
     }
     uint64_t committed = server->committed < partition->clock ? server->committed : partition->clock;
     replica->durable = committed > replica->durable ? committed : replica->durable;
@@ -198,7 +207,9 @@ void replica_step(struct server *server, struct server_replica *replica) {
     if (replica->in_place || !replica->whole) {
         return;
     }
-    if (!replica->serving && server_of(server, partition->id, partition_reached(partition) + 1) == server->self) {
+    bool promoted =
+        !replica->serving && server_of(server, partition->id, partition_reached(partition) + 1) == server->self;
+    if (promoted) {
         replica_promote(server, replica);
     }
     bool advanced = false;
@@ -208,7 +219,9 @@ void replica_step(struct server *server, struct server_replica *replica) {
         replica_at_clock(server, replica);
     }
     if (replica->serving && (replica_raise_durable(server, replica) || advanced)) {
-        replica_push(server, replica);
+        replica_push(server, replica, false);
+    } else if (promoted) {
+        replica_push(server, replica, true);
     }
     if (advanced) {
         replica_scans(server, replica);
@@ -301,39 +314,44 @@ static void replica_restore(struct server *server, struct server_replica *replic
     replica->durable = server->committed < restore ? server->committed : restore;
 }
 
-enum { MEMBER_IDLE = 0, MEMBER_WORKS = 1 };
+static void member_needs(struct plan_members *members, actor_id node, uint64_t from_clock) {
+    int64_t found = index_map_find(&members->index, node);
+    if (found == INDEX_NONE) {
+        found = members->count;
+        index_map_add(&members->index, node, members->count++);
+        members->needs_from[found] = from_clock;
+    }
+    members->needs_from[found] = from_clock < members->needs_from[found] ? from_clock : members->needs_from[found];
+}
 
-/* Nodes of the plan, and whether they have duties. */
-static struct index_map plan_members(const struct message *plan) {
-    struct index_map members = {0};
+static struct plan_members members_open(const struct message *plan) {
     const struct wire_node *nodes = (const void *)plan->frames[0]->data;
     const struct wire_duty *duties = (const void *)plan->frames[2]->data;
-    for (size_t d = 0; d < plan->frames[2]->size / sizeof *duties; d++) {
-        if (index_map_find(&members, actor_node(duties[d].origin)) == INDEX_NONE) {
-            index_map_add(&members, actor_node(duties[d].origin), MEMBER_WORKS);
-        }
+    size_t node_count = plan->frames[0]->size / sizeof *nodes;
+    size_t duty_count = plan->frames[2]->size / sizeof *duties;
+    struct plan_members members = {.needs_from = memory_zeroed(node_count + duty_count, sizeof *members.needs_from)};
+    for (size_t d = 0; d < duty_count; d++) {
+        member_needs(&members, actor_node(duties[d].origin), duties[d].from_clock);
     }
-    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
-        if (index_map_find(&members, nodes[n].actor) == INDEX_NONE) {
-            index_map_add(&members, nodes[n].actor, MEMBER_IDLE);
-        }
+    for (size_t n = 0; n < node_count; n++) {
+        member_needs(&members, nodes[n].actor, WIRE_CLOCK_NEVER);
     }
     return members;
 }
 
 /* Of two plans, the one before and the one now in force. */
-struct members {
-    struct index_map before, now;
+struct two_members {
+    const struct plan_members *before, *now;
 };
 
 /* One that neither plan knows goes by a later plan than this one, and has just come. */
 static bool member_stays(void *context, actor_id subscriber) {
-    const struct members *members = context;
-    return index_map_find(&members->now, actor_node(subscriber)) != INDEX_NONE ||
-           index_map_find(&members->before, actor_node(subscriber)) == INDEX_NONE;
+    const struct two_members *members = context;
+    return index_map_find(&members->now->index, actor_node(subscriber)) != INDEX_NONE ||
+           index_map_find(&members->before->index, actor_node(subscriber)) == INDEX_NONE;
 }
 
-static void replica_plan(struct server *server, uint32_t number, bool new_epoch, struct members *members) {
+static void replica_plan(struct server *server, uint32_t number, bool new_epoch, struct two_members *members) {
     struct server_replica *replica = &server->replicas[number];
     const struct wire_duty *duties = (const void *)server->plan.frames[2]->data;
     struct error error = {0};
@@ -355,7 +373,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch,
     partition_unsubscribe(replica->partition, member_stays, members);
     for (unsigned i = 0; i < replica->partition->subscription_count; i++) {
         struct subscription *subscription = &replica->partition->subscriptions[i];
-        subscription->idle = index_map_find(&members->now, actor_node(subscription->subscriber)) != MEMBER_WORKS;
+        subscription->needs_from = server_needs_from(server, subscription->subscriber);
     }
     followers_prune(server, replica, false);
     if (replica->serving || !server->plan.plan.recoverable) {
@@ -363,6 +381,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch,
     }
     if (replica->serving) {
         replica_at_clock(server, replica); /* the plan may make it a commit point */
+        replica_push(server, replica, true); /* it may name a first clock that comes next */
     }
     replica_step(server, replica);
     replica_follow(server, replica);
@@ -403,10 +422,9 @@ static void server_plan(struct server *server, const struct message *plan) {
         return;
     }
     bool new_epoch = first || server->fenced || plan->epoch > server->epoch;
-    struct members members = {.now = plan_members(plan)};
-    if (!first) {
-        members.before = plan_members(&server->plan);
-    }
+    struct plan_members before = server->members;
+    struct two_members members = {.before = &before, .now = &server->members};
+    server->members = members_open(plan);
     message_close(&server->plan);
     server->plan = message_share(plan);
     server->epoch = plan->epoch;
@@ -428,8 +446,7 @@ static void server_plan(struct server *server, const struct message *plan) {
     for (uint32_t p = 0; p < server->partition_count; p++) {
         replica_plan(server, p, new_epoch, &members);
     }
-    index_map_close(&members.before);
-    index_map_close(&members.now);
+    members_close(&before);
     server_report(server);
     server_take_early(server);
 }

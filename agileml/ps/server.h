@@ -57,6 +57,13 @@ struct server_replica {
     struct message_written *written; /* the last one that went well, for who asks again */
 };
 
+/* The nodes of a plan, and which is the first clock of the duties of each; WIRE_CLOCK_NEVER: none, or not named. */
+struct plan_members {
+    struct index_map index; /* actor -> place in needs_from */
+    uint64_t *needs_from;
+    uint32_t count;
+};
+
 struct server_hooks {
     /* Write `partition` as it is at `clock` (its rows do not change, or `copy` is true and it is the hook's own to
      * partition_close) to `path`; returns at once. Later server_written is called on the io's thread. NULL: no
@@ -76,6 +83,7 @@ struct server {
     uint64_t epoch;                  /* of the plan in force, or of the fence: nothing of an older one is taken */
     bool fenced;                     /* no plan of `epoch` has come yet */
     struct message plan;             /* in force, frames held; type 0: none yet */
+    struct plan_members members;     /* of the plan */
     struct message later_plan;       /* came while a replica was being written in place; type 0: none */
     bool reliable;                   /* our node, in this plan ... */
     bool any_reliable;               /* ... or some node */

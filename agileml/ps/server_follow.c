@@ -231,7 +231,7 @@ static void follow_whole(struct server *server, struct server_replica *replica, 
     if (news && replica_answers(replica)) {
         follower_update(server, replica, follower);
         if (replica_raise_durable(server, replica)) {
-            replica_push(server, replica);
+            replica_push(server, replica, false);
         }
     }
 }

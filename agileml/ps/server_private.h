@@ -29,6 +29,12 @@ static inline bool replica_answers(const struct server_replica *replica) {
     return replica->serving || replica->served;
 }
 
+/* The first clock for which the node of `actor` needs the state, by the plan. */
+static inline uint64_t server_needs_from(const struct server *server, actor_id actor) {
+    int64_t found = index_map_find(&server->members.index, actor_node(actor));
+    return found != INDEX_NONE ? server->members.needs_from[found] : WIRE_CLOCK_NEVER;
+}
+
 /* ---- server.c ---- */
 
 /* A failure of this server ends the job: its own node's agent tells the controller. */
@@ -58,8 +64,9 @@ void receive_flush(struct server *server, struct server_replica *replica, const 
 void receive_scan(struct server *server, struct server_replica *replica, actor_id from,
                   const struct message_scan *scan);
 
-/* Pushes what changed to every subscriber; nothing but how far it is durable where nothing changed. */
-void replica_push(struct server *server, struct server_replica *replica);
+/* Pushes what changed to the subscribers that need it: whose nodes have worked, or begin with the next clock if that is ours.
+ * Nothing but how far it is durable where nothing changed, or, `missed`, nothing at all. */
+void replica_push(struct server *server, struct server_replica *replica, bool missed);
 /* Answers the scans that waited for the replica's clock. */
 void replica_scans(struct server *server, const struct server_replica *replica);
 

@@ -11,14 +11,24 @@ static void push_head(const struct server *server, const struct server_replica *
     push->push.received = partition_received(replica->partition, to);
 }
 
-void replica_push(struct server *server, struct server_replica *replica) {
+/* Nodes that get ready have the state that they subscribed with; what changed since is for whoever serves their first
+ * clock to push, once, when that is the next one. */
+static bool push_is_due(const struct server *server, const struct partition *partition,
+                        const struct subscription *subscription) {
+    uint64_t from = subscription->needs_from;
+    return partition->clock + 1 >= from &&
+           (from < server->plan.plan.from_clock || server_of(server, partition->id, from) == server->self);
+}
+
+void replica_push(struct server *server, struct server_replica *replica, bool missed) {
     struct partition *partition = replica->partition;
     struct message model = {0};
     const struct subscription *model_subscription = NULL;
     for (unsigned s = 0; s < partition->subscription_count; s++) {
         struct subscription *subscription = &partition->subscriptions[s];
         struct message push;
-        if (subscription->idle) {
+        if (!push_is_due(server, partition, subscription) ||
+            (missed && subscription->sent_clock == partition->clock)) {
             continue;
         }
         push_head(server, replica, subscription->subscriber, subscription->sent_clock, &push);
@@ -49,9 +59,20 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     }
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
     int result = count < 0 ? count : 0;
+    const struct subscription *before = partition_subscription(replica->partition, from);
+    bool first = before == NULL;
+    if ((first ? 0 : before->request) < subscribe->after) { /* the next PULL's answer tells */
+        answer_later(server, from, message);
+        return;
+    }
     if (result == 0 && !subscribe->again) {
         result = partition_subscribe(replica->partition, from, subscribe->request, subscribe->only, views,
                                      (unsigned)count, &error);
+    }
+    struct subscription *subscription = partition_subscription(replica->partition, from);
+    if (first && subscription != NULL) {
+        subscription->needs_from = server_needs_from(server, from);
+        subscription->sent_clock = replica_answers(replica) ? replica->partition->clock : subscribe->known;
     }
     struct message push;
     push_head(server, replica, from, subscribe->known, &push);
@@ -79,13 +100,15 @@ void receive_pull(struct server *server, struct server_replica *replica, actor_i
         return;
     }
     uint64_t from_clock = pull->pull.clock;
-    bool answers = subscription != NULL && replica_answers(replica);
+    bool answers = subscription != NULL && replica_answers(replica) &&
+                   (pull->pull.again || push_is_due(server, partition, subscription));
     if (answers && !pull->pull.again && subscription->sent_clock > from_clock) {
         from_clock = subscription->sent_clock; /* up to there all is on its way, or was lost */
     }
     struct message push;
     push_head(server, replica, from, from_clock, &push);
     push.push.pull = pull->pull.number;
+    push.push.subscribed = subscription != NULL ? subscription->request : 0;
     if (answers && from_clock < partition->clock) {
         partition_changes(partition, subscription, from_clock, NULL, NULL, &push);
         subscription->sent_clock = partition->clock;

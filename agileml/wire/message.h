@@ -314,6 +314,8 @@ struct message_report {
 struct message_subscribe {
     uint32_t partition;
     uint64_t request;
+    uint64_t after; /* the last one that the server answered: one that lacks it, as its replica is another by now, can't
+                       go by this one */
     uint64_t known; /* their state as of this clock is known: only what changed since is wanted; 0: all */
     uint8_t again;  /* 1: the rows are among those pushed already, only their state is wanted */
     uint8_t only;   /* 1: of the rows named so far these are still wanted, whose state is known, and no others */
@@ -339,6 +341,7 @@ struct message_push {
     uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
     uint64_t request;  /* the SUBSCRIBE it answers, or 0; then the frames are those rows */
     uint64_t pull;     /* the PULL it answers, or 0; without rows both clocks are the one up to which they were sent */
+    uint64_t subscribed; /* in the answer to a PULL: the receiver's last SUBSCRIBE that the replica goes by; 0: none */
 };
 
 /* An origin's summed deltas of one clock for one partition. Frames: rows; none when it touched none. */

@@ -111,6 +111,7 @@ static void answer_pull(struct fake *fake, actor_id server, uint64_t clock, uint
     struct message message = {.type = MESSAGE_PUSH};
     message.push = (struct message_push){
         .from_clock = clock, .clock = clock, .received = received, .pull = fake->client.partitions[0].pulls};
+    message.push.subscribed = fake->client.requests;
     give_from(fake, server, &message);
 }
 
@@ -381,6 +382,7 @@ static void test_pushes_are_asked_for_again_when_they_were_lost(void **state) {
     assert_int_equal(message.pull.clock, 0);
     assert_true(message.pull.number > number);
     struct message late = {.type = MESSAGE_PUSH, .push = {.from_clock = 1, .clock = 1, .pull = number}};
+    late.push.subscribed = fake->client.requests;
     give_from(fake, SERVER, &late); /* answers that were under way before */
     assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 0);
     fake->now_us += CLIENT_RETRY_MAX_US; /* that one, or its answer, is lost too */
@@ -983,6 +985,67 @@ static void test_a_joining_node_begins_at_its_clock(void **state) {
     fake_close(fake);
 }
 
+/* What changed while it got ready comes from the server of its first clock, and is asked of that one when it is lost. */
+static void test_a_joining_node_goes_by_the_next_server(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(0);
+    fake->next_server = SECOND;
+    fake->plan.from_clock = fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_SUBSCRIBE, NULL), 0); /* it is to be told from where on */
+    push(fake, 0, 20, asked(fake, SERVER), 300);
+    struct message message = {0};
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_SUBSCRIBE, &message), 1);
+    assert_int_equal(message.subscribe.known, 20);
+    push_from(fake, SECOND, 0, 0, message.subscribe.request, 0, -1);
+    assert_true(client_subscribed(&fake->client));
+    fake->plan.from_clock = fake->duties[0].from_clock = 31;
+    give_plan(fake);
+    forget(fake);
+    push_from(fake, SECOND, 30, 30, 0, 30, -1); /* what it has pushed before was lost */
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_PULL, &message), 1);
+    assert_int_equal(message.pull.again, 1);
+    assert_int_equal(message.pull.clock, 20);
+    push_from(fake, SECOND, 20, 30, 0, 30, 400);
+    assert_int_equal(part(fake)->clock, 30);
+    assert_int_equal(part(fake)->now.server, SECOND);
+    assert_true(client_may_begin(&fake->client, 31));
+    fake_close(fake);
+}
+
+/* The server had given the partition up meanwhile, by a plan that we have not seen. */
+static void test_a_forgotten_subscription_is_made_anew(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1);
+    push(fake, 0, 1, 0, 101);
+    work(fake, 1);
+    uint64_t agreed = fake->client.requests;
+    cache_add(&fake->cache, 0, OTHER_KEY);
+    client_subscribe(&fake->client, NULL);
+    struct message subscribe = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    assert_int_equal(subscribe.subscribe.after, agreed);
+    forget(fake);
+    fake->now_us += CLIENT_RETRY_MAX_US;
+    client_timer(&fake->client);
+    forget(fake);
+    struct message answer = {.type = MESSAGE_PUSH, .push = {.from_clock = 1, .clock = 1, .pull = part(fake)->pulls}};
+    give_from(fake, SERVER, &answer);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    assert_int_equal(subscribe.subscribe.after, 0);
+    assert_int_equal(subscribe.subscribe.known, 1);
+    assert_int_equal(subscribe.frames[1]->size, sizeof(uint64_t)); /* the row whose state we have; then the other */
+    uint64_t request = subscribe.subscribe.request;
+    forget(fake);
+    push(fake, 1, 2, request, 102);
+    assert_int_equal(part(fake)->clock, 2);
+    assert_int_equal(*row(fake), 102);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    assert_int_equal(subscribe.subscribe.after, request);
+    fake_close(fake);
+}
+
 static void test_alone_is_who_alone_has_a_duty_in_the_clock(void **state) {
     (void)state;
     struct fake *fake = fake_new(1);
@@ -1293,6 +1356,8 @@ int main(void) {
         cmocka_unit_test(test_rows_without_a_state_are_asked_of_the_new_server),
         cmocka_unit_test(test_pushes_wait_until_all_rows_are_known),
         cmocka_unit_test(test_a_joining_node_begins_at_its_clock),
+        cmocka_unit_test(test_a_joining_node_goes_by_the_next_server),
+        cmocka_unit_test(test_a_forgotten_subscription_is_made_anew),
         cmocka_unit_test(test_alone_is_who_alone_has_a_duty_in_the_clock),
         cmocka_unit_test(test_a_fence_stops_everything),
         cmocka_unit_test(test_a_clock_goes_through_a_recovery),

@@ -58,6 +58,7 @@ struct world {
     bool reliable[SERVERS];
     bool traditional;
     actor_id guest; /* one more node in the plans, without duties */
+    uint64_t joins; /* the first clock of the second origin, if that is not the first of all */
     const char *resume;
     struct {
         struct partition *partition;
@@ -268,7 +269,7 @@ static void place(struct world *world, int server, int backup, int next_server, 
                                                .next_backup = named(next_backup)};
 }
 
-/* The plan as it is now, as a new version; both origins work in all clocks. */
+/* The plan as it is now, as a new version; both origins work in all clocks, or the second one later. */
 static struct message make_plan(struct world *world, uint64_t from_clock, uint32_t commit_every) {
     struct message plan = {.type = MESSAGE_PLAN, .epoch = world->epoch, .frame_count = 5};
     plan.plan = (struct message_plan){.version = ++world->version,
@@ -297,6 +298,7 @@ static struct message make_plan(struct world *world, uint64_t from_clock, uint32
                                        .count = 1};
         shards[o] = o;
     }
+    duties[1].from_clock = world->joins != 0 ? world->joins : duties[1].from_clock;
     nodes[SERVERS + ORIGINS].actor = world->guest != ACTOR_NONE ? world->guest : origins[0];
     plan.frames[0] = buffer_copy(nodes, sizeof nodes);
     plan.frames[1] = buffer_copy(&world->placement, sizeof world->placement);
@@ -1139,12 +1141,133 @@ static void test_subscriptions_of_who_left_are_dropped(void **state) {
     assert_non_null(partition_subscription(partition_at(world, 0), guest));
     world->guest = guest;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
-    assert_true(partition_subscription(partition_at(world, 0), guest)->idle);
+    assert_int_equal(partition_subscription(partition_at(world, 0), guest)->needs_from, WIRE_CLOCK_NEVER);
     world->guest = ACTOR_NONE;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     assert_null(partition_subscription(partition_at(world, 0), guest));
     assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));
-    assert_false(partition_subscription(partition_at(world, 0), origins[0])->idle);
+    assert_int_equal(partition_subscription(partition_at(world, 0), origins[0])->needs_from, 1);
+    world_close(world);
+}
+
+/* It has the state that it subscribed with, and gets the rest when its first clock comes next. */
+static void test_a_node_that_gets_ready_is_left_alone(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    struct message answer;
+    place(world, 0, NEVER, 0, NEVER);
+    world->joins = WIRE_CLOCK_NEVER;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 3, 0);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    send_subscribe(world, 0, 1, 1, 0, false);
+    assert_int_equal(last_push(world, 1, 0)->clock, 3);
+    world->pushed[1][0].rows = 0;
+    run_clocks(world, 0, 4, 5, 0);
+    assert_int_equal(last_push(world, 0, 0)->clock, 5);
+    assert_int_equal(last_push(world, 1, 0)->clock, 3);
+    struct message pull = {.type = MESSAGE_PULL, .pull = {.number = 1, .clock = 3}};
+    assert_int_equal(rows_sent(world, origins[1], &pull, &answer), 0);
+    assert_int_equal(answer.push.clock, 3);
+    assert_int_equal(answer.push.subscribed, 1);
+    world->joins = 8;
+    new_plan(world, 8, 1);
+    run_clocks(world, 0, 6, 6, 0);
+    assert_int_equal(last_push(world, 1, 0)->clock, 3);
+    run_clocks(world, 0, 7, 7, 0);
+    assert_int_equal(last_push(world, 1, 0)->from_clock, 3);
+    assert_int_equal(last_push(world, 1, 0)->clock, 7);
+    assert_true(world->pushed[1][0].rows > 0);
+    run_clocks(world, 0, 8, 8, 0);
+    assert_int_equal(last_push(world, 1, 0)->clock, 8);
+    world_close(world);
+}
+
+/* The plan that names the clock comes when that is next already. */
+static void test_a_node_that_begins_at_once_is_told_at_once(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 0, NEVER);
+    world->joins = WIRE_CLOCK_NEVER;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 1, 1, 0, false);
+    run_clocks(world, 0, 1, 3, 0);
+    assert_int_equal(last_push(world, 1, 0)->clock, 0);
+    world->joins = 4;
+    new_plan(world, 4, 1);
+    assert_int_equal(last_push(world, 1, 0)->from_clock, 0);
+    assert_int_equal(last_push(world, 1, 0)->clock, 3);
+    world_close(world);
+}
+
+static void test_who_serves_the_first_clock_pushes_what_came_before(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 1, NEVER);
+    world->joins = WIRE_CLOCK_NEVER;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 3, 0);
+    for (unsigned o = 0; o < ORIGINS; o++) {
+        send_subscribe(world, 0, o, 1, 0, false);
+        send_subscribe(world, 1, o, 2, 3, false);
+        assert_int_equal(last_push(world, o, 1)->clock, 0);
+        world->pushed[o][0].rows = 0;
+    }
+    world->joins = 6;
+    new_plan(world, 6, 1);
+    run_clocks(world, 0, 4, 5, 0);
+    assert_int_equal(last_push(world, 0, 0)->clock, 5);
+    assert_int_equal(last_push(world, 0, 1)->clock, 0); /* who works already has that from the other */
+    assert_int_equal(world->pushed[1][0].rows, 0);
+    assert_int_equal(last_push(world, 1, 1)->from_clock, 3);
+    assert_int_equal(last_push(world, 1, 1)->clock, 5);
+    assert_true(world->pushed[1][1].rows > 0);
+    run_clocks(world, 1, 6, 6, 0);
+    for (unsigned o = 0; o < ORIGINS; o++) {
+        assert_int_equal(last_push(world, o, 1)->from_clock, 5);
+        assert_int_equal(last_push(world, o, 1)->clock, 6);
+    }
+    world_close(world);
+}
+
+/* A replica that was given up and opened again does not go by what the worker thinks was agreed. */
+static void test_a_forgotten_subscription_is_told(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    struct message answer;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .subscribe = {.request = 5, .after = 4}};
+    assert_int_equal(rows_sent(world, origins[0], &subscribe, &answer), 0);
+    assert_int_equal(answer.push.request, 0);
+    assert_null(partition_subscription(partition_at(world, 0), origins[0]));
+    struct message pull = {.type = MESSAGE_PULL, .pull = {.number = 1}};
+    assert_int_equal(rows_sent(world, origins[0], &pull, &answer), 0);
+    assert_int_equal(answer.push.pull, 1);
+    assert_int_equal(answer.push.subscribed, 0);
+    send_subscribe(world, 0, 0, 6, 0, false);
+    assert_int_equal(partition_subscription(partition_at(world, 0), origins[0])->request, 6);
+    world_close(world);
+}
+
+/* What a worker has given up is pushed no more, and what it has kept is no news. */
+static void test_rows_that_are_given_up_are_not_pushed(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    struct message answer;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    run_clocks(world, 0, 1, 2, 0);
+    assert_true(world->pushed[0][0].rows > TABLES * KEYS);
+    struct message only = {.type = MESSAGE_SUBSCRIBE, .subscribe = {.request = 2, .after = 1, .known = 1, .only = 1}};
+    assert_int_equal(rows_sent(world, origins[0], &only, &answer), 0);
+    assert_int_equal(answer.push.request, 2);
+    assert_int_equal(answer.push.clock, 2);
+    world->pushed[0][0].rows = 0;
+    run_clocks(world, 0, 3, 4, 0);
+    assert_int_equal(last_push(world, 0, 0)->clock, 4);
+    assert_int_equal(world->pushed[0][0].rows, 0);
     world_close(world);
 }
 
@@ -1252,6 +1375,11 @@ int main(void) {
         cmocka_unit_test(test_a_serving_replica_writes_a_copy),
         cmocka_unit_test(test_a_job_goes_on_from_a_checkpoint),
         cmocka_unit_test(test_subscriptions_of_who_left_are_dropped),
+        cmocka_unit_test(test_a_node_that_gets_ready_is_left_alone),
+        cmocka_unit_test(test_a_node_that_begins_at_once_is_told_at_once),
+        cmocka_unit_test(test_who_serves_the_first_clock_pushes_what_came_before),
+        cmocka_unit_test(test_a_forgotten_subscription_is_told),
+        cmocka_unit_test(test_rows_that_are_given_up_are_not_pushed),
         cmocka_unit_test(test_rows_are_asked_for_again),
         cmocka_unit_test(test_who_asks_too_early_hears_that_we_are_there),
         cmocka_unit_test(test_who_subscribes_for_the_plan_after_next_is_not_forgotten),
