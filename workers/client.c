@@ -324,11 +324,15 @@ static int subscription_ask(struct client *client, uint32_t number, struct clien
     return 0;
 }
 
+/* Who joins goes by the server that it begins with, and leaves in peace the one that serves until then. */
+static bool partition_skips(const struct client *client, const struct client_partition *partition) {
+    return client->joins && partition->next.server != ACTOR_NONE && !partition->restoring;
+}
+
 static int partition_ask(struct client *client, uint32_t number, struct error *error) {
     struct client_partition *partition = &client->partitions[number];
-    int result = subscription_ask(client, number, &partition->now, error);
-    bool both = partition->subscribed; /* the next one is to be told from where on we miss what changes */
-    return result != 0 || !both ? result : subscription_ask(client, number, &partition->next, error);
+    int result = partition_skips(client, partition) ? 0 : subscription_ask(client, number, &partition->now, error);
+    return result != 0 ? result : subscription_ask(client, number, &partition->next, error);
 }
 
 int client_subscribe(struct client *client, struct error *error) {
@@ -370,7 +374,8 @@ bool client_filled(const struct client *client) {
 bool client_subscribed(const struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         const struct client_partition *partition = &client->partitions[p];
-        if (!subscription_covers(client, partition, &partition->now) ||
+        bool skips = partition_skips(client, partition);
+        if ((!skips && !subscription_covers(client, partition, &partition->now)) ||
             (partition->next.server != ACTOR_NONE && !subscription_covers(client, partition, &partition->next))) {
             return false;
         }
@@ -778,9 +783,10 @@ static void reapply_own(const struct client *client, const struct client_partiti
 }
 
 /* A row's first state is what was asked for: a push that brings it before that, or after it is not wanted any more, is
- * not for the cache. */
-static bool row_wanted(enum rows_wanted wanted, uint32_t stamp, uint32_t clock) {
-    return wanted == ROWS_NEW ? stamp == 0 : stamp != 0 && (wanted == ROWS_ALL || clock == CACHE_CLOCK_VOID);
+ * not for the cache; nor is one that has waited since before it was given up, when that state is later. */
+static bool row_wanted(enum rows_wanted wanted, uint32_t stamp, uint32_t row_clock, uint64_t clock) {
+    bool lacks = row_clock == CACHE_CLOCK_VOID;
+    return wanted == ROWS_NEW ? stamp == 0 : stamp != 0 && (lacks || (wanted == ROWS_ALL && row_clock <= clock));
 }
 
 /* A pushed row: what the app sees, and what deltas are taken against unless own updates come on top (settle_row). Of
@@ -822,7 +828,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
         partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
     for (uint32_t i = 0; i < view->count; i++) {
         uint32_t slot = slots[i];
-        if (!row_wanted(wanted, stamps[slot], clocks[slot])) {
+        if (!row_wanted(wanted, stamps[slot], clocks[slot], clock)) {
             continue;
         }
         apply_row(table, slot, view->values + i * row_bytes, view->encoding, own_later);
@@ -1023,7 +1029,8 @@ static void receive_answer(struct client *client, uint32_t number, struct client
     bool serves = message->push.clock > 0 || message->frame_count > 0;
     bool news = request_names_new(client, partition, subscription);
     bool lags = partition->subscribed && message->push.clock < partition_arrived(partition);
-    if ((news && now && !serves) || (serves && lags)) {
+    bool awaited = (news && now) || partition_skips(client, partition);
+    if ((awaited && !serves) || (serves && lags)) {
         return; /* it has not got so far, or not even the plan: asked again */
     }
     if (news && serves && !fill_rows(client, number, subscription, message)) {

@@ -46,6 +46,15 @@ void replica_push(struct server *server, struct server_replica *replica, bool mi
     message_close(&model);
 }
 
+/* Whether it can tell the state that the node of `from` is to begin with: one that gets ready gets it from who will serve
+ * its first clock, as soon as that has a copy, be it of an earlier clock than the one that serves now. */
+static bool replica_tells(const struct server *server, const struct server_replica *replica, actor_id from) {
+    uint64_t needs_from = server_needs_from(server, from);
+    bool joins = needs_from >= server->plan.plan.from_clock && replica->partition->clock + 1 < needs_from &&
+                 server_of(server, replica->partition->id, needs_from) == server->self;
+    return replica_answers(replica) || (joins && replica->whole && !replica->in_place);
+}
+
 void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
                        const struct message *message) {
     const struct message_subscribe *subscribe = &message->subscribe;
@@ -61,6 +70,7 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     int result = count < 0 ? count : 0;
     const struct subscription *before = partition_subscription(replica->partition, from);
     bool first = before == NULL;
+    bool tells = replica_tells(server, replica, from);
     if ((first ? 0 : before->request) < subscribe->after) { /* the next PULL's answer tells */
         answer_later(server, from, message);
         return;
@@ -72,14 +82,14 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     struct subscription *subscription = partition_subscription(replica->partition, from);
     if (first && subscription != NULL) {
         subscription->needs_from = server_needs_from(server, from);
-        subscription->sent_clock = replica_answers(replica) ? replica->partition->clock : subscribe->known;
+        subscription->sent_clock = tells ? replica->partition->clock : subscribe->known;
     }
     struct message push;
     push_head(server, replica, from, subscribe->known, &push);
     push.push.request = subscribe->request;
     if (result == 0 && subscribe->only) {
         push.push.from_clock = push.push.clock; /* it knows all that it wants, or that is on its way */
-    } else if (result == 0 && replica_answers(replica)) {
+    } else if (result == 0 && tells) {
         result = partition_rows(replica->partition, views, (unsigned)count, subscribe->known, &push, &error);
     } else {
         push.push.from_clock = 0;

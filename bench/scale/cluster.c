@@ -49,7 +49,8 @@ struct scale {
     unsigned node_count; /* opened so far */
     uint32_t shards;
     size_t line_next; /* of the report */
-    double seconds;   /* at the last iteration's end */
+    double seconds;   /* at the last iteration's end ... */
+    double bytes;     /* ... and what all links had sent by then */
     bool ended;
     int code;
     char text[ERROR_TEXT_MAX];
@@ -249,18 +250,30 @@ static void evict_joined(struct scale *scale) {
     scale->operator_io->send(scale->operator_io, ACTOR_CONTROLLER, &message);
 }
 
+/* By all links since the run began. */
+static double bytes_sent(const struct scale *scale) {
+    double busy_us = 0;
+    for (unsigned m = FIRST_MACHINE; m < scale->machines.count; m++) {
+        busy_us += scale->machines.list[m].out_busy_us;
+    }
+    return busy_us / 1e6 * scale->machines.costs.bytes_per_second;
+}
+
 static void iteration_ended(struct scale *scale, const json_t *line) {
     struct cluster_result *result = scale->result;
     const struct cluster_options *options = scale->options;
     double seconds = json_number_value(json_object_get(line, "seconds"));
+    const double bytes = bytes_sent(scale);
     const json_t *stage = json_object_get(line, "stage");
     result->iterations = memory_resized(result->iterations, result->count + 1, sizeof *result->iterations);
     result->iterations[result->count++] =
         (struct cluster_iteration){.seconds = seconds - scale->seconds,
+                                   .bytes = bytes - scale->bytes,
                                    .stage = json_is_integer(stage) ? (unsigned)json_integer_value(stage) : 0,
                                    .nodes = (unsigned)(json_integer_value(json_object_get(line, "reliable")) +
                                                        json_integer_value(json_object_get(line, "transient")))};
     scale->seconds = seconds;
+    scale->bytes = bytes;
     if (options->join > 0 && result->count + 1 == options->join_iteration) {
         for (unsigned n = 0; n < options->join; n++) {
             node_open(scale, TIER_TRANSIENT, true);

@@ -24,6 +24,7 @@ struct cluster_options {
 
 struct cluster_iteration {
     double seconds; /* that it took */
+    double bytes; /* that all links sent in it */
     unsigned stage; /* 0: traditional */
     unsigned nodes;
 };

@@ -144,13 +144,15 @@ static int run_elastic(const struct bench *bench, struct error *error) {
     options.join_iteration = bench->quick ? 4 : 11;
     options.evict_iteration = bench->quick ? 9 : 35;
     int code = cluster_run(&options, &result, error);
-    printf("| iteration | nodes | stage | s |\n|---|---|---|---|\n");
+    printf("| iteration | nodes | stage | s | GB sent |\n|---|---|---|---|---|\n");
     for (unsigned i = 0; i < result.count; i++) {
         const struct cluster_iteration *iteration = &result.iterations[i];
-        printf("| %u | %u | %u | %.3f |\n", i + 1, iteration->nodes, iteration->stage, iteration->seconds);
+        printf("| %u | %u | %u | %.3f | %.2f |\n", i + 1, iteration->nodes, iteration->stage, iteration->seconds,
+               iteration->bytes / 1e9);
         if (bench->report != NULL) {
-            fprintf(bench->report, "{\"figure\":16,\"iteration\":%u,\"nodes\":%u,\"stage\":%u,\"seconds\":%.6f}\n",
-                    i + 1, iteration->nodes, iteration->stage, iteration->seconds);
+            fprintf(bench->report,
+                    "{\"figure\":16,\"iteration\":%u,\"nodes\":%u,\"stage\":%u,\"seconds\":%.6f,\"bytes\":%.0f}\n", i + 1,
+                    iteration->nodes, iteration->stage, iteration->seconds, iteration->bytes);
         }
     }
     if (code == 0 && result.items_redone != 0) {

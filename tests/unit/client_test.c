@@ -783,6 +783,28 @@ static void test_rows_that_come_back_into_use_are_asked_for(void **state) {
     fake_close(fake);
 }
 
+/* A push may wait that was sent before its row was given up, and the row come back meanwhile. */
+static void test_an_old_push_does_not_undo_a_rows_new_state(void **state) {
+    (void)state;
+    struct fake *fake = fake_with_set(3);
+    assert_true(client_forget(&fake->client, 2));
+    uint64_t request = asked(fake, SERVER);
+    forget(fake);
+    client_begin(&fake->client, SELF, 1);
+    push_other(fake, 0, 1, 0, 41); /* waits */
+    push(fake, 1, 1, request, -1);
+    push(fake, 1, 2, 0, 102); /* waits; the row is not named at that time */
+    cache_add_for(&fake->cache, 0, OTHER_KEY, 3);
+    client_subscribe(&fake->client, NULL);
+    push_other(fake, 0, 2, asked(fake, SERVER), 42);
+    assert_true(client_subscribed(&fake->client));
+    finish(fake);
+    assert_int_equal(part(fake)->clock, 2);
+    assert_int_equal(*row(fake), 102);
+    assert_int_equal(*row_of(fake, OTHER_KEY), 42);
+    fake_close(fake);
+}
+
 /* A server that is to take over has been told of all rows: until it has, none is given up. */
 static void test_rows_are_not_given_up_while_servers_change(void **state) {
     (void)state;
@@ -993,12 +1015,17 @@ static void test_a_joining_node_goes_by_the_next_server(void **state) {
     fake->plan.from_clock = fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
     give_plan(fake);
     client_subscribe(&fake->client, NULL);
-    assert_int_equal(sent_to(fake, SECOND, MESSAGE_SUBSCRIBE, NULL), 0); /* it is to be told from where on */
-    push(fake, 0, 20, asked(fake, SERVER), 300);
     struct message message = {0};
-    assert_int_equal(sent_to(fake, SECOND, MESSAGE_SUBSCRIBE, &message), 1);
-    assert_int_equal(message.subscribe.known, 20);
-    push_from(fake, SECOND, 0, 0, message.subscribe.request, 0, -1);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, NULL), 0);
+    uint64_t request = asked(fake, SECOND);
+    push_from(fake, SECOND, 0, 0, request, 0, -1); /* it has no copy yet */
+    assert_false(client_filled(&fake->client));
+    forget(fake);
+    fake->now_us += CLIENT_RETRY_MIN_US;
+    client_timer(&fake->client);
+    answer_pull(fake, SECOND, 0, 0);
+    assert_int_equal(asked(fake, SECOND), request);
+    push_from(fake, SECOND, 0, 20, request, 20, 300);
     assert_true(client_subscribed(&fake->client));
     fake->plan.from_clock = fake->duties[0].from_clock = 31;
     give_plan(fake);
@@ -1347,6 +1374,7 @@ int main(void) {
         cmocka_unit_test(test_a_replica_that_lags_is_asked_again),
         cmocka_unit_test(test_rows_that_no_set_names_are_given_up),
         cmocka_unit_test(test_rows_that_come_back_into_use_are_asked_for),
+        cmocka_unit_test(test_an_old_push_does_not_undo_a_rows_new_state),
         cmocka_unit_test(test_rows_are_not_given_up_while_servers_change),
         cmocka_unit_test(test_rows_given_up_stay_so_in_the_next_epoch),
         cmocka_unit_test(test_a_switch_takes_place_at_its_clock),

@@ -1206,19 +1206,20 @@ static void test_who_serves_the_first_clock_pushes_what_came_before(void **state
     place(world, 0, NEVER, 1, NEVER);
     world->joins = WIRE_CLOCK_NEVER;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
-    run_clocks(world, 0, 1, 3, 0);
-    for (unsigned o = 0; o < ORIGINS; o++) {
-        send_subscribe(world, 0, o, 1, 0, false);
-        send_subscribe(world, 1, o, 2, 3, false);
-        assert_int_equal(last_push(world, o, 1)->clock, 0);
-        world->pushed[o][0].rows = 0;
-    }
+    run_clocks(world, 0, 1, 3, 3);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    send_subscribe(world, 1, 0, 2, 3, false);
+    assert_int_equal(last_push(world, 0, 1)->clock, 0); /* who works has the state from the other */
+    send_subscribe(world, 1, 1, 1, 0, false);
+    assert_int_equal(last_push(world, 1, 1)->clock, 3); /* of the copy */
+    assert_int_equal(world->pushed[1][1].rows, TABLES * KEYS);
+    world->pushed[1][1].rows = 0;
     world->joins = 6;
     new_plan(world, 6, 1);
     run_clocks(world, 0, 4, 5, 0);
     assert_int_equal(last_push(world, 0, 0)->clock, 5);
-    assert_int_equal(last_push(world, 0, 1)->clock, 0); /* who works already has that from the other */
-    assert_int_equal(world->pushed[1][0].rows, 0);
+    assert_int_equal(last_push(world, 0, 1)->clock, 0);
+    assert_false(world->pushed[1][0].any);
     assert_int_equal(last_push(world, 1, 1)->from_clock, 3);
     assert_int_equal(last_push(world, 1, 1)->clock, 5);
     assert_true(world->pushed[1][1].rows > 0);
