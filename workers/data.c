@@ -62,6 +62,8 @@ static void shard_drop(struct data *data, struct data_shard *shard) {
     }
     store_release(shard->store);
     shard->store = NULL;
+    order_close(shard->order);
+    shard->order = NULL;
     totals_clear(shard->totals);
     shard->held = false;
 }

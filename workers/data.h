@@ -2,9 +2,10 @@
  * bytes, by data shard: those of the shards that the node needs, and within a budget of others that may become its own,
  * so that they need not be read again. A *set* is what the app works on: some shards' records turned into
  * compact arrays of row slots and bytes, ordered so that each thread's part of each clock is contiguous and no two
- * threads work on the same rows at once. Fixed items without rows are the same as their records, so a set takes these
- * over, and gives them back when the node leaves the shard. Does not read files, does not call the app, knows no
- * cache. */
+ * threads work on the same rows at once. Records of items that name fixed rows are replaced by these items when their shard
+ * is in a set for the first time: later sets copy them. Fixed items without rows are the same as their records, so a set
+ * takes these over, and gives them back when the node leaves the shard. Does not read files, does not call the app,
+ * knows no cache. */
 #ifndef AGILEML_WORKERS_DATA_H
 #define AGILEML_WORKERS_DATA_H
 
@@ -30,6 +31,7 @@ struct data_run {
 
 struct data_shard {
     struct data_run runs[2];    /* by enum aml_item_use, in the order of the input */
+    struct data_order *order;   /* items that name fixed rows: what was made of the records, which are not there then */
     struct data_store *store;   /* fixed items without rows, pinned: where the records are now, if not in `runs`; ... */
     uint32_t first[2];          /* ... from which place on */
     double totals[WIRE_TOTALS]; /* over the records */
@@ -130,10 +132,13 @@ double *data_totals(const struct data *data, struct data_chunk *chunk);
 
 /* ---- Arranging ---- */
 
-/* Finds the cache slots of rows. */
+/* The rows that a set's items name. */
 struct data_rows {
+    /* Finds their cache slots; they are in use from now on. */
     int (*slots)(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
                  struct error *error);
+    /* Rows whose slots were found for an earlier set are in use again. */
+    void (*use)(void *context, unsigned table, const uint32_t *slots, size_t count);
     void *context;
 };
 
@@ -141,7 +146,8 @@ struct data_rows {
  * iteration and `threads` threads: groups (items with the same first row) are dealt to clocks by a hash of `seed` and
  * their key, dealt to threads in equal parts, and shuffled. Items without rows and varied ones are dealt to clocks and
  * threads one by one, in parts of equal size: to clocks those of each shard by themselves. Either way an item is in the
- * same part in every set. One set at a time is made; sets may be closed meanwhile. */
+ * same part in every set. `clocks` and `seed` are the same each time. One set at a time is made; sets may be
+ * closed meanwhile. */
 int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, unsigned clocks, unsigned threads,
                  uint64_t seed, const struct data_rows *rows, struct data_set *set, struct error *error);
 /* After the data_unpin of its shards. */

@@ -21,15 +21,22 @@ struct data_store {
     uint32_t *places[2]; /* which item each record is, in the order of the set's shards */
 };
 
+/* A shard's items that name fixed rows, with their slots. A row's slot is the same for as long as the process runs, and
+ * parts and seed are, so this is made once. */
+struct data_order {
+    unsigned char *items[2]; /* by enum aml_item_use; training items by group, test items in the order of the input */
+    uint32_t *groups;        /* the first item of each group of training items, and beyond the last */
+    uint32_t *parts;         /* the first group of each part of an iteration, and beyond the last */
+};
+
 /* What data_arrange works with. */
 struct arranging {
-    const struct data *data;
+    struct data *data;
     const uint32_t *shards;
     uint32_t shard_count;
     const struct data_rows *rows;
     uint64_t seed;
     struct data_set *set;
-    uint32_t slots[AML_ITEM_ROWS_MAX]; /* beyond the highest slot of each of the items' tables */
 };
 
 static inline size_t round_up(size_t size, size_t unit) {
@@ -65,6 +72,11 @@ static inline const unsigned char *shard_record(const struct data *data, const s
     return store != NULL ? store->items[use] + store->places[use][shard->first[use] + i] * data->item_size
                          : shard->runs[use].records + i * data->record_size;
 }
+
+void order_close(struct data_order *order); /* NULL is fine */
+
+/* Items that name fixed rows, in groups. */
+int arrange_groups(const struct arranging *arranging, struct error *error);
 
 /* Under the lock. */
 void store_release(struct data_store *store);

@@ -367,6 +367,18 @@ static int loader_whole(struct runtime *runtime, struct error *error) {
     return result;
 }
 
+/* Rows that some items name, whose slots are known. */
+static void loader_use(void *context, unsigned table, const uint32_t *slots, size_t count) {
+    struct runtime *runtime = context;
+    pthread_rwlock_wrlock(&runtime->lists);
+    pthread_mutex_lock(&runtime->lock);
+    for (size_t i = 0; i < count; i++) {
+        cache_use(&runtime->node.cache, table, slots[i], runtime->preparing->number);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    pthread_rwlock_unlock(&runtime->lists);
+}
+
 static int loader_read(struct runtime *runtime) {
     struct aml_app *app = runtime->app;
     struct aml_worker *reader = &runtime->reader;
@@ -385,7 +397,7 @@ static void loader_run(void *context, unsigned thread, int command) {
     (void)command; /* there is only one of each */
     struct runtime *runtime = context;
     struct runtime_set *set = runtime->preparing;
-    struct data_rows rows = {.slots = loader_slots, .context = runtime};
+    struct data_rows rows = {.slots = loader_slots, .use = loader_use, .context = runtime};
     struct error error = {0};
     bool here = data_pin(&runtime->data, set->shards, set->shard_count);
     if (!here && loader_read(runtime) != 0) {

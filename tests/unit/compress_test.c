@@ -121,7 +121,8 @@ static void take_subscribe(struct cluster *cluster, unsigned w, const struct mes
     assert_true(count >= 0);
     if (!subscribe->again) {
         assert_int_equal(
-            partition_subscribe(cluster->partition, worker_actor(w), subscribe->request, views, (unsigned)count, NULL),
+            partition_subscribe(cluster->partition, worker_actor(w), subscribe->request, false, views, (unsigned)count,
+                                NULL),
             0);
     }
     struct message push = new_push(cluster, subscribe->known, subscribe->request);

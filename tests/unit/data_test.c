@@ -14,7 +14,9 @@
 #include <cmocka.h>
 
 enum { USERS = 300, ITEMS = 90, RATINGS = 5000, SHARDS = 64, PARTITIONS = 3 };
+/* A rating as it was read, and with slots once its shard was in a set. */
 enum { RECORD_BYTES = 2 * sizeof(uint64_t) + sizeof(float), ALL_BYTES = RATINGS * RECORD_BYTES };
+enum { ITEM_BYTES = 2 * sizeof(uint32_t) + sizeof(float) };
 
 struct fixture {
     struct job job;
@@ -55,6 +57,14 @@ static int cache_slots(void *context, unsigned table, const uint64_t *keys, uint
     return 0;
 }
 
+static void slots_use(void *context, unsigned table, const uint32_t *slots, size_t count) {
+    struct cache *cache = context;
+    for (size_t i = 0; i < count; i++) {
+        assert_in_range(slots[i], 0, cache->tables[table].count - 1);
+        cache_use(cache, table, slots[i], 1);
+    }
+}
+
 static void fixture_open(struct fixture *f, size_t budget) {
     memset(f, 0, sizeof *f);
     f->job.table_count = 2;
@@ -63,7 +73,7 @@ static void fixture_open(struct fixture *f, size_t budget) {
     }
     f->app = (struct aml_app){.item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)};
     cache_open(&f->cache, &f->job, PARTITIONS);
-    f->rows = (struct data_rows){.slots = cache_slots, .context = &f->cache};
+    f->rows = (struct data_rows){.slots = cache_slots, .use = slots_use, .context = &f->cache};
     data_open(&f->data, &f->app, SHARDS, budget);
 }
 
@@ -254,24 +264,22 @@ static void test_threads_share_the_work(void **state) {
 
 static void test_the_order_does_not_depend_on_who_was_faster(void **state) {
     (void)state;
-    struct fixture f[2];
+    struct fixture f[3];
     struct data_set sets[3];
     struct shards all = some_shards(0, 1);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         fixture_open(&f[i], ALL_BYTES);
         data_pin(&f[i].data, all.numbers, all.count);
         read_all(&f[i], 9, i == 1);
-        sets[i] = arrange(&f[i], &all, 2, 2, 5);
+        sets[i] = arrange(&f[i], &all, 2, 2, i < 2 ? 5 : 6);
     }
     assert_int_equal(sets[0].count, sets[1].count);
     assert_memory_equal(sets[0].items, sets[1].items, sets[0].count * sets[0].item_size);
-    sets[2] = arrange(&f[1], &all, 2, 2, 6);
     assert_memory_not_equal(sets[0].items, sets[2].items, sets[0].count * sets[0].item_size);
     for (unsigned i = 0; i < 3; i++) {
-        data_set_close(&f[i > 0].data, &sets[i]);
+        data_set_close(&f[i].data, &sets[i]);
+        fixture_close(&f[i]);
     }
-    fixture_close(&f[0]);
-    fixture_close(&f[1]);
 }
 
 static void test_without_a_budget_only_own_shards_are_kept(void **state) {
@@ -308,8 +316,35 @@ static void test_what_fits_is_taken_over_without_reading(void **state) {
     data_set_close(&f.data, &second);
     data_unpin(&f.data, own.numbers, own.count);
     data_unpin(&f.data, others.numbers, others.count);
-    assert_true(f.data.bytes == ALL_BYTES);
+    assert_true(f.data.bytes == RATINGS * ITEM_BYTES);
     fixture_close(&f);
+}
+
+/* Shards that were in a set before are copied as they are: sets of any shards, in any order, are as if made anew. */
+static void test_a_set_is_the_same_whatever_was_before(void **state) {
+    (void)state;
+    struct fixture f[2];
+    struct data_set sets[2];
+    struct shards all = some_shards(0, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        fixture_open(&f[i], ALL_BYTES);
+        data_pin(&f[i].data, all.numbers, all.count);
+        read_all(&f[i], 3, false);
+        for (uint32_t part = 0; part < 2; part++) { /* rows get the same slots in both */
+            struct shards half = some_shards(part, 2);
+            struct data_set before = arrange(&f[i], &half, 3, 1 + 2 * i, 5);
+            check_set(&f[i], &half, &before);
+            data_set_close(&f[i].data, &before);
+        }
+        sets[i] = arrange(&f[i], &all, 3, 2, 5);
+        check_set(&f[i], &all, &sets[i]);
+    }
+    assert_memory_equal(sets[0].items, sets[1].items, sets[0].count * sets[0].item_size);
+    assert_memory_equal(sets[0].tests, sets[1].tests, sets[0].test_count * sets[0].item_size);
+    for (unsigned i = 0; i < 2; i++) {
+        data_set_close(&f[i].data, &sets[i]);
+        fixture_close(&f[i]);
+    }
 }
 
 /* Sets of the same node have an item in the same part of the iteration, so that a shard may move between two clocks. */
@@ -348,13 +383,13 @@ static void test_what_was_dropped_is_read_again_and_counts_once(void **state) {
     struct shards others = some_shards(1, 2);
     fixture_open(&f, ALL_BYTES * 3 / 4); /* others are kept at first, then dropped */
     struct data_set first = take(&f, &own, true);
-    assert_true(f.data.bytes == (first.count + first.test_count) * RECORD_BYTES);
+    assert_true(f.data.bytes == (first.count + first.test_count) * ITEM_BYTES);
     struct data_set second = take(&f, &others, true);
     check_set(&f, &own, &first);
     check_set(&f, &others, &second);
     struct data_set again = arrange(&f, &own, 2, 2, 5);
     check_set(&f, &own, &again);
-    assert_true(f.data.bytes == ALL_BYTES); /* all of it is needed */
+    assert_true(f.data.bytes == RATINGS * ITEM_BYTES); /* all of it is needed */
     data_set_close(&f.data, &first);
     data_set_close(&f.data, &second);
     data_set_close(&f.data, &again);
@@ -365,7 +400,7 @@ static void test_what_was_left_longest_ago_goes_first(void **state) {
     (void)state;
     struct fixture f;
     struct shards quarters[4];
-    fixture_open(&f, ALL_BYTES * 4 / 5);
+    fixture_open(&f, ALL_BYTES * 3 / 5);
     for (uint32_t q = 0; q < 4; q++) {
         if (q == 3) {
             data_unpin(&f.data, quarters[1].numbers, quarters[1].count);
@@ -376,7 +411,7 @@ static void test_what_was_left_longest_ago_goes_first(void **state) {
         check_set(&f, &quarters[q], &set);
         data_set_close(&f.data, &set);
     }
-    assert_true(f.data.bytes <= ALL_BYTES * 4 / 5);
+    assert_true(f.data.bytes <= ALL_BYTES * 3 / 5);
     assert_true(data_pin(&f.data, quarters[0].numbers, quarters[0].count));
     assert_false(data_pin(&f.data, quarters[1].numbers, quarters[1].count));
     fixture_close(&f);
@@ -787,6 +822,7 @@ int main(void) {
         cmocka_unit_test(test_the_order_does_not_depend_on_who_was_faster),
         cmocka_unit_test(test_without_a_budget_only_own_shards_are_kept),
         cmocka_unit_test(test_what_fits_is_taken_over_without_reading),
+        cmocka_unit_test(test_a_set_is_the_same_whatever_was_before),
         cmocka_unit_test(test_a_shard_keeps_its_parts),
         cmocka_unit_test(test_what_was_dropped_is_read_again_and_counts_once),
         cmocka_unit_test(test_what_was_left_longest_ago_goes_first),
