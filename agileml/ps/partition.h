@@ -218,8 +218,8 @@ void partition_unsubscribe(struct partition *partition, bool (*keep)(void *conte
 /* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`, without the put
  * rows that the subscriber itself wrote last, and without any when it was alone since: it knows them to the bit, as
  * client_gather adds deltas to its rows as the server does. Rows of compressed tables are written as WIRE_BF16, the
- * same each time until they change again; once there were any, nobody knows these rows to the bit. `model` is the push built just before for another
- * subscriber from the same clock, or NULL: equal tables share its frames. */
+ * same each time until they change again; once there were any, nobody knows these rows to the bit. `model` is the push
+ * built just before for another subscriber from the same clock, or NULL: equal tables share its frames. */
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,
                        struct message *push);

@@ -1,5 +1,5 @@
 /* Compressed tables from end to end: workers' clients and a partition, with messages carried between them by the test.
- * Whole numbers are added, so sums are exact, and nothing may be missing but what stands unsent in the workers' caches. */
+ * Whole numbers are added, so sums are exact: nothing may be missing but what stands unsent in the workers' caches. */
 #include "agileml/ps/partition.h"
 #include "workers/client.h"
 
@@ -92,7 +92,7 @@ static void give_plan(struct cluster *cluster) {
     message_close(&plan);
 }
 
-/* The rows, of all but int64 the only compressed ones, and a push's bytes. */
+/* Those of the rows' values in a message. */
 static void count_bytes(struct cluster *cluster, const struct message *message) {
     for (unsigned f = 2; f < message->frame_count; f += 2) {
         cluster->bytes += message->frames[f]->size;
