@@ -388,6 +388,7 @@ static int loader_read(struct runtime *runtime) {
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
     data_read_end(&runtime->data, result >= 0);
+    memory_give_back(); /* the input's text and what was made of it on the way */
     check_result(runtime, result, "read");
     return result < 0 ? result : 0;
 }
@@ -415,7 +416,7 @@ static void loader_run(void *context, unsigned thread, int command) {
         pthread_mutex_unlock(&runtime->lock);
     }
     if (!here) {
-        memory_give_back(); /* the input's text and what was made of it on the way */
+        memory_give_back(); /* records that the set has taken over, what arranging took */
     }
     if (result != 0) {
         runtime_fail(runtime, result, error.text);
