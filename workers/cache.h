@@ -58,8 +58,8 @@ int64_t cache_add(struct cache *cache, unsigned table, uint64_t key);
 int64_t cache_add_for(struct cache *cache, unsigned table, uint64_t key, uint32_t set);
 /* The same for a row that has a slot. */
 void cache_use(struct cache *cache, unsigned table, uint32_t slot, uint32_t set);
-/* Rows of one partition and table that only sets below `oldest` named are in use no more: they leave the list and have no
- * state. A row keeps its slot, for when it is added again. Returns how many. */
+/* Rows of one partition and table that only sets below `oldest` named are in use no more: they leave the list and have
+ * no state. A row keeps its slot, for when it is added again. Returns how many. */
 uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table, uint32_t oldest);
 
 static inline struct cache_list *cache_list(const struct cache *cache, uint32_t partition, unsigned table) {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which rows of a message are for the cache: those that have a state; those whose first state it is; those that were asked
- * for again. */
+/* Which rows of a message are for the cache: those that have a state; those whose first state it is; those that were
+ * asked for again. */
 enum rows_wanted { ROWS_ALL, ROWS_NEW, ROWS_VOID };
 
 static uint64_t client_now(const struct client *client) {

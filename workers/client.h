@@ -110,8 +110,8 @@ actor_id client_server(const struct client *client, uint32_t partition, uint64_t
  * not fit one message. */
 int client_subscribe(struct client *client, struct error *error);
 /* Rows that only sets of data below `oldest` named (cache_forget) are not pushed any more; one that is added again is
- * asked for again, like a new one. False when that can't be done now: while the app works, something is being asked for or
- * restored, or servers are about to change. */
+ * asked for again, like a new one. False when that can't be done now: while the app works, something is being asked for
+ * or restored, or servers are about to change. */
 bool client_forget(struct client *client, uint32_t oldest);
 /* Every row in the cache has its first state: a clock that touches any of them may begin. */
 bool client_filled(const struct client *client);

@@ -203,8 +203,8 @@ void partition_settle(struct partition *partition, unsigned table);
 /* One row at the partition's clock, without settling: searches, so for tests and single rows. */
 const unsigned char *partition_row(const struct partition *partition, unsigned table, uint32_t slot);
 
-/* Adds rows to the subscription of `subscriber` (made when new) unless `request` was seen; `only`: puts them in the place
- * of those named before. */
+/* Adds rows to the subscription of `subscriber` (made when new) unless `request` was seen; `only`: puts them in the
+ * place of those named before. */
 int partition_subscribe(struct partition *partition, actor_id subscriber, uint64_t request, bool only,
                         const struct rows_view *views, unsigned view_count, struct error *error);
 

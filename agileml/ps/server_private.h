@@ -64,8 +64,8 @@ void receive_flush(struct server *server, struct server_replica *replica, const 
 void receive_scan(struct server *server, struct server_replica *replica, actor_id from,
                   const struct message_scan *scan);
 
-/* Pushes what changed to the subscribers that need it: whose nodes have worked, or begin with the next clock if that is ours.
- * Nothing but how far it is durable where nothing changed, or, `missed`, nothing at all. */
+/* Pushes what changed to the subscribers that need it: whose nodes have worked, or begin with the next clock if that is
+ * ours. Nothing but how far it is durable where nothing changed, or, `missed`, nothing at all. */
 void replica_push(struct server *server, struct server_replica *replica, bool missed);
 /* Answers the scans that waited for the replica's clock. */
 void replica_scans(struct server *server, const struct server_replica *replica);

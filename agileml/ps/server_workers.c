@@ -46,8 +46,8 @@ void replica_push(struct server *server, struct server_replica *replica, bool mi
     message_close(&model);
 }
 
-/* Whether it can tell the state that the node of `from` is to begin with: one that gets ready gets it from who will serve
- * its first clock, as soon as that has a copy, be it of an earlier clock than the one that serves now. */
+/* Whether it can tell the state that the node of `from` is to begin with: one that gets ready gets it from who will
+ * serve its first clock, as soon as that has a copy, be it of an earlier clock than the one that serves now. */
 static bool replica_tells(const struct server *server, const struct server_replica *replica, actor_id from) {
     uint64_t needs_from = server_needs_from(server, from);
     bool joins = needs_from >= server->plan.plan.from_clock && replica->partition->clock + 1 < needs_from &&

@@ -151,8 +151,9 @@ static int run_elastic(const struct bench *bench, struct error *error) {
                iteration->bytes / 1e9);
         if (bench->report != NULL) {
             fprintf(bench->report,
-                    "{\"figure\":16,\"iteration\":%u,\"nodes\":%u,\"stage\":%u,\"seconds\":%.6f,\"bytes\":%.0f}\n", i + 1,
-                    iteration->nodes, iteration->stage, iteration->seconds, iteration->bytes);
+                    "{\"figure\":16,\"iteration\":%u,\"nodes\":%u,\"stage\":%u,\"seconds\":%.6f,"
+                    "\"bytes\":%.0f}\n",
+                    i + 1, iteration->nodes, iteration->stage, iteration->seconds, iteration->bytes);
         }
     }
     if (code == 0 && result.items_redone != 0) {
