@@ -93,12 +93,20 @@ static int build_update(struct server *server, struct server_replica *replica, u
     return result;
 }
 
+/* Whether a follower is to have the state of this commit point. One that only gets ready for the plan's next half has those
+ * of that half alone: each takes what changed over the links that the others work with. */
+static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
+    const struct message_plan *plan = &server->plan.plan;
+    bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock;
+    return plan_is_commit_point(plan, clock) && (of_next || server_placement(server, number)->backup == follower);
+}
+
 /* At a commit point, sends a follower what it lacks. */
 static void follower_update(struct server *server, struct server_replica *replica, struct server_follower *follower) {
     uint64_t clock = replica->partition->clock;
     bool to_be_whole = follower->copied && follower->update_count == 0;
     if (!(follower->whole || follower->copied) || !(follower->sent < clock || to_be_whole) ||
-        !plan_is_commit_point(&server->plan.plan, clock) ||
+        !follower_needs(server, replica->partition->id, follower->actor, clock) ||
         !follows_beyond(server, replica->partition->id, follower->actor, clock - (clock > 0))) {
         return;
     }
