@@ -7,7 +7,7 @@
 #include "agileml/control/report.h"
 
 enum {
-    CONTROLLER_COMMIT_EVERY = 8, /* clocks at most, when it is chosen, to begin with */
+    CONTROLLER_COMMIT_EVERY = 4, /* clocks at most, when it is chosen, to begin with */
     CONTROLLER_COMMIT_LATE = 3, /* iterations in a row at whose end the commit is far behind, before it is made rarer */
     CONTROLLER_WINDOW_POINTS = 3,   /* commit points that workers may be ahead of the commit */
     CONTROLLER_HOLD_AHEAD_MS = 20,  /* a clock is named about so far ahead, so that nobody waits for it */
