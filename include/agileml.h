@@ -161,9 +161,9 @@ int aml_error(aml_worker *worker, int code, const char *format, ...);
 
 enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
 
-/* Gives one item: keys[item_rows] (NULL when there are none) name its rows, `bytes` (item_bytes) is copied. 1 when this process keeps the item, for
- * itself or in case it takes over another node's, 0 when not, negative on an error (a key beyond a dense table's
- * rows). */
+/* Gives one item: keys[item_rows] (NULL when there are none) name its rows, `bytes` (item_bytes) is copied. 1 when this
+ * process keeps the item, for itself or in case it takes over another node's, 0 when not, negative on an error (a key
+ * beyond a dense table's rows). */
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
 
 /* A run of rows that a varied item names. */

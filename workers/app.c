@@ -130,8 +130,8 @@ static int make_table(struct table_spec *spec, const struct aml_table *table, bo
                          table->width);
     }
     if (table->whole && (table->rows == 0 || table->rows > TABLE_SLOTS_MAX)) {
-        return error_set(error, AML_EINPUT, "table %s: %llu rows, expected 1 to %d for a table that is whole", table->name,
-                         (unsigned long long)table->rows, TABLE_SLOTS_MAX);
+        return error_set(error, AML_EINPUT, "table %s: %llu rows, expected 1 to %d for a table that is whole",
+                         table->name, (unsigned long long)table->rows, TABLE_SLOTS_MAX);
     }
     *spec = (struct table_spec){.type = table->type,
                                 .mode = table->mode,

@@ -32,8 +32,7 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
                           .budget = budget,
                           .shard_count = shards};
     data->item_size = round_up(app->item_rows * sizeof(uint32_t) + app->item_bytes, 4);
-    data->record_size =
-        app->item_rows > 0 ? app->item_rows * sizeof(uint64_t) + app->item_bytes : data->item_size;
+    data->record_size = app->item_rows > 0 ? app->item_rows * sizeof(uint64_t) + app->item_bytes : data->item_size;
     data->shards = memory_zeroed(shards, sizeof *data->shards);
     for (uint32_t s = 0; s < shards; s++) {
         totals_clear(data->shards[s].totals);
@@ -297,8 +296,7 @@ static unsigned char *chunk_append(const struct data *data, struct data_chunk *c
 int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
               const void *bytes) {
     uint64_t number = hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
-    unsigned char *record =
-        chunk_append(data, chunk, use, data->item_rows > 0 ? keys[0] : number, data->record_size);
+    unsigned char *record = chunk_append(data, chunk, use, data->item_rows > 0 ? keys[0] : number, data->record_size);
     if (record == NULL) {
         return 0;
     }
@@ -320,8 +318,8 @@ int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml
     for (unsigned r = 0; r < run_count; r++) {
         head.rows += runs[r].count;
     }
-    head.bytes = (uint32_t)(sizeof head + run_count * 2 * sizeof(uint32_t) + head.rows * sizeof(uint64_t) +
-                            round_up(size, 4));
+    head.bytes =
+        (uint32_t)(sizeof head + run_count * 2 * sizeof(uint32_t) + head.rows * sizeof(uint64_t) + round_up(size, 4));
     unsigned char *record = chunk_append(data, chunk, use, key, head.bytes);
     if (record == NULL) {
         return 0;

@@ -245,8 +245,8 @@ static int write_varied(struct batches *batches, const unsigned char *record, st
 }
 
 /* Slots are found in the order of the items, so that new rows lie in the order in which they will be visited. */
-static int place_varied(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
-                        struct error *error) {
+static int place_varied(const struct arranging *arranging, const struct solo *items, size_t count,
+                        unsigned char *placed, struct error *error) {
     struct batches *batches = memory_resized(NULL, 1, sizeof *batches);
     int result = 0;
     batches->rows = arranging->rows;

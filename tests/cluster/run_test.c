@@ -1055,8 +1055,8 @@ static void test_node_sleeps(void **state) {
 
 static void test_paused_by_events(void **state) {
     (void)state;
-    struct job job =
-        start_sums(options_of("2", 3, FAILURE_TIMEOUT), "iteration 3 pause node-4 node-5\niteration 5 resume node-4\n", "");
+    struct job job = start_sums(options_of("2", 3, FAILURE_TIMEOUT),
+                                "iteration 3 pause node-4 node-5\niteration 5 resume node-4\n", "");
     wait_for_cluster(&job, 2, 2);
     wait_for_iterations(&job, 3);
     stop_sums(&job); /* with node-5 still stopped */

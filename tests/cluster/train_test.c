@@ -104,17 +104,20 @@ static void test_a_wrong_sum_is_found(void **state) {
 
 static void test_varied_sums_are_exact(void **state) {
     (void)state;
-    const char *const clusters[] = {"--reliable 1 --threads 3",
-                                    "--reliable 2 --transient 2 --threads 2",
+    const char *const clusters[] = {"--reliable 1 --threads 3", "--reliable 2 --transient 2 --threads 2",
                                     "--reliable 1 --transient 2 --stage traditional --partitions 3",
                                     "--reliable 2 --transient 3 --stage 3 --commit-every 3 --partitions 5 --threads 2"};
-    const char *const jobs[] = {"", "--alone", "--staleness 3 --clocks-per-iteration 4",
+    const char *const jobs[] = {"",
+                                "--alone",
+                                "--staleness 3 --clocks-per-iteration 4",
                                 "--alone --staleness 1 --server-threads 2 --clocks-per-iteration 3",
-                                "--samples --clocks-per-iteration 3", "--samples --alone --staleness 1"};
+                                "--samples --clocks-per-iteration 3",
+                                "--samples --alone --staleness 1"};
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
         for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
-            int status = run("$bin/proteus run %s --report report -- $tests/varied_app --documents 700 --iterations 6 %s",
-                             clusters[c], jobs[j]);
+            int status =
+                run("$bin/proteus run %s --report report -- $tests/varied_app --documents 700 --iterations 6 %s",
+                    clusters[c], jobs[j]);
             if (status != 0) {
                 fail_msg("%s %s: status %d: %s", clusters[c], jobs[j], status, read_text("err"));
             }

@@ -209,9 +209,8 @@ static void work_part(void *context, unsigned thread, unsigned threads) {
 
 static int varied_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct varied *varied = context;
-    struct work work = {.items = varied->samples ? NULL : items,
-                        .samples = varied->samples ? items : NULL,
-                        .count = count};
+    struct work work = {
+        .items = varied->samples ? NULL : items, .samples = varied->samples ? items : NULL, .count = count};
     for (unsigned t = 0; t < TABLES; t++) {
         work.rows[t] = aml_table_rows(worker, t);
     }
@@ -380,8 +379,9 @@ static int check_totals(const struct check *check) {
     }
     return items == aml_total_items(check->worker) && tokens == aml_total(check->worker, 0)
                ? 0
-               : aml_error(check->worker, AML_EFAIL, "totals: %" PRIu64 " items with %.0f tokens, expected %" PRIu64
-                           " with %.0f", aml_total_items(check->worker), aml_total(check->worker, 0), items, tokens);
+               : aml_error(check->worker, AML_EFAIL,
+                           "totals: %" PRIu64 " items with %.0f tokens, expected %" PRIu64 " with %.0f",
+                           aml_total_items(check->worker), aml_total(check->worker, 0), items, tokens);
 }
 
 static int check_all(struct check *check) {

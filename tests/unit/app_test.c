@@ -1,5 +1,5 @@
-/* workers/app.c: what an app says of itself is checked before anything starts; a contradiction is one line that names it, and
- * exit status 2. */
+/* workers/app.c: what an app says of itself is checked before anything starts; a contradiction is one line that names
+ * it, and exit status 2. */
 #include "agileml.h"
 
 #include <fcntl.h>
