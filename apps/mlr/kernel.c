@@ -1,0 +1,234 @@
+/* The loops of kernel.h that are not matrix products. The reference says what the formulas say, one number at a time,
+ * in double; the fast loops are written once, for vectors of the compiler's making, and compiled for each set of
+ * instructions. */
+#include "apps/mlr/kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- The reference ---- */
+
+static void reference_softmax(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
+                              struct mlr_loss *loss) {
+    for (size_t s = 0; s < count; s++) {
+        float *z = logits + s * classes;
+        uint32_t best = 0;
+        double sum = 0;
+        for (uint32_t k = 1; k < classes; k++) {
+            best = z[k] > z[best] ? k : best;
+        }
+        double largest = (double)z[best];
+        for (uint32_t k = 0; k < classes; k++) {
+            sum += exp((double)z[k] - largest);
+        }
+        loss->loss += log(sum) - ((double)z[labels[s]] - largest);
+        loss->correct += best == labels[s];
+        for (uint32_t k = 0; k < classes; k++) {
+            z[k] = (float)(exp((double)z[k] - largest) / sum - (k == labels[s] ? 1 : 0));
+        }
+    }
+}
+
+static void reference_sparse_logits(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
+                                    float *logits) {
+    for (size_t s = 0; s < count; s++) {
+        for (uint32_t k = 0; k < weights->classes; k++) {
+            double z = (double)weights->rows[weights->bias * weights->stride + k];
+            for (uint32_t i = 0; i < samples[s].count; i++) {
+                z += (double)samples[s].values[i] * (double)weights->rows[samples[s].features[i] * weights->stride + k];
+            }
+            logits[s * weights->classes + k] = (float)z;
+        }
+    }
+}
+
+static inline bool in_part(uint32_t feature, unsigned part, unsigned parts) {
+    return feature / MLR_PART_ROWS % parts == part;
+}
+
+static void reference_sparse_update(const struct mlr_weights *weights, const struct mlr_sparse *samples,
+                                    const float *errors, size_t count, const struct mlr_step *step, unsigned part,
+                                    unsigned parts, unsigned char *touched) {
+    for (size_t s = 0; s < count; s++) {
+        const float *e = errors + s * weights->classes;
+        for (uint32_t i = 0; i < samples[s].count; i++) {
+            uint32_t feature = samples[s].features[i];
+            if (!in_part(feature, part, parts)) {
+                continue;
+            }
+            float *w = weights->rows + feature * weights->stride;
+            for (uint32_t k = 0; k < weights->classes; k++) {
+                w[k] = w[k] - step->decay_of[feature] * w[k] - step->scale * samples[s].values[i] * e[k];
+            }
+            touched[feature] = 1;
+        }
+        if (in_part(weights->bias, part, parts)) {
+            float *b = weights->rows + weights->bias * weights->stride;
+            for (uint32_t k = 0; k < weights->classes; k++) {
+                b[k] -= step->scale * e[k];
+            }
+            touched[weights->bias] = 1;
+        }
+    }
+}
+
+/* ---- The fast loops ---- */
+
+#define MLR_BODY static inline __attribute__((always_inline))
+
+/* exp(x) for x <= 0, to about 2 units in the last place; 0 below the smallest normal number. x = n log 2 + r with
+ * |r| <= log(2) / 2; the polynomial is the Taylor series of exp(r); 2^n goes into the exponent's bits. */
+MLR_BODY float exp_body(float x) {
+    const float round = 12582912.0F; /* 1.5 * 2^23: adding it leaves a whole number in the low bits */
+    float clipped = x > -87.0F ? x : -87.0F;
+    float shifted = clipped * 1.44269504F + round;
+    float n = shifted - round;
+    float r = clipped - n * 0.693359375F;
+    r = r + n * 2.12194440e-4F; /* log 2 in two parts, so that n times the first is exact */
+    float p = 1.0F / 5040;
+    p = p * r + 1.0F / 720;
+    p = p * r + 1.0F / 120;
+    p = p * r + 1.0F / 24;
+    p = p * r + 1.0F / 6;
+    p = p * r + 0.5F;
+    p = p * r + 1.0F;
+    p = p * r + 1.0F;
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127U) << 23; /* what 1.5 * 2^23 left in the higher bits is shifted out */
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return x > -87.0F ? p * power : 0;
+}
+
+MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
+                           struct mlr_loss *loss) {
+    for (size_t s = 0; s < count; s++) {
+        float *z = logits + s * classes;
+        float largest = z[0];
+        for (uint32_t k = 1; k < classes; k++) {
+            largest = z[k] > largest ? z[k] : largest;
+        }
+        float of_label = z[labels[s]];
+        bool earlier = false; /* a class before the label is as likely */
+        for (uint32_t k = 0; k < labels[s] && of_label == largest; k++) {
+            earlier = earlier || z[k] == largest;
+        }
+        for (uint32_t k = 0; k < classes; k++) {
+            z[k] = exp_body(z[k] - largest);
+        }
+        double sum = 0; /* in the order of the classes: the same on all processors */
+        for (uint32_t k = 0; k < classes; k++) {
+            sum += (double)z[k];
+        }
+        float scale = (float)(1 / sum);
+        for (uint32_t k = 0; k < classes; k++) {
+            z[k] *= scale;
+        }
+        z[labels[s]] -= 1;
+        loss->loss += log(sum) - ((double)of_label - (double)largest);
+        loss->correct += of_label == largest && !earlier;
+    }
+}
+
+/* Four rows at a time: z is read and written once for them. */
+MLR_BODY void sparse_logits_body(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
+                                 float *logits) {
+    uint32_t classes = weights->classes;
+    size_t stride = weights->stride;
+    for (size_t s = 0; s < count; s++) {
+        const struct mlr_sparse *x = &samples[s];
+        float *restrict z = logits + s * classes;
+        memcpy(z, weights->rows + weights->bias * stride, classes * sizeof *z);
+        uint32_t i = 0;
+        for (; i + 4 <= x->count; i += 4) {
+            const float *w0 = weights->rows + x->features[i] * stride;
+            const float *w1 = weights->rows + x->features[i + 1] * stride;
+            const float *w2 = weights->rows + x->features[i + 2] * stride;
+            const float *w3 = weights->rows + x->features[i + 3] * stride;
+            const float *v = x->values + i;
+            for (uint32_t k = 0; k < classes; k++) {
+                z[k] += (v[0] * w0[k] + v[1] * w1[k]) + (v[2] * w2[k] + v[3] * w3[k]);
+            }
+        }
+        for (; i < x->count; i++) {
+            const float *w = weights->rows + x->features[i] * stride;
+            float v = x->values[i];
+            for (uint32_t k = 0; k < classes; k++) {
+                z[k] += v * w[k];
+            }
+        }
+    }
+}
+
+MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct mlr_sparse *samples,
+                                 const float *errors, size_t count, const struct mlr_step *step, unsigned part,
+                                 unsigned parts, unsigned char *touched) {
+    uint32_t classes = weights->classes;
+    float *restrict bias = weights->rows + weights->bias * weights->stride;
+    bool with_bias = in_part(weights->bias, part, parts);
+    for (size_t s = 0; s < count; s++) {
+        const struct mlr_sparse *x = &samples[s];
+        const float *e = errors + s * classes;
+        for (uint32_t i = 0; i < x->count; i++) {
+            uint32_t feature = x->features[i];
+            if (!in_part(feature, part, parts)) {
+                continue;
+            }
+            float *restrict w = weights->rows + feature * weights->stride;
+            float v = step->scale * x->values[i];
+            float keep = 1 - step->decay_of[feature];
+            for (uint32_t k = 0; k < classes; k++) {
+                w[k] = keep * w[k] - v * e[k];
+            }
+            touched[feature] = 1;
+        }
+        for (uint32_t k = 0; k < classes && with_bias; k++) {
+            bias[k] -= step->scale * e[k];
+        }
+    }
+    if (with_bias && count > 0) {
+        touched[weights->bias] = 1;
+    }
+}
+
+#define MLR_VARIANT(name, target)                                                                                      \
+    target static void name##_softmax(float *logits, const uint32_t *labels, size_t count, uint32_t classes,           \
+                                      struct mlr_loss *loss) {                                                         \
+        softmax_body(logits, labels, count, classes, loss);                                                            \
+    }                                                                                                                  \
+    target static void name##_sparse_logits(const struct mlr_weights *weights, const struct mlr_sparse *samples,       \
+                                            size_t count, float *logits) {                                             \
+        sparse_logits_body(weights, samples, count, logits);                                                           \
+    }                                                                                                                  \
+    target static void name##_sparse_update(const struct mlr_weights *weights, const struct mlr_sparse *samples,       \
+                                            const float *errors, size_t count, const struct mlr_step *step,            \
+                                            unsigned part, unsigned parts, unsigned char *touched) {                   \
+        sparse_update_body(weights, samples, errors, count, step, part, parts, touched);                               \
+    }
+
+#define MLR_KERNEL(name) ((struct mlr_kernel){#name, name##_softmax, name##_sparse_logits, name##_sparse_update})
+
+MLR_VARIANT(portable, )
+#if defined(__x86_64__)
+MLR_VARIANT(avx2, __attribute__((target("avx2,fma"))))
+#endif
+
+size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]) {
+    size_t count = 0;
+    kernels[count++] = MLR_KERNEL(reference);
+    kernels[count++] = MLR_KERNEL(portable);
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        kernels[count++] = MLR_KERNEL(avx2);
+    }
+#endif
+    return count;
+}
+
+struct mlr_kernel mlr_kernel_choose(void) {
+    struct mlr_kernel kernels[MLR_KERNELS_MAX];
+    size_t count = mlr_kernel_list(kernels);
+    return kernels[count - 1];
+}

@@ -1,0 +1,92 @@
+/* The arithmetic of multinomial logistic regression, on arrays: no tables, files or threads. A caller splits a step over
+ * threads by the ranges that the functions take; calls on ranges that do not overlap may run at once.
+ *
+ * The model: weights W, a row of K floats (one for each class) for each of d features, and a row b of biases. A sample x
+ * has the logits z = x W + b, the probabilities p_k = exp(z_k) / sum_j exp(z_j), and with the label y the loss
+ * -log p_y. The gradient of the loss by z is the error e = p - onehot(y); by W it is x^T e, by b it is e.
+ *
+ * A step with rate r over samples of which n would make the average:  W -= r/n sum x^T e + decay W,  b -= r/n sum e. */
+#ifndef APPS_MLR_KERNEL_H
+#define APPS_MLR_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MLR_KERNELS_MAX = 3 /* reference, portable and avx2 */ };
+
+/* The weights: row f is rows + f * stride floats. Row `bias` holds the biases. */
+struct mlr_weights {
+    float *rows;
+    size_t stride; /* floats; at least classes */
+    uint32_t bias;
+    uint32_t classes; /* K */
+};
+
+struct mlr_loss {
+    double loss;      /* the sum over samples */
+    uint64_t correct; /* samples whose label has the largest logit (the first one of equal ones) */
+};
+
+/* A sparse sample: x has values[i] at feature features[i], and zeros elsewhere. No feature twice. */
+struct mlr_sparse {
+    const uint32_t *features; /* [count] */
+    const float *values;      /* [count] */
+    uint32_t count;
+};
+
+/* What a backward pass does to the weights. */
+struct mlr_step {
+    float scale;           /* r/n */
+    float decay;           /* dense: of all weights but the biases */
+    const float *decay_of; /* sparse: [features] of a feature's weights, for each sample that has it */
+    float momentum;        /* dense, with `velocity` */
+    float *velocity; /* dense: NULL, or shaped as the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
+};
+
+/* One implementation of the loops that are not matrix products.
+ *
+ * softmax: logits[count][classes] become errors, in place, for these labels[count]; the losses are added up.
+ *
+ * sparse_logits: fills logits[count][classes] for samples[count].
+ *
+ * sparse_update: takes the step for those features that are `part`'s of `parts` (a row is changed by one part alone), and
+ * sets touched[f] for the rows that it changed. errors[count][classes] are those of the samples. Blocks of
+ * MLR_PART_ROWS neighbouring rows belong together, so that parts do not share cache lines more than they must. */
+struct mlr_kernel {
+    const char *name;
+    void (*softmax)(float *logits, const uint32_t *labels, size_t count, uint32_t classes, struct mlr_loss *loss);
+    void (*sparse_logits)(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
+                          float *logits);
+    void (*sparse_update)(const struct mlr_weights *weights, const struct mlr_sparse *samples, const float *errors,
+                          size_t count, const struct mlr_step *step, unsigned part, unsigned parts,
+                          unsigned char *touched);
+};
+
+enum { MLR_PART_ROWS = 8 };
+
+/* Fills `kernels` with the implementations that this processor can run, the fastest last; returns their number. */
+size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]);
+/* The fastest. */
+struct mlr_kernel mlr_kernel_choose(void);
+
+/* Dense samples: sample s is samples + s * stride, `features` floats; the biases are row `features` of the weights. */
+struct mlr_dense {
+    const float *samples;
+    size_t stride; /* floats */
+    size_t count;
+    uint32_t features; /* d */
+};
+
+/* Has each call of OpenBLAS run in its caller's thread alone: the threads that work are ours. */
+void mlr_dense_begin(void);
+/* logits[count][classes] of the samples first..end-1, written to rows first..end-1 of `logits`. */
+void mlr_dense_logits(const struct mlr_weights *weights, const struct mlr_dense *dense, size_t first, size_t end,
+                      float *logits);
+/* Takes the step for the weights of the features first..end-1, of all samples; errors[count][classes]. */
+void mlr_dense_update(const struct mlr_weights *weights, const struct mlr_dense *dense, const float *errors,
+                      const struct mlr_step *step, uint32_t first, uint32_t end);
+/* ... and for the biases. */
+void mlr_bias_update(const struct mlr_weights *weights, const float *errors, size_t count, const struct mlr_step *step);
+
+#endif

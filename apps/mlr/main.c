@@ -1,0 +1,644 @@
+/* mlr: multinomial logistic regression by minibatch gradient descent, on AgileML. The weights are a table of a row for
+ * each feature, and one for the biases, of one float for each class; all workers' steps are added up. Dense samples are
+ * a matrix, and a step is two matrix products with the cached rows of the whole table; sparse samples name the rows of
+ * their features. The arithmetic is in kernel.c and dense.c, the readers in samples.c, the model's file in model.c, `mlr
+ * --predict` in predict.c.
+ *
+ * Steps and nodes: a step is taken over --batch samples *of all nodes together*. A process takes its part of it, scaled
+ * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that come
+ * and go change nothing but the speed. See docs/mlr.md. */
+#include "agileml.h"
+#include "apps/mlr/kernel.h"
+#include "apps/mlr/model.h"
+#include "apps/mlr/predict.h"
+#include "apps/mlr/samples.h"
+#include "apps/mlr/scale.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WEIGHTS = 0 };                                                               /* the table */
+enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
+enum { TOTAL_SQUARES = 0 };                                                         /* totals: of all values, scaled */
+enum {
+    DENSE_FEATURES_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* and the label behind them */
+    CLOCKS_MAX = 1 << 20,
+    EVALUATED_TOGETHER = 1024, /* test samples whose logits are in memory at once */
+    STEPS_PER_CLOCK = 1,
+    PART_FEATURES = 16 /* threads' parts of a dense table are multiples of so many rows */
+};
+
+/* Of a file with fewer zeros than this the dense products are the faster ones. */
+static const double DENSE_FROM = 0.25;
+/* --rate 0: this by the mean squared length of a sample, its bias included. The curvature of the loss is at most half
+ * that length, and where it matters far less, as probabilities are near 0 or 1 and features differ from one another. */
+static const double RATE_OF_LENGTH = 40;
+
+/* A thread's sums, alone in its cache line. */
+struct thread_loss {
+    _Alignas(64) struct mlr_loss loss;
+};
+
+struct mlr {
+    const char *test, *test_labels, *model_out, *format, *scale_name, *layout;
+    struct samples_file file;
+    int64_t index_base, batch;
+    double test_fraction, rate, decay, lambda, momentum;
+    uint64_t seed;
+    /* Set by mlr_configure. */
+    struct samples_survey survey;
+    struct scale scale;
+    bool dense;
+    struct mlr_kernel kernel;
+    /* Made by mlr_begin for the items of the next clocks. */
+    double first_rate; /* --rate, or what was chosen */
+    float *decay_of;   /* sparse: [slots], see struct mlr_step */
+    float *velocity;   /* with --momentum, as long as the process lives */
+    unsigned threads;
+    struct thread_loss *losses; /* [threads] */
+    /* Of the step under way: */
+    struct minibatch {
+        size_t room; /* samples */
+        float *logits;
+        uint32_t *labels;
+        struct mlr_sparse *sparse;
+        struct mlr_dense dense;
+        size_t count;
+        uint64_t values; /* of all samples: those that are multiplied */
+        struct mlr_weights weights;
+        unsigned char *touched;
+        struct mlr_step step;
+    } batch_of;
+};
+
+/* ---- Options ---- */
+
+static int check_readable(aml_worker *worker, const char *option, const char *path) {
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { /* opening a pipe could wait for ever */
+        return aml_error(worker, AML_EINPUT, "--%s: %s: not a regular file, and every process of the job reads it",
+                         option, path);
+    }
+    if (access(path, R_OK) != 0) {
+        return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
+    }
+    return 0;
+}
+
+/* Better to hear of a folder that is not there before training than after it. */
+static int check_writable(aml_worker *worker, const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    int result = 0;
+    if (folder == NULL || access(folder, W_OK | X_OK) != 0) {
+        result = aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to its folder: %s", path, strerror(errno));
+    }
+    free(folder);
+    return result;
+}
+
+static int check_options(aml_worker *worker, struct mlr *mlr) {
+    if (mlr->file.path == NULL) {
+        return aml_error(worker, AML_EINPUT, "--data FILE is missing: the samples to train on");
+    }
+    if (!samples_format_parse(mlr->format, &mlr->file.format)) {
+        return aml_error(worker, AML_EINPUT, "--format: expected auto, libsvm, text, csv or idx, got '%s'",
+                         mlr->format);
+    }
+    if (!scale_parse(mlr->scale_name, &mlr->scale.kind)) {
+        return aml_error(worker, AML_EINPUT, "--scale: expected auto, none, byte, max or unit, got '%s'",
+                         mlr->scale_name);
+    }
+    if (strcmp(mlr->layout, "auto") != 0 && strcmp(mlr->layout, "dense") != 0 && strcmp(mlr->layout, "sparse") != 0) {
+        return aml_error(worker, AML_EINPUT, "--layout: expected auto, dense or sparse, got '%s'", mlr->layout);
+    }
+    if (mlr->test != NULL && mlr->test_fraction > 0) {
+        return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
+    }
+    if (mlr->test_labels != NULL && mlr->test == NULL) {
+        return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
+    }
+    int result = check_readable(worker, "data", mlr->file.path);
+    result = result == 0 && mlr->test != NULL ? check_readable(worker, "test", mlr->test) : result;
+    return result == 0 && mlr->model_out != NULL ? check_writable(worker, mlr->model_out) : result;
+}
+
+/* Dense or sparse. */
+static int choose_layout(aml_worker *worker, struct mlr *mlr) {
+    const struct samples_survey *survey = &mlr->survey;
+    double filled = (double)survey->values / ((double)survey->samples * survey->features);
+    bool fits = survey->features <= DENSE_FEATURES_MAX;
+    mlr->dense = strcmp(mlr->layout, "auto") == 0 ? fits && filled >= DENSE_FROM : strcmp(mlr->layout, "dense") == 0;
+    if (mlr->dense && !fits) {
+        return aml_error(worker, AML_EINPUT, "--layout dense: expected at most %d features, %s has %u",
+                         DENSE_FEATURES_MAX, mlr->file.path, survey->features);
+    }
+    if (!mlr->dense && mlr->momentum > 0) {
+        return aml_error(worker, AML_EINPUT, "--momentum: expected dense samples, these are sparse (see --layout)");
+    }
+    return 0;
+}
+
+static int survey_data(aml_worker *worker, struct mlr *mlr) {
+    struct error error = {0};
+    bool find_base = mlr->index_base < 0;
+    mlr->file.index_base = find_base ? 0 : (uint32_t)mlr->index_base;
+    samples_survey_close(&mlr->survey);
+    int result = samples_survey(&mlr->file, find_base, mlr->scale.kind == SCALE_MAX, &mlr->survey, &error);
+    if (result != 0) {
+        return aml_error(worker, result, "%s", error.text);
+    }
+    mlr->file.index_base = mlr->survey.index_base;
+    if (mlr->survey.labels.count < 2) {
+        return aml_error(worker, AML_EINPUT, "%s: expected at least 2 different labels, all are '%s'", mlr->file.path,
+                         mlr->survey.labels.items[0].text);
+    }
+    if (mlr->scale.kind == SCALE_AUTO) {
+        mlr->scale.kind = mlr->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
+    }
+    mlr->scale.features = mlr->survey.features;
+    mlr->scale.maxima = mlr->survey.maxima;
+    return choose_layout(worker, mlr);
+}
+
+static int mlr_configure(aml_worker *worker, struct aml_app *app) {
+    struct mlr *mlr = app->context;
+    int result = check_options(worker, mlr);
+    result = result == 0 ? survey_data(worker, mlr) : result;
+    if (result != 0) {
+        return result;
+    }
+    app->tables[WEIGHTS].rows = (uint64_t)mlr->survey.features + 1;
+    app->tables[WEIGHTS].width = mlr->survey.labels.count;
+    app->tables[WEIGHTS].whole = mlr->dense;
+    app->item_varied = !mlr->dense;
+    app->item_bytes = mlr->dense ? ((size_t)mlr->survey.features + 1) * sizeof(float) : 0;
+    double steps = (double)mlr->survey.samples * (1 - mlr->test_fraction) / (double)mlr->batch;
+    app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps / STEPS_PER_CLOCK), 1), CLOCKS_MAX);
+    mlr->seed = aml_seed(worker);
+    mlr->kernel = mlr_kernel_choose();
+    mlr_dense_begin();
+    return 0;
+}
+
+/* ---- Reading ---- */
+
+struct emitting {
+    aml_worker *worker;
+    const struct mlr *mlr;
+    enum aml_item_use use;
+    uint64_t first_number; /* of the items of this file */
+    uint64_t emitted;
+    float *values;  /* [capacity] scaled; then, of a dense sample, the item; 0: not yet made */
+    uint64_t *keys; /* [capacity] */
+    float *bytes;   /* [capacity + 1] of a sparse item: its label, then its values */
+    uint32_t capacity;
+};
+
+static bool emitting_room(struct emitting *emitting, uint32_t count) {
+    if (count < emitting->capacity) {
+        return true;
+    }
+    uint32_t capacity = count < SAMPLES_VALUES_MAX / 2 ? 2 * count + 64 : SAMPLES_VALUES_MAX + 1;
+    float *values = realloc(emitting->values, capacity * sizeof *values);
+    emitting->values = values != NULL ? values : emitting->values;
+    uint64_t *keys = realloc(emitting->keys, capacity * sizeof *keys);
+    emitting->keys = keys != NULL ? keys : emitting->keys;
+    float *bytes = realloc(emitting->bytes, ((size_t)capacity + 1) * sizeof *bytes);
+    emitting->bytes = bytes != NULL ? bytes : emitting->bytes;
+    if (values == NULL || keys == NULL || bytes == NULL) {
+        return false;
+    }
+    emitting->capacity = capacity;
+    return true;
+}
+
+static int emit_dense(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
+                      uint32_t label) {
+    uint32_t features = emitting->mlr->survey.features;
+    float *item = emitting->bytes;
+    memset(item, 0, features * sizeof *item);
+    for (uint32_t i = 0; i < count; i++) {
+        item[sample->features != NULL ? sample->features[i] : i] = emitting->values[i];
+    }
+    memcpy(&item[features], &label, sizeof label);
+    return aml_emit(emitting->worker, use, NULL, item);
+}
+
+/* The row of biases is named last. */
+static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
+                       uint32_t label) {
+    uint32_t used = 0;
+    memcpy(&emitting->bytes[0], &label, sizeof label);
+    for (uint32_t i = 0; i < count; i++) {
+        if (emitting->values[i] != 0) {
+            emitting->keys[used++] = sample->features != NULL ? sample->features[i] : i;
+            emitting->bytes[used] = emitting->values[i];
+        }
+    }
+    emitting->keys[used] = emitting->mlr->survey.features;
+    const struct aml_keys run = {.table = WEIGHTS, .count = used + 1, .keys = emitting->keys};
+    return aml_emit_varied(emitting->worker, use, emitting->first_number + sample->number, &run, 1, emitting->bytes,
+                           ((size_t)used + 1) * sizeof(float));
+}
+
+static int emit_sample(void *context, const struct sample *sample, struct error *error) {
+    struct emitting *emitting = context;
+    const struct mlr *mlr = emitting->mlr;
+    enum aml_item_use use = emitting->use;
+    int64_t label = mlr_labels_find(&mlr->survey.labels, &sample->label);
+    if (label == INDEX_NONE) {
+        return error_set(error, AML_EINPUT, "expected a label that occurs in the training data, got '%s'",
+                         sample->label.text);
+    }
+    if (mlr->survey.dense && sample->features == NULL && sample->count != mlr->survey.features) {
+        return error_set(error, AML_EINPUT, "expected %u features as in %s, got %u", mlr->survey.features,
+                         mlr->file.path, sample->count);
+    }
+    uint32_t room = sample->count > mlr->survey.features && mlr->dense ? sample->count : mlr->survey.features;
+    if (!emitting_room(emitting, mlr->dense ? room + 1 : sample->count + 1)) {
+        return error_set(error, AML_ENOMEM, "no memory for a sample of %u values", sample->count);
+    }
+    /* A sample is held out by a hash of its number, so every node decides alike. */
+    if (mlr->test_fraction > 0 &&
+        (double)aml_mix(mlr->seed, sample->number) < mlr->test_fraction * 18446744073709551616.0) {
+        use = AML_TEST;
+    }
+    uint32_t count = scale_sample(&mlr->scale, sample, emitting->values);
+    int kept = mlr->dense ? emit_dense(emitting, use, sample, count, (uint32_t)label)
+                          : emit_sparse(emitting, use, sample, count, (uint32_t)label);
+    emitting->emitted++;
+    if (kept == 1 && use == AML_TRAIN) {
+        double squares = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            squares += (double)emitting->values[i] * (double)emitting->values[i];
+        }
+        aml_total_add(emitting->worker, TOTAL_SQUARES, squares);
+    }
+    return kept < 0 ? kept : 0;
+}
+
+static int mlr_read(aml_worker *worker, void *context) {
+    const struct mlr *mlr = context;
+    struct emitting emitting = {.worker = worker, .mlr = mlr, .use = AML_TRAIN};
+    struct error error = {0};
+    struct samples_file test = mlr->file;
+    test.path = mlr->test;
+    test.labels_path = mlr->test_labels;
+    int result = samples_read(&mlr->file, emit_sample, &emitting, &error);
+    if (result == 0 && mlr->test != NULL) {
+        emitting.use = AML_TEST;
+        emitting.first_number = emitting.emitted;
+        result = samples_read(&test, emit_sample, &emitting, &error);
+    }
+    free(emitting.values);
+    free(emitting.keys);
+    free(emitting.bytes);
+    return error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
+}
+
+/* ---- Training ---- */
+
+static void mlr_forget_items(struct mlr *mlr) {
+    struct minibatch *batch = &mlr->batch_of;
+    free(mlr->decay_of);
+    free(mlr->losses);
+    free(batch->logits);
+    free(batch->labels);
+    free(batch->sparse);
+    mlr->decay_of = NULL;
+    mlr->losses = NULL;
+    *batch = (struct minibatch){0};
+}
+
+/* A sparse step touches only the weights of features that its samples have. So that the expectation of what L2 takes
+ * from a weight is the same as in a dense step, it takes more the rarer the feature is. This node's counts tell of all
+ * nodes', since samples are dealt at random. */
+static int make_decay_of(aml_worker *worker, struct mlr *mlr) {
+    size_t count;
+    const struct aml_item *item = aml_items(worker, &count);
+    uint32_t slots = aml_table_rows(worker, WEIGHTS).count;
+    mlr->decay_of = calloc((size_t)slots + 1, sizeof *mlr->decay_of);
+    if (mlr->decay_of == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for the counts of %u features", slots);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t *features = aml_item_slots(item);
+        for (uint32_t f = 0; f + 1 < item->row_count; f++) {
+            mlr->decay_of[features[f]]++;
+        }
+        item = i + 1 < count ? aml_item_next(item) : item;
+    }
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        mlr->decay_of[slot] = mlr->decay_of[slot] > 0 ? (float)count / mlr->decay_of[slot] : 0;
+    }
+    return 0;
+}
+
+static int mlr_begin(aml_worker *worker, void *context) {
+    struct mlr *mlr = context;
+    struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
+    mlr_forget_items(mlr);
+    mlr->threads = aml_threads(worker);
+    mlr->losses = aligned_alloc(64, mlr->threads * sizeof *mlr->losses);
+    if (mlr->losses == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for %u threads", mlr->threads);
+    }
+    if (mlr->momentum > 0 && mlr->velocity == NULL) {
+        mlr->velocity = calloc(rows.count, rows.stride);
+        if (mlr->velocity == NULL) {
+            return aml_error(worker, AML_ENOMEM, "no memory for the momentum of %u features", rows.count);
+        }
+    }
+    double length = 1 + aml_total(worker, TOTAL_SQUARES) / (double)aml_total_items(worker);
+    mlr->first_rate = mlr->rate > 0 ? mlr->rate : RATE_OF_LENGTH / length * (1 - mlr->momentum);
+    return mlr->dense ? 0 : make_decay_of(worker, mlr);
+}
+
+/* Makes room for minibatches of `count` samples. */
+static int batch_room(aml_worker *worker, struct mlr *mlr, size_t count) {
+    struct minibatch *batch = &mlr->batch_of;
+    if (count <= batch->room) {
+        return 0;
+    }
+    free(batch->logits);
+    free(batch->labels);
+    free(batch->sparse);
+    batch->logits = aligned_alloc(64, (count * mlr->survey.labels.count * sizeof(float) + 63) / 64 * 64);
+    batch->labels = malloc(count * sizeof *batch->labels);
+    batch->sparse = malloc(count * sizeof *batch->sparse);
+    batch->room = count;
+    if (batch->logits == NULL || batch->labels == NULL || batch->sparse == NULL) {
+        batch->room = 0;
+        return aml_error(worker, AML_ENOMEM, "no memory for the logits of %zu samples: use a smaller --batch", count);
+    }
+    return 0;
+}
+
+/* Takes the next `count` samples at `items`; returns what is behind them (of the last ones, anything). */
+static const void *batch_take(struct mlr *mlr, const void *items, size_t count, bool last) {
+    struct minibatch *batch = &mlr->batch_of;
+    batch->count = count;
+    batch->values = 0;
+    if (mlr->dense) {
+        uint32_t features = mlr->survey.features;
+        const float *samples = items;
+        size_t stride = (size_t)features + 1;
+        batch->dense = (struct mlr_dense){.samples = samples, .stride = stride, .count = count, .features = features};
+        batch->values = count * (uint64_t)features;
+        for (size_t s = 0; s < count; s++) {
+            memcpy(&batch->labels[s], samples + s * stride + features, sizeof batch->labels[s]);
+        }
+        return samples + count * stride;
+    }
+    const struct aml_item *item = items;
+    for (size_t s = 0; s < count; s++) {
+        const float *bytes = aml_item_bytes(item);
+        memcpy(&batch->labels[s], bytes, sizeof batch->labels[s]);
+        batch->sparse[s] =
+            (struct mlr_sparse){.features = aml_item_slots(item), .values = bytes + 1, .count = item->row_count - 1};
+        batch->weights.bias = aml_item_slots(item)[item->row_count - 1]; /* the same in all */
+        batch->values += item->row_count;
+        item = last && s + 1 == count ? item : aml_item_next(item);
+    }
+    return item;
+}
+
+static void set_weights(aml_worker *worker, struct mlr *mlr) {
+    struct minibatch *batch = &mlr->batch_of;
+    struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
+    batch->weights = (struct mlr_weights){.rows = (float *)(void *)rows.base,
+                                          .stride = rows.stride / sizeof(float),
+                                          .bias = mlr->survey.features, /* of the whole table */
+                                          .classes = mlr->survey.labels.count};
+    batch->touched = rows.touched;
+    memset(mlr->losses, 0, mlr->threads * sizeof *mlr->losses);
+}
+
+/* A thread's part of the samples: from weights to errors. */
+static void part_forward(void *context, unsigned thread, unsigned threads) {
+    struct mlr *mlr = context;
+    struct minibatch *batch = &mlr->batch_of;
+    size_t first = batch->count * thread / threads;
+    size_t end = batch->count * (thread + 1) / threads;
+    float *logits = batch->logits + first * batch->weights.classes;
+    if (mlr->dense) {
+        mlr_dense_logits(&batch->weights, &batch->dense, first, end, batch->logits);
+    } else {
+        mlr->kernel.sparse_logits(&batch->weights, batch->sparse + first, end - first, logits);
+    }
+    mlr->kernel.softmax(logits, batch->labels + first, end - first, batch->weights.classes, &mlr->losses[thread].loss);
+}
+
+/* A thread's part of the features: from errors to new weights. */
+static void part_backward(void *context, unsigned thread, unsigned threads) {
+    struct mlr *mlr = context;
+    struct minibatch *batch = &mlr->batch_of;
+    if (!mlr->dense) {
+        mlr->kernel.sparse_update(&batch->weights, batch->sparse, batch->logits, batch->count, &batch->step, thread,
+                                  threads, batch->touched);
+        return;
+    }
+    uint64_t parts = (batch->dense.features + PART_FEATURES - 1) / PART_FEATURES;
+    uint64_t first = parts * thread / threads * PART_FEATURES;
+    uint64_t end = parts * (thread + 1) / threads * PART_FEATURES;
+    end = end < batch->dense.features ? end : batch->dense.features;
+    mlr_dense_update(&batch->weights, &batch->dense, batch->logits, &batch->step, (uint32_t)first, (uint32_t)end);
+    if (thread + 1 == threads) {
+        mlr_bias_update(&batch->weights, batch->logits, batch->count, &batch->step);
+    }
+}
+
+static struct mlr_loss sum_losses(const struct mlr *mlr) {
+    struct mlr_loss sum = {0};
+    for (unsigned t = 0; t < mlr->threads; t++) {
+        sum.loss += mlr->losses[t].loss.loss;
+        sum.correct += mlr->losses[t].loss.correct;
+    }
+    return sum;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* The samples of a step, over all nodes: with the clocks as they are, about --batch. */
+static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
+    double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
+    *steps = (size_t)fmax(round(clock_samples / (double)mlr->batch), 1);
+    return clock_samples / (double)*steps;
+}
+
+static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *context) {
+    struct mlr *mlr = context;
+    struct minibatch *batch = &mlr->batch_of;
+    size_t steps;
+    uint64_t values = 0;
+    double start = now();
+    double samples = step_samples(worker, mlr, &steps);
+    double rate = mlr->first_rate * pow(mlr->decay, (double)aml_iteration(worker) - 1);
+    int result = batch_room(worker, mlr, count / steps + 1);
+    if (result != 0) {
+        return result;
+    }
+    set_weights(worker, mlr);
+    if (mlr->dense) {
+        memset(batch->touched, 1, (size_t)mlr->survey.features + 1);
+    }
+    for (size_t s = 0; s < steps; s++) {
+        size_t first = count * s / steps;
+        size_t end = count * (s + 1) / steps;
+        if (first == end) {
+            continue;
+        }
+        items = batch_take(mlr, items, end - first, end == count);
+        batch->step = (struct mlr_step){.scale = (float)(rate / samples),
+                                        .momentum = (float)mlr->momentum,
+                                        .velocity = mlr->velocity,
+                                        .decay_of = mlr->decay_of};
+        /* This node's share of the step's L2 is its share of the samples. */
+        double share = mlr->dense ? (double)(end - first) / samples : 1 / samples;
+        batch->step.decay = (float)fmin(rate * mlr->lambda * share, 1);
+        aml_parallel(worker, part_forward, mlr);
+        aml_parallel(worker, part_backward, mlr);
+        values += batch->values;
+    }
+    struct mlr_loss loss = sum_losses(mlr);
+    aml_metric_add(worker, LOSS, loss.loss, (double)count);
+    aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
+    aml_metric_add(worker, SPEED, 4e-9 * (double)values * mlr->survey.labels.count, now() - start);
+    return 0;
+}
+
+static int mlr_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
+    struct mlr *mlr = context;
+    int result = batch_room(worker, mlr, EVALUATED_TOGETHER);
+    if (result != 0) {
+        return result;
+    }
+    set_weights(worker, mlr);
+    for (size_t first = 0; first < count; first += EVALUATED_TOGETHER) {
+        size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
+        items = batch_take(mlr, items, together, first + together == count);
+        aml_parallel(worker, part_forward, mlr);
+    }
+    struct mlr_loss loss = sum_losses(mlr);
+    aml_metric_add(worker, TEST_LOSS, loss.loss, (double)count);
+    aml_metric_add(worker, TEST_ACCURACY, (double)loss.correct, (double)count);
+    return 0;
+}
+
+/* ---- Saving ---- */
+
+struct mlr_save {
+    aml_worker *worker;
+    struct mlr_model_writer *writer;
+};
+
+static int save_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    struct mlr_save *save = context;
+    struct error error = {0};
+    int result = mlr_model_writer_rows(save->writer, keys, rows, count, &error);
+    return result == 0 ? 0 : aml_error(save->worker, result, "%s", error.text);
+}
+
+static int mlr_finish(aml_worker *worker, void *context) {
+    const struct mlr *mlr = context;
+    if (mlr->model_out == NULL) {
+        return 0;
+    }
+    const struct mlr_model_header header = {
+        .scale = mlr->scale, .index_base = mlr->file.index_base, .labels = &mlr->survey.labels};
+    struct mlr_save save = {.worker = worker};
+    struct error error = {0};
+    int result = mlr_model_writer_open(&save.writer, mlr->model_out, &header, &error);
+    if (result != 0) {
+        return aml_error(worker, result, "%s", error.text);
+    }
+    result = aml_scan(worker, WEIGHTS, save_rows, &save);
+    if (result != 0) {
+        mlr_model_writer_abandon(save.writer);
+        return result;
+    }
+    result = mlr_model_writer_close(save.writer, &error);
+    return result == 0 ? 0 : aml_error(worker, result, "%s", error.text);
+}
+
+int main(int argc, char **argv) {
+    struct mlr mlr = {.format = "auto",
+                      .scale_name = "auto",
+                      .layout = "auto",
+                      .index_base = -1,
+                      .batch = 512,
+                      .decay = 0.95,
+                      .lambda = 1e-4};
+    const struct aml_option options[] = {
+        {"data", "FILE", AML_OPTION_STRING, &mlr.file.path, 0, 0, "samples to train on; plain or gzip"},
+        {"labels", "FILE", AML_OPTION_STRING, &mlr.file.labels_path, 0, 0, "the labels of idx data"},
+        {"test", "FILE", AML_OPTION_STRING, &mlr.test, 0, 0, "samples to test on"},
+        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.test_labels, 0, 0, "the labels of idx data to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &mlr.test_fraction, 0, 0.9,
+         "hold out this part of the data to test on"},
+        {"format", "NAME", AML_OPTION_STRING, &mlr.format, 0, 0, "auto, libsvm, text, csv or idx"},
+        {"label-column", "N", AML_OPTION_INTEGER, &mlr.file.label_column, -(1 << 20), 1 << 20,
+         "of text and csv, from 1, or from -1 backwards; 0: 1"},
+        {"index-base", "N", AML_OPTION_INTEGER, &mlr.index_base, -1, 1,
+         "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
+        {"scale", "HOW", AML_OPTION_STRING, &mlr.scale_name, 0, 0,
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
+        {"layout", "NAME", AML_OPTION_STRING, &mlr.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
+        {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
+        {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
+         "learning rate of the first iteration; 0: by the samples' mean squared length"},
+        {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+        {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
+        {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999, "of dense samples' steps; 0: none"},
+        {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    struct aml_table tables[] = {[WEIGHTS] = {.name = "weights", .type = AML_FLOAT32, .mode = AML_ADD}};
+    const struct aml_metric metrics[] = {
+        [LOSS] = {.name = "loss", .kind = AML_MEAN},
+        [TRAIN_ACCURACY] = {.name = "train_accuracy", .kind = AML_MEAN},
+        [TEST_LOSS] = {.name = "test_loss", .kind = AML_MEAN, .evaluated = 1},
+        [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
+        [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
+    };
+    struct aml_app app = {
+        .name = "mlr",
+        .summary = "multinomial logistic regression; also: mlr --predict MODEL --data FILE",
+        .options = options,
+        .tables = tables,
+        .table_count = 1,
+        .metrics = metrics,
+        .metric_count = sizeof metrics / sizeof metrics[0],
+        .clock_alone = 1,
+        .configure = mlr_configure,
+        .read = mlr_read,
+        .begin = mlr_begin,
+        .clock = mlr_clock,
+        .evaluate = mlr_evaluate,
+        .finish = mlr_finish,
+        .context = &mlr,
+    };
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--predict", strlen("--predict")) == 0) {
+            return mlr_predict_main(argc, argv);
+        }
+    }
+    int status = aml_main(&app, argc, argv);
+    mlr_forget_items(&mlr);
+    free(mlr.velocity);
+    samples_survey_close(&mlr.survey);
+    return status;
+}

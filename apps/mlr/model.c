@@ -1,0 +1,409 @@
+/* See model.h. */
+#include "apps/mlr/model.h"
+
+#include "agileml/base/memory.h"
+#include "agileml/base/new_file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { HEADER_SIZE = 28, CHECKSUM_SIZE = 4, LABEL_SIZE = MLR_LABEL_MAX + 1, BUFFER_SIZE = 1 << 20, READ_MAX = 1 << 30 };
+
+static const char MODEL_MAGIC[8] = {'A', 'M', 'L', 'M', 'L', 'M', 'D', 'L'};
+
+static void put32(unsigned char *to, uint32_t value) {
+    for (unsigned i = 0; i < 4; i++) {
+        to[i] = (unsigned char)(value >> (8 * i));
+    }
+}
+
+static uint32_t get32(const unsigned char *from) {
+    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
+static float get_float(const unsigned char *from) {
+    uint32_t bits = get32(from);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* ---- Writing ---- */
+
+struct mlr_model_writer {
+    struct new_file file;
+    uint32_t features, classes;
+    uint32_t checksum; /* of what is in the file */
+    size_t buffered;
+    unsigned char buffer[BUFFER_SIZE];
+};
+
+static int writer_flush(struct mlr_model_writer *writer, struct error *error) {
+    size_t size = writer->buffered;
+    writer->buffered = 0;
+    writer->checksum = (uint32_t)crc32(writer->checksum, writer->buffer, (uInt)size);
+    return new_file_write(&writer->file, writer->buffer, size, error);
+}
+
+static int writer_bytes(struct mlr_model_writer *writer, const void *bytes, size_t size, struct error *error) {
+    const unsigned char *from = bytes;
+    while (size > 0) {
+        if (writer->buffered == BUFFER_SIZE) {
+            int result = writer_flush(writer, error);
+            if (result != 0) {
+                return result;
+            }
+        }
+        size_t step = BUFFER_SIZE - writer->buffered < size ? BUFFER_SIZE - writer->buffered : size;
+        memcpy(writer->buffer + writer->buffered, from, step);
+        writer->buffered += step;
+        from += step;
+        size -= step;
+    }
+    return 0;
+}
+
+static int writer_number(struct mlr_model_writer *writer, uint32_t value, struct error *error) {
+    unsigned char bytes[4];
+    put32(bytes, value);
+    return writer_bytes(writer, bytes, sizeof bytes, error);
+}
+
+static int writer_floats(struct mlr_model_writer *writer, const float *values, size_t count, struct error *error) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        if (!isfinite(values[i])) {
+            return error_set(error, AML_EFAIL, "%s: a weight is not finite: the training diverged", writer->file.path);
+        }
+        memcpy(&bits, &values[i], sizeof bits);
+        int result = writer_number(writer, bits, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+static int writer_header(struct mlr_model_writer *writer, const struct mlr_model_header *header, struct error *error) {
+    const uint32_t numbers[] = {MLR_MODEL_VERSION, header->scale.kind, header->index_base, writer->features,
+                                writer->classes};
+    int result = writer_bytes(writer, MODEL_MAGIC, sizeof MODEL_MAGIC, error);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && result == 0; i++) {
+        result = writer_number(writer, numbers[i], error);
+    }
+    for (uint32_t k = 0; k < writer->classes && result == 0; k++) {
+        result = writer_bytes(writer, header->labels->items[k].text, LABEL_SIZE, error);
+    }
+    if (result == 0 && header->scale.kind == SCALE_MAX) {
+        result = writer_floats(writer, header->scale.maxima, writer->features, error);
+    }
+    return result;
+}
+
+int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, const struct mlr_model_header *header,
+                          struct error *error) {
+    assert(header->scale.kind < SCALE_AUTO && header->labels->count >= 2);
+    *opened = NULL;
+    struct mlr_model_writer *writer = malloc(sizeof *writer);
+    if (writer == NULL) {
+        return error_set(error, AML_ENOMEM, "%s: can't write the model: out of memory", path);
+    }
+    int result = new_file_open(&writer->file, path, error);
+    if (result != 0) {
+        free(writer);
+        return result;
+    }
+    writer->features = header->scale.features;
+    writer->classes = header->labels->count;
+    writer->checksum = (uint32_t)crc32(0, NULL, 0);
+    writer->buffered = 0;
+    result = writer_header(writer, header, error);
+    if (result != 0) {
+        mlr_model_writer_abandon(writer);
+        return result;
+    }
+    *opened = writer;
+    return 0;
+}
+
+static bool is_zero(const float *row, uint32_t classes) {
+    for (uint32_t k = 0; k < classes; k++) {
+        if (row[k] != 0) { /* also when it is not a number */
+            return false;
+        }
+    }
+    return true;
+}
+
+int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbers, const float *rows, size_t count,
+                          struct error *error) {
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        const float *row = rows + i * writer->classes;
+        assert(numbers[i] <= writer->features);
+        if (numbers[i] == writer->features || !is_zero(row, writer->classes)) {
+            result = writer_number(writer, (uint32_t)numbers[i], error);
+            result = result != 0 ? result : writer_floats(writer, row, writer->classes, error);
+        }
+    }
+    return result;
+}
+
+int mlr_model_writer_close(struct mlr_model_writer *writer, struct error *error) {
+    int result = writer_flush(writer, error);
+    if (result == 0) {
+        unsigned char checksum[CHECKSUM_SIZE];
+        put32(checksum, writer->checksum);
+        result = new_file_write(&writer->file, checksum, sizeof checksum, error);
+    }
+    if (result != 0) {
+        mlr_model_writer_abandon(writer);
+        return result;
+    }
+    result = new_file_commit(&writer->file, error);
+    free(writer);
+    return result;
+}
+
+void mlr_model_writer_abandon(struct mlr_model_writer *writer) {
+    if (writer != NULL) {
+        new_file_discard(&writer->file);
+        free(writer);
+    }
+}
+
+/* ---- Loading ---- */
+
+/* The file's bytes under way. */
+struct loading {
+    const char *path;
+    struct error *error;
+    unsigned char *bytes;
+    size_t size; /* without the checksum */
+    size_t at;
+    struct mlr_model *model;
+};
+
+static int load_refuse(const struct loading *l, const char *what) {
+    return error_set(l->error, AML_EINPUT, "%s: the model file %s", l->path, what);
+}
+
+static int load_bytes(struct loading *l, int file) {
+    for (size_t got = 0; got < l->size;) {
+        ssize_t step = read(file, l->bytes + got, l->size - got < READ_MAX ? l->size - got : (size_t)READ_MAX);
+        if (step < 0 && errno != EINTR) {
+            return error_set(l->error, AML_EFAIL, "%s: can't read the model: %s", l->path, strerror(errno));
+        }
+        if (step == 0) {
+            return load_refuse(l, "became shorter while it was read");
+        }
+        got += step > 0 ? (size_t)step : 0;
+    }
+    return 0;
+}
+
+static uint32_t checksum_of(const unsigned char *bytes, size_t size) {
+    uint32_t checksum = (uint32_t)crc32(0, NULL, 0);
+    while (size > 0) {
+        uInt step = size < READ_MAX ? (uInt)size : (uInt)READ_MAX;
+        checksum = (uint32_t)crc32(checksum, bytes, step);
+        bytes += step;
+        size -= step;
+    }
+    return checksum;
+}
+
+/* All of the file, found to be undamaged. */
+static int load_file(struct loading *l, int file) {
+    struct stat status;
+    if (fstat(file, &status) != 0) {
+        return error_set(l->error, AML_EFAIL, "%s: can't read the model: %s", l->path, strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return error_set(l->error, AML_EINPUT, "%s: not a regular file, expected a model file", l->path);
+    }
+    l->size = (size_t)status.st_size;
+    if (l->size < HEADER_SIZE + CHECKSUM_SIZE) {
+        return load_refuse(l, "is truncated, or not one");
+    }
+    l->bytes = malloc(l->size);
+    if (l->bytes == NULL) {
+        return error_set(l->error, AML_ENOMEM, "%s: no memory for the model's %zu bytes", l->path, l->size);
+    }
+    int result = load_bytes(l, file);
+    if (result != 0) {
+        return result;
+    }
+    if (memcmp(l->bytes, MODEL_MAGIC, sizeof MODEL_MAGIC) != 0) {
+        return error_set(l->error, AML_EINPUT, "%s: not a model file of mlr (it starts otherwise)", l->path);
+    }
+    l->size -= CHECKSUM_SIZE;
+    if (checksum_of(l->bytes, l->size) != get32(l->bytes + l->size)) {
+        return load_refuse(l, "is damaged or truncated: its checksum does not match");
+    }
+    return 0;
+}
+
+static int load_header(struct loading *l, uint32_t *classes) {
+    struct mlr_model *model = l->model;
+    const unsigned char *numbers = l->bytes + sizeof MODEL_MAGIC;
+    if (get32(numbers) != MLR_MODEL_VERSION) {
+        return error_set(l->error, AML_EINPUT, "%s: the model file has version %u, expected %d", l->path,
+                         get32(numbers), MLR_MODEL_VERSION);
+    }
+    uint32_t kind = get32(numbers + 4);
+    model->index_base = get32(numbers + 8);
+    model->scale.features = get32(numbers + 12);
+    *classes = get32(numbers + 16);
+    if (kind >= SCALE_AUTO || model->index_base > 1 || model->scale.features < 1 ||
+        model->scale.features > SAMPLES_FEATURES_MAX || *classes < 2 || *classes > MLR_CLASSES_MAX) {
+        return load_refuse(l, "has a scale, index, number of features or number of classes that there is not");
+    }
+    model->scale.kind = (enum scale_kind)kind;
+    l->at = HEADER_SIZE;
+    size_t maxima = kind == SCALE_MAX ? model->scale.features * sizeof(float) : 0;
+    return l->size - l->at < *classes * (size_t)LABEL_SIZE + maxima ? load_refuse(l, "ends in its header") : 0;
+}
+
+static int load_labels(struct loading *l, uint32_t classes) {
+    struct mlr_labels *labels = &l->model->labels;
+    for (uint32_t k = 0; k < classes; k++, l->at += LABEL_SIZE) {
+        struct mlr_label label;
+        const char *text = (const char *)l->bytes + l->at;
+        if (!mlr_label_make(&label, text, strnlen(text, LABEL_SIZE)) || memcmp(label.text, text, LABEL_SIZE) != 0) {
+            return load_refuse(l, "has a label that can't be one");
+        }
+        mlr_labels_add(labels, &label);
+    }
+    mlr_labels_sort(labels);
+    const unsigned char *first = l->bytes + HEADER_SIZE;
+    for (uint32_t k = 0; k < labels->count; k++) {
+        if (memcmp(labels->items[k].text, first + k * (size_t)LABEL_SIZE, LABEL_SIZE) != 0) {
+            return load_refuse(l, "has labels out of order");
+        }
+    }
+    return labels->count == classes ? 0 : load_refuse(l, "has a label twice");
+}
+
+static int load_maxima(struct loading *l) {
+    struct mlr_model *model = l->model;
+    if (model->scale.kind != SCALE_MAX) {
+        return 0;
+    }
+    model->maxima = memory_zeroed(model->scale.features, sizeof *model->maxima);
+    for (uint32_t f = 0; f < model->scale.features; f++, l->at += sizeof(float)) {
+        model->maxima[f] = get_float(l->bytes + l->at);
+        if (!isfinite(model->maxima[f]) || model->maxima[f] < 0) {
+            return load_refuse(l, "has a feature's largest value that is negative or not finite");
+        }
+    }
+    model->scale.maxima = model->maxima;
+    return 0;
+}
+
+static int load_rows(struct loading *l, uint32_t classes) {
+    struct mlr_model *model = l->model;
+    uint32_t bias = model->scale.features;
+    size_t row_size = 4 + classes * sizeof(float);
+    size_t count = (l->size - l->at) / row_size;
+    if ((l->size - l->at) % row_size != 0 || count > (size_t)bias + 1) {
+        return load_refuse(l, "has a length that does not fit its header");
+    }
+    model->row_count = (uint32_t)count + 1;
+    model->rows = memory_zeroed(model->row_count, classes * sizeof(float));
+    model->places = memory_zeroed((size_t)bias + 1, sizeof *model->places);
+    for (uint32_t place = 1; place < model->row_count; place++) { /* row 0 is that of zeros */
+        uint32_t feature = get32(l->bytes + l->at);
+        if (feature > bias || model->places[feature] != 0) {
+            return load_refuse(l, "has a feature twice, or one that there is not");
+        }
+        model->places[feature] = place;
+        l->at += 4;
+        float *row = model->rows + (size_t)place * classes;
+        for (uint32_t k = 0; k < classes; k++, l->at += sizeof(float)) {
+            row[k] = get_float(l->bytes + l->at);
+            if (!isfinite(row[k])) {
+                return load_refuse(l, "has a weight that is not finite");
+            }
+        }
+    }
+    return model->places[bias] != 0 ? 0 : load_refuse(l, "has no biases");
+}
+
+int mlr_model_load(const char *path, struct mlr_model *model, struct error *error) {
+    *model = (struct mlr_model){0};
+    struct loading loading = {.path = path, .error = error, .model = model};
+    uint32_t classes = 0;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        return error_set(error, AML_EINPUT, "%s: can't open the model: %s", path, strerror(errno));
+    }
+    int result = load_file(&loading, file);
+    close(file);
+    result = result != 0 ? result : load_header(&loading, &classes);
+    result = result != 0 ? result : load_labels(&loading, classes);
+    result = result != 0 ? result : load_maxima(&loading);
+    result = result != 0 ? result : load_rows(&loading, classes);
+    free(loading.bytes);
+    if (result != 0) {
+        mlr_model_close(model);
+    }
+    return result;
+}
+
+void mlr_model_close(struct mlr_model *model) {
+    mlr_labels_close(&model->labels);
+    free(model->maxima);
+    free(model->rows);
+    free(model->places);
+    *model = (struct mlr_model){0};
+}
+
+/* ---- Predictions ---- */
+
+static void prediction_room(struct mlr_prediction *prediction, uint32_t classes, uint32_t count) {
+    if (prediction->probabilities == NULL) {
+        prediction->probabilities = memory_zeroed(classes, sizeof(float));
+    }
+    if (count > prediction->capacity) {
+        prediction->capacity = count > 2 * prediction->capacity ? count : 2 * prediction->capacity;
+        prediction->places = memory_resized(prediction->places, prediction->capacity, sizeof *prediction->places);
+        prediction->values = memory_resized(prediction->values, prediction->capacity, sizeof *prediction->values);
+    }
+}
+
+void mlr_model_predict(const struct mlr_model *model, const struct sample *sample, struct mlr_prediction *prediction) {
+    uint32_t classes = model->labels.count;
+    prediction_room(prediction, classes, sample->count);
+    uint32_t count = scale_sample(&model->scale, sample, prediction->values);
+    for (uint32_t i = 0; i < count; i++) {
+        prediction->places[i] = model->places[sample->features != NULL ? sample->features[i] : i];
+    }
+    const struct mlr_weights weights = {
+        .rows = model->rows, .stride = classes, .bias = model->places[model->scale.features], .classes = classes};
+    const struct mlr_sparse x = {.features = prediction->places, .values = prediction->values, .count = count};
+    struct mlr_kernel kernel = mlr_kernel_choose();
+    float *p = prediction->probabilities;
+    kernel.sparse_logits(&weights, &x, 1, p);
+    prediction->best = 0;
+    for (uint32_t k = 1; k < classes; k++) {
+        prediction->best = p[k] > p[prediction->best] ? k : prediction->best;
+    }
+    struct mlr_loss loss = {0};
+    kernel.softmax(p, &prediction->best, 1, classes, &loss);
+    p[prediction->best] += 1; /* errors become probabilities */
+}
+
+void mlr_prediction_close(struct mlr_prediction *prediction) {
+    free(prediction->probabilities);
+    free(prediction->places);
+    free(prediction->values);
+    *prediction = (struct mlr_prediction){0};
+}

@@ -1,0 +1,117 @@
+/* See predict.h. */
+#include "apps/mlr/predict.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/options.h"
+#include "apps/mlr/model.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct run {
+    const char *model_path, *out_path, *format;
+    struct samples_file file;
+    struct mlr_model model;
+    struct mlr_prediction prediction;
+    FILE *out; /* NULL: accuracy only */
+    uint64_t count, known, correct;
+    double loss; /* of the samples whose label is known */
+};
+
+static int predict_sample(void *context, const struct sample *sample, struct error *error) {
+    struct run *run = context;
+    struct mlr_prediction *prediction = &run->prediction;
+    if (sample->features == NULL && sample->count != run->model.scale.features) {
+        return error_set(error, AML_EINPUT, "expected %u features, as %s has, got %u", run->model.scale.features,
+                         run->model_path, sample->count);
+    }
+    mlr_model_predict(&run->model, sample, prediction);
+    int64_t label = mlr_labels_find(&run->model.labels, &sample->label);
+    run->count++;
+    if (label != INDEX_NONE) {
+        run->known++;
+        run->correct += label == prediction->best;
+        run->loss -= log(fmax((double)prediction->probabilities[label], 1e-38));
+    }
+    if (run->out != NULL &&
+        fprintf(run->out, "%s\t%s\t%.6g\n", sample->label.text, run->model.labels.items[prediction->best].text,
+                (double)prediction->probabilities[prediction->best]) < 0) {
+        return error_set(error, AML_EFAIL, "%s: %s", run->out_path, strerror(errno));
+    }
+    return 0;
+}
+
+static int predict_file(struct run *run, struct error *error) {
+    if (run->out_path != NULL) {
+        run->out = fopen(run->out_path, "we");
+        if (run->out == NULL) {
+            return error_set(error, AML_EINPUT, "--out: %s: %s", run->out_path, strerror(errno));
+        }
+    }
+    run->file.index_base = run->model.index_base;
+    int result = samples_read(&run->file, predict_sample, run, error);
+    if (run->out != NULL && fclose(run->out) != 0 && result == 0) {
+        result = error_set(error, AML_EFAIL, "%s: %s", run->out_path, strerror(errno));
+    }
+    if (result == 0) {
+        printf("samples %" PRIu64 "  unknown_labels %" PRIu64 "  accuracy %.6f  loss %.6f\n", run->count,
+               run->count - run->known, (double)run->correct / (double)run->count,
+               run->known > 0 ? run->loss / (double)run->known : 0);
+    }
+    return result;
+}
+
+static int predict(struct run *run, struct error *error) {
+    if (run->file.path == NULL) {
+        return error_set(error, AML_EINPUT, "--data FILE is missing: the samples to predict");
+    }
+    if (!samples_format_parse(run->format, &run->file.format)) {
+        return error_set(error, AML_EINPUT, "--format: expected auto, libsvm, text, csv or idx, got '%s'", run->format);
+    }
+    int result = mlr_model_load(run->model_path, &run->model, error);
+    if (result == 0) {
+        result = predict_file(run, error);
+        mlr_prediction_close(&run->prediction);
+        mlr_model_close(&run->model);
+    }
+    return result;
+}
+
+int mlr_predict_main(int argc, char **argv) {
+    struct run run = {.format = "auto"};
+    bool help = false;
+    const struct aml_option options[] = {
+        {"predict", "MODEL", AML_OPTION_STRING, &run.model_path, 0, 0, "a model that --model-out wrote"},
+        {"data", "FILE", AML_OPTION_STRING, &run.file.path, 0, 0, "samples to compare with; format as in training"},
+        {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data"},
+        {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv or idx"},
+        {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
+         "of text and csv, from 1, or from -1 backwards; 0: 1"},
+        {"out", "FILE", AML_OPTION_STRING, &run.out_path, 0, 0,
+         "write lines of label, prediction, its probability, in the order of --data"},
+        {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    const struct aml_option *const tables[] = {options};
+    struct error error = {0};
+    int operand;
+    log_set_name("mlr");
+    int result = options_parse(tables, 1, argc, argv, &operand, &error);
+    if (result == 0 && help) {
+        printf("usage: mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]\n\n");
+        run = (struct run){.format = "auto"};
+        options_help(stdout, options);
+        return 0;
+    }
+    if (result == 0 && operand < argc) {
+        result = error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only", argv[operand]);
+    }
+    result = result != 0 ? result : predict(&run, &error);
+    if (result != 0) {
+        log_error("%s", error.text);
+    }
+    return error_exit_status(result);
+}

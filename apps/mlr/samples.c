@@ -1,0 +1,656 @@
+/* See samples.h. */
+#include "apps/mlr/samples.h"
+
+#include "agileml/base/memory.h"
+#include "apps/mlr/input.h"
+#include "apps/mlr/number.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SHOWN_MAX = 40, /* bytes of a wrong text in a message */
+    IDX_BYTES = 8,  /* the type of unsigned bytes */
+    IDX_DIMENSIONS_MAX = 4,
+    VALUES_START = 1024
+};
+
+static const char *const FORMAT_NAMES[] = {"auto", "libsvm", "text", "csv", "idx"};
+
+const char *samples_format_name(enum samples_format format) {
+    return FORMAT_NAMES[format];
+}
+
+bool samples_format_parse(const char *name, enum samples_format *format) {
+    for (unsigned f = SAMPLES_AUTO; f <= SAMPLES_IDX; f++) {
+        if (strcmp(name, FORMAT_NAMES[f]) == 0) {
+            *format = (enum samples_format)f;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A reading under way. */
+struct reading {
+    const struct samples_file *file;
+    enum samples_format format;
+    struct input input;
+    samples_sink *sink;
+    void *context;
+    struct error *error;
+    struct sample sample;
+    uint32_t *features; /* [capacity] */
+    float *values;      /* [capacity] */
+    uint32_t capacity;
+    uint32_t columns; /* text, csv: fields of a line, the label's included; 0: not known yet */
+    uint32_t label;   /* ... the label's place among them, from 0 */
+};
+
+/* `text` starts what was found instead. */
+static int refuse(const struct reading *r, const char *expected, const char *text, size_t length) {
+    return error_set(r->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", r->file->path,
+                     (unsigned long long)r->input.line, expected, (int)(length < SHOWN_MAX ? length : SHOWN_MAX), text,
+                     length > SHOWN_MAX ? "..." : "");
+}
+
+static int give_sample(struct reading *r) {
+    struct error error = {0};
+    int result = r->sink(r->context, &r->sample, &error);
+    if (error.code != 0 && r->sample.line != 0) {
+        return error_set(r->error, result, "%s:%llu: %s", r->file->path, (unsigned long long)r->sample.line,
+                         error.text);
+    }
+    if (error.code != 0) {
+        return error_set(r->error, result, "%s: sample %llu: %s", r->file->path,
+                         (unsigned long long)r->sample.number + 1, error.text);
+    }
+    r->sample.number++;
+    return result;
+}
+
+static void make_room(struct reading *r, uint32_t values) {
+    if (values > r->capacity) {
+        r->capacity = values > 2 * r->capacity ? values : 2 * r->capacity;
+        r->capacity = r->capacity > VALUES_START ? r->capacity : VALUES_START;
+        r->features = memory_resized(r->features, r->capacity, sizeof *r->features);
+        r->values = memory_resized(r->values, r->capacity, sizeof *r->values);
+    }
+}
+
+static bool is_space(char c) {
+    return c == ' ' || c == '\t';
+}
+
+static char *skip_spaces(char *p) {
+    while (is_space(*p)) {
+        p++;
+    }
+    return p;
+}
+
+static char *skip_field(char *p) {
+    while (*p != '\0' && !is_space(*p)) {
+        p++;
+    }
+    return p;
+}
+
+/* A number that is finite as a float; NULL when there is none at `text`. */
+static const char *take_value(const char *text, float *value) {
+    double number;
+    const char *end = number_take(text, &number);
+    if (end == NULL || fabs(number) > (double)FLT_MAX) {
+        return NULL;
+    }
+    *value = (float)number;
+    return end;
+}
+
+/* ---- libsvm ---- */
+
+/* Takes the digits of an index. */
+static char *take_index(char *p, uint32_t *index) {
+    uint64_t value = 0;
+    char *start = p;
+    while (*p >= '0' && *p <= '9' && value <= SAMPLES_FEATURES_MAX) {
+        value = value * 10 + (uint64_t)(*p++ - '0');
+    }
+    *index = (uint32_t)value;
+    return p == start || value > SAMPLES_FEATURES_MAX ? NULL : p;
+}
+
+/* Takes `index:value` at p. */
+static int take_pair(struct reading *r, char **p) {
+    struct sample *sample = &r->sample;
+    char *field = *p;
+    size_t length = (size_t)(skip_field(field) - field);
+    uint32_t index;
+    char *end = take_index(field, &index);
+    if (end == NULL || *end != ':') {
+        return refuse(r, "index:value with an index up to 16777216", field, length);
+    }
+    const char *after = take_value(end + 1, &r->values[sample->count]);
+    if (after != field + length) {
+        return refuse(r, "a finite number behind the index", field, length);
+    }
+    uint32_t feature = index - r->file->index_base;
+    if (index < r->file->index_base || feature >= SAMPLES_FEATURES_MAX) {
+        return refuse(r, r->file->index_base == 0 ? "an index below 16777216" : "indexes from 1 on (see --index-base)",
+                      field, length);
+    }
+    if (sample->count > 0 && feature <= r->features[sample->count - 1]) {
+        return refuse(r, "indexes in ascending order", field, length);
+    }
+    r->features[sample->count++] = feature;
+    *p = field + length;
+    return 0;
+}
+
+static int read_libsvm_line(struct reading *r, char *line, size_t length) {
+    struct sample *sample = &r->sample;
+    char *comment = memchr(line, '#', length);
+    if (comment != NULL) {
+        *comment = '\0';
+    }
+    char *p = skip_spaces(line);
+    if (*p == '\0') {
+        return 0;
+    }
+    char *end = skip_field(p);
+    if (memchr(p, ':', (size_t)(end - p)) != NULL || memchr(p, ',', (size_t)(end - p)) != NULL ||
+        !mlr_label_make(&sample->label, p, (size_t)(end - p))) {
+        return refuse(r, "one label, then index:value", p, (size_t)(end - p));
+    }
+    sample->count = 0;
+    for (p = skip_spaces(end); *p != '\0'; p = skip_spaces(p)) {
+        if (sample->count == SAMPLES_VALUES_MAX) {
+            return refuse(r, "at most 262144 values in a sample", p, (size_t)(skip_field(p) - p));
+        }
+        make_room(r, sample->count + 1);
+        int result = take_pair(r, &p);
+        if (result != 0) {
+            return result;
+        }
+    }
+    sample->features = r->features;
+    sample->values = r->values;
+    return give_sample(r);
+}
+
+/* ---- text and csv ---- */
+
+/* The field at *p, without the spaces around it; *p moves to the next one, or becomes NULL behind the last. */
+static char *next_field(enum samples_format format, char **p, size_t *length) {
+    char *field = skip_spaces(*p);
+    char *end;
+    if (format == SAMPLES_CSV) {
+        char *comma = strchr(field, ',');
+        end = comma != NULL ? comma : field + strlen(field);
+        *p = comma != NULL ? comma + 1 : NULL;
+        while (end > field && is_space(end[-1])) {
+            end--;
+        }
+    } else {
+        end = skip_field(field);
+        char *next = skip_spaces(end);
+        *p = *next != '\0' ? next : NULL;
+    }
+    *length = (size_t)(end - field);
+    return field;
+}
+
+static bool is_number(const char *field, size_t length) {
+    float value;
+    return take_value(field, &value) == field + length;
+}
+
+/* Counts the first line's fields, and finds out whether it is a header. */
+static int read_columns(struct reading *r, char *line, bool *header) {
+    uint32_t numbers = 0;
+    uint32_t label_numbers = 0;
+    int64_t wanted = r->file->label_column != 0 ? r->file->label_column : 1;
+    uint32_t columns = 0;
+    size_t length;
+    for (char *p = line; p != NULL; columns++) {
+        (void)next_field(r->format, &p, &length);
+    }
+    if (wanted > columns || wanted < -(int64_t)columns || columns < 2) {
+        return error_set(r->error, AML_EINPUT, "%s:%llu: expected a label%s and features, got %u fields", r->file->path,
+                         (unsigned long long)r->input.line, columns < 2 ? "" : " in --label-column", columns);
+    }
+    if (columns - 1 > SAMPLES_VALUES_MAX) {
+        return error_set(r->error, AML_EINPUT, "%s:%llu: expected at most %d features, got %u", r->file->path,
+                         (unsigned long long)r->input.line, SAMPLES_VALUES_MAX, columns - 1);
+    }
+    r->columns = columns;
+    r->label = (uint32_t)(wanted > 0 ? wanted - 1 : (int64_t)columns + wanted);
+    uint32_t column = 0;
+    for (char *p = line; p != NULL; column++) {
+        char *field = next_field(r->format, &p, &length);
+        uint32_t number = is_number(field, length);
+        numbers += number;
+        label_numbers += column == r->label ? number : 0;
+    }
+    *header = numbers == label_numbers;
+    return 0;
+}
+
+static int read_column_line(struct reading *r, char *line, size_t length) {
+    struct sample *sample = &r->sample;
+    if (*skip_spaces(line) == '\0') {
+        return 0;
+    }
+    if (r->columns == 0) {
+        bool header = false;
+        int result = read_columns(r, line, &header);
+        if (result != 0 || header) {
+            return result;
+        }
+    }
+    make_room(r, r->columns - 1);
+    sample->count = 0;
+    uint32_t column = 0;
+    for (char *p = line; p != NULL; column++) {
+        size_t size;
+        char *field = next_field(r->format, &p, &size);
+        if (column >= r->columns) {
+            break;
+        }
+        if (column == r->label) {
+            if (!mlr_label_make(&sample->label, field, size)) {
+                return refuse(r, "a label of 1 to 55 bytes", field, size);
+            }
+        } else if (take_value(field, &r->values[sample->count]) != field + size) {
+            return refuse(r, "a finite number", field, size);
+        } else {
+            sample->count++;
+        }
+    }
+    if (column != r->columns || sample->count != r->columns - 1) {
+        return error_set(r->error, AML_EINPUT, "%s:%llu: expected %u fields as in the first line, got '%.*s'%s",
+                         r->file->path, (unsigned long long)r->input.line, r->columns,
+                         (int)(length < SHOWN_MAX ? length : SHOWN_MAX), line, length > SHOWN_MAX ? "..." : "");
+    }
+    sample->features = NULL;
+    sample->values = r->values;
+    return give_sample(r);
+}
+
+static int read_lines(struct reading *r) {
+    for (;;) {
+        char *line;
+        size_t length;
+        int result = input_line(&r->input, SAMPLES_LINE_MAX, &line, &length, r->error);
+        if (result != 0 || line == NULL) {
+            return result;
+        }
+        r->sample.line = r->input.line;
+        result = r->format == SAMPLES_LIBSVM ? read_libsvm_line(r, line, length) : read_column_line(r, line, length);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+/* ---- idx ---- */
+
+struct idx {
+    uint64_t count; /* the first dimension */
+    uint64_t size;  /* bytes of each: the product of the others */
+};
+
+static uint32_t get_big_endian(const char *bytes) {
+    const unsigned char *b = (const unsigned char *)bytes;
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | (uint32_t)b[3];
+}
+
+/* Two zero bytes, the type, the number of dimensions; then each of them, in 4 bytes. */
+static int read_idx_header(struct input *input, struct idx *idx, struct error *error) {
+    int code = input_fill(input, 4, error);
+    if (code != 0) {
+        return code;
+    }
+    const char *bytes = input->buffer + input->start;
+    size_t held = input->end - input->start;
+    if (held < 4 || bytes[0] != 0 || bytes[1] != 0 || bytes[2] != IDX_BYTES || bytes[3] < 1 ||
+        bytes[3] > IDX_DIMENSIONS_MAX) {
+        return error_set(error, AML_EINPUT,
+                         "%s: expected idx data of unsigned bytes (it starts with 0 0 8 and 1 to %d)", input->path,
+                         IDX_DIMENSIONS_MAX);
+    }
+    size_t dimensions = (size_t)bytes[3];
+    size_t size = 4 + 4 * dimensions;
+    code = input_fill(input, size, error);
+    if (code == 0 && input->end - input->start < size) {
+        code = error_set(error, AML_EINPUT, "%s: the file ends in its header", input->path);
+    }
+    if (code != 0) {
+        return code;
+    }
+    bytes = input->buffer + input->start + 4;
+    *idx = (struct idx){.count = get_big_endian(bytes), .size = 1};
+    for (size_t d = 1; d < dimensions && idx->size <= SAMPLES_VALUES_MAX; d++) {
+        idx->size *= get_big_endian(bytes + 4 * d);
+    }
+    input->start += size;
+    if (idx->size == 0 || idx->size > SAMPLES_VALUES_MAX) {
+        return error_set(error, AML_EINPUT, "%s: expected 1 to %d values in each sample", input->path,
+                         SAMPLES_VALUES_MAX);
+    }
+    return 0;
+}
+
+/* Opens the labels, for as many samples as there are. */
+static int open_idx_labels(const struct samples_file *file, struct input *labels, uint64_t samples,
+                           struct error *error) {
+    if (file->labels_path == NULL) {
+        return error_set(
+            error, AML_EINPUT,
+            "%s: the labels of idx data are in another file: expected --labels (for a test set, --test-labels)",
+            file->path);
+    }
+    struct idx idx = {0};
+    int result = input_open(labels, file->labels_path, error);
+    if (result != 0) {
+        return result;
+    }
+    result = read_idx_header(labels, &idx, error);
+    if (result == 0 && idx.size != 1) {
+        result = error_set(error, AML_EINPUT, "%s: expected labels of one byte, got %llu bytes for each",
+                           file->labels_path, (unsigned long long)idx.size);
+    }
+    if (result == 0 && idx.count != samples) {
+        result = error_set(error, AML_EINPUT, "%s: expected %llu labels, as there are samples in %s, got %llu",
+                           file->labels_path, (unsigned long long)samples, file->path, (unsigned long long)idx.count);
+    }
+    return result;
+}
+
+static int take_idx_label(struct input *labels, struct mlr_label *label, struct error *error) {
+    int result = input_fill(labels, 1, error);
+    if (result == 0 && labels->start == labels->end) {
+        result = error_set(error, AML_EINPUT, "%s: the file ends before its last label", labels->path);
+    }
+    if (result == 0) {
+        *label = (struct mlr_label){.number = (double)(unsigned char)labels->buffer[labels->start++]};
+        char digits[4] = "";
+        size_t length = 0;
+        unsigned value = (unsigned)label->number;
+        for (unsigned unit = 100; unit > 0; unit /= 10) {
+            if (value >= unit || unit == 1) {
+                digits[length++] = (char)('0' + value / unit % 10);
+            }
+        }
+        memcpy(label->text, digits, length);
+    }
+    return result;
+}
+
+/* That nothing follows. */
+static int expect_end(struct input *input, struct error *error) {
+    int result = input_fill(input, 1, error);
+    if (result == 0 && input->start != input->end) {
+        result = error_set(error, AML_EINPUT, "%s: the file is longer than its header says", input->path);
+    }
+    return result;
+}
+
+static int read_idx_sample(struct reading *r, struct input *labels, uint32_t size) {
+    int result = input_fill(&r->input, size, r->error);
+    if (result == 0 && r->input.end - r->input.start < size) {
+        result = error_set(r->error, AML_EINPUT, "%s: the file ends before its last sample", r->file->path);
+    }
+    if (result == 0) {
+        result = take_idx_label(labels, &r->sample.label, r->error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    const unsigned char *bytes = (const unsigned char *)r->input.buffer + r->input.start;
+    for (uint32_t i = 0; i < size; i++) {
+        r->values[i] = (float)bytes[i];
+    }
+    r->input.start += size;
+    r->sample.count = size;
+    r->sample.values = r->values;
+    return give_sample(r);
+}
+
+static int read_idx(struct reading *r) {
+    struct idx idx = {0};
+    struct input labels = {0};
+    int result = read_idx_header(&r->input, &idx, r->error);
+    if (result == 0) {
+        result = open_idx_labels(r->file, &labels, idx.count, r->error);
+    }
+    make_room(r, result == 0 ? (uint32_t)idx.size : 0);
+    for (uint64_t i = 0; result == 0 && i < idx.count; i++) {
+        result = read_idx_sample(r, &labels, (uint32_t)idx.size);
+    }
+    if (result == 0) {
+        result = expect_end(&r->input, r->error);
+    }
+    if (result == 0) {
+        result = expect_end(&labels, r->error);
+    }
+    input_close(&labels);
+    return result;
+}
+
+/* ---- Any format ---- */
+
+/* Looks at the first line that says anything. */
+static enum samples_format detect_line(char *line) {
+    char *first = skip_spaces(line);
+    if (*first == '\0' || *first == '#') {
+        return SAMPLES_AUTO;
+    }
+    char *second = skip_spaces(skip_field(first));
+    size_t digits = strspn(second, "0123456789");
+    if (digits > 0 && second[digits] == ':') {
+        return SAMPLES_LIBSVM;
+    }
+    if (strchr(line, ',') != NULL) {
+        return SAMPLES_CSV;
+    }
+    return *second != '\0' ? SAMPLES_TEXT : SAMPLES_LIBSVM; /* a label alone: a sample of zeros */
+}
+
+/* Sets r->format, taking nothing. */
+static int detect(struct reading *r) {
+    struct input *input = &r->input;
+    int result = input_fill(input, 2, r->error);
+    if (result != 0) {
+        return result;
+    }
+    if (input->end - input->start >= 2 && input->buffer[input->start] == 0 && input->buffer[input->start + 1] == 0) {
+        r->format = SAMPLES_IDX;
+        return 0;
+    }
+    struct input first = {0}; /* the lines are taken from another reading of the file: lines are changed when taken */
+    result = input_open(&first, r->file->path, r->error);
+    while (result == 0 && r->format == SAMPLES_AUTO) {
+        char *line;
+        size_t length;
+        result = input_line(&first, SAMPLES_LINE_MAX, &line, &length, r->error);
+        if (result == 0 && line == NULL) {
+            r->format = SAMPLES_LIBSVM; /* nothing but comments: read_any says that there are no samples */
+        } else if (result == 0) {
+            r->format = detect_line(line);
+        }
+    }
+    input_close(&first);
+    return result;
+}
+
+static int read_any(struct reading *r) {
+    int result = r->format == SAMPLES_AUTO ? detect(r) : 0;
+    if (result == 0 && r->format != SAMPLES_IDX && r->file->labels_path != NULL) {
+        return error_set(r->error, AML_EINPUT, "%s: labels in another file are for idx data, and this is %s",
+                         r->file->path, samples_format_name(r->format));
+    }
+    if (result == 0) {
+        result = r->format == SAMPLES_IDX ? read_idx(r) : read_lines(r);
+    }
+    if (result == 0 && r->sample.number == 0) {
+        result = error_set(r->error, AML_EINPUT, "%s: no samples, expected %s data", r->file->path,
+                           r->format == SAMPLES_IDX ? "idx" : "libsvm, text or csv");
+    }
+    return result;
+}
+
+/* The format that was found out goes to *format. */
+static int read_file(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
+                     struct error *error) {
+    struct reading reading = {.file = file, .format = file->format, .sink = sink, .context = context, .error = error};
+    int result = input_open(&reading.input, file->path, error);
+    if (result == 0) {
+        result = read_any(&reading);
+    }
+    *format = reading.format;
+    input_close(&reading.input);
+    free(reading.features);
+    free(reading.values);
+    return result;
+}
+
+int samples_read(const struct samples_file *file, samples_sink *sink, void *context, struct error *error) {
+    enum samples_format format;
+    return read_file(file, sink, context, &format, error);
+}
+
+/* ---- The survey ---- */
+
+struct surveyor {
+    struct samples_survey *survey;
+    uint32_t maxima_capacity;
+    bool with_maxima;
+    bool index_zero; /* occurs */
+};
+
+static int add_label(struct mlr_labels *labels, const struct mlr_label *label, struct error *error) {
+    if (!mlr_labels_add(labels, label)) {
+        return error_set(error, AML_ELIMIT, "more than %d different labels: is --label-column right?", MLR_CLASSES_MAX);
+    }
+    return 0;
+}
+
+static void survey_maxima(struct surveyor *surveyor, const struct sample *sample) {
+    struct samples_survey *survey = surveyor->survey;
+    if (survey->features > surveyor->maxima_capacity) {
+        uint32_t before = surveyor->maxima_capacity;
+        surveyor->maxima_capacity = survey->features > 2 * before ? survey->features : 2 * before;
+        survey->maxima = memory_resized(survey->maxima, surveyor->maxima_capacity, sizeof *survey->maxima);
+        memset(survey->maxima + before, 0, (surveyor->maxima_capacity - before) * sizeof *survey->maxima);
+    }
+    for (uint32_t i = 0; i < sample->count; i++) {
+        float *maximum = &survey->maxima[sample->features != NULL ? sample->features[i] : i];
+        *maximum = fmaxf(*maximum, fabsf(sample->values[i]));
+    }
+}
+
+static int survey_sample(void *context, const struct sample *sample, struct error *error) {
+    struct surveyor *surveyor = context;
+    struct samples_survey *survey = surveyor->survey;
+    uint32_t features = sample->count;
+    if (sample->features != NULL && sample->count > 0) {
+        features = sample->features[sample->count - 1] + 1;
+        surveyor->index_zero = surveyor->index_zero || sample->features[0] == 0;
+    }
+    survey->features = features > survey->features ? features : survey->features;
+    survey->samples++;
+    survey->values += sample->count;
+    if (surveyor->with_maxima) {
+        survey_maxima(surveyor, sample);
+    }
+    return add_label(&survey->labels, &sample->label, error);
+}
+
+/* idx says in its header what else a pass over it would find. */
+static int survey_idx(const struct samples_file *file, struct samples_survey *survey, struct error *error) {
+    struct input images = {0};
+    struct input labels = {0};
+    struct idx idx = {0};
+    int result = input_open(&images, file->path, error);
+    if (result == 0) {
+        result = read_idx_header(&images, &idx, error);
+    }
+    if (result == 0 && idx.count == 0) {
+        result = error_set(error, AML_EINPUT, "%s: no samples", file->path);
+    }
+    if (result == 0) {
+        result = open_idx_labels(file, &labels, idx.count, error);
+    }
+    for (uint64_t i = 0; result == 0 && i < idx.count; i++) {
+        struct mlr_label label;
+        result = take_idx_label(&labels, &label, error);
+        if (result == 0) {
+            result = add_label(&survey->labels, &label, error);
+        }
+    }
+    input_close(&images);
+    input_close(&labels);
+    survey->samples = idx.count;
+    survey->features = (uint32_t)idx.size;
+    survey->values = idx.count * idx.size;
+    return result;
+}
+
+/* Whether a file of unknown format is idx; also sets what is wrong with a file that can't be read. */
+static int find_idx(const struct samples_file *file, bool *is_idx, struct error *error) {
+    struct input input;
+    int result = input_open(&input, file->path, error);
+    if (result == 0) {
+        result = input_fill(&input, 2, error);
+        *is_idx = result == 0 && input.end - input.start >= 2 && memcmp(input.buffer + input.start, "\0\0", 2) == 0;
+        input_close(&input);
+    }
+    return result;
+}
+
+int samples_survey(const struct samples_file *file, bool find_base, bool with_maxima, struct samples_survey *survey,
+                   struct error *error) {
+    struct samples_file from = *file;
+    struct surveyor surveyor = {.survey = survey, .with_maxima = with_maxima};
+    bool is_idx = file->format == SAMPLES_IDX;
+    *survey = (struct samples_survey){.features = 0};
+    from.index_base = find_base ? 0 : file->index_base;
+    int result = file->format == SAMPLES_AUTO ? find_idx(file, &is_idx, error) : 0;
+    if (result == 0 && is_idx && !with_maxima) {
+        survey->format = SAMPLES_IDX;
+        result = survey_idx(&from, survey, error);
+    } else if (result == 0) {
+        result = read_file(&from, survey_sample, &surveyor, &survey->format, error);
+    }
+    if (result != 0) {
+        samples_survey_close(survey);
+        return result;
+    }
+    survey->index_base = from.index_base;
+    if (find_base && survey->format == SAMPLES_LIBSVM && !surveyor.index_zero) {
+        survey->index_base = 1;
+        survey->features -= survey->features > 0;
+        if (survey->maxima != NULL) {
+            memmove(survey->maxima, survey->maxima + 1, survey->features * sizeof *survey->maxima);
+        }
+    }
+    survey->dense = survey->format != SAMPLES_LIBSVM;
+    if (survey->features == 0) { /* only samples of zeros */
+        survey->features = 1;
+        survey->maxima = with_maxima ? memory_resized(survey->maxima, 1, sizeof *survey->maxima) : NULL;
+        if (with_maxima) {
+            survey->maxima[0] = 0;
+        }
+    }
+    mlr_labels_sort(&survey->labels);
+    return 0;
+}
+
+void samples_survey_close(struct samples_survey *survey) {
+    mlr_labels_close(&survey->labels);
+    free(survey->maxima);
+    survey->maxima = NULL;
+}
