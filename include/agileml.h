@@ -117,6 +117,7 @@ struct aml_app {
 
     int64_t iterations;           /* default of --iterations; 0: 20 */
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
+    int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */
 
     /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL.
      *

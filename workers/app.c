@@ -272,7 +272,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                                         .server_threads = 1,
                                         .iterations = app->iterations > 0 ? app->iterations : 20,
                                         .tolerance_iterations = 3,
-                                        .evaluate_every = 1,
+                                        .evaluate_every = app->evaluate_every > 0 ? app->evaluate_every : 1,
                                         .seed = 1,
                                         .standby_memory = 256,
                                         .connect_timeout = 30,
