@@ -46,6 +46,12 @@ static inline bool in_part(uint32_t feature, unsigned part, unsigned parts) {
     return feature / MLR_PART_ROWS % parts == part;
 }
 
+/* What is left of a feature's weights by L2, of 1. */
+static inline float keep_of(const struct mlr_step *step, uint32_t feature) {
+    float decay = step->decay * step->decay_of[feature];
+    return decay < 1 ? 1 - decay : 0;
+}
+
 static void reference_sparse_update(const struct mlr_weights *weights, const struct mlr_sparse *samples,
                                     const float *errors, size_t count, const struct mlr_step *step, unsigned part,
                                     unsigned parts, unsigned char *touched) {
@@ -58,7 +64,7 @@ static void reference_sparse_update(const struct mlr_weights *weights, const str
             }
             float *w = weights->rows + feature * weights->stride;
             for (uint32_t k = 0; k < weights->classes; k++) {
-                w[k] = w[k] - step->decay_of[feature] * w[k] - step->scale * samples[s].values[i] * e[k];
+                w[k] = keep_of(step, feature) * w[k] - step->scale * samples[s].values[i] * e[k];
             }
             touched[feature] = 1;
         }
@@ -177,7 +183,7 @@ MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct
             }
             float *restrict w = weights->rows + feature * weights->stride;
             float v = step->scale * x->values[i];
-            float keep = 1 - step->decay_of[feature];
+            float keep = keep_of(step, feature);
             for (uint32_t k = 0; k < classes; k++) {
                 w[k] = keep * w[k] - v * e[k];
             }

@@ -35,11 +35,11 @@ struct mlr_sparse {
     uint32_t count;
 };
 
-/* What a backward pass does to the weights. */
+/* What a step does to the weights. */
 struct mlr_step {
     float scale;           /* r/n */
-    float decay;           /* dense: of all weights but the biases */
-    const float *decay_of; /* sparse: [features] of a feature's weights, for each sample that has it */
+    float decay;           /* dense: of all weights but the biases, 0..1. Sparse: ... */
+    const float *decay_of; /* ... times decay_of[f], at most 1, of those of feature f, for each sample that has it */
     float momentum;        /* dense, with `velocity` */
     float *velocity; /* dense: NULL, or shaped as the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
 };

@@ -579,7 +579,7 @@ int main(int argc, char **argv) {
                       .scale_name = "auto",
                       .layout = "auto",
                       .index_base = -1,
-                      .batch = 512,
+                      .batch = 256,
                       .decay = 0.95,
                       .lambda = 1e-4};
     const struct aml_option options[] = {

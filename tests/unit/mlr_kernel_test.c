@@ -1,0 +1,370 @@
+/* Every implementation of mlr's loops against the reference, on shapes that are no multiples of a vector; the reference
+ * against the definition of a gradient; the matrix products against plain loops; steps in parts against whole ones.
+ * Speed is measured elsewhere. */
+#include "apps/mlr/kernel.h"
+
+#include "agileml/base/hash.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SAMPLES = 37, FEATURES = 53 };
+
+static const uint32_t CLASSES[] = {2, 3, 7, 8, 10, 16, 17, 30, 33, 100};
+enum { CLASS_COUNTS = sizeof CLASSES / sizeof CLASSES[0] };
+#define PADDING 12345.0F
+
+/* Uniform in -1..1, without rounding. */
+static float random_value(uint64_t *state) {
+    *state += 1;
+    return (float)(int32_t)(hash_mix(*state) >> 40) * 0x1p-23F - 1;
+}
+
+/* A made-up problem, dense and sparse alike; about every third value is a zero, sample 5 has nothing but zeros. */
+struct problem {
+    struct mlr_weights weights;
+    float *samples; /* [SAMPLES][FEATURES + 3] */
+    struct mlr_dense dense;
+    struct mlr_sparse sparse[SAMPLES];
+    uint32_t labels[SAMPLES];
+    uint32_t *features;
+    float *values;
+    float decay_of[FEATURES + 1];
+    unsigned char touched[FEATURES + 1];
+};
+
+static void make_samples(struct problem *problem, uint64_t *state) {
+    size_t stride = FEATURES + 3;
+    size_t used = 0;
+    problem->samples = calloc(SAMPLES * stride, sizeof(float));
+    problem->features = calloc(SAMPLES * FEATURES, sizeof(uint32_t));
+    problem->values = calloc(SAMPLES * FEATURES, sizeof(float));
+    problem->dense =
+        (struct mlr_dense){.samples = problem->samples, .stride = stride, .count = SAMPLES, .features = FEATURES};
+    for (size_t s = 0; s < SAMPLES; s++) {
+        struct mlr_sparse *x = &problem->sparse[s];
+        *x = (struct mlr_sparse){.features = problem->features + used, .values = problem->values + used};
+        for (uint32_t f = 0; f < stride; f++) {
+            float value = random_value(state);
+            bool zero = s == 5 || value < -0.3F;
+            problem->samples[s * stride + f] = f >= FEATURES ? PADDING : zero ? 0 : value;
+            if (f < FEATURES && !zero) {
+                problem->features[used] = f;
+                problem->values[used++] = value;
+                x->count++;
+            }
+        }
+    }
+}
+
+static struct problem *problem_new(uint32_t classes, size_t padding) {
+    struct problem *problem = calloc(1, sizeof *problem);
+    uint64_t state = classes;
+    size_t stride = classes + padding;
+    assert_non_null(problem);
+    problem->weights = (struct mlr_weights){.rows = malloc((FEATURES + 1) * stride * sizeof(float)),
+                                            .stride = stride,
+                                            .bias = FEATURES,
+                                            .classes = classes};
+    for (size_t f = 0; f <= FEATURES; f++) {
+        for (size_t k = 0; k < stride; k++) {
+            problem->weights.rows[f * stride + k] = k < classes ? random_value(&state) : PADDING;
+        }
+        problem->decay_of[f] = f < FEATURES ? 0.5F + 0.01F * (float)f : 0;
+    }
+    make_samples(problem, &state);
+    for (size_t s = 0; s < SAMPLES; s++) {
+        problem->labels[s] = (uint32_t)(hash_mix(s) % classes);
+    }
+    return problem;
+}
+
+static void problem_free(struct problem *problem) {
+    free(problem->weights.rows);
+    free(problem->samples);
+    free(problem->features);
+    free(problem->values);
+    free(problem);
+}
+
+static void assert_close(const float *a, const float *b, size_t count, float tolerance) {
+    for (size_t i = 0; i < count; i++) {
+        if (!(fabsf(a[i] - b[i]) <= tolerance * (1 + fabsf(b[i])))) {
+            fail_msg("value %zu is %.9g, expected %.9g", i, (double)a[i], (double)b[i]);
+        }
+    }
+}
+
+static size_t weight_count(const struct problem *problem) {
+    return (FEATURES + 1) * problem->weights.stride;
+}
+
+/* Each with the problem of the reference. */
+static void for_each_shape(void (*check)(const struct mlr_kernel *kernel, uint32_t classes, size_t padding)) {
+    struct mlr_kernel kernels[MLR_KERNELS_MAX];
+    size_t count = mlr_kernel_list(kernels);
+    assert_true(count >= 2);
+    for (size_t i = 1; i < count; i++) {
+        for (size_t c = 0; c < CLASS_COUNTS; c++) {
+            check(&kernels[i], CLASSES[c], c % 4);
+        }
+    }
+}
+
+static struct mlr_kernel reference(void) {
+    struct mlr_kernel kernels[MLR_KERNELS_MAX];
+    mlr_kernel_list(kernels);
+    assert_string_equal(kernels[0].name, "reference");
+    return kernels[0];
+}
+
+/* ---- The reference against the definitions ---- */
+
+static double loss_of(const struct problem *problem) {
+    float *logits = calloc(SAMPLES * problem->weights.classes, sizeof(float));
+    struct mlr_loss loss = {0};
+    reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, logits);
+    reference().softmax(logits, problem->labels, SAMPLES, problem->weights.classes, &loss);
+    free(logits);
+    return loss.loss;
+}
+
+static void test_a_step_follows_the_gradient(void **state) {
+    (void)state;
+    struct problem *problem = problem_new(7, 1);
+    struct problem *stepped = problem_new(7, 1);
+    float *errors = calloc(SAMPLES * 7, sizeof(float));
+    struct mlr_loss loss = {0};
+    const struct mlr_step step = {.scale = 1, .decay_of = problem->decay_of}; /* decay 0 */
+    reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, errors);
+    reference().softmax(errors, problem->labels, SAMPLES, 7, &loss);
+    reference().sparse_update(&stepped->weights, problem->sparse, errors, SAMPLES, &step, 0, 1, stepped->touched);
+    for (uint32_t f = 0; f <= FEATURES; f += 4) {
+        for (uint32_t k = 0; k < 7; k++) {
+            float *weight = &problem->weights.rows[f * problem->weights.stride + k];
+            float before = *weight;
+            double gradient = (double)(before - stepped->weights.rows[f * problem->weights.stride + k]);
+            *weight = before + 0.01F;
+            double above = loss_of(problem);
+            *weight = before - 0.01F;
+            double below = loss_of(problem);
+            *weight = before;
+            assert_true(fabs((above - below) / 0.02 - gradient) < 2e-3 * (1 + fabs(gradient)));
+        }
+    }
+    free(errors);
+    problem_free(problem);
+    problem_free(stepped);
+}
+
+static void test_softmax_by_hand(void **state) {
+    (void)state;
+    struct mlr_kernel kernels[MLR_KERNELS_MAX];
+    size_t count = mlr_kernel_list(kernels);
+    for (size_t i = 0; i < count; i++) {
+        float logits[] = {logf(1), logf(2), logf(5), 3, 3, -200, 1000, 0, -1000};
+        const uint32_t labels[] = {1, 1, 0};
+        const float expected[] = {0.125F, 0.25F - 1, 0.625F, 0.5F, 0.5F - 1, 0, 0, 0, 0};
+        struct mlr_loss loss = {.loss = 1, .correct = 10};
+        kernels[i].softmax(logits, labels, 3, 3, &loss);
+        assert_close(logits, expected, 9, 1e-6F);
+        assert_true(fabs(loss.loss - (1 + log(4) + log(2))) < 1e-6);
+        assert_int_equal(loss.correct, 11); /* of equal logits the first is the prediction */
+    }
+}
+
+static void test_what_is_not_finite_shows_in_the_loss(void **state) {
+    (void)state;
+    struct mlr_kernel kernels[MLR_KERNELS_MAX];
+    size_t count = mlr_kernel_list(kernels);
+    for (size_t i = 0; i < count; i++) {
+        for (unsigned where = 0; where < 3; where++) {
+            float logits[] = {1, 2, 3};
+            const uint32_t label = 1;
+            struct mlr_loss loss = {0};
+            logits[where] = NAN;
+            kernels[i].softmax(logits, &label, 1, 3, &loss);
+            assert_true(!isfinite(loss.loss));
+        }
+    }
+}
+
+/* ---- The others against the reference ---- */
+
+static void check_softmax(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
+    float *a = calloc(SAMPLES * classes, sizeof(float));
+    float *b = calloc(SAMPLES * classes, sizeof(float));
+    struct problem *problem = problem_new(classes, padding);
+    struct mlr_loss fast = {0};
+    struct mlr_loss plain = {0};
+    uint64_t state = classes;
+    for (size_t i = 0; i < SAMPLES * (size_t)classes; i++) {
+        a[i] = b[i] = 30 * random_value(&state); /* some exponentials vanish */
+    }
+    kernel->softmax(a, problem->labels, SAMPLES, classes, &fast);
+    reference().softmax(b, problem->labels, SAMPLES, classes, &plain);
+    assert_close(a, b, SAMPLES * (size_t)classes, 1e-6F);
+    assert_true(fabs(fast.loss - plain.loss) < 1e-5 * plain.loss);
+    assert_int_equal(fast.correct, plain.correct);
+    free(a);
+    free(b);
+    problem_free(problem);
+}
+
+static void test_softmax(void **state) {
+    (void)state;
+    for_each_shape(check_softmax);
+}
+
+static void check_sparse_logits(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
+    float *a = calloc(SAMPLES * classes, sizeof(float));
+    float *b = calloc(SAMPLES * classes, sizeof(float));
+    struct problem *problem = problem_new(classes, padding);
+    kernel->sparse_logits(&problem->weights, problem->sparse, SAMPLES, a);
+    reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, b);
+    assert_close(a, b, SAMPLES * (size_t)classes, 1e-5F);
+    /* The products of dense samples are the same, in parts or whole. */
+    memset(a, 0, SAMPLES * classes * sizeof(float));
+    mlr_dense_logits(&problem->weights, &problem->dense, 0, 11, a);
+    mlr_dense_logits(&problem->weights, &problem->dense, 11, 11, a);
+    mlr_dense_logits(&problem->weights, &problem->dense, 11, SAMPLES, a);
+    assert_close(a, b, SAMPLES * (size_t)classes, 1e-5F);
+    free(a);
+    free(b);
+    problem_free(problem);
+}
+
+static void test_logits(void **state) {
+    (void)state;
+    mlr_dense_begin();
+    for_each_shape(check_sparse_logits);
+}
+
+static float *make_errors(uint32_t classes) {
+    float *errors = calloc(SAMPLES * classes, sizeof(float));
+    uint64_t state = classes;
+    for (size_t i = 0; i < SAMPLES * (size_t)classes; i++) {
+        errors[i] = random_value(&state);
+    }
+    return errors;
+}
+
+static void check_sparse_update(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
+    float *errors = make_errors(classes);
+    struct problem *plain = problem_new(classes, padding);
+    const struct mlr_step step = {.scale = 0.3F, .decay = 0.02F, .decay_of = plain->decay_of};
+    reference().sparse_update(&plain->weights, plain->sparse, errors, SAMPLES, &step, 0, 1, plain->touched);
+    for (unsigned parts = 1; parts <= 3; parts++) {
+        struct problem *fast = problem_new(classes, padding);
+        for (unsigned part = 0; part < parts; part++) {
+            kernel->sparse_update(&fast->weights, fast->sparse, errors, SAMPLES, &step, part, parts, fast->touched);
+        }
+        assert_close(fast->weights.rows, plain->weights.rows, weight_count(plain), 1e-5F);
+        assert_memory_equal(fast->touched, plain->touched, sizeof plain->touched);
+        problem_free(fast);
+    }
+    free(errors);
+    problem_free(plain);
+}
+
+static void test_sparse_update(void **state) {
+    (void)state;
+    for_each_shape(check_sparse_update);
+}
+
+static void test_decay_takes_at_most_all(void **state) {
+    (void)state;
+    struct mlr_kernel kernels[MLR_KERNELS_MAX];
+    size_t count = mlr_kernel_list(kernels);
+    for (size_t i = 0; i < count; i++) {
+        struct problem *problem = problem_new(3, 0);
+        float *errors = calloc(SAMPLES * 3, sizeof(float)); /* no gradient */
+        const struct mlr_step step = {.scale = 1, .decay = 1000, .decay_of = problem->decay_of};
+        float bias = problem->weights.rows[FEATURES * 3];
+        kernels[i].sparse_update(&problem->weights, problem->sparse, errors, SAMPLES, &step, 0, 1, problem->touched);
+        for (size_t f = 0; f < FEATURES; f++) {
+            assert_true(!problem->touched[f] || problem->weights.rows[f * 3] == 0);
+        }
+        assert_true(problem->weights.rows[FEATURES * 3] == bias);
+        free(errors);
+        problem_free(problem);
+    }
+}
+
+/* ---- Dense steps ---- */
+
+/* W := W - scale X^T E - decay W, b := b - scale sum E, in double. */
+static void plain_dense_update(struct problem *problem, const float *errors, const struct mlr_step *step) {
+    uint32_t classes = problem->weights.classes;
+    for (size_t f = 0; f <= FEATURES; f++) {
+        for (uint32_t k = 0; k < classes; k++) {
+            double sum = 0;
+            for (size_t s = 0; s < SAMPLES; s++) {
+                double x = f < FEATURES ? (double)problem->samples[s * problem->dense.stride + f] : 1;
+                sum += x * (double)errors[s * classes + k];
+            }
+            size_t at = f * problem->weights.stride + k;
+            double w = (double)problem->weights.rows[at];
+            double change = (double)step->scale * sum + (f < FEATURES ? (double)step->decay * w : 0);
+            if (step->velocity != NULL) {
+                change += (double)step->momentum * (double)step->velocity[at];
+                step->velocity[at] = (float)change;
+            }
+            problem->weights.rows[at] = (float)(w - change);
+        }
+    }
+}
+
+static void check_dense_update(uint32_t classes, size_t padding, bool with_momentum) {
+    static const uint32_t cuts[] = {0, 16, 16, 40, FEATURES};
+    float *errors = make_errors(classes);
+    struct problem *plain = problem_new(classes, padding);
+    struct problem *fast = problem_new(classes, padding);
+    size_t count = weight_count(plain);
+    float *velocities[2] = {calloc(count, sizeof(float)), calloc(count, sizeof(float))};
+    for (unsigned steps = 0; steps < 3; steps++) {
+        struct mlr_step step = {.scale = 0.1F, .decay = 0.03F, .momentum = 0.9F};
+        step.velocity = with_momentum ? velocities[0] : NULL;
+        plain_dense_update(plain, errors, &step);
+        step.velocity = with_momentum ? velocities[1] : NULL;
+        for (unsigned c = 0; c + 1 < sizeof cuts / sizeof cuts[0]; c++) {
+            mlr_dense_update(&fast->weights, &fast->dense, errors, &step, cuts[c], cuts[c + 1]);
+        }
+        mlr_bias_update(&fast->weights, errors, SAMPLES, &step);
+    }
+    assert_close(fast->weights.rows, plain->weights.rows, count, 1e-5F);
+    free(velocities[0]);
+    free(velocities[1]);
+    free(errors);
+    problem_free(plain);
+    problem_free(fast);
+}
+
+static void test_dense_update(void **state) {
+    (void)state;
+    mlr_dense_begin();
+    for (size_t c = 0; c < CLASS_COUNTS; c++) {
+        check_dense_update(CLASSES[c], c % 4, false);
+        check_dense_update(CLASSES[c], c % 4, true);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_step_follows_the_gradient),
+        cmocka_unit_test(test_softmax_by_hand),
+        cmocka_unit_test(test_what_is_not_finite_shows_in_the_loss),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_sparse_update),
+        cmocka_unit_test(test_decay_takes_at_most_all),
+        cmocka_unit_test(test_dense_update),
+    };
+    return cmocka_run_group_tests_name("mlr_kernel", tests, NULL, NULL);
+}
