@@ -76,6 +76,11 @@ int input_fill(struct input *input, size_t size, struct error *error) {
     return 0;
 }
 
+static int too_long(const struct input *input, size_t longest, struct error *error) {
+    return error_set(error, AML_EINPUT, "%s:%llu: expected a line of at most %zu bytes", input->path,
+                     (unsigned long long)input->line, longest);
+}
+
 /* The LF at or after `from` bytes of what is not taken yet, reading on as needed; NULL: the file has none. */
 static int find_line_end(struct input *input, size_t longest, char **found, struct error *error) {
     size_t searched = 0;
@@ -85,8 +90,7 @@ static int find_line_end(struct input *input, size_t longest, char **found, stru
         *found = held > searched ? memchr(text + searched, '\n', held - searched) : NULL;
         size_t length = *found != NULL ? (size_t)(*found - text) : held;
         if (length > longest + 1) { /* a CR may stand before the LF */
-            return error_set(error, AML_EINPUT, "%s:%llu: expected a line of at most %zu bytes", input->path,
-                             (unsigned long long)input->line, longest);
+            return too_long(input, longest, error);
         }
         if (*found != NULL || input->ended) {
             return 0;
@@ -116,6 +120,9 @@ int input_line(struct input *input, size_t longest, char **line, size_t *length,
     *length = end != NULL ? taken - 1 : taken;
     input->start += taken;
     *length -= *length > 0 && text[*length - 1] == '\r';
+    if (*length > longest) {
+        return too_long(input, longest, error);
+    }
     text[*length] = '\0'; /* for the last line of a file, the room that input_fill leaves */
     if (memchr(text, '\0', *length) != NULL) {
         return error_set(error, AML_EINPUT, "%s:%llu: expected text, got a zero byte", input->path,

@@ -85,8 +85,8 @@ static void reference_sparse_update(const struct mlr_weights *weights, const str
 /* exp(x) for x <= 0, to about 2 units in the last place; 0 below the smallest normal number. x = n log 2 + r with
  * |r| <= log(2) / 2; the polynomial is the Taylor series of exp(r); 2^n goes into the exponent's bits. */
 MLR_BODY float exp_body(float x) {
-    const float round = 12582912.0F; /* 1.5 * 2^23: adding it leaves a whole number in the low bits */
-    float clipped = x > -87.0F ? x : -87.0F;
+    const float round = 12582912.0F;         /* 1.5 * 2^23: adding it leaves a whole number in the low bits */
+    float clipped = x < -87.0F ? -87.0F : x; /* what is not a number stays so */
     float shifted = clipped * 1.44269504F + round;
     float n = shifted - round;
     float r = clipped - n * 0.693359375F;
@@ -104,7 +104,7 @@ MLR_BODY float exp_body(float x) {
     bits = (bits + 127U) << 23; /* what 1.5 * 2^23 left in the higher bits is shifted out */
     float power;
     memcpy(&power, &bits, sizeof power);
-    return x > -87.0F ? p * power : 0;
+    return x < -87.0F ? 0 : p * power;
 }
 
 MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, uint32_t classes,

@@ -167,7 +167,7 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     sample->count = 0;
     for (p = skip_spaces(end); *p != '\0'; p = skip_spaces(p)) {
         if (sample->count == SAMPLES_VALUES_MAX) {
-            return refuse(r, "at most 262144 values in a sample", p, (size_t)(skip_field(p) - p));
+            return refuse(r, "at most 262000 values in a sample", p, (size_t)(skip_field(p) - p));
         }
         make_room(r, sample->count + 1);
         int result = take_pair(r, &p);
@@ -257,7 +257,7 @@ static int read_column_line(struct reading *r, char *line, size_t length) {
         size_t size;
         char *field = next_field(r->format, &p, &size);
         if (column >= r->columns) {
-            break;
+            continue; /* one too many: counted */
         }
         if (column == r->label) {
             if (!mlr_label_make(&sample->label, field, size)) {
@@ -449,8 +449,7 @@ static enum samples_format detect_line(char *line) {
         return SAMPLES_AUTO;
     }
     char *second = skip_spaces(skip_field(first));
-    size_t digits = strspn(second, "0123456789");
-    if (digits > 0 && second[digits] == ':') {
+    if (memchr(second, ':', (size_t)(skip_field(second) - second)) != NULL) {
         return SAMPLES_LIBSVM;
     }
     if (strchr(line, ',') != NULL) {

@@ -23,7 +23,7 @@
 
 enum {
     SAMPLES_FEATURES_MAX = 1 << 24, /* features of a set */
-    SAMPLES_VALUES_MAX = 1 << 18,   /* values of a sample: so many features when it is dense */
+    SAMPLES_VALUES_MAX = 262000,    /* values of a sample: so many features when it is dense */
     SAMPLES_LINE_MAX = 1 << 24      /* bytes of a line, without its end */
 };
 

@@ -1,0 +1,455 @@
+/* mlr's readers: every format, plain and gzip, and what is wrong with files that do not fit; surveys, labels, numbers
+ * and scales. */
+#include "apps/mlr/number.h"
+#include "apps/mlr/samples.h"
+#include "apps/mlr/scale.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+/* ---- Files ---- */
+
+struct memory_file {
+    int file;
+    char path[32];
+};
+
+static struct memory_file file_of(const void *bytes, size_t size) {
+    struct memory_file made = {.file = memfd_create("samples", MFD_CLOEXEC)};
+    assert_true(made.file >= 0);
+    assert_true(write(made.file, bytes, size) == (ssize_t)size);
+    snprintf(made.path, sizeof made.path, "/proc/self/fd/%d", made.file);
+    return made;
+}
+
+static struct memory_file gzip_of(const char *text, size_t size, size_t cut) {
+    unsigned char packed[4096];
+    z_stream stream = {0};
+    assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    stream.next_in = (unsigned char *)(uintptr_t)text;
+    stream.avail_in = (unsigned)size;
+    stream.next_out = packed;
+    stream.avail_out = sizeof packed;
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    size_t length = sizeof packed - stream.avail_out;
+    deflateEnd(&stream);
+    return file_of(packed, length - cut);
+}
+
+/* What was read, as text: `label f:v f:v;`, with features from 0. */
+struct record {
+    char text[8192];
+    size_t used;
+};
+
+static int record_sample(void *context, const struct sample *sample, struct error *error) {
+    struct record *record = context;
+    (void)error;
+    char *to = record->text;
+    size_t room = sizeof record->text;
+    record->used += (size_t)snprintf(to + record->used, room - record->used, "%s", sample->label.text);
+    for (uint32_t i = 0; i < sample->count; i++) {
+        record->used += (size_t)snprintf(to + record->used, room - record->used, " %u:%g",
+                                         sample->features != NULL ? sample->features[i] : i, (double)sample->values[i]);
+    }
+    record->used += (size_t)snprintf(to + record->used, room - record->used, ";");
+    assert_true(record->used < room);
+    return 0;
+}
+
+static void expect_read(const struct samples_file *how, const char *text, const char *expected) {
+    for (unsigned gzip = 0; gzip < 2; gzip++) {
+        struct memory_file made = gzip ? gzip_of(text, strlen(text), 0) : file_of(text, strlen(text));
+        struct samples_file file = *how;
+        struct record record = {.used = 0};
+        struct error error = {0};
+        file.path = made.path;
+        int result = samples_read(&file, record_sample, &record, &error);
+        if (result != 0) {
+            fail_msg("'%s': %s", text, error.text);
+        }
+        assert_string_equal(record.text, expected);
+        close(made.file);
+    }
+}
+
+/* That the file is refused, with a line that ends in `message`. */
+static void expect_refused_bytes(const struct samples_file *how, const void *bytes, size_t size, const char *message) {
+    struct memory_file made = file_of(bytes, size);
+    struct samples_file file = *how;
+    struct record record = {.used = 0};
+    struct error error = {0};
+    file.path = made.path;
+    assert_int_equal(samples_read(&file, record_sample, &record, &error), AML_EINPUT);
+    size_t length = strlen(error.text);
+    if (length < strlen(message) || strcmp(error.text + length - strlen(message), message) != 0 ||
+        strncmp(error.text, made.path, strlen(made.path)) != 0) {
+        fail_msg("got '%s', expected '...%s'", error.text, message);
+    }
+    close(made.file);
+}
+
+static void expect_refused(const struct samples_file *how, const char *text, const char *message) {
+    expect_refused_bytes(how, text, strlen(text), message);
+}
+
+/* ---- Text ---- */
+
+static const struct samples_file ANY = {.index_base = 1};
+
+static void test_libsvm(void **state) {
+    (void)state;
+    expect_read(&ANY, "3 1:0.5 4:-2e1\n1 2:1\n", "3 0:0.5 3:-20;1 1:1;");
+    expect_read(&ANY, "# comment\n\n+1 1:1 # and more\r\n-1 \t 2:3  3:4 \r\n7", "1 0:1;-1 1:3 2:4;7;");
+    const struct samples_file zero = {.format = SAMPLES_LIBSVM, .index_base = 0};
+    expect_read(&zero, "spam 0:1 16777215:2\n", "spam 0:1 16777215:2;");
+    expect_refused(&ANY, "1 1:1\n1 0:1\n", ":2: expected indexes from 1 on (see --index-base), got '0:1'");
+    expect_refused(&zero, "1 16777216:1\n", ":1: expected an index below 16777216, got '16777216:1'");
+    expect_refused(&ANY, "1 1:1\n1 99999999999999999999:1\n",
+                   ":2: expected index:value with an index up to 16777216, got '99999999999999999999:1'");
+    expect_refused(&ANY, "1 1:1 1:2\n", ":1: expected indexes in ascending order, got '1:2'");
+    expect_refused(&ANY, "1 2:1 1:2\n", ":1: expected indexes in ascending order, got '1:2'");
+    expect_refused(&ANY, "1 2:1 3\n", ":1: expected index:value with an index up to 16777216, got '3'");
+    expect_refused(&ANY, "1 2:1 -3:1\n", ":1: expected index:value with an index up to 16777216, got '-3:1'");
+    expect_refused(&ANY, "1 2:\n", ":1: expected a finite number behind the index, got '2:'");
+    expect_refused(&ANY, "1 2:nan\n", ":1: expected a finite number behind the index, got '2:nan'");
+    expect_refused(&ANY, "1 2:1e39\n", ":1: expected a finite number behind the index, got '2:1e39'");
+    expect_refused(&ANY, "1 2:1x\n", ":1: expected a finite number behind the index, got '2:1x'");
+    expect_refused(&ANY, "1 2:1\n1,2 2:1\n", ":2: expected one label, then index:value, got '1,2'");
+    expect_refused(&ANY, "1 2:1\n2:1 3:1\n", ":2: expected one label, then index:value, got '2:1'");
+    expect_refused(&ANY, "1 qid:3 2:1\n", ":1: expected index:value with an index up to 16777216, got 'qid:3'");
+}
+
+static void test_columns(void **state) {
+    (void)state;
+    expect_read(&ANY, "2 0.5 1\n1 2\t-3 \n", "2 0:0.5 1:1;1 0:2 1:-3;");
+    expect_read(&ANY, "2,0.5,1\r\n\r\n1, 2 ,-3", "2 0:0.5 1:1;1 0:2 1:-3;");
+    expect_read(&ANY, "class,width,height\n2,0.5,1\n", "2 0:0.5 1:1;");
+    const struct samples_file last = {.label_column = -1};
+    expect_read(&last, "w,h,kind\n1,2,Iris setosa\n3,4,x\n", "Iris setosa 0:1 1:2;x 0:3 1:4;");
+    const struct samples_file second = {.label_column = 2, .format = SAMPLES_TEXT};
+    expect_read(&second, "1 b 2\n3 a 4\n", "b 0:1 1:2;a 0:3 1:4;");
+    expect_refused(&ANY, "1,2,3\n1,2\n", ":2: expected 3 fields as in the first line, got '1,2'");
+    expect_refused(&ANY, "1,2,3\n1,2,3,4\n", ":2: expected 3 fields as in the first line, got '1,2,3,4'");
+    expect_refused(&ANY, "1 2 3\n1 2\n", ":2: expected 3 fields as in the first line, got '1 2'");
+    expect_refused(&ANY, "1,2,3\n1,,3\n", ":2: expected a finite number, got ''");
+    expect_refused(&ANY, "1,2,x\n", ":1: expected a finite number, got 'x'"); /* no header: 2 is a number */
+    expect_refused(&ANY, "1,2,3\n1,2,inf\n", ":2: expected a finite number, got 'inf'");
+    expect_refused(&ANY, "1,2,3\n1,\"2\",3\n", ":2: expected a finite number, got '\"2\"'");
+    expect_refused(&ANY, "1,2\n,2\n", ":2: expected a label of 1 to 55 bytes, got ''");
+    const struct samples_file fourth = {.label_column = 4};
+    expect_refused(&fourth, "1,2,3\n", ":1: expected a label in --label-column and features, got 3 fields");
+    const struct samples_file before = {.label_column = -4};
+    expect_refused(&before, "1,2,3\n", ":1: expected a label in --label-column and features, got 3 fields");
+    const struct samples_file csv = {.format = SAMPLES_CSV};
+    expect_refused(&csv, "1 2 3\n", ":1: expected a label and features, got 1 fields");
+}
+
+static void test_any_text(void **state) {
+    (void)state;
+    expect_refused(&ANY, "", ": no samples, expected libsvm, text or csv data");
+    expect_refused(&ANY, "\n \n# 1 2:3\n", ": no samples, expected libsvm, text or csv data");
+    expect_refused(&ANY, "a,b,c\n", ": no samples, expected libsvm, text or csv data");
+    expect_refused_bytes(&ANY, "1 2:3\n1 \0 2:3\n", 15, ":2: expected text, got a zero byte");
+    struct error error = {0};
+    struct samples_file file = {.path = "/nowhere/at/all"};
+    assert_int_equal(samples_read(&file, record_sample, NULL, &error), AML_EINPUT);
+    assert_string_equal(error.text, "/nowhere/at/all: No such file or directory");
+    error = (struct error){0};
+    file.path = "/tmp";
+    assert_int_equal(samples_read(&file, record_sample, NULL, &error), AML_EINPUT);
+    assert_string_equal(error.text, "/tmp: not a regular file, and every process of the job reads it");
+    const struct samples_file labels = {.labels_path = "/tmp/x"};
+    expect_refused(&labels, "1 2:3\n", ": labels in another file are for idx data, and this is libsvm");
+}
+
+static void test_damaged_gzip(void **state) {
+    (void)state;
+    const char *text = "1 1:1 2:2 3:3\n2 1:4 2:5 3:6\n";
+    for (size_t cut = 1; cut < 30; cut += 7) {
+        struct memory_file made = gzip_of(text, strlen(text), cut);
+        struct samples_file file = {.path = made.path};
+        struct record record = {.used = 0};
+        struct error error = {0};
+        assert_int_equal(samples_read(&file, record_sample, &record, &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, "gzip data"));
+        close(made.file);
+    }
+}
+
+static void test_a_long_line_is_read_or_refused(void **state) {
+    (void)state;
+    size_t size = (size_t)SAMPLES_LINE_MAX + 2;
+    char *text = malloc(size);
+    assert_non_null(text);
+    memset(text, ' ', size);
+    memcpy(text, "1 2:3", 5);
+    text[size - 2] = '4';
+    text[size - 1] = '\n';
+    expect_refused_bytes(&ANY, text, size, ":1: expected a line of at most 16777216 bytes");
+    text[size - 3] = '\n';
+    struct memory_file made = file_of(text, size - 2);
+    struct samples_file file = {.path = made.path, .index_base = 1};
+    struct record record = {.used = 0};
+    struct error error = {0};
+    assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
+    assert_string_equal(record.text, "1 1:3;");
+    close(made.file);
+    free(text);
+}
+
+static int refuse_second(void *context, const struct sample *sample, struct error *error) {
+    (void)context;
+    return sample->number == 1 ? error_set(error, AML_ELIMIT, "enough") : 0;
+}
+
+static int stop_silently(void *context, const struct sample *sample, struct error *error) {
+    (void)context;
+    (void)error;
+    return sample->number == 1 ? 17 : 0;
+}
+
+static void test_the_sink_may_stop(void **state) {
+    (void)state;
+    struct memory_file made = file_of("1 1:1\n\n2 1:1\n3 1:1\n", 20);
+    struct samples_file file = {.path = made.path};
+    struct error error = {0};
+    assert_int_equal(samples_read(&file, refuse_second, NULL, &error), AML_ELIMIT);
+    assert_non_null(strstr(error.text, ":3: enough"));
+    error = (struct error){0};
+    assert_int_equal(samples_read(&file, stop_silently, NULL, &error), 17);
+    assert_int_equal(error.code, 0);
+    close(made.file);
+}
+
+/* ---- idx ---- */
+
+static void expect_idx(const void *images, size_t image_size, const void *labels, size_t label_size,
+                       const char *expected) {
+    struct memory_file image_file = file_of(images, image_size);
+    struct memory_file label_file = file_of(labels, label_size);
+    const struct samples_file file = {.path = image_file.path, .labels_path = label_file.path};
+    struct record record = {.used = 0};
+    struct error error = {0};
+    int result = samples_read(&file, record_sample, &record, &error);
+    assert_true(result == 0 || result == AML_EINPUT);
+    const char *got = result == 0 ? record.text : error.text;
+    if (strstr(got, expected) == NULL) {
+        fail_msg("got '%s', expected '%s'", got, expected);
+    }
+    close(image_file.file);
+    close(label_file.file);
+}
+
+static void test_idx(void **state) {
+    (void)state;
+    static const char images[] = "\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\x01\x02\xff\0";
+    static const char labels[] = "\0\0\x08\x01\0\0\0\x02\x07\xc8";
+    size_t is = sizeof images - 1;
+    size_t ls = sizeof labels - 1;
+    expect_idx(images, is, labels, ls, "7 0:1 1:2;200 0:255 1:0;");
+    expect_idx(images, is - 1, labels, ls, "the file ends before its last sample");
+    expect_idx(images, is + 1, labels, ls, "the file is longer than its header says");
+    expect_idx(images, is, labels, ls - 1, "the file ends before its last label");
+    expect_idx(images, is, labels, ls + 1, "the file is longer than its header says");
+    expect_idx(images, 10, labels, ls, "the file ends in its header");
+    expect_idx(images, is, images, is, "expected labels of one byte, got 2 bytes for each");
+    expect_idx(images, is, "\0\0\x08\x01\0\0\0\x03\x07\x08\x09", 11, "expected 2 labels, as there are samples in");
+    expect_idx(images, is, "1\n2\n", 4, "expected idx data of unsigned bytes");
+    expect_idx("\0\0\x0d\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02", 16, labels, ls, "expected idx data of unsigned bytes");
+    expect_idx("\0\0\x08\x02\0\0\0\x02\x7f\0\0\0", 12, labels, ls, "expected 1 to 262000 values in each sample");
+    expect_idx("\0\0\x08\x02\0\0\0\x02\0\0\0\0", 12, labels, ls, "expected 1 to 262000 values in each sample");
+    expect_idx("\0\0\x08\x02\0\0\0\0\0\0\0\x01", 12, "\0\0\x08\x01\0\0\0\0", 8, "no samples, expected idx data");
+    expect_refused_bytes(&ANY, images, is,
+                         ": the labels of idx data are in another file: expected --labels (for a test set, "
+                         "--test-labels)");
+}
+
+/* ---- Surveys, labels, numbers, scales ---- */
+
+static void expect_survey(const char *text, bool find_base, struct samples_survey *survey) {
+    struct memory_file made = file_of(text, strlen(text));
+    const struct samples_file file = {.path = made.path, .index_base = 1};
+    struct error error = {0};
+    assert_int_equal(samples_survey(&file, find_base, true, survey, &error), 0);
+    close(made.file);
+}
+
+static void test_survey(void **state) {
+    (void)state;
+    struct samples_survey survey;
+    expect_survey("10 1:1 5:-2\n9 2:3 5:1\n+9.0 1:-4\n", true, &survey);
+    assert_int_equal(survey.format, SAMPLES_LIBSVM);
+    assert_int_equal(survey.samples, 3);
+    assert_int_equal(survey.values, 5);
+    assert_int_equal(survey.features, 5);
+    assert_int_equal(survey.index_base, 1);
+    assert_int_equal(survey.labels.count, 2);
+    assert_string_equal(survey.labels.items[0].text, "9");
+    assert_string_equal(survey.labels.items[1].text, "10");
+    assert_false(survey.dense);
+    const float maxima[] = {4, 3, 0, 0, 2};
+    assert_memory_equal(survey.maxima, maxima, sizeof maxima);
+    samples_survey_close(&survey);
+    expect_survey("1 0:1 5:-2\n0 2:3 5:1\n", true, &survey);
+    assert_int_equal(survey.index_base, 0);
+    assert_int_equal(survey.features, 6);
+    samples_survey_close(&survey);
+    expect_survey("1\n2\n", true, &survey);
+    assert_int_equal(survey.features, 1);
+    assert_true(survey.maxima[0] == 0);
+    samples_survey_close(&survey);
+    expect_survey("b 1 2\na 3 -4\n1 0 0\n", false, &survey);
+    assert_int_equal(survey.format, SAMPLES_TEXT);
+    assert_int_equal(survey.features, 2);
+    assert_true(survey.dense);
+    assert_string_equal(survey.labels.items[0].text, "1");
+    assert_string_equal(survey.labels.items[1].text, "a");
+    assert_true(survey.maxima[1] == 4);
+    samples_survey_close(&survey);
+}
+
+static void test_labels(void **state) {
+    (void)state;
+    struct mlr_labels labels = {0};
+    struct mlr_label label;
+    char text[80];
+    for (int i = 0; i < 2000; i++) {
+        snprintf(text, sizeof text, i % 2 == 0 ? "%d" : "word %d", (i * 7919) % 2000 - 500);
+        assert_true(mlr_label_make(&label, text, strlen(text)));
+        assert_true(mlr_labels_add(&labels, &label) && mlr_labels_add(&labels, &label));
+    }
+    assert_int_equal(labels.count, 2000);
+    mlr_labels_sort(&labels);
+    for (uint32_t i = 0; i < labels.count; i++) {
+        assert_int_equal(mlr_labels_find(&labels, &labels.items[i]), i);
+        bool word = strncmp(labels.items[i].text, "word", 4) == 0;
+        assert_int_equal(word, i >= 1000);
+        if (i > 0 && i != 1000) {
+            assert_true(word ? strcmp(labels.items[i - 1].text, labels.items[i].text) < 0
+                             : labels.items[i - 1].number < labels.items[i].number);
+        }
+    }
+    assert_true(mlr_label_make(&label, "9999", 4));
+    assert_int_equal(mlr_labels_find(&labels, &label), INDEX_NONE);
+    assert_true(mlr_label_make(&label, "-0", 2));
+    assert_string_equal(label.text, "0");
+    memset(text, 'x', sizeof text);
+    assert_true(mlr_label_make(&label, text, MLR_LABEL_MAX));
+    assert_false(mlr_label_make(&label, text, MLR_LABEL_MAX + 1));
+    assert_false(mlr_label_make(&label, "", 0));
+    assert_false(mlr_label_make(&label, "a\tb", 3));
+    mlr_labels_close(&labels);
+}
+
+static void test_there_is_a_limit_to_labels(void **state) {
+    (void)state;
+    struct mlr_labels labels = {0};
+    struct mlr_label label;
+    char text[16];
+    for (int i = 0; i <= MLR_CLASSES_MAX; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        assert_true(mlr_label_make(&label, text, strlen(text)));
+        assert_int_equal(mlr_labels_add(&labels, &label), i < MLR_CLASSES_MAX);
+    }
+    mlr_labels_close(&labels);
+}
+
+static void test_numbers(void **state) {
+    (void)state;
+    static const char *const numbers[] = {"0",
+                                          "-0",
+                                          "1",
+                                          "+1",
+                                          "007",
+                                          ".5",
+                                          "5.",
+                                          "-1.25e-3",
+                                          "1e22",
+                                          "1e23",
+                                          "1E+5",
+                                          "123456789012345678901234567890",
+                                          "0.1",
+                                          "3.3",
+                                          "9007199254740993",
+                                          "1e-400",
+                                          "1e308",
+                                          "2.2250738585072011e-308",
+                                          "0.000000000000000000000000000000000000001",
+                                          "1234567.8901234567890123456789",
+                                          "4.9e-324",
+                                          "1e-2147483649",
+                                          "0e99999999999999999999"};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        double value = -7;
+        const char *end = number_take(numbers[i], &value);
+        assert_ptr_equal(end, numbers[i] + strlen(numbers[i]));
+        double expected = strtod(numbers[i], NULL);
+        assert_memory_equal(&value, &expected, sizeof value);
+    }
+    static const char *const others[] = {"",    "-",   "+",   ".",     "-.", "e5", "1e",
+                                         "1e+", "nan", "inf", "1e400", " 1", "--1"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        double value;
+        assert_null(number_take(others[i], &value));
+    }
+    double value;
+    const char *hexadecimal = "0x10";
+    assert_ptr_equal(number_take(hexadecimal, &value), hexadecimal + 1);
+}
+
+static void test_scales(void **state) {
+    (void)state;
+    const uint32_t features[] = {1, 2, 7};
+    const float values[] = {3, -4, 100};
+    const float maxima[] = {1, 6, 0, 1};
+    float scaled[3];
+    struct scale scale = {.kind = SCALE_UNIT, .features = 4, .maxima = maxima};
+    const struct sample sample = {.features = features, .values = values, .count = 3};
+    assert_int_equal(scale_sample(&scale, &sample, scaled), 2); /* feature 7 is not known */
+    assert_true(scaled[0] == 0.6F && scaled[1] == -0.8F);
+    scale.kind = SCALE_MAX;
+    assert_int_equal(scale_sample(&scale, &sample, scaled), 2);
+    assert_true(scaled[0] == 0.5F && scaled[1] == 0);
+    const struct sample dense = {.values = values, .count = 3};
+    scale.kind = SCALE_BYTE;
+    assert_int_equal(scale_sample(&scale, &dense, scaled), 3);
+    assert_true(fabsf(scaled[2] - 100.0F / 255) < 1e-7F);
+    const float zeros[3] = {0};
+    const struct sample nothing = {.values = zeros, .count = 3};
+    scale.kind = SCALE_UNIT;
+    assert_int_equal(scale_sample(&scale, &nothing, scaled), 3);
+    assert_memory_equal(scaled, zeros, sizeof zeros);
+    for (unsigned kind = SCALE_NONE; kind <= SCALE_AUTO; kind++) {
+        enum scale_kind parsed;
+        assert_true(scale_parse(scale_name((enum scale_kind)kind), &parsed) && parsed == kind);
+    }
+    assert_false(scale_parse("maximum", &scale.kind));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_libsvm),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_damaged_gzip),
+        cmocka_unit_test(test_a_long_line_is_read_or_refused),
+        cmocka_unit_test(test_the_sink_may_stop),
+        cmocka_unit_test(test_idx),
+        cmocka_unit_test(test_survey),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_there_is_a_limit_to_labels),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_scales),
+    };
+    return cmocka_run_group_tests_name("mlr_samples", tests, NULL, NULL);
+}
