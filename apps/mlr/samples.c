@@ -5,14 +5,17 @@
 #include "apps/mlr/input.h"
 #include "apps/mlr/number.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     SHOWN_MAX = 40, /* bytes of a wrong text in a message */
     IDX_BYTES = 8,  /* the type of unsigned bytes */
+    IDX_WORDS = 12, /* of signed numbers of 4 bytes, most significant first */
     IDX_DIMENSIONS_MAX = 4,
     VALUES_START = 1024
 };
@@ -298,8 +301,9 @@ static int read_lines(struct reading *r) {
 /* ---- idx ---- */
 
 struct idx {
+    int type;
     uint64_t count; /* the first dimension */
-    uint64_t size;  /* bytes of each: the product of the others */
+    uint64_t size;  /* values of each: the product of the others */
 };
 
 static uint32_t get_big_endian(const char *bytes) {
@@ -308,19 +312,19 @@ static uint32_t get_big_endian(const char *bytes) {
 }
 
 /* Two zero bytes, the type, the number of dimensions; then each of them, in 4 bytes. */
-static int read_idx_header(struct input *input, struct idx *idx, struct error *error) {
+static int read_idx_header(struct input *input, bool words, struct idx *idx, struct error *error) {
     int code = input_fill(input, 4, error);
     if (code != 0) {
         return code;
     }
     const char *bytes = input->buffer + input->start;
     size_t held = input->end - input->start;
-    if (held < 4 || bytes[0] != 0 || bytes[1] != 0 || bytes[2] != IDX_BYTES || bytes[3] < 1 ||
-        bytes[3] > IDX_DIMENSIONS_MAX) {
-        return error_set(error, AML_EINPUT,
-                         "%s: expected idx data of unsigned bytes (it starts with 0 0 8 and 1 to %d)", input->path,
-                         IDX_DIMENSIONS_MAX);
+    bool known = held >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[3] >= 1 && bytes[3] <= IDX_DIMENSIONS_MAX;
+    if (!known || (bytes[2] != IDX_BYTES && !(words && bytes[2] == IDX_WORDS))) {
+        return error_set(error, AML_EINPUT, "%s: expected idx data of unsigned bytes%s, of 1 to %d dimensions",
+                         input->path, words ? " or 4-byte numbers" : "", IDX_DIMENSIONS_MAX);
     }
+    int type = bytes[2];
     size_t dimensions = (size_t)bytes[3];
     size_t size = 4 + 4 * dimensions;
     code = input_fill(input, size, error);
@@ -331,7 +335,7 @@ static int read_idx_header(struct input *input, struct idx *idx, struct error *e
         return code;
     }
     bytes = input->buffer + input->start + 4;
-    *idx = (struct idx){.count = get_big_endian(bytes), .size = 1};
+    *idx = (struct idx){.type = type, .count = get_big_endian(bytes), .size = 1};
     for (size_t d = 1; d < dimensions && idx->size <= SAMPLES_VALUES_MAX; d++) {
         idx->size *= get_big_endian(bytes + 4 * d);
     }
@@ -344,7 +348,7 @@ static int read_idx_header(struct input *input, struct idx *idx, struct error *e
 }
 
 /* Opens the labels, for as many samples as there are. */
-static int open_idx_labels(const struct samples_file *file, struct input *labels, uint64_t samples,
+static int open_idx_labels(const struct samples_file *file, struct input *labels, uint64_t samples, int *type,
                            struct error *error) {
     if (file->labels_path == NULL) {
         return error_set(
@@ -357,10 +361,11 @@ static int open_idx_labels(const struct samples_file *file, struct input *labels
     if (result != 0) {
         return result;
     }
-    result = read_idx_header(labels, &idx, error);
+    result = read_idx_header(labels, true, &idx, error);
+    *type = idx.type;
     if (result == 0 && idx.size != 1) {
-        result = error_set(error, AML_EINPUT, "%s: expected labels of one byte, got %llu bytes for each",
-                           file->labels_path, (unsigned long long)idx.size);
+        result = error_set(error, AML_EINPUT, "%s: expected one number for each label, got %llu", file->labels_path,
+                           (unsigned long long)idx.size);
     }
     if (result == 0 && idx.count != samples) {
         result = error_set(error, AML_EINPUT, "%s: expected %llu labels, as there are samples in %s, got %llu",
@@ -369,22 +374,21 @@ static int open_idx_labels(const struct samples_file *file, struct input *labels
     return result;
 }
 
-static int take_idx_label(struct input *labels, struct mlr_label *label, struct error *error) {
-    int result = input_fill(labels, 1, error);
-    if (result == 0 && labels->start == labels->end) {
+static int take_idx_label(struct input *labels, int type, struct mlr_label *label, struct error *error) {
+    size_t size = type == IDX_WORDS ? 4 : 1;
+    int result = input_fill(labels, size, error);
+    if (result == 0 && labels->end - labels->start < size) {
         result = error_set(error, AML_EINPUT, "%s: the file ends before its last label", labels->path);
     }
     if (result == 0) {
-        *label = (struct mlr_label){.number = (double)(unsigned char)labels->buffer[labels->start++]};
-        char digits[4] = "";
-        size_t length = 0;
-        unsigned value = (unsigned)label->number;
-        for (unsigned unit = 100; unit > 0; unit /= 10) {
-            if (value >= unit || unit == 1) {
-                digits[length++] = (char)('0' + value / unit % 10);
-            }
-        }
-        memcpy(label->text, digits, length);
+        char text[16];
+        const char *bytes = labels->buffer + labels->start;
+        int32_t value = type == IDX_WORDS ? (int32_t)get_big_endian(bytes) : (unsigned char)bytes[0];
+        int length = snprintf(text, sizeof text, "%d", value);
+        bool made = mlr_label_make(label, text, (size_t)length);
+        assert(made);
+        (void)made;
+        labels->start += size;
     }
     return result;
 }
@@ -398,13 +402,13 @@ static int expect_end(struct input *input, struct error *error) {
     return result;
 }
 
-static int read_idx_sample(struct reading *r, struct input *labels, uint32_t size) {
+static int read_idx_sample(struct reading *r, struct input *labels, int label_type, uint32_t size) {
     int result = input_fill(&r->input, size, r->error);
     if (result == 0 && r->input.end - r->input.start < size) {
         result = error_set(r->error, AML_EINPUT, "%s: the file ends before its last sample", r->file->path);
     }
     if (result == 0) {
-        result = take_idx_label(labels, &r->sample.label, r->error);
+        result = take_idx_label(labels, label_type, &r->sample.label, r->error);
     }
     if (result != 0) {
         return result;
@@ -422,13 +426,14 @@ static int read_idx_sample(struct reading *r, struct input *labels, uint32_t siz
 static int read_idx(struct reading *r) {
     struct idx idx = {0};
     struct input labels = {0};
-    int result = read_idx_header(&r->input, &idx, r->error);
+    int label_type = 0;
+    int result = read_idx_header(&r->input, false, &idx, r->error);
     if (result == 0) {
-        result = open_idx_labels(r->file, &labels, idx.count, r->error);
+        result = open_idx_labels(r->file, &labels, idx.count, &label_type, r->error);
     }
     make_room(r, result == 0 ? (uint32_t)idx.size : 0);
     for (uint64_t i = 0; result == 0 && i < idx.count; i++) {
-        result = read_idx_sample(r, &labels, (uint32_t)idx.size);
+        result = read_idx_sample(r, &labels, label_type, (uint32_t)idx.size);
     }
     if (result == 0) {
         result = expect_end(&r->input, r->error);
@@ -573,19 +578,20 @@ static int survey_idx(const struct samples_file *file, struct samples_survey *su
     struct input images = {0};
     struct input labels = {0};
     struct idx idx = {0};
+    int label_type = 0;
     int result = input_open(&images, file->path, error);
     if (result == 0) {
-        result = read_idx_header(&images, &idx, error);
+        result = read_idx_header(&images, false, &idx, error);
     }
     if (result == 0 && idx.count == 0) {
         result = error_set(error, AML_EINPUT, "%s: no samples", file->path);
     }
     if (result == 0) {
-        result = open_idx_labels(file, &labels, idx.count, error);
+        result = open_idx_labels(file, &labels, idx.count, &label_type, error);
     }
     for (uint64_t i = 0; result == 0 && i < idx.count; i++) {
         struct mlr_label label;
-        result = take_idx_label(&labels, &label, error);
+        result = take_idx_label(&labels, label_type, &label, error);
         if (result == 0) {
             result = add_label(&survey->labels, &label, error);
         }

@@ -8,7 +8,7 @@
  * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them (the first, see
  *   label_column) the label, which may be a word.
  * - csv: the same with commas, with or without a header: the first line is one when none of its features is a number.
- * - idx: MNIST's format, images of unsigned bytes in one file, labels of one byte in another.
+ * - idx: MNIST's format, images of unsigned bytes in one file, labels of one byte (or of 4, signed) in another.
  *
  * In text, lines end in LF or CRLF, the last one may lack it; empty lines are skipped. */
 #ifndef APPS_MLR_SAMPLES_H

@@ -257,12 +257,14 @@ static void test_idx(void **state) {
     size_t is = sizeof images - 1;
     size_t ls = sizeof labels - 1;
     expect_idx(images, is, labels, ls, "7 0:1 1:2;200 0:255 1:0;");
+    expect_idx(images, is, "\0\0\x0c\x01\0\0\0\x02\xff\xff\xff\xff\0\0\x03\xe7", 16, "-1 0:1 1:2;999 0:255 1:0;");
+    expect_idx(images, is, "\0\0\x0c\x01\0\0\0\x02\xff\xff\xff\xff\0\0\x03", 15, "ends before its last label");
     expect_idx(images, is - 1, labels, ls, "the file ends before its last sample");
     expect_idx(images, is + 1, labels, ls, "the file is longer than its header says");
     expect_idx(images, is, labels, ls - 1, "the file ends before its last label");
     expect_idx(images, is, labels, ls + 1, "the file is longer than its header says");
     expect_idx(images, 10, labels, ls, "the file ends in its header");
-    expect_idx(images, is, images, is, "expected labels of one byte, got 2 bytes for each");
+    expect_idx(images, is, images, is, "expected one number for each label, got 2");
     expect_idx(images, is, "\0\0\x08\x01\0\0\0\x03\x07\x08\x09", 11, "expected 2 labels, as there are samples in");
     expect_idx(images, is, "1\n2\n", 4, "expected idx data of unsigned bytes");
     expect_idx("\0\0\x0d\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02", 16, labels, ls, "expected idx data of unsigned bytes");
