@@ -1,9 +1,9 @@
 /* bench_mf: what AgileML's layers cost. Matrix factorization by plain threads on arrays in one process, and by AgileML
  * with one process, in turns, on the same ratings with the same kernel; beside the machine's memory bandwidth. */
 #include "bench/bandwidth.h"
-#include "bench/mf/agile.h"
 #include "bench/mf/plain.h"
 #include "bench/mf/synthetic.h"
+#include "bench/trial.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -70,24 +70,6 @@ static int parse_ranks(struct bench *bench, struct error *error) {
     return 0;
 }
 
-/* The programs lie in ../bin, seen from this one, or in $PROTEUS_BIN. */
-static bool find_programs(struct bench *bench) {
-    char program[PATH_MAX + 16];
-    const char *set = getenv("PROTEUS_BIN");
-    if (set != NULL) {
-        snprintf(bench->folder, sizeof bench->folder, "%s", set);
-    } else {
-        ssize_t length = readlink("/proc/self/exe", bench->folder, sizeof bench->folder - 16);
-        bench->folder[length > 0 ? length : 0] = '\0';
-        char *slash = strrchr(bench->folder, '/');
-        strcpy(slash != NULL ? slash : bench->folder, "/../bin");
-    }
-    snprintf(program, sizeof program, "%s/proteus", bench->folder);
-    bool found = access(program, X_OK) == 0;
-    snprintf(program, sizeof program, "%s/mf", bench->folder);
-    return found && access(program, X_OK) == 0;
-}
-
 static void print_bandwidth(unsigned threads) {
     const struct {
         const char *name;
@@ -134,15 +116,23 @@ static int contender_round(const struct bench *bench, struct plain *plain, const
     if (contender == PLAIN) {
         return plain_round(bench, plain, rank, result, error);
     }
-    const struct agile_options options = {.folder = bench->folder,
-                                          .data = path,
-                                          .threads = (unsigned)bench->threads,
-                                          .rank = rank,
-                                          .passes = (unsigned)bench->passes,
-                                          .partitions = (unsigned)bench->partitions,
-                                          .clocks = contender == AGILE_ONE_CLOCK ? 1 : 0,
-                                          .biases = bench->biases};
-    return agile_run(&options, &result->wall, &result->cpu, &result->objective, error);
+    struct trial trial;
+    trial_open(&trial, bench->folder, (unsigned)bench->threads, (unsigned)bench->partitions, "mf",
+               (unsigned)bench->passes);
+    trial_argument(&trial, "--data=%s", path);
+    trial_argument(&trial, "--rank=%u", rank);
+    trial_argument(&trial, "--seed=%d", PLAIN_SEED);
+    trial_argument(&trial, "--rate=%.17g", PLAIN_RATE);
+    trial_argument(&trial, "--decay=%.17g", PLAIN_DECAY);
+    trial_argument(&trial, "--lambda=%.17g", PLAIN_LAMBDA);
+    trial_argument(&trial, "--lambda-bias=%.17g", PLAIN_LAMBDA_BIAS);
+    trial_argument(&trial, "--clocks-per-iteration=%u", contender == AGILE_ONE_CLOCK ? 1U : 0U);
+    if (!bench->biases) {
+        trial_argument(&trial, "--no-biases");
+    }
+    int failed = trial_run(&trial, &result->wall, &result->cpu, &result->objective, error);
+    trial_close(&trial);
+    return failed;
 }
 
 /* All contenders in turns, `rounds` times. */
@@ -235,7 +225,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", error.text);
         return 2;
     }
-    if (!find_programs(&bench)) {
+    if (!trial_find_programs("mf", bench.folder, sizeof bench.folder)) {
         printf("skipped: there is no proteus and mf in %s; build them, or set PROTEUS_BIN to their folder\n",
                bench.folder);
         return 0;

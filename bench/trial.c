@@ -1,14 +1,14 @@
-/* See agile.h. */
-#include "bench/mf/agile.h"
+/* See trial.h. */
+#include "bench/trial.h"
 
 #include "agileml/base/memory.h"
-#include "bench/mf/plain.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { AGILE_ARGUMENTS_MAX = 32 };
+enum { REPORT_DESCRIPTOR = 100 }; /* in the started program, where nothing else is */
 
 /* The process that `process` is a child of; 0 when it is gone. */
 static pid_t parent_of(pid_t process) {
@@ -58,47 +58,62 @@ static double job_cpu(pid_t launcher) {
     return seconds;
 }
 
-__attribute__((format(printf, 2, 3))) static void job_argument(char *arguments[AGILE_ARGUMENTS_MAX], const char *format,
-                                                               ...) {
+bool trial_find_programs(const char *app, char *folder, size_t size) {
+    char program[PATH_MAX];
+    const char *set = getenv("PROTEUS_BIN");
+    if (set != NULL) {
+        snprintf(folder, size, "%s", set);
+    } else {
+        ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+        program[length > 0 ? length : 0] = '\0';
+        char *slash = strrchr(program, '/');
+        snprintf(folder, size, "%.*s/../bin", slash != NULL ? (int)(slash - program) : 0, program);
+    }
+    bool there = snprintf(program, sizeof program, "%s/proteus", folder) < PATH_MAX && access(program, X_OK) == 0;
+    return there && snprintf(program, sizeof program, "%s/%s", folder, app) < PATH_MAX && access(program, X_OK) == 0;
+}
+
+void trial_argument(struct trial *trial, const char *format, ...) {
     va_list values;
     size_t count = 0;
-    while (arguments[count] != NULL) {
+    while (trial->arguments[count] != NULL) {
         count++;
     }
     va_start(values, format);
-    if (count + 1 == AGILE_ARGUMENTS_MAX || vasprintf(&arguments[count], format, values) < 0) {
+    if (count == TRIAL_ARGUMENTS_MAX || vasprintf(&trial->arguments[count], format, values) < 0) {
         memory_exhausted(0);
     }
     va_end(values);
 }
 
-static _Noreturn void job_exec(const struct agile_options *options, int report) {
-    char *arguments[AGILE_ARGUMENTS_MAX] = {NULL}; /* the program that we become frees nothing */
-    job_argument(arguments, "%s/proteus", options->folder);
-    job_argument(arguments, "run");
-    job_argument(arguments, "--quiet");
-    job_argument(arguments, "--reliable=1");
-    job_argument(arguments, "--threads=%u", options->threads);
-    job_argument(arguments, "--partitions=%u", options->partitions);
-    job_argument(arguments, "--report=/proc/self/fd/%d", report);
-    job_argument(arguments, "--");
-    job_argument(arguments, "mf");
-    job_argument(arguments, "--data=%s", options->data);
-    job_argument(arguments, "--rank=%u", options->rank);
-    job_argument(arguments, "--iterations=%u", options->passes + 1);
-    job_argument(arguments, "--seed=%d", PLAIN_SEED);
-    job_argument(arguments, "--rate=%.17g", PLAIN_RATE);
-    job_argument(arguments, "--decay=%.17g", PLAIN_DECAY);
-    job_argument(arguments, "--lambda=%.17g", PLAIN_LAMBDA);
-    job_argument(arguments, "--lambda-bias=%.17g", PLAIN_LAMBDA_BIAS);
-    job_argument(arguments, "--clocks-per-iteration=%u", options->clocks);
-    if (!options->biases) {
-        job_argument(arguments, "--no-biases");
+void trial_open(struct trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
+                unsigned passes) {
+    *trial = (struct trial){.passes = passes};
+    trial_argument(trial, "%s/proteus", folder);
+    trial_argument(trial, "run");
+    trial_argument(trial, "--quiet");
+    trial_argument(trial, "--reliable=1");
+    trial_argument(trial, "--threads=%u", threads);
+    trial_argument(trial, "--partitions=%u", partitions);
+    trial_argument(trial, "--report=/proc/self/fd/%d", REPORT_DESCRIPTOR);
+    trial_argument(trial, "--");
+    trial_argument(trial, "%s", app);
+    trial_argument(trial, "--iterations=%u", passes + 1);
+}
+
+void trial_close(struct trial *trial) {
+    for (size_t i = 0; trial->arguments[i] != NULL; i++) {
+        free(trial->arguments[i]);
+        trial->arguments[i] = NULL;
     }
-    fcntl(report, F_SETFD, 0);
+}
+
+static _Noreturn void trial_exec(const struct trial *trial, int report) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    execv(arguments[0], arguments);
-    fprintf(stderr, "%s: %s\n", arguments[0], strerror(errno));
+    if (dup2(report, REPORT_DESCRIPTOR) == REPORT_DESCRIPTOR) { /* the copy is not closed by execv */
+        execv(trial->arguments[0], trial->arguments);
+    }
+    fprintf(stderr, "%s: %s\n", trial->arguments[0], strerror(errno));
     _exit(1);
 }
 
@@ -130,7 +145,7 @@ static unsigned read_report(FILE *report, pid_t launcher, struct series *wall, s
     return iterations;
 }
 
-int agile_run(const struct agile_options *options, struct series *wall, struct series *cpu, double *objective,
+int trial_run(const struct trial *trial, struct series *wall, struct series *cpu, double *objective,
               struct error *error) {
     int ends[2];
     int status;
@@ -139,7 +154,7 @@ int agile_run(const struct agile_options *options, struct series *wall, struct s
     }
     pid_t launcher = fork();
     if (launcher == 0) {
-        job_exec(options, ends[1]);
+        trial_exec(trial, ends[1]);
     }
     close(ends[1]);
     if (launcher < 0) {
@@ -153,8 +168,8 @@ int agile_run(const struct agile_options *options, struct series *wall, struct s
     }
     while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || iterations != options->passes + 1) {
-        return error_set(error, AML_EFAIL, "the job failed after %u of %u iterations", iterations, options->passes + 1);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || iterations != trial->passes + 1) {
+        return error_set(error, AML_EFAIL, "the job failed after %u of %u iterations", iterations, trial->passes + 1);
     }
     return 0;
 }

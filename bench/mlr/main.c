@@ -1,0 +1,247 @@
+/* bench_mlr: whether dense multinomial logistic regression on AgileML is as fast as its matrix products. The real
+ * programs, one node, beside OpenBLAS multiplying matrices of the same shapes with as many threads, in turns. */
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "bench/trial.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 64, PRODUCTS_MIN = 5 };
+
+static const double PRODUCT_SECONDS = 0.5; /* that OpenBLAS is measured for in each turn */
+
+/* What is trained, and by what steps. */
+struct shape {
+    const char *name;
+    uint32_t features, classes, batch, samples;
+    unsigned passes;
+};
+
+static const struct shape SHAPES[] = {
+    {"MNIST's", 784, 10, 256, 60000, 5},
+    {"MNIST's", 784, 10, 1024, 60000, 5},
+    {"wide", 21504, 1000, 256, 2048, 2},
+    {"wide", 21504, 1000, 1024, 4096, 2},
+};
+static const struct shape QUICK = {"small", 300, 20, 64, 2000, 2};
+
+struct bench {
+    int64_t threads, rounds;
+    bool quick;
+    char folder[PATH_MAX];
+};
+
+/* ---- Data: idx files without a name ---- */
+
+static int idx_create(const uint32_t *dimensions, unsigned count, unsigned type, FILE **stream, int *file,
+                      char path[PATH_ROOM], struct error *error) {
+    const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    *file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int copy = *file >= 0 ? fcntl(*file, F_DUPFD_CLOEXEC, 0) : -1;
+    *stream = copy >= 0 ? fdopen(copy, "w") : NULL;
+    if (*stream == NULL) {
+        return error_set(error, AML_EFAIL, "%s: can't create a temporary file: %s", folder, strerror(errno));
+    }
+    const unsigned char start[4] = {0, 0, (unsigned char)type, (unsigned char)count};
+    fwrite(start, 1, sizeof start, *stream);
+    for (unsigned d = 0; d < count; d++) {
+        for (unsigned byte = 4; byte > 0; byte--) {
+            fputc((int)(dimensions[d] >> (8 * (byte - 1)) & 255), *stream);
+        }
+    }
+    snprintf(path, PATH_ROOM, "/proc/%d/fd/%d", (int)getpid(), *file);
+    return 0;
+}
+
+static int idx_finish(FILE *stream, struct error *error) {
+    bool failed = ferror(stream) != 0;
+    failed = fclose(stream) != 0 || failed;
+    return failed ? error_set(error, AML_EFAIL, "can't write a temporary file: %s", strerror(errno)) : 0;
+}
+
+struct data {
+    int images, labels;
+    char images_path[PATH_ROOM], labels_path[PATH_ROOM];
+};
+
+/* Bytes at random, a class for each sample. */
+static int data_open(struct data *data, const struct shape *shape, struct error *error) {
+    const uint32_t dimensions[] = {shape->samples, shape->features};
+    FILE *stream;
+    *data = (struct data){.images = -1, .labels = -1};
+    int result = idx_create(dimensions, 2, 8, &stream, &data->images, data->images_path, error);
+    if (result != 0) {
+        return result;
+    }
+    uint64_t bytes = (uint64_t)shape->samples * shape->features;
+    for (uint64_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+        uint64_t random = hash_mix(i);
+        fwrite(&random, 1, bytes - i < sizeof random ? (size_t)(bytes - i) : sizeof random, stream);
+    }
+    result = idx_finish(stream, error);
+    if (result == 0) {
+        result = idx_create(dimensions, 1, 12, &stream, &data->labels, data->labels_path, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    for (uint32_t i = 0; i < shape->samples; i++) {
+        uint32_t label = i < shape->classes ? i : (uint32_t)(hash_mix(i) % shape->classes);
+        for (unsigned byte = 4; byte > 0; byte--) {
+            fputc((int)(label >> (8 * (byte - 1)) & 255), stream);
+        }
+    }
+    return idx_finish(stream, error);
+}
+
+static void data_close(struct data *data) {
+    if (data->images >= 0) {
+        close(data->images);
+    }
+    if (data->labels >= 0) {
+        close(data->labels);
+    }
+}
+
+/* ---- The contenders ---- */
+
+static float *random_matrix(size_t rows, size_t columns) {
+    float *matrix = memory_resized(NULL, rows * columns, sizeof *matrix);
+    for (size_t i = 0; i < rows * columns; i++) {
+        matrix[i] = (float)(hash_mix(i) >> 40) * 0x1p-24F;
+    }
+    return matrix;
+}
+
+/* Seconds of a step's two products, and nothing else: logits = X W, then W -= small X^T E. */
+static double product_seconds(const struct shape *shape, unsigned threads) {
+    blasint batch = (blasint)shape->batch;
+    blasint features = (blasint)shape->features;
+    blasint classes = (blasint)shape->classes;
+    float *samples = random_matrix(shape->batch, shape->features);
+    float *weights = random_matrix(shape->features, shape->classes);
+    float *logits = random_matrix(shape->batch, shape->classes);
+    struct series seconds = {0};
+    openblas_set_num_threads((int)threads);
+    double begun = measure_wall();
+    while (seconds.count < PRODUCTS_MIN || measure_wall() - begun < PRODUCT_SECONDS) {
+        double start = measure_wall();
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, batch, classes, features, 1, samples, features, weights,
+                    classes, 0, logits, classes);
+        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, features, classes, batch, -1e-9F, samples, features,
+                    logits, classes, 1, weights, classes);
+        series_add(&seconds, measure_wall() - start);
+    }
+    double median = series_median(&seconds);
+    series_close(&seconds);
+    free(samples);
+    free(weights);
+    free(logits);
+    return median;
+}
+
+/* Adds the seconds of each pass. */
+static int run_job(const struct bench *bench, const struct shape *shape, const struct data *data, unsigned threads,
+                   unsigned clocks, struct series *wall, struct error *error) {
+    struct trial trial;
+    struct series cpu = {0};
+    double loss;
+    trial_open(&trial, bench->folder, threads, 8, "mlr", shape->passes);
+    trial_argument(&trial, "--data=%s", data->images_path);
+    trial_argument(&trial, "--labels=%s", data->labels_path);
+    trial_argument(&trial, "--batch=%u", shape->batch);
+    trial_argument(&trial, "--layout=dense");
+    trial_argument(&trial, "--clocks-per-iteration=%u", clocks);
+    int result = trial_run(&trial, wall, &cpu, &loss, error);
+    trial_close(&trial);
+    series_close(&cpu);
+    return result;
+}
+
+static double step_operations(const struct shape *shape) {
+    return 4.0 * shape->batch * shape->features * shape->classes;
+}
+
+/* OpenBLAS alone, a clock for each step, and one for all steps of a pass, in turns. */
+static int compare(const struct bench *bench, const struct shape *shape, const struct data *data, unsigned threads,
+                   struct error *error) {
+    static const char *const names[] = {"OpenBLAS", "mlr", "mlr, 1 clock"};
+    struct series rates[3] = {0}; /* samples a second */
+    struct series ratios[3] = {0};
+    int result = 0;
+    for (int64_t round = 0; round < bench->rounds && result == 0; round++) {
+        double alone = shape->batch / product_seconds(shape, threads);
+        for (unsigned c = 0; c < 3 && result == 0; c++) {
+            struct series wall = {0};
+            result = c > 0 ? run_job(bench, shape, data, threads, c == 1 ? 0 : 1, &wall, error) : 0;
+            double rate = c == 0 ? alone : shape->samples / series_median(&wall);
+            series_add(&rates[c], rate);
+            series_add(&ratios[c], rate / alone);
+            series_close(&wall);
+        }
+    }
+    for (unsigned c = 0; c < 3; c++) {
+        double rate = series_median(&rates[c]);
+        if (result == 0) {
+            printf("%-8s %6u %5u %6u %7u  %-13s %10.0f %9.1f %7.2f\n", shape->name, shape->features, shape->classes,
+                   shape->batch, threads, names[c], rate, rate / shape->batch * step_operations(shape) / 1e9,
+                   series_median(&ratios[c]));
+        }
+        series_close(&rates[c]);
+        series_close(&ratios[c]);
+    }
+    fflush(stdout);
+    return result;
+}
+
+static int run_shape(const struct bench *bench, const struct shape *shape, struct error *error) {
+    struct data data;
+    int result = data_open(&data, shape, error);
+    for (unsigned threads = 1; threads <= bench->threads && result == 0; threads *= 2) {
+        result = compare(bench, shape, &data, threads, error);
+    }
+    data_close(&data);
+    return result;
+}
+
+int main(int argc, char **argv) {
+    struct bench bench = {.threads = measure_processors(), .rounds = 3};
+    const struct aml_option options[] = {
+        {"threads", "N", AML_OPTION_INTEGER, &bench.threads, 1, 256, "1, 2, 4 ... threads, up to so many"},
+        {"rounds", "N", AML_OPTION_INTEGER, &bench.rounds, 1, 1000, "turns of all"},
+        {"quick", NULL, AML_OPTION_FLAG, &bench.quick, 0, 0, "a small shape, one round: does it run at all"},
+        {0},
+    };
+    struct error error = {0};
+    int status = measure_options(options, "bench_mlr: mlr and OpenBLAS, beside each other", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
+    if (!trial_find_programs("mlr", bench.folder, sizeof bench.folder)) {
+        printf("skipped: there is no proteus and mlr in %s; build them, or set PROTEUS_BIN to their folder\n",
+               bench.folder);
+        return 0;
+    }
+    measure_print_machine();
+    bench.rounds = bench.quick ? 1 : bench.rounds;
+    bench.threads = bench.quick ? 1 : bench.threads;
+    printf("shape         d     K  batch threads                samples/s   GFLOP/s   ratio\n");
+    int result = 0;
+    for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0] && result == 0 && !bench.quick; s++) {
+        result = run_shape(&bench, &SHAPES[s], &error);
+    }
+    if (bench.quick) {
+        result = run_shape(&bench, &QUICK, &error);
+    }
+    if (result != 0) {
+        fprintf(stderr, "%s\n", error.text);
+    }
+    return result == 0 ? 0 : error_exit_status(result);
+}

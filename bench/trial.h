@@ -1,0 +1,32 @@
+/* A job of the real programs, proteus and an app, with one node: starts it, reads its report as it comes, and measures
+ * what each iteration took. */
+#ifndef BENCH_TRIAL_H
+#define BENCH_TRIAL_H
+
+#include "agileml/base/error.h"
+#include "bench/measure.h"
+
+enum { TRIAL_ARGUMENTS_MAX = 32 };
+
+/* The command line of a job: trial_open begins it, trial_argument adds to it, trial_close frees it. */
+struct trial {
+    char *arguments[TRIAL_ARGUMENTS_MAX + 1]; /* ended by NULL */
+    unsigned passes;
+};
+
+/* Finds the folder of the programs, $PROTEUS_BIN or ../bin seen from this program, into folder[size]; false when proteus
+ * or `app` is not there. */
+bool trial_find_programs(const char *app, char *folder, size_t size);
+
+/* One job of `app` with 1 + `passes` iterations. */
+void trial_open(struct trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
+                unsigned passes);
+__attribute__((format(printf, 2, 3))) void trial_argument(struct trial *trial, const char *format, ...);
+void trial_close(struct trial *trial);
+
+/* Runs the job and adds the wall and CPU seconds (of all the job's processes) of each iteration but the first;
+ * *objective is the last one's. AML_EFAIL when the job fails. */
+int trial_run(const struct trial *trial, struct series *wall, struct series *cpu, double *objective,
+              struct error *error);
+
+#endif
