@@ -120,37 +120,47 @@ static float *random_matrix(size_t rows, size_t columns) {
     return matrix;
 }
 
-/* Seconds of a step's two products, and nothing else: logits = X W, then W -= small X^T E. */
-static double product_seconds(const struct shape *shape, unsigned threads) {
+/* Wall and CPU seconds. */
+struct cost {
+    double wall, cpu;
+};
+
+/* What a step's two products cost, and nothing else: logits = X W, then W -= small X^T E. */
+static struct cost product_cost(const struct shape *shape, unsigned threads) {
     blasint batch = (blasint)shape->batch;
     blasint features = (blasint)shape->features;
     blasint classes = (blasint)shape->classes;
     float *samples = random_matrix(shape->batch, shape->features);
     float *weights = random_matrix(shape->features, shape->classes);
     float *logits = random_matrix(shape->batch, shape->classes);
-    struct series seconds = {0};
+    struct series wall = {0};
+    struct series cpu = {0};
     openblas_set_num_threads((int)threads);
     double begun = measure_wall();
-    while (seconds.count < PRODUCTS_MIN || measure_wall() - begun < PRODUCT_SECONDS) {
+    while (wall.count < PRODUCTS_MIN || measure_wall() - begun < PRODUCT_SECONDS) {
         double start = measure_wall();
+        double cpu_start = measure_own_cpu();
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, batch, classes, features, 1, samples, features, weights,
                     classes, 0, logits, classes);
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, features, classes, batch, -1e-9F, samples, features,
                     logits, classes, 1, weights, classes);
-        series_add(&seconds, measure_wall() - start);
+        series_add(&wall, measure_wall() - start);
+        series_add(&cpu, measure_own_cpu() - cpu_start);
     }
-    double median = series_median(&seconds);
-    series_close(&seconds);
+    struct cost median = {series_median(&wall), series_median(&cpu)};
+    series_close(&wall);
+    series_close(&cpu);
     free(samples);
     free(weights);
     free(logits);
     return median;
 }
 
-/* Adds the seconds of each pass. */
-static int run_job(const struct bench *bench, const struct shape *shape, const struct data *data, unsigned threads,
-                   unsigned clocks, struct series *wall, struct error *error) {
+/* What a pass costs, all processes of the job together. */
+static int pass_cost(const struct bench *bench, const struct shape *shape, const struct data *data, unsigned threads,
+                     unsigned clocks, struct cost *cost, struct error *error) {
     struct trial trial;
+    struct series wall = {0};
     struct series cpu = {0};
     double loss;
     trial_open(&trial, bench->folder, threads, 8, "mlr", shape->passes);
@@ -159,8 +169,10 @@ static int run_job(const struct bench *bench, const struct shape *shape, const s
     trial_argument(&trial, "--batch=%u", shape->batch);
     trial_argument(&trial, "--layout=dense");
     trial_argument(&trial, "--clocks-per-iteration=%u", clocks);
-    int result = trial_run(&trial, wall, &cpu, &loss, error);
+    int result = trial_run(&trial, &wall, &cpu, &loss, error);
     trial_close(&trial);
+    *cost = (struct cost){series_median(&wall), series_median(&cpu)};
+    series_close(&wall);
     series_close(&cpu);
     return result;
 }
@@ -175,27 +187,33 @@ static int compare(const struct bench *bench, const struct shape *shape, const s
     static const char *const names[] = {"OpenBLAS", "mlr", "mlr, 1 clock"};
     struct series rates[3] = {0}; /* samples a second */
     struct series ratios[3] = {0};
+    struct series cpu_ratios[3] = {0};
     int result = 0;
     for (int64_t round = 0; round < bench->rounds && result == 0; round++) {
-        double alone = shape->batch / product_seconds(shape, threads);
+        struct cost alone = product_cost(shape, threads);
         for (unsigned c = 0; c < 3 && result == 0; c++) {
-            struct series wall = {0};
-            result = c > 0 ? run_job(bench, shape, data, threads, c == 1 ? 0 : 1, &wall, error) : 0;
-            double rate = c == 0 ? alone : shape->samples / series_median(&wall);
-            series_add(&rates[c], rate);
-            series_add(&ratios[c], rate / alone);
-            series_close(&wall);
+            struct cost cost = alone;
+            double samples = shape->batch;
+            if (c > 0) {
+                samples = shape->samples;
+                result = pass_cost(bench, shape, data, threads, c == 1 ? 0 : 1, &cost, error);
+            }
+            series_add(&rates[c], samples / cost.wall);
+            series_add(&ratios[c], samples / cost.wall * alone.wall / shape->batch);
+            series_add(&cpu_ratios[c], samples / cost.cpu * alone.cpu / shape->batch);
         }
     }
     for (unsigned c = 0; c < 3; c++) {
         double rate = series_median(&rates[c]);
         if (result == 0) {
-            printf("%-8s %6u %5u %6u %7u  %-13s %10.0f %9.1f %7.2f\n", shape->name, shape->features, shape->classes,
-                   shape->batch, threads, names[c], rate, rate / shape->batch * step_operations(shape) / 1e9,
-                   series_median(&ratios[c]));
+            printf("%-8s %6u %5u %6u %7u  %-13s %10.0f %9.1f %7.2f %7.2f\n", shape->name, shape->features,
+                   shape->classes, shape->batch, threads, names[c], rate,
+                   rate / shape->batch * step_operations(shape) / 1e9, series_median(&ratios[c]),
+                   series_median(&cpu_ratios[c]));
         }
         series_close(&rates[c]);
         series_close(&ratios[c]);
+        series_close(&cpu_ratios[c]);
     }
     fflush(stdout);
     return result;
@@ -232,7 +250,7 @@ int main(int argc, char **argv) {
     measure_print_machine();
     bench.rounds = bench.quick ? 1 : bench.rounds;
     bench.threads = bench.quick ? 1 : bench.threads;
-    printf("shape         d     K  batch threads                samples/s   GFLOP/s   ratio\n");
+    printf("shape         d     K  batch threads                samples/s   GFLOP/s   ratio  CPU-r.\n");
     int result = 0;
     for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0] && result == 0 && !bench.quick; s++) {
         result = run_shape(&bench, &SHAPES[s], &error);

@@ -1,0 +1,327 @@
+/* Tests of mlr with real processes: that dense and sparse samples, one node or several, one thread or several, and nodes
+ * that come and go lead to the same losses; models that are written and read again; what is refused; accuracy where the
+ * real data is at hand. Nothing here depends on time. */
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/mlr_test.XXXXXX";
+static char build[512]; /* the build folder */
+
+enum { COMMAND_MAX = 4096, SAMPLES = 900, TESTS = 300, FEATURES = 12, CLASSES = 5 };
+
+/* Runs a command line of the shell in the test's folder, with $bin and $run set; returns the exit status. */
+__attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
+    char command[COMMAND_MAX];
+    char line[2 * COMMAND_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    snprintf(line, sizeof line, "cd %s && bin=%s/bin run=\"%s/bin/proteus run --report report\" && { %s ; } >out 2>err",
+             folder, build, build, command);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static char *read_text(const char *name) {
+    char path[256];
+    char *text = calloc(1, 1 << 20);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        if (fread(text, 1, (1 << 20) - 1, file) == 0) {
+            text[0] = '\0';
+        }
+        fclose(file);
+    }
+    return text;
+}
+
+__attribute__((format(printf, 1, 2))) static void run_well(const char *format, ...) {
+    char command[COMMAND_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    int status = run("%s", command);
+    if (status != 0) {
+        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
+    }
+}
+
+static void run_refused(const char *command, const char *message) {
+    int status = run("%s", command);
+    char *error = read_text("err");
+    if (status != 2 || strstr(error, message) == NULL) {
+        fail_msg("'%s' ended with status %d: '%s', expected '%s'", command, status, error, message);
+    }
+    free(error);
+}
+
+/* A number of the report's summary. */
+static double summary(const char *key) {
+    char *text = read_text("report");
+    char *last = strrchr(text, '{');
+    assert_non_null(last);
+    json_t *line = json_loads(last, 0, NULL);
+    assert_non_null(line);
+    assert_true(json_is_true(json_object_get(line, "ok")));
+    json_t *value = json_object_get(line, key);
+    assert_true(json_is_number(value));
+    double number = json_number_value(value);
+    json_decref(line);
+    free(text);
+    return number;
+}
+
+/* ---- The tests ---- */
+
+static void test_the_same_losses_however_it_is_run(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
+                                           "--reliable 2 --transient 2 --stage 3"};
+    static const char *const layouts[] = {"--layout dense", "--layout sparse"};
+    double loss = 0;
+    double test_loss = 0;
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        for (size_t l = 0; l < 2; l++) {
+            /* L2 of sparse samples goes by how often features are met: the same only in expectation. */
+            run_well("$run %s -- mlr --data train.libsvm --test test.libsvm --batch 50 --lambda 0 %s", clusters[c],
+                     layouts[l]);
+            if (c == 0 && l == 0) {
+                loss = summary("loss");
+                test_loss = summary("test_loss");
+                assert_true(summary("test_accuracy") > 0.9);
+                assert_true(loss < 0.6);
+            }
+            /* Which samples share a step depends on the layout (how data is dealt to clocks), not on the cluster. */
+            double tolerance = l == 0 ? 1e-4 : 2e-2;
+            assert_true(fabs(summary("loss") - loss) < tolerance * loss);
+            assert_true(fabs(summary("test_loss") - test_loss) < tolerance * test_loss);
+            assert_true(summary("items_processed") == 20.0 * SAMPLES);
+        }
+    }
+}
+
+static void test_regularization_is_the_same_in_both_layouts(void **state) {
+    (void)state;
+    double losses[2];
+    for (int l = 0; l < 2; l++) {
+        run_well("$run --reliable 2 -- mlr --data train.libsvm --batch 50 --lambda 0.1 --layout %s",
+                 l == 0 ? "dense" : "sparse");
+        losses[l] = summary("loss");
+    }
+    run_well("$run -- mlr --data train.libsvm --batch 50 --lambda 0 --layout dense");
+    assert_true(losses[0] > 1.3 * summary("loss"));
+    assert_true(fabs(losses[1] - losses[0]) < 0.05 * losses[0]);
+}
+
+static void test_nodes_come_and_go(void **state) {
+    (void)state;
+    static const char *const layouts[] = {"dense", "sparse"};
+    for (int l = 0; l < 2; l++) {
+        run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 60 --lambda 0 --layout %s", layouts[l]);
+        double loss = summary("loss");
+        run_well("printf 'iteration 5 join transient 3\\niteration 20 kill node-4\\niteration 40 evict transient all "
+                 "notice 60s\\n' >events; $run --reliable 2 --events events -- mlr --data train.libsvm --batch 50 "
+                 "--iterations 60 --lambda 0 --layout %s",
+                 layouts[l]);
+        assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
+    }
+}
+
+static void test_formats_are_alike(void **state) {
+    (void)state;
+    run_well("$run -- mlr --data train.libsvm --batch 50 --layout dense");
+    double loss = summary("loss");
+    static const char *const files[] = {"train.csv --label-column -1", "train.txt --format text",
+                                        "train.libsvm.gz --index-base 1"};
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        run_well("$run -- mlr --batch 50 --layout dense --data %s", files[f]);
+        assert_true(fabs(summary("loss") - loss) < 1e-6);
+    }
+}
+
+static void test_a_model_is_written_and_read(void **state) {
+    (void)state;
+    static const char *const options[] = {"--layout dense --scale max", "--layout sparse --scale unit",
+                                          "--layout dense --momentum 0.5"};
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        run_well("$run --reliable 2 -- mlr --data train.libsvm --test test.libsvm --batch 50 --model-out model %s",
+                 options[o]);
+        double accuracy = 0;
+        double loss = 0;
+        run_well("$bin/mlr --predict model --data test.libsvm --out predictions");
+        char *text = read_text("out");
+        assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %lf loss %lf", &accuracy, &loss), 2);
+        assert_true(fabs(accuracy - summary("test_accuracy")) < 1e-5);
+        assert_true(fabs(loss - summary("test_loss")) < 1e-4);
+        free(text);
+        text = read_text("predictions");
+        int right = 0;
+        int lines = 0;
+        for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"), lines++) {
+            int label;
+            int prediction;
+            double probability;
+            assert_int_equal(sscanf(line, "%d %d %lf", &label, &prediction, &probability), 3);
+            assert_true(probability >= 1.0 / CLASSES - 1e-6 && probability <= 1 + 1e-6);
+            right += label == prediction;
+        }
+        assert_int_equal(lines, TESTS);
+        assert_true(fabs((double)right / TESTS - accuracy) < 1e-5);
+        free(text);
+    }
+    assert_int_equal(run("head -c 100 model >damaged && $bin/mlr --predict damaged --data test.libsvm"), 2);
+    assert_int_equal(run("$bin/mlr --predict model --data missing"), 2);
+    assert_int_equal(run("$bin/mlr --predict model"), 2);
+    assert_int_equal(run("$bin/mlr --predict model --data test.libsvm --out /dev/full"), 1);
+}
+
+static void test_what_is_refused(void **state) {
+    (void)state;
+    run_refused("$run -- mlr", "--data FILE is missing");
+    run_refused("$run -- mlr --data nowhere", "nowhere: No such file or directory");
+    run_refused("$run -- mlr --data train.libsvm --format csf", "--format: expected auto, libsvm, text, csv or idx");
+    run_refused("$run -- mlr --data train.libsvm --scale big", "--scale: expected auto, none, byte, max or unit");
+    run_refused("$run -- mlr --data train.libsvm --layout long", "--layout: expected auto, dense or sparse");
+    run_refused("$run -- mlr --data train.libsvm --test-fraction 0.1 --test test.libsvm", "expected one of them");
+    run_refused("$run -- mlr --data train.libsvm --test-labels x", "--test-labels: expected --test too");
+    run_refused("$run -- mlr --data train.libsvm --layout sparse --momentum 0.5", "--momentum: expected dense samples");
+    run_refused("$run -- mlr --data train.libsvm --model-out nowhere/model", "can't write to its folder");
+    run_refused("printf '1 1:1\\n1 2:1\\n' >one; $run -- mlr --data one", "one: expected at least 2 different labels");
+    run_refused("printf '1 1:1\\n2 2:x\\n' >bad; $run -- mlr --data bad", "bad:2: expected a finite number");
+    run_refused("printf '9 1:1\\n' >new; $run -- mlr --data train.libsvm --test new",
+                "new:1: expected a label that occurs in the training data, got '9'");
+    run_refused("printf '1,2\\n' >narrow; $run -- mlr --data train.csv --label-column -1 --test narrow",
+                "narrow:1: expected 12 features as in train.csv, got 1");
+}
+
+static const char *shared_data(void) {
+    static char shared[512];
+    const char *source = getenv("PROTEUS_SOURCE");
+    snprintf(shared, sizeof shared, "%s/../shared/data", source != NULL ? source : ".");
+    char *resolved = realpath(shared, NULL);
+    if (resolved == NULL) {
+        print_message("skipped: the samples are not at hand in ../shared/data\n");
+        skip();
+    }
+    snprintf(shared, sizeof shared, "%s", resolved);
+    free(resolved);
+    return shared;
+}
+
+static void test_accuracy_on_mnist(void **state) {
+    (void)state;
+    const char *shared = shared_data();
+    static const char *const clusters[] = {"--reliable 1 --threads 2", "--reliable 2"};
+    size_t count = getenv("PROTEUS_SANITIZED") != NULL ? 0 : 2;
+    for (size_t c = 0; c < count; c++) {
+        run_well("data=%s/class-mnist; $run %s -- mlr --data $data/train-images-idx3-ubyte.gz "
+                 "--labels $data/train-labels-idx1-ubyte.gz --test $data/t10k-images-idx3-ubyte.gz "
+                 "--test-labels $data/t10k-labels-idx1-ubyte.gz",
+                 shared, clusters[c]);
+        assert_true(summary("test_accuracy") >= 0.92);
+        assert_true(summary("items_processed") == 20 * 60000);
+    }
+}
+
+/* scikit-learn's LogisticRegression reaches 0.763 and 0.977 (bench/accuracy). */
+static void test_accuracy_on_letters_and_news(void **state) {
+    (void)state;
+    const char *shared = shared_data();
+    run_well("$run -- mlr --data %s/class-letter/letter.scale.gz --test-fraction 0.2", shared);
+    assert_true(summary("test_accuracy") >= 0.75);
+    run_well("$run --reliable 2 -- mlr --data %s/class-tdt2/tdt2.libsvm.gz --scale unit --test-fraction 0.2", shared);
+    assert_true(summary("test_accuracy") >= 0.965);
+}
+
+/* ---- The group ---- */
+
+static unsigned random_state = 1;
+
+static double random_uniform(void) {
+    random_state = random_state * 1664525U + 1013904223U;
+    return (random_state >> 8) / 16777216.0;
+}
+
+/* Samples around centres that overlap a little, in every text format; a third of the values are zeros. */
+static void write_samples(const char *name, unsigned count) {
+    char path[256];
+    FILE *files[3];
+    const char *const endings[] = {"libsvm", "csv", "txt"};
+    for (int f = 0; f < 3; f++) {
+        snprintf(path, sizeof path, "%s/%s.%s", folder, name, endings[f]);
+        files[f] = fopen(path, "we");
+        assert_non_null(files[f]);
+    }
+    for (int i = 0; i < FEATURES; i++) {
+        fprintf(files[1], "x%d,", i);
+    }
+    fprintf(files[1], "class\n");
+    for (unsigned s = 0; s < count; s++) {
+        unsigned label = s % CLASSES;
+        fprintf(files[0], "%u", label);
+        fprintf(files[2], "%u", label);
+        for (unsigned i = 0; i < FEATURES; i++) {
+            double value = sin(label * 1.7 + i * (label + 1)) + 1.6 * (random_uniform() - 0.5);
+            value = random_uniform() < 1.0 / 3 ? 0 : value;
+            if (value != 0) {
+                fprintf(files[0], " %u:%.4f", i + 1, value);
+            }
+            fprintf(files[1], "%.4f,", value);
+            fprintf(files[2], " %.4f", value);
+        }
+        fprintf(files[0], "\n");
+        fprintf(files[1], "%u\n", label);
+        fprintf(files[2], "\n");
+    }
+    for (int f = 0; f < 3; f++) {
+        fclose(files[f]);
+    }
+}
+
+static int set_up(void **state) {
+    (void)state;
+    const char *bin = getenv("PROTEUS_BIN");
+    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
+    if (resolved == NULL || mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    snprintf(build, sizeof build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
+    free(resolved);
+    write_samples("train", SAMPLES);
+    write_samples("test", TESTS);
+    return run("gzip -k train.libsvm");
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[300];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_same_losses_however_it_is_run),
+        cmocka_unit_test(test_regularization_is_the_same_in_both_layouts),
+        cmocka_unit_test(test_nodes_come_and_go),
+        cmocka_unit_test(test_formats_are_alike),
+        cmocka_unit_test(test_a_model_is_written_and_read),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_accuracy_on_mnist),
+        cmocka_unit_test(test_accuracy_on_letters_and_news),
+    };
+    return cmocka_run_group_tests_name("mlr", tests, set_up, tear_down);
+}

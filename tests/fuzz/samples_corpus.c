@@ -1,0 +1,78 @@
+/* Writes the seeds of samples_fuzz into the folder that is its only argument: each format, numbers at their limits, what
+ * is wrong by little, gzip. No seed is stored in the repository. */
+#include "tests/fuzz/corpus.h"
+
+#include "apps/mlr/samples.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { SEED_MAX = 1024, BASE_1 = 1, FIND_BASE = 2, COLUMN_1 = 5 * 4, COLUMN_LAST = 3 * 4, HALF = 8 + 4 };
+
+#define SEED(format, options, cut, gzip, text)                                                                         \
+    { format, options, cut, gzip, text, sizeof(text) - 1 }
+
+static const struct {
+    unsigned char format, options, cut;
+    bool gzip;
+    const char *text;
+    size_t size;
+} SEEDS[] = {
+    SEED(SAMPLES_AUTO, BASE_1, 0, false, "3 1:0.5 4:-2e1 # text\n1 2:1\r\n\n-1\n"),
+    SEED(SAMPLES_LIBSVM, FIND_BASE, 0, false, "+1 0:1 16777215:3.4e38\n"),
+    SEED(SAMPLES_LIBSVM, BASE_1, 0, false, "1 2:1 1:1\n"),
+    SEED(SAMPLES_LIBSVM, BASE_1, 0, false, "1 1:nan\n1,2 qid:3 0:1\n"),
+    SEED(SAMPLES_AUTO, COLUMN_1, 0, false, "2 0.5 1\n1 2\t-3 \n"),
+    SEED(SAMPLES_AUTO, COLUMN_LAST, 0, false, "w,h,kind\n1,2,Iris setosa\n3,4e-310,x\n"),
+    SEED(SAMPLES_CSV, COLUMN_1, 0, false, "1,2,3\n1,2\n"),
+    SEED(SAMPLES_TEXT, 0, 0, false, "a 1234567890123456789.5e-10 -.5 5.\n"),
+    SEED(SAMPLES_AUTO, 0, HALF, false, "\0\0\x08\x01\0\0\0\x02\x07\x08\0\0\x08\x01\0\0\0\x02\x01\xff"),
+    SEED(SAMPLES_IDX, 0, HALF, false,
+         "\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01\x07\0\0\x0c\x01\0\0\0\x01\xff\xff\xff\xff"),
+    SEED(SAMPLES_AUTO, BASE_1, 0, true, "3 1:0.5 4:-2e1\n1 2:1\n"),
+};
+
+/* One gzip member; 0 when it does not fit. */
+static size_t pack(const char *text, size_t size, unsigned char *packed, size_t room) {
+    z_stream stream = {0};
+    unsigned char copy[SEED_MAX];
+    if (deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        return 0;
+    }
+    memcpy(copy, text, size);
+    stream.next_in = copy;
+    stream.avail_in = (uInt)size;
+    stream.next_out = packed;
+    stream.avail_out = (uInt)room;
+    bool complete = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+    deflateEnd(&stream);
+    return complete ? room - stream.avail_out : 0;
+}
+
+static bool write_seed(const char *folder, size_t number) {
+    unsigned char seed[SEED_MAX] = {SEEDS[number].format, SEEDS[number].options, SEEDS[number].cut};
+    size_t size = SEEDS[number].size;
+    if (SEEDS[number].gzip) {
+        size = pack(SEEDS[number].text, size, seed + 3, sizeof seed - 3);
+    } else {
+        memcpy(seed + 3, SEEDS[number].text, size);
+    }
+    char name[32];
+    snprintf(name, sizeof name, "seed-%02zu", number);
+    return size > 0 && corpus_write(folder, name, seed, size + 3);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: samples_corpus FOLDER\n");
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof SEEDS / sizeof SEEDS[0]; i++) {
+        if (!write_seed(argv[1], i)) {
+            fprintf(stderr, "samples_corpus: cannot write seed %zu into %s\n", i, argv[1]);
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,105 @@
+/* Fuzzes mlr's readers: any bytes as a file of samples, in each format and with each option, are read or refused with one
+ * line; what is read keeps the promises of samples.h; a survey sees what a reading sees.
+ *
+ * Input: a byte for the format, one for the options, one that says where the labels of idx data begin (in 8ths of what
+ * follows); then the file. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "apps/mlr/samples.h"
+
+#define FUZZ_CHECK(condition)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                  \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { FUZZ_HEAD = 3, FUZZ_FEATURES_MAX = 1 << 16 /* of a survey with maxima: memory */ };
+
+/* What a reading saw. */
+struct seen {
+    uint64_t samples, values;
+    uint32_t features;
+};
+
+static int check_sample(void *context, const struct sample *sample, struct error *error) {
+    struct seen *seen = context;
+    (void)error;
+    FUZZ_CHECK(sample->number == seen->samples);
+    FUZZ_CHECK(sample->count <= SAMPLES_VALUES_MAX);
+    size_t length = strlen(sample->label.text);
+    FUZZ_CHECK(length >= 1 && length <= MLR_LABEL_MAX);
+    for (uint32_t i = 0; i < sample->count; i++) {
+        FUZZ_CHECK(isfinite(sample->values[i]));
+        uint32_t feature = sample->features != NULL ? sample->features[i] : i;
+        FUZZ_CHECK(feature < SAMPLES_FEATURES_MAX);
+        FUZZ_CHECK(i == 0 || sample->features == NULL || feature > sample->features[i - 1]);
+        seen->features = feature + 1 > seen->features ? feature + 1 : seen->features;
+    }
+    seen->samples++;
+    seen->values += sample->count;
+    return 0;
+}
+
+static void check_survey(const struct samples_file *file, bool find_base, const struct seen *seen, bool read) {
+    struct samples_survey survey;
+    struct error error = {0};
+    int result = samples_survey(file, find_base, seen->features <= FUZZ_FEATURES_MAX, &survey, &error);
+    if (result != 0) {
+        FUZZ_CHECK((result == AML_EINPUT || result == AML_ELIMIT) && error.text[0] != '\0');
+        FUZZ_CHECK(!read || result == AML_ELIMIT);
+        return;
+    }
+    FUZZ_CHECK(survey.format != SAMPLES_AUTO);
+    FUZZ_CHECK(survey.labels.count >= 1 && survey.features >= 1);
+    for (uint32_t k = 0; k < survey.labels.count; k++) {
+        FUZZ_CHECK(mlr_labels_find(&survey.labels, &survey.labels.items[k]) == k);
+    }
+    if (read && (!find_base || survey.index_base == file->index_base)) {
+        FUZZ_CHECK(survey.samples == seen->samples && survey.values == seen->values);
+        FUZZ_CHECK(survey.features == (seen->features > 0 ? seen->features : 1));
+    }
+    samples_survey_close(&survey);
+}
+
+static int make_file(const uint8_t *data, size_t size, char path[32]) {
+    int file = memfd_create("samples", MFD_CLOEXEC);
+    FUZZ_CHECK(file >= 0 && write(file, data, size) == (ssize_t)size);
+    snprintf(path, 32, "/proc/self/fd/%d", file);
+    return file;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < FUZZ_HEAD) {
+        return 0;
+    }
+    size_t rest = size - FUZZ_HEAD;
+    size_t cut = (data[2] & 8) != 0 ? rest * (data[2] % 8U) / 8 : rest;
+    char path[32];
+    char labels_path[32];
+    int images = make_file(data + FUZZ_HEAD, cut, path);
+    int labels = make_file(data + FUZZ_HEAD + cut, rest - cut, labels_path);
+    const struct samples_file file = {.path = path,
+                                      .labels_path = cut < rest ? labels_path : NULL,
+                                      .format = (enum samples_format)(data[0] % 5),
+                                      .index_base = data[1] % 2,
+                                      .label_column = (int64_t)(data[1] / 4 % 8) - 4};
+    struct seen seen = {0};
+    struct error error = {0};
+    int result = samples_read(&file, check_sample, &seen, &error);
+    FUZZ_CHECK(result == 0 ? seen.samples > 0 && error.code == 0 : result == AML_EINPUT && error.code == result);
+    FUZZ_CHECK(result == 0 || strncmp(error.text, path, strlen("/proc/self/fd/")) == 0);
+    check_survey(&file, (data[1] & 2) != 0, &seen, result == 0);
+    close(images);
+    close(labels);
+    return 0;
+}

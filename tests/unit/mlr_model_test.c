@@ -1,0 +1,232 @@
+/* The file of an mlr model: what is written is read again, predictions are those of the weights, and a file that is
+ * damaged in any byte, cut or made up is refused. */
+#include "apps/mlr/model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+enum { FEATURES = 6, CLASSES = 3, FILE_MAX = 4096 };
+
+static char folder[] = "/tmp/mlr_model_test.XXXXXX";
+static char path[64];
+
+static const float MAXIMA[FEATURES] = {1, 2, 4, 0, 8, 1};
+
+static struct mlr_labels make_labels(void) {
+    struct mlr_labels labels = {0};
+    static const char *const texts[CLASSES] = {"2", "10", "other"};
+    for (int k = 0; k < CLASSES; k++) {
+        struct mlr_label label;
+        assert_true(mlr_label_make(&label, texts[k], strlen(texts[k])));
+        assert_true(mlr_labels_add(&labels, &label));
+    }
+    mlr_labels_sort(&labels);
+    return labels;
+}
+
+/* Feature 3 has no weights. */
+static float weight(uint64_t feature, uint32_t class) {
+    return feature == 3 ? 0 : (float)feature - 2.5F * (float)class;
+}
+
+static int write_model(enum scale_kind kind, float bias, struct error *error) {
+    struct mlr_labels labels = make_labels();
+    const struct mlr_model_header header = {
+        .scale = {.kind = kind, .features = FEATURES, .maxima = MAXIMA}, .index_base = 1, .labels = &labels};
+    struct mlr_model_writer *writer;
+    int result = mlr_model_writer_open(&writer, path, &header, error);
+    for (uint64_t feature = FEATURES + 1; feature-- > 0 && result == 0;) { /* any order */
+        float row[CLASSES];
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            row[k] = feature < FEATURES ? weight(feature, k) : bias;
+        }
+        result = mlr_model_writer_rows(writer, &feature, row, 1, error);
+        if (result != 0) {
+            mlr_model_writer_abandon(writer);
+        }
+    }
+    mlr_labels_close(&labels);
+    return result == 0 ? mlr_model_writer_close(writer, error) : result;
+}
+
+static size_t read_file(unsigned char *bytes) {
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    size_t size = fread(bytes, 1, FILE_MAX, file);
+    fclose(file);
+    return size;
+}
+
+static void write_file(const unsigned char *bytes, size_t size) {
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+static void expect_refused(const char *message) {
+    struct mlr_model model;
+    struct error error = {0};
+    int result = mlr_model_load(path, &model, &error);
+    if (result != AML_EINPUT || strstr(error.text, message) == NULL) {
+        fail_msg("%d '%s', expected '%s'", result, error.text, message);
+    }
+}
+
+static void test_what_is_written_is_read(void **state) {
+    (void)state;
+    for (unsigned kind = SCALE_NONE; kind < SCALE_AUTO; kind++) {
+        struct mlr_model model;
+        struct error error = {0};
+        assert_int_equal(write_model((enum scale_kind)kind, 0, &error), 0);
+        assert_int_equal(mlr_model_load(path, &model, &error), 0);
+        assert_int_equal(model.scale.kind, kind);
+        assert_int_equal(model.scale.features, FEATURES);
+        assert_int_equal(model.index_base, 1);
+        assert_int_equal(model.labels.count, CLASSES);
+        assert_string_equal(model.labels.items[1].text, "10");
+        assert_int_equal(model.row_count, 1 + FEATURES); /* zeros, the biases, and all but feature 3 */
+        assert_int_equal(model.places[3], 0);
+        if (kind == SCALE_MAX) {
+            assert_memory_equal(model.maxima, MAXIMA, sizeof MAXIMA);
+        }
+        mlr_model_close(&model);
+    }
+}
+
+static void test_predictions(void **state) {
+    (void)state;
+    struct mlr_model model;
+    struct mlr_prediction prediction = {0};
+    struct error error = {0};
+    assert_int_equal(write_model(SCALE_MAX, 0.5F, &error), 0);
+    assert_int_equal(mlr_model_load(path, &model, &error), 0);
+    const uint32_t features[] = {1, 3, 4, 99}; /* one without weights, one that the model does not know */
+    const float values[] = {1, 100, -4, 1000};
+    const struct sample sample = {.features = features, .values = values, .count = 4};
+    mlr_model_predict(&model, &sample, &prediction);
+    double sum = 0;
+    double expected[CLASSES];
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        expected[k] = exp(0.5 + 0.5 * (double)weight(1, k) - 0.5 * (double)weight(4, k));
+        sum += expected[k];
+    }
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        assert_true(fabs((double)prediction.probabilities[k] - expected[k] / sum) < 1e-6);
+    }
+    assert_int_equal(prediction.best, 0);
+    mlr_prediction_close(&prediction);
+    mlr_model_close(&model);
+}
+
+static void test_damage_is_found(void **state) {
+    (void)state;
+    unsigned char bytes[FILE_MAX];
+    struct error error = {0};
+    assert_int_equal(write_model(SCALE_MAX, 1, &error), 0);
+    size_t size = read_file(bytes);
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] ^= 0x10;
+        write_file(bytes, size);
+        expect_refused(i < 8 ? "not a model file of mlr" : "checksum does not match");
+        bytes[i] ^= 0x10;
+    }
+    for (size_t cut = 0; cut < size; cut += 7) {
+        write_file(bytes, cut);
+        expect_refused("truncated");
+    }
+    assert_int_equal(unlink(path), 0);
+    expect_refused("No such file");
+}
+
+/* A file with a right checksum, of which `size` bytes at `at` are others. */
+static void expect_refused_with(size_t at, const void *other, size_t other_size, size_t removed, const char *message) {
+    unsigned char bytes[FILE_MAX];
+    struct error error = {0};
+    assert_int_equal(write_model(SCALE_MAX, 1, &error), 0);
+    size_t size = read_file(bytes) - 4 - removed;
+    memcpy(bytes + at, other, other_size);
+    uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), bytes, (uInt)size);
+    for (unsigned i = 0; i < 4; i++) {
+        bytes[size + i] = (unsigned char)(checksum >> (8 * i));
+    }
+    write_file(bytes, size + 4);
+    expect_refused(message);
+}
+
+static void test_nothing_is_believed(void **state) {
+    (void)state;
+    const size_t labels = 28;
+    const size_t maxima = labels + CLASSES * 56;
+    const size_t rows = maxima + FEATURES * 4;
+    const size_t row = 4 + CLASSES * 4;
+    expect_refused_with(8, "\2", 1, 0, "version 2, expected 1");
+    expect_refused_with(12, "\4", 1, 0, "that there is not");
+    expect_refused_with(16, "\2", 1, 0, "that there is not");
+    expect_refused_with(20, "\0", 1, 0, "that there is not");
+    expect_refused_with(23, "\x7f", 1, 0, "that there is not");
+    expect_refused_with(24, "\1", 1, 0, "that there is not");
+    expect_refused_with(24, "\xff\xff", 2, 0, "ends in its header");
+    expect_refused_with(labels, "\0", 1, 0, "a label that can't be one");
+    expect_refused_with(labels, "2.0", 3, 0, "a label that can't be one");
+    expect_refused_with(labels, "11", 2, 0, "labels out of order");
+    expect_refused_with(labels, "10", 2, 0, "label"); /* twice */
+    expect_refused_with(maxima, "\0\0\xc0\x7f", 4, 0, "negative or not finite");
+    expect_refused_with(maxima, "\0\0\x80\xbf", 4, 0, "negative or not finite");
+    expect_refused_with(rows, "\7", 1, 0, "a feature twice, or one that there is not");
+    expect_refused_with(rows + row, "\6", 1, 0, "a feature twice, or one that there is not");
+    expect_refused_with(rows, "\3", 1, 0, "has no biases");
+    expect_refused_with(rows + 4, "\0\0\x80\x7f", 4, 0, "a weight that is not finite");
+    expect_refused_with(rows, "\6", 1, 4, "a length that does not fit");
+}
+
+static void test_only_whole_models_are_written(void **state) {
+    (void)state;
+    struct error error = {0};
+    assert_int_equal(write_model(SCALE_NONE, 1, &error), 0);
+    unsigned char before[FILE_MAX];
+    unsigned char after[FILE_MAX];
+    size_t size = read_file(before);
+    assert_int_equal(write_model(SCALE_NONE, NAN, &error), AML_EFAIL);
+    assert_non_null(strstr(error.text, "the training diverged"));
+    assert_int_equal(read_file(after), size);
+    assert_memory_equal(after, before, size);
+    char command[128];
+    snprintf(command, sizeof command, "test $(ls %s | wc -l) = 1", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "%s/model", folder);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_written_is_read),
+        cmocka_unit_test(test_predictions),
+        cmocka_unit_test(test_damage_is_found),
+        cmocka_unit_test(test_nothing_is_believed),
+        cmocka_unit_test(test_only_whole_models_are_written),
+    };
+    return cmocka_run_group_tests_name("mlr_model", tests, set_up, tear_down);
+}
