@@ -25,8 +25,8 @@ struct shape {
 };
 
 static const struct shape SHAPES[] = {
-    {"MNIST's", 784, 10, 256, 60000, 5},
-    {"MNIST's", 784, 10, 1024, 60000, 5},
+    {"MNIST", 784, 10, 256, 60000, 5},
+    {"MNIST", 784, 10, 1024, 60000, 5},
     {"wide", 21504, 1000, 256, 2048, 2},
     {"wide", 21504, 1000, 1024, 4096, 2},
 };
@@ -34,6 +34,7 @@ static const struct shape QUICK = {"small", 300, 20, 64, 2000, 2};
 
 struct bench {
     int64_t threads, rounds;
+    const char *shape; /* NULL: all */
     bool quick;
     char folder[PATH_MAX];
 };
@@ -234,6 +235,7 @@ int main(int argc, char **argv) {
     const struct aml_option options[] = {
         {"threads", "N", AML_OPTION_INTEGER, &bench.threads, 1, 256, "1, 2, 4 ... threads, up to so many"},
         {"rounds", "N", AML_OPTION_INTEGER, &bench.rounds, 1, 1000, "turns of all"},
+        {"shape", "NAME", AML_OPTION_STRING, &bench.shape, 0, 0, "MNIST or wide alone"},
         {"quick", NULL, AML_OPTION_FLAG, &bench.quick, 0, 0, "a small shape, one round: does it run at all"},
         {0},
     };
@@ -253,7 +255,9 @@ int main(int argc, char **argv) {
     printf("shape         d     K  batch threads                samples/s   GFLOP/s   ratio  CPU-r.\n");
     int result = 0;
     for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0] && result == 0 && !bench.quick; s++) {
-        result = run_shape(&bench, &SHAPES[s], &error);
+        if (bench.shape == NULL || strcmp(bench.shape, SHAPES[s].name) == 0) {
+            result = run_shape(&bench, &SHAPES[s], &error);
+        }
     }
     if (bench.quick) {
         result = run_shape(&bench, &QUICK, &error);
