@@ -33,6 +33,8 @@ int input_open(struct input *input, const char *path, struct error *error) {
         return error_set(error, AML_ENOMEM, "%s: out of memory", path);
     }
     gzbuffer(input->file, INPUT_STEP);
+    input->capacity = INPUT_STEP + 1;
+    input->buffer = memory_zeroed(input->capacity, 1);
     return 0;
 }
 
