@@ -10,6 +10,7 @@
 #include "agileml.h"
 #include "apps/mlr/kernel.h"
 #include "apps/mlr/model.h"
+#include "apps/mlr/narrow.h"
 #include "apps/mlr/predict.h"
 #include "apps/mlr/samples.h"
 #include "apps/mlr/scale.h"
@@ -58,12 +59,16 @@ struct mlr {
     struct scale scale;
     bool dense;
     struct mlr_kernel kernel;
+    bool narrow; /* dense, with few classes: by `narrow_kernel` */
+    struct mlr_narrow narrow_kernel;
     /* Made by mlr_begin for the items of the next clocks. */
     double first_rate; /* --rate, or what was chosen */
     float *decay_of;   /* sparse: [slots], see struct mlr_step */
     float *velocity;   /* with --momentum, as long as the process lives */
     unsigned threads;
     struct thread_loss *losses; /* [threads] */
+    float *scratch;             /* narrow: [threads][scratch_of] */
+    size_t scratch_of;
     /* Of the step under way: */
     struct minibatch {
         size_t room; /* samples */
@@ -185,6 +190,8 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps / STEPS_PER_CLOCK), 1), CLOCKS_MAX);
     mlr->seed = aml_seed(worker);
     mlr->kernel = mlr_kernel_choose();
+    mlr->narrow = mlr->dense && mlr->momentum == 0 &&
+                  mlr_narrow_choose(mlr->survey.features, mlr->survey.labels.count, &mlr->narrow_kernel);
     mlr_dense_begin();
     return 0;
 }
@@ -311,11 +318,13 @@ static void mlr_forget_items(struct mlr *mlr) {
     struct minibatch *batch = &mlr->batch_of;
     free(mlr->decay_of);
     free(mlr->losses);
+    free(mlr->scratch);
     free(batch->logits);
     free(batch->labels);
     free(batch->sparse);
     mlr->decay_of = NULL;
     mlr->losses = NULL;
+    mlr->scratch = NULL;
     *batch = (struct minibatch){0};
 }
 
@@ -349,7 +358,9 @@ static int mlr_begin(aml_worker *worker, void *context) {
     mlr_forget_items(mlr);
     mlr->threads = aml_threads(worker);
     mlr->losses = aligned_alloc(64, mlr->threads * sizeof *mlr->losses);
-    if (mlr->losses == NULL) {
+    mlr->scratch_of = (mlr_narrow_scratch(mlr->survey.features, mlr->survey.labels.count) + 15) / 16 * 16;
+    mlr->scratch = mlr->narrow ? aligned_alloc(64, mlr->threads * mlr->scratch_of * sizeof(float)) : NULL;
+    if (mlr->losses == NULL || (mlr->narrow && mlr->scratch == NULL)) {
         return aml_error(worker, AML_ENOMEM, "no memory for %u threads", mlr->threads);
     }
     if (mlr->momentum > 0 && mlr->velocity == NULL) {
@@ -430,7 +441,10 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
     size_t first = batch->count * thread / threads;
     size_t end = batch->count * (thread + 1) / threads;
     float *logits = batch->logits + first * batch->weights.classes;
-    if (mlr->dense) {
+    if (mlr->narrow) {
+        mlr->narrow_kernel.logits(&batch->weights, &batch->dense, first, end, mlr->scratch + thread * mlr->scratch_of,
+                                  batch->logits);
+    } else if (mlr->dense) {
         mlr_dense_logits(&batch->weights, &batch->dense, first, end, batch->logits);
     } else {
         mlr->kernel.sparse_logits(&batch->weights, batch->sparse + first, end - first, logits);
@@ -451,7 +465,8 @@ static void part_backward(void *context, unsigned thread, unsigned threads) {
     uint64_t first = parts * thread / threads * PART_FEATURES;
     uint64_t end = parts * (thread + 1) / threads * PART_FEATURES;
     end = end < batch->dense.features ? end : batch->dense.features;
-    mlr_dense_update(&batch->weights, &batch->dense, batch->logits, &batch->step, (uint32_t)first, (uint32_t)end);
+    (mlr->narrow ? mlr->narrow_kernel.update : mlr_dense_update)(&batch->weights, &batch->dense, batch->logits,
+                                                                 &batch->step, (uint32_t)first, (uint32_t)end);
     if (thread + 1 == threads) {
         mlr_bias_update(&batch->weights, batch->logits, batch->count, &batch->step);
     }

@@ -2,6 +2,7 @@
  * against the definition of a gradient; the matrix products against plain loops; steps in parts against whole ones.
  * Speed is measured elsewhere. */
 #include "apps/mlr/kernel.h"
+#include "apps/mlr/narrow.h"
 
 #include "agileml/base/hash.h"
 
@@ -355,6 +356,60 @@ static void test_dense_update(void **state) {
     }
 }
 
+/* Against the matrix products, in parts of any size; no more is read or written than these do. */
+static void check_narrow(const struct mlr_narrow *narrow, uint32_t classes, size_t padding) {
+    static const uint32_t cuts[] = {0, 16, 16, 40, 49, FEATURES};
+    struct problem *plain = problem_new(classes, padding);
+    struct problem *fast = problem_new(classes, padding);
+    float *errors = make_errors(classes);
+    float *a = calloc(SAMPLES * classes, sizeof(float));
+    float *b = calloc(SAMPLES * classes, sizeof(float));
+    float *scratch = calloc(mlr_narrow_scratch(FEATURES, classes), sizeof(float));
+    /* The samples end where they end: the last one has no padding. */
+    size_t floats = (SAMPLES - 1) * fast->dense.stride + FEATURES;
+    float *samples = malloc(floats * sizeof *samples);
+    memcpy(samples, fast->samples, floats * sizeof *samples);
+    fast->dense.samples = samples;
+    narrow->logits(&fast->weights, &fast->dense, 0, 10, scratch, a);
+    narrow->logits(&fast->weights, &fast->dense, 10, 10, scratch, a);
+    narrow->logits(&fast->weights, &fast->dense, 10, SAMPLES, scratch, a);
+    mlr_dense_logits(&plain->weights, &plain->dense, 0, SAMPLES, b);
+    assert_close(a, b, SAMPLES * (size_t)classes, 1e-5F);
+    const struct mlr_step step = {.scale = 0.1F, .decay = 0.03F};
+    mlr_dense_update(&plain->weights, &plain->dense, errors, &step, 0, FEATURES);
+    for (unsigned c = 0; c + 1 < sizeof cuts / sizeof cuts[0]; c++) {
+        narrow->update(&fast->weights, &fast->dense, errors, &step, cuts[c], cuts[c + 1]);
+    }
+    assert_close(fast->weights.rows, plain->weights.rows, weight_count(plain), 1e-5F);
+    free(samples);
+    free(scratch);
+    free(a);
+    free(b);
+    free(errors);
+    problem_free(plain);
+    problem_free(fast);
+}
+
+static void test_narrow(void **state) {
+    (void)state;
+    struct mlr_narrow narrows[MLR_NARROWS_MAX];
+    size_t count = mlr_narrow_list(narrows);
+    if (count == 0) {
+        print_message("skipped: this processor has no narrow kernels\n");
+        skip();
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t c = 0; c < CLASS_COUNTS; c++) {
+            check_narrow(&narrows[i], CLASSES[c], c % 4);
+        }
+    }
+    struct mlr_narrow chosen;
+    assert_true(mlr_narrow_choose(784, 10, &chosen));
+    assert_false(mlr_narrow_choose(784, 1000, &chosen));
+    assert_false(mlr_narrow_choose(16, 10, &chosen));
+    assert_false(mlr_narrow_choose(1 << 20, 2, &chosen));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_follows_the_gradient),
@@ -365,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_sparse_update),
         cmocka_unit_test(test_decay_takes_at_most_all),
         cmocka_unit_test(test_dense_update),
+        cmocka_unit_test(test_narrow),
     };
     return cmocka_run_group_tests_name("mlr_kernel", tests, NULL, NULL);
 }

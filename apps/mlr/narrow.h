@@ -1,0 +1,31 @@
+/* Dense steps with few classes. A product of which one side has few columns is mostly packing and unused lanes in a general
+ * matrix product; here vectors go along the features, of which there are many. Same results as dense.c but for rounding. */
+#ifndef APPS_MLR_NARROW_H
+#define APPS_MLR_NARROW_H
+
+#include "apps/mlr/kernel.h"
+
+enum {
+    MLR_NARROW_CLASSES_MAX = 32,
+    MLR_NARROW_FEATURES_MIN = 64,
+    MLR_NARROW_WEIGHTS_MAX = 1 << 16, /* d K: they stay in a core's cache */
+    MLR_NARROWS_MAX = 2               /* avx2 and avx512 */
+};
+
+/* One implementation; the arguments are those of mlr_dense_logits and mlr_dense_update. `scratch` is a thread's own:
+ * mlr_narrow_scratch floats. A step with momentum is not for `update`. */
+struct mlr_narrow {
+    const char *name;
+    void (*logits)(const struct mlr_weights *weights, const struct mlr_dense *dense, size_t first, size_t end,
+                   float *scratch, float *logits);
+    void (*update)(const struct mlr_weights *weights, const struct mlr_dense *dense, const float *errors,
+                   const struct mlr_step *step, uint32_t first, uint32_t end);
+};
+
+/* Fills `narrows` with those that this processor can run, the fastest last; returns their number, which may be 0. */
+size_t mlr_narrow_list(struct mlr_narrow narrows[MLR_NARROWS_MAX]);
+/* The fastest one, when there is one and the shape is one for it. */
+bool mlr_narrow_choose(uint32_t features, uint32_t classes, struct mlr_narrow *narrow);
+size_t mlr_narrow_scratch(uint32_t features, uint32_t classes);
+
+#endif
