@@ -214,7 +214,7 @@ static bool emitting_room(struct emitting *emitting, uint32_t count) {
     if (count < emitting->capacity) {
         return true;
     }
-    uint32_t capacity = count < SAMPLES_VALUES_MAX / 2 ? 2 * count + 64 : SAMPLES_VALUES_MAX + 1;
+    uint32_t capacity = 2 * count;
     float *values = realloc(emitting->values, capacity * sizeof *values);
     emitting->values = values != NULL ? values : emitting->values;
     uint64_t *keys = realloc(emitting->keys, capacity * sizeof *keys);
@@ -270,8 +270,8 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
         return error_set(error, AML_EINPUT, "expected %u features as in %s, got %u", mlr->survey.features,
                          mlr->file.path, sample->count);
     }
-    uint32_t room = sample->count > mlr->survey.features && mlr->dense ? sample->count : mlr->survey.features;
-    if (!emitting_room(emitting, mlr->dense ? room + 1 : sample->count + 1)) {
+    uint32_t room = mlr->dense && mlr->survey.features > sample->count ? mlr->survey.features : sample->count;
+    if (!emitting_room(emitting, room + 1)) {
         return error_set(error, AML_ENOMEM, "no memory for a sample of %u values", sample->count);
     }
     /* A sample is held out by a hash of its number, so every node decides alike. */
@@ -595,7 +595,7 @@ int main(int argc, char **argv) {
                       .layout = "auto",
                       .index_base = -1,
                       .batch = 256,
-                      .decay = 0.95,
+                      .decay = 0.98,
                       .lambda = 1e-4};
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &mlr.file.path, 0, 0, "samples to train on; plain or gzip"},
