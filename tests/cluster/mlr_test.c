@@ -97,26 +97,25 @@ static void test_the_same_losses_however_it_is_run(void **state) {
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
     static const char *const layouts[] = {"--layout dense", "--layout sparse"};
-    double loss = 0;
-    double test_loss = 0;
+    /* Which samples share a step depends on the layout (how data is dealt to clocks), not on the cluster. */
+    double loss[2];
+    double test_loss[2];
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
         for (size_t l = 0; l < 2; l++) {
-            /* L2 of sparse samples goes by how often features are met: the same only in expectation. */
-            run_well("$run %s -- mlr --data train.libsvm --test test.libsvm --batch 50 --lambda 0 %s", clusters[c],
-                     layouts[l]);
-            if (c == 0 && l == 0) {
-                loss = summary("loss");
-                test_loss = summary("test_loss");
+            run_well("$run %s -- mlr --data train.libsvm --test test.libsvm --batch 50 %s", clusters[c], layouts[l]);
+            if (c == 0) {
+                loss[l] = summary("loss");
+                test_loss[l] = summary("test_loss");
                 assert_true(summary("test_accuracy") > 0.9);
-                assert_true(loss < 0.6);
             }
-            /* Which samples share a step depends on the layout (how data is dealt to clocks), not on the cluster. */
-            double tolerance = l == 0 ? 1e-4 : 2e-2;
-            assert_true(fabs(summary("loss") - loss) < tolerance * loss);
-            assert_true(fabs(summary("test_loss") - test_loss) < tolerance * test_loss);
+            /* L2 of sparse samples goes by how often a node meets features: the same only in expectation. */
+            double tolerance = l == 0 ? 1e-4 : 1e-2;
+            assert_true(fabs(summary("loss") - loss[l]) < tolerance * loss[l]);
+            assert_true(fabs(summary("test_loss") - test_loss[l]) < tolerance * test_loss[l]);
             assert_true(summary("items_processed") == 20.0 * SAMPLES);
         }
     }
+    assert_true(fabs(loss[1] - loss[0]) < 0.1 * loss[0]);
 }
 
 static void test_regularization_is_the_same_in_both_layouts(void **state) {
