@@ -1,0 +1,457 @@
+/* See corpus.h. */
+#include "apps/lda/corpus.h"
+
+#include "agileml/base/memory.h"
+#include "apps/lda/lines.h"
+#include "apps/lda/tokens.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { SHOWN_MAX = 40 /* bytes of a bad line in a message */ };
+
+/* A word of the document that is read. */
+struct entry {
+    uint32_t word, count;
+};
+
+struct reader {
+    const struct lda_corpus *corpus;
+    struct lines lines;
+    int (*each)(void *context, const struct lda_bag *bag);
+    void *context;
+    struct lda_corpus_size size;
+    uint32_t words; /* the highest word of uci's header, or the vocabulary's; 0: not known */
+    struct entry *entries;
+    size_t entry_count, entry_capacity;
+    uint32_t *bag; /* words and counts */
+    size_t bag_capacity;
+    struct error *error;
+};
+
+static int bad_line(const struct reader *reader, const char *expected) {
+    const struct lines *lines = &reader->lines;
+    int shown = lines->length < SHOWN_MAX ? (int)lines->length : SHOWN_MAX;
+    return error_set(reader->error, AML_EINPUT, "%s: line %llu: expected %s, got '%.*s'%s", lines->path, lines->number,
+                     expected, shown, lines->text, lines->length > SHOWN_MAX ? "..." : "");
+}
+
+/* ---- A document ---- */
+
+static void add_word(struct reader *reader, uint32_t word, uint32_t count) {
+    if (reader->entry_count == reader->entry_capacity) {
+        reader->entry_capacity = reader->entry_capacity > 0 ? 2 * reader->entry_capacity : 1024;
+        reader->entries = memory_resized(reader->entries, reader->entry_capacity, sizeof *reader->entries);
+    }
+    reader->entries[reader->entry_count++] = (struct entry){word, count};
+}
+
+static int entry_order(const void *a, const void *b) {
+    const struct entry *left = a;
+    const struct entry *right = b;
+    return left->word < right->word ? -1 : left->word > right->word;
+}
+
+/* Hands out what add_word was called with since the last time. */
+static int end_document(struct reader *reader, uint64_t number) {
+    size_t count = 0;
+    uint64_t tokens = 0;
+    if (reader->entry_count == 0) {
+        return 0;
+    }
+    qsort(reader->entries, reader->entry_count, sizeof *reader->entries, entry_order);
+    for (size_t i = 0; i < reader->entry_count; i++) { /* the same word again adds to its count */
+        tokens += reader->entries[i].count;
+        if (count > 0 && reader->entries[count - 1].word == reader->entries[i].word) {
+            uint64_t sum = (uint64_t)reader->entries[count - 1].count + reader->entries[i].count;
+            reader->entries[count - 1].count = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+        } else {
+            reader->entries[count++] = reader->entries[i];
+        }
+    }
+    reader->entry_count = 0;
+    if (count > LDA_DOCUMENT_WORDS_MAX || tokens > LDA_DOCUMENT_TOKENS_MAX) {
+        return error_set(reader->error, AML_ELIMIT,
+                         "%s: document %llu has %llu tokens of %zu words: at most %d tokens of %d words can be",
+                         reader->corpus->path, (unsigned long long)number + 1, (unsigned long long)tokens, count,
+                         LDA_DOCUMENT_TOKENS_MAX, LDA_DOCUMENT_WORDS_MAX);
+    }
+    if (2 * count > reader->bag_capacity) {
+        reader->bag_capacity = 4 * count;
+        reader->bag = memory_resized(reader->bag, reader->bag_capacity, sizeof *reader->bag);
+    }
+    for (size_t i = 0; i < count; i++) {
+        reader->bag[i] = reader->entries[i].word;
+        reader->bag[count + i] = reader->entries[i].count;
+    }
+    if (reader->words == 0 && reader->bag[count - 1] >= reader->size.words) {
+        reader->size.words = reader->bag[count - 1] + 1;
+    }
+    reader->size.documents++;
+    reader->size.tokens += tokens;
+    const struct lda_bag bag = {number, reader->bag, reader->bag + count, (uint32_t)count, (uint32_t)tokens};
+    return reader->each(reader->context, &bag);
+}
+
+/* ---- Numbers ---- */
+
+/* Reads a decimal number of at most `maximum` at *text and moves it behind; false when there is none. */
+static bool take_number(const char **text, uint64_t maximum, uint64_t *number) {
+    const char *p = *text;
+    uint64_t value = 0;
+    if (*p < '0' || *p > '9') {
+        return false;
+    }
+    for (; *p >= '0' && *p <= '9'; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+        if (value > (maximum - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    *number = value;
+    *text = p;
+    return value <= maximum;
+}
+
+static const char *skip_blanks(const char *p) {
+    while (*p == ' ' || *p == '\t') {
+        p++;
+    }
+    return p;
+}
+
+/* Reads `count` numbers with blanks between them, which are all of the line. */
+static bool take_line(const struct lines *lines, uint64_t *numbers, unsigned count) {
+    const char *p = skip_blanks(lines->text);
+    for (unsigned i = 0; i < count; i++) {
+        const char *before = p;
+        if (!take_number(&p, UINT64_MAX / 16, &numbers[i])) {
+            return false;
+        }
+        if (i + 1 < count && p == before) {
+            return false;
+        }
+        const char *behind = skip_blanks(p);
+        if (i + 1 < count && behind == p) {
+            return false;
+        }
+        p = behind;
+    }
+    return p == lines->text + lines->length;
+}
+
+/* ---- uci ---- */
+
+static int uci_header(struct reader *reader, uint64_t header[3]) {
+    static const char *const expected[3] = {"the number of documents, alone (uci)", "the number of words, alone (uci)",
+                                            "the number of lines that follow, alone (uci)"};
+    for (unsigned i = 0; i < 3; i++) {
+        int result = i == 0 ? 1 : lines_next(&reader->lines, reader->error); /* the first one is read */
+        if (result < 0) {
+            return result;
+        }
+        if (result == 0) {
+            return error_set(reader->error, AML_EINPUT, "%s: ends after line %llu: expected %s", reader->corpus->path,
+                             reader->lines.number, expected[i]);
+        }
+        if (!take_line(&reader->lines, &header[i], 1)) {
+            return bad_line(reader, expected[i]);
+        }
+    }
+    if (header[0] > LDA_DOCUMENTS_MAX || header[1] > LDA_VOCABULARY_MAX) {
+        return error_set(reader->error, AML_ELIMIT, "%s: %llu documents, %llu words: at most %d and %d can be",
+                         reader->corpus->path, (unsigned long long)header[0], (unsigned long long)header[1],
+                         LDA_DOCUMENTS_MAX, LDA_VOCABULARY_MAX);
+    }
+    uint32_t named = reader->corpus->vocabulary != NULL ? reader->corpus->vocabulary->count : 0;
+    if (named > 0 && named != header[1]) {
+        return error_set(reader->error, AML_EINPUT, "%s: line 2: %llu words, but the vocabulary has %u",
+                         reader->corpus->path, (unsigned long long)header[1], named);
+    }
+    reader->words = (uint32_t)header[1];
+    return 0;
+}
+
+static int uci_line(struct reader *reader, const uint64_t header[3], uint64_t *document) {
+    uint64_t fields[3];
+    if (!take_line(&reader->lines, fields, 3)) {
+        return bad_line(reader, "'document word count'");
+    }
+    if (fields[0] < 1 || fields[0] > header[0] || fields[1] < 1 || fields[1] > header[1] || fields[2] < 1 ||
+        fields[2] > LDA_DOCUMENT_TOKENS_MAX) {
+        char expected[128];
+        snprintf(expected, sizeof expected, "document 1 to %llu, word 1 to %llu, count 1 to %d",
+                 (unsigned long long)header[0], (unsigned long long)header[1], LDA_DOCUMENT_TOKENS_MAX);
+        return bad_line(reader, expected);
+    }
+    if (fields[0] < *document) {
+        return bad_line(reader, "documents in ascending order");
+    }
+    int result = fields[0] > *document && *document > 0 ? end_document(reader, *document - 1) : 0;
+    *document = fields[0];
+    add_word(reader, (uint32_t)fields[1] - 1, (uint32_t)fields[2]);
+    return result;
+}
+
+static int read_uci(struct reader *reader) {
+    uint64_t header[3];
+    uint64_t document = 0;
+    uint64_t count = 0;
+    int result = uci_header(reader, header);
+    if (result != 0) {
+        return result;
+    }
+    while ((result = lines_next(&reader->lines, reader->error)) > 0) {
+        if (skip_blanks(reader->lines.text) == reader->lines.text + reader->lines.length) {
+            continue;
+        }
+        if (count == header[2]) {
+            return bad_line(reader, "the end of the file, after as many lines as line 3 says");
+        }
+        result = uci_line(reader, header, &document);
+        if (result != 0) {
+            return result;
+        }
+        count++;
+    }
+    if (result == 0 && count != header[2]) {
+        return error_set(reader->error, AML_EINPUT, "%s: ends after %llu counts: expected %llu, as line 3 says",
+                         reader->corpus->path, (unsigned long long)count, (unsigned long long)header[2]);
+    }
+    return result == 0 && document > 0 ? end_document(reader, document - 1) : result;
+}
+
+/* ---- lda-c ---- */
+
+static int lda_c_line(struct reader *reader) {
+    const char *p = skip_blanks(reader->lines.text);
+    const char *end = reader->lines.text + reader->lines.length;
+    uint64_t count;
+    uint64_t found = 0;
+    uint64_t highest = reader->words > 0 ? reader->words - 1 : LDA_VOCABULARY_MAX - 1;
+    if (!take_number(&p, LDA_DOCUMENT_WORDS_MAX, &count) || (*p != ' ' && *p != '\t' && p != end)) {
+        return bad_line(reader, "'M word:count ...' (lda-c)");
+    }
+    for (p = skip_blanks(p); p < end; p = skip_blanks(p)) {
+        uint64_t word;
+        uint64_t times;
+        const char *pair = p;
+        bool fits = take_number(&p, highest, &word) && *p == ':';
+        if (fits) {
+            p++;
+            fits = take_number(&p, LDA_DOCUMENT_TOKENS_MAX, &times) && times > 0 &&
+                   (*p == ' ' || *p == '\t' || p == end);
+        }
+        if (!fits) {
+            return error_set(reader->error, AML_EINPUT,
+                             "%s: line %llu: expected 'word:count', word up to %llu, count from 1, got '%.*s'",
+                             reader->lines.path, reader->lines.number, (unsigned long long)highest,
+                             (int)strcspn(pair, " \t") < SHOWN_MAX ? (int)strcspn(pair, " \t") : SHOWN_MAX, pair);
+        }
+        add_word(reader, (uint32_t)word, (uint32_t)times);
+        found++;
+    }
+    if (found != count) {
+        return error_set(reader->error, AML_EINPUT, "%s: line %llu: %llu words, expected %llu, as it begins with",
+                         reader->lines.path, reader->lines.number, (unsigned long long)found,
+                         (unsigned long long)count);
+    }
+    return end_document(reader, reader->lines.number - 1);
+}
+
+/* ---- text ---- */
+
+
+static int text_word(void *context, const char *word, size_t length) {
+    struct reader *reader = context;
+    const struct lda_corpus *corpus = reader->corpus;
+    if (corpus->stop_words != NULL && lda_vocabulary_find(corpus->stop_words, word, length) >= 0) {
+        return 0;
+    }
+    int64_t number = lda_vocabulary_find(corpus->vocabulary, word, length);
+    if (number < 0 && corpus->closed) {
+        return 0;
+    }
+    if (number < 0 && corpus->vocabulary->count == LDA_VOCABULARY_MAX) {
+        return error_set(reader->error, AML_ELIMIT, "%s: more than %d different words", reader->lines.path,
+                         LDA_VOCABULARY_MAX);
+    }
+    add_word(reader, number >= 0 ? (uint32_t)number : lda_vocabulary_add(corpus->vocabulary, word, length), 1);
+    return 0;
+}
+
+static int text_line(struct reader *reader, struct tokenizer *tokenizer) {
+    size_t at = 0;
+    int result = tokenize(tokenizer, reader->lines.text, reader->lines.length, text_word, reader, &at);
+    if (result == AML_EINPUT) {
+        return error_set(reader->error, AML_EINPUT, "%s: line %llu: byte %zu (0x%02X): expected text in UTF-8",
+                         reader->lines.path, reader->lines.number, at + 1, (unsigned char)reader->lines.text[at]);
+    }
+    return result;
+}
+
+/* ---- Files and folders ---- */
+
+static enum lda_format guess(const struct reader *reader) {
+    uint64_t number;
+    const char *p = skip_blanks(reader->lines.text);
+    if (take_line(&reader->lines, &number, 1) && number > 0) {
+        return LDA_FORMAT_UCI;
+    }
+    if (!take_number(&p, UINT32_MAX, &number)) {
+        return LDA_FORMAT_TEXT;
+    }
+    p = skip_blanks(p);
+    return (take_number(&p, UINT32_MAX, &number) && *p == ':') || (number == 0 && *p == '\0') ? LDA_FORMAT_LDA_C
+                                                                                              : LDA_FORMAT_TEXT;
+}
+
+/* Every line of the open file is a document. The first one is read. */
+static int read_lines(struct reader *reader, enum lda_format format, struct tokenizer *tokenizer) {
+    int result = 1;
+    if (format == LDA_FORMAT_UCI) {
+        return read_uci(reader);
+    }
+    while (result > 0) {
+        if (reader->lines.number > LDA_DOCUMENTS_MAX) {
+            return error_set(reader->error, AML_ELIMIT, "%s: more than %d lines", reader->lines.path,
+                             LDA_DOCUMENTS_MAX);
+        }
+        if (format == LDA_FORMAT_LDA_C) {
+            result = lda_c_line(reader);
+        } else {
+            result = text_line(reader, tokenizer);
+            result = result != 0 ? result : end_document(reader, reader->lines.number - 1);
+        }
+        result = result != 0 ? result : lines_next(&reader->lines, reader->error);
+    }
+    return result;
+}
+
+static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
+    const struct lda_corpus *corpus = reader->corpus;
+    int result = lines_open(&reader->lines, corpus->path, reader->error);
+    if (result != 0) {
+        return result;
+    }
+    result = lines_next(&reader->lines, reader->error);
+    if (result == 0) {
+        result = error_set(reader->error, AML_EINPUT, "%s: the file is empty, expected documents", corpus->path);
+    } else if (result > 0) {
+        enum lda_format format = corpus->format != LDA_FORMAT_AUTO ? corpus->format : guess(reader);
+        if (format == LDA_FORMAT_TEXT && corpus->vocabulary == NULL) {
+            result = error_set(reader->error, AML_EINPUT, "%s: text, but the words have no names here: expected uci or "
+                               "lda-c", corpus->path);
+        } else {
+            uint32_t named = corpus->vocabulary != NULL ? corpus->vocabulary->count : 0;
+            reader->words = format == LDA_FORMAT_TEXT ? 0 : named;
+            result = read_lines(reader, format, tokenizer);
+            if (format == LDA_FORMAT_TEXT) {
+                reader->size.words = corpus->vocabulary->count;
+            }
+        }
+    }
+    lines_close(&reader->lines);
+    return result;
+}
+
+static int name_order(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int name_is_shown(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+static int read_text_file(struct reader *reader, const char *path, uint64_t number, struct tokenizer *tokenizer) {
+    int result = lines_open(&reader->lines, path, reader->error);
+    if (result != 0) {
+        return result;
+    }
+    while ((result = lines_next(&reader->lines, reader->error)) > 0) {
+        result = text_line(reader, tokenizer);
+        if (result != 0) {
+            break;
+        }
+    }
+    lines_close(&reader->lines);
+    return result != 0 ? result : end_document(reader, number);
+}
+
+static int read_folder(struct reader *reader, struct tokenizer *tokenizer) {
+    const struct lda_corpus *corpus = reader->corpus;
+    struct dirent **names;
+    int result = 0;
+    uint64_t number = 0;
+    if (corpus->vocabulary == NULL || (corpus->format != LDA_FORMAT_AUTO && corpus->format != LDA_FORMAT_TEXT)) {
+        return error_set(reader->error, AML_EINPUT, "%s: a folder, which can only hold text; expected a file",
+                         corpus->path);
+    }
+    int count = scandir(corpus->path, &names, name_is_shown, name_order);
+    if (count < 0) {
+        return error_set(reader->error, AML_EINPUT, "%s: %s", corpus->path, strerror(errno));
+    }
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        struct stat status;
+        int length = snprintf(path, sizeof path, "%s/%s", corpus->path, names[i]->d_name);
+        free(names[i]);
+        if (result != 0) {
+            continue;
+        }
+        if (length >= (int)sizeof path || stat(path, &status) != 0) {
+            result = error_set(reader->error, AML_EINPUT, "%s: %s", path,
+                               strerror(length >= (int)sizeof path ? ENAMETOOLONG : errno));
+        } else if (S_ISREG(status.st_mode)) {
+            result = read_text_file(reader, path, number++, tokenizer);
+        }
+    }
+    free(names);
+    reader->size.words = corpus->vocabulary->count;
+    return result;
+}
+
+int lda_format_of(const char *name) {
+    static const char *const names[] = {"auto", "uci", "lda-c", "text"};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, const struct lda_bag *bag),
+                    void *context, struct lda_corpus_size *size, struct error *error) {
+    struct reader reader = {.corpus = corpus, .each = each, .context = context, .error = error};
+    struct tokenizer tokenizer;
+    struct stat status;
+    int result = tokenizer_open(&tokenizer, corpus->minimum_length, error);
+    if (result != 0) {
+        return result;
+    }
+    if (stat(corpus->path, &status) == 0 && S_ISDIR(status.st_mode)) {
+        result = read_folder(&reader, &tokenizer);
+    } else {
+        result = read_file(&reader, &tokenizer);
+    }
+    tokenizer_close(&tokenizer);
+    free(reader.entries);
+    free(reader.bag);
+    if (result == 0 && reader.size.documents == 0) {
+        result = error_set(error, AML_EINPUT, "%s: no document has a word, expected some", corpus->path);
+    }
+    if (reader.words > 0) {
+        reader.size.words = reader.words;
+    }
+    if (size != NULL) {
+        *size = reader.size;
+    }
+    return result;
+}

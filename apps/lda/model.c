@@ -1,0 +1,367 @@
+/* See model.h. What the writer can't know when it starts stands at the end of the file. */
+#include "apps/lda/model.h"
+
+#include "agileml/base/memory.h"
+#include "agileml/base/new_file.h"
+#include "apps/lda/sampler.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum {
+    VERSION = 1,
+    HEADER_SIZE = 40,
+    ROW_SIZE = 8,  /* before its pairs */
+    PAIR_SIZE = 8,
+    END_SIZE = 28,
+    CHECKSUM_SIZE = 4,
+    BUFFER_SIZE = 1 << 20,
+    READ_SIZE_MAX = 1 << 30 /* of one call */
+};
+
+static const unsigned char magic[8] = {'A', 'M', 'L', 'L', 'D', 'A', 'M', 'D'};
+
+static void put32(unsigned char *to, uint32_t value) {
+    for (unsigned i = 0; i < 4; i++) {
+        to[i] = (unsigned char)(value >> (8 * i));
+    }
+}
+
+static void put64(unsigned char *to, uint64_t value) {
+    put32(to, (uint32_t)value);
+    put32(to + 4, (uint32_t)(value >> 32));
+}
+
+static void put_real(unsigned char *to, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put64(to, bits);
+}
+
+static uint32_t get32(const unsigned char *from) {
+    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
+static uint64_t get64(const unsigned char *from) {
+    return (uint64_t)get32(from) | (uint64_t)get32(from + 4) << 32;
+}
+
+static double get_real(const unsigned char *from) {
+    uint64_t bits = get64(from);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static bool header_fits(const struct lda_model_header *header) {
+    return header->topics >= 1 && header->topics <= LDA_TOPICS_MAX && header->vocabulary >= 1 &&
+           header->vocabulary <= LDA_VOCABULARY_MAX && isfinite(header->alpha) && header->alpha > 0 &&
+           isfinite(header->beta) && header->beta > 0;
+}
+
+/* ---- Writing ---- */
+
+struct lda_model_writer {
+    struct lda_model_header header;
+    struct new_file file;
+    uint64_t rows, pairs, names;
+    uint32_t checksum; /* of what left the buffer */
+    size_t buffered;
+    unsigned char buffer[BUFFER_SIZE];
+};
+
+static int writer_flush(struct lda_model_writer *writer, struct error *error) {
+    writer->checksum = (uint32_t)crc32(writer->checksum, writer->buffer, (uInt)writer->buffered);
+    int result = new_file_write(&writer->file, writer->buffer, writer->buffered, error);
+    writer->buffered = 0;
+    return result;
+}
+
+static int writer_add(struct lda_model_writer *writer, const void *bytes, size_t size, struct error *error) {
+    assert(size <= BUFFER_SIZE);
+    int result = BUFFER_SIZE - writer->buffered < size ? writer_flush(writer, error) : 0;
+    memcpy(writer->buffer + writer->buffered, bytes, size);
+    writer->buffered += size;
+    return result;
+}
+
+int lda_model_writer_open(struct lda_model_writer **result, const char *path, const struct lda_model_header *header,
+                          struct error *error) {
+    assert(header_fits(header));
+    *result = NULL;
+    struct lda_model_writer *writer = memory_zeroed(1, sizeof *writer);
+    writer->header = *header;
+    int code = new_file_open(&writer->file, path, error);
+    if (code != 0) {
+        free(writer);
+        return code;
+    }
+    writer->checksum = (uint32_t)crc32(0, NULL, 0);
+    writer->buffered = HEADER_SIZE;
+    memcpy(writer->buffer, magic, sizeof magic);
+    put32(writer->buffer + 8, VERSION);
+    put32(writer->buffer + 16, header->topics);
+    put32(writer->buffer + 20, header->vocabulary);
+    put_real(writer->buffer + 24, header->alpha);
+    put_real(writer->buffer + 32, header->beta);
+    *result = writer;
+    return 0;
+}
+
+int lda_model_writer_row(struct lda_model_writer *writer, uint32_t word, const int32_t *counts, struct error *error) {
+    unsigned char bytes[PAIR_SIZE];
+    uint32_t topics = 0;
+    assert(word < writer->header.vocabulary);
+    for (uint32_t k = 0; k < writer->header.topics; k++) {
+        assert(counts[k] >= 0);
+        topics += counts[k] > 0 ? 1 : 0;
+    }
+    if (topics == 0) {
+        return 0;
+    }
+    put32(bytes, word);
+    put32(bytes + 4, topics);
+    int result = writer_add(writer, bytes, sizeof bytes, error);
+    for (uint32_t k = 0; k < writer->header.topics && result == 0; k++) {
+        if (counts[k] > 0) {
+            put32(bytes, k);
+            put32(bytes + 4, (uint32_t)counts[k]);
+            result = writer_add(writer, bytes, sizeof bytes, error);
+        }
+    }
+    writer->rows++;
+    writer->pairs += topics;
+    return result;
+}
+
+static int writer_names(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error) {
+    int result = 0;
+    for (uint32_t word = 0; word < writer->header.vocabulary && result == 0; word++) {
+        const char *name = lda_vocabulary_word(names, word);
+        size_t length = strlen(name);
+        writer->names += length + 1;
+        result = writer_add(writer, name, length, error);
+        result = result != 0 ? result : writer_add(writer, "\n", 1, error);
+    }
+    return result;
+}
+
+int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error) {
+    unsigned char end[END_SIZE];
+    bool named = names != NULL && names->count > 0;
+    assert(!named || names->count == writer->header.vocabulary);
+    int result = named ? writer_names(writer, names, error) : 0;
+    put64(end, writer->rows);
+    put64(end + 8, writer->pairs);
+    put64(end + 16, writer->names);
+    result = result != 0 ? result : writer_add(writer, end, END_SIZE - CHECKSUM_SIZE, error);
+    result = result != 0 ? result : writer_flush(writer, error);
+    put32(end, writer->checksum);
+    result = result != 0 ? result : new_file_write(&writer->file, end, CHECKSUM_SIZE, error);
+    if (result == 0) {
+        result = new_file_commit(&writer->file, error);
+    } else {
+        new_file_discard(&writer->file);
+    }
+    free(writer);
+    return result;
+}
+
+void lda_model_writer_abandon(struct lda_model_writer *writer) {
+    if (writer != NULL) {
+        new_file_discard(&writer->file);
+        free(writer);
+    }
+}
+
+/* ---- Reading ---- */
+
+static int bad_model(const char *path, const char *what, struct error *error) {
+    return error_set(error, AML_EINPUT, "%s: the model file is damaged: %s", path, what);
+}
+
+static int load_bytes(int file, const char *path, unsigned char *bytes, size_t size, struct error *error) {
+    while (size > 0) {
+        ssize_t got = read(file, bytes, size < READ_SIZE_MAX ? size : (size_t)READ_SIZE_MAX);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return error_set(error, AML_EFAIL, "%s: cannot read the model: %s", path,
+                             got < 0 ? strerror(errno) : "it became shorter meanwhile");
+        }
+        bytes += got;
+        size -= (size_t)got;
+    }
+    return 0;
+}
+
+static uint32_t checksum_of(const unsigned char *bytes, size_t size) {
+    uLong checksum = crc32(0, NULL, 0);
+    while (size > 0) {
+        uInt part = size < READ_SIZE_MAX ? (uInt)size : (uInt)READ_SIZE_MAX;
+        checksum = crc32(checksum, bytes, part);
+        bytes += part;
+        size -= part;
+    }
+    return (uint32_t)checksum;
+}
+
+/* Checks what stands at both ends, and that they fit the size. */
+static int check_ends(struct lda_model *model, size_t size, const char *path, uint64_t counts[3],
+                      struct error *error) {
+    const unsigned char *bytes = model->bytes;
+    const unsigned char *end = bytes + size - END_SIZE;
+    if (memcmp(bytes, magic, sizeof magic) != 0) {
+        return error_set(error, AML_EINPUT, "%s: not a model file of lda (it starts otherwise)", path);
+    }
+    if (get32(bytes + 8) != VERSION) {
+        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %d", path, get32(bytes + 8),
+                         VERSION);
+    }
+    if (checksum_of(bytes, size - CHECKSUM_SIZE) != get32(end + END_SIZE - CHECKSUM_SIZE)) {
+        return bad_model(path, "its checksum does not match", error);
+    }
+    model->header = (struct lda_model_header){get32(bytes + 16), get32(bytes + 20), get_real(bytes + 24),
+                                              get_real(bytes + 32)};
+    for (unsigned i = 0; i < 3; i++) {
+        counts[i] = get64(end + 8 * (size_t)i);
+    }
+    if (get32(bytes + 12) != 0 || !header_fits(&model->header)) {
+        return bad_model(path, "its topics, words, alpha or beta can't be", error);
+    }
+    uint64_t room = size - HEADER_SIZE - END_SIZE;
+    if (counts[0] > room / ROW_SIZE || counts[1] > room / PAIR_SIZE || counts[2] > room ||
+        counts[0] * ROW_SIZE + counts[1] * PAIR_SIZE + counts[2] != room || counts[0] > model->header.vocabulary) {
+        return bad_model(path, "its size is not what it says", error);
+    }
+    return 0;
+}
+
+/* Checks the row at *at and moves *at behind it. */
+static int load_row(struct lda_model *model, size_t *at, size_t end, const char *path, struct error *error) {
+    if (end - *at < ROW_SIZE) {
+        return bad_model(path, "a row is cut short", error);
+    }
+    const unsigned char *bytes = model->bytes + *at;
+    uint32_t word = get32(bytes);
+    uint32_t topics = get32(bytes + 4);
+    if (word >= model->header.vocabulary || model->rows[word] != 0 || topics == 0 || topics > model->header.topics ||
+        (end - *at - ROW_SIZE) / PAIR_SIZE < topics) {
+        return bad_model(path, "a row's word or number of topics can't be", error);
+    }
+    bytes += ROW_SIZE;
+    for (uint32_t i = 0; i < topics; i++, bytes += PAIR_SIZE) {
+        uint32_t topic = get32(bytes);
+        uint32_t count = get32(bytes + 4);
+        if (topic >= model->header.topics || (i > 0 && topic <= get32(bytes - PAIR_SIZE)) || count == 0 ||
+            count > INT32_MAX) {
+            return bad_model(path, "a row's topic or count can't be", error);
+        }
+        model->totals[topic] += count;
+    }
+    model->rows[word] = *at;
+    *at += ROW_SIZE + (size_t)topics * PAIR_SIZE;
+    return 0;
+}
+
+static int load_names(struct lda_model *model, const char *names, size_t size, const char *path,
+                      struct error *error) {
+    const char *end = names + size;
+    while (names < end) {
+        const char *line = memchr(names, '\n', (size_t)(end - names));
+        size_t length = line != NULL ? (size_t)(line - names) : 0;
+        if (length == 0 || length > LDA_WORD_MAX || memchr(names, '\0', length) != NULL ||
+            lda_vocabulary_find(&model->names, names, length) >= 0 || model->names.count == model->header.vocabulary) {
+            return bad_model(path, "a word's name can't be", error);
+        }
+        lda_vocabulary_add(&model->names, names, length);
+        names = line + 1;
+    }
+    return size > 0 && model->names.count != model->header.vocabulary ? bad_model(path, "names are missing", error) : 0;
+}
+
+static int load_file(int file, const char *path, struct lda_model *model, struct error *error) {
+    struct stat status;
+    uint64_t counts[3];
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+        return error_set(error, AML_EINPUT, "%s: not a regular file, expected a model file", path);
+    }
+    size_t size = (size_t)status.st_size;
+    if (size < HEADER_SIZE + END_SIZE) {
+        return error_set(error, AML_EINPUT, "%s: the model file is cut short: %zu bytes, expected at least %d", path,
+                         size, HEADER_SIZE + END_SIZE);
+    }
+    model->bytes = malloc(size);
+    if (model->bytes == NULL) {
+        return error_set(error, AML_ENOMEM, "%s: no memory for the model's %zu bytes", path, size);
+    }
+    int result = load_bytes(file, path, model->bytes, size, error);
+    result = result != 0 ? result : check_ends(model, size, path, counts, error);
+    if (result != 0) {
+        return result;
+    }
+    model->rows = calloc(model->header.vocabulary, sizeof *model->rows);
+    model->totals = calloc(model->header.topics, sizeof *model->totals);
+    if (model->rows == NULL || model->totals == NULL) {
+        return error_set(error, AML_ENOMEM, "%s: no memory for %u words", path, model->header.vocabulary);
+    }
+    size_t at = HEADER_SIZE;
+    size_t end = size - END_SIZE - (size_t)counts[2];
+    for (uint64_t row = 0; row < counts[0] && result == 0; row++) {
+        result = load_row(model, &at, end, path, error);
+    }
+    if (result == 0 && at != end) {
+        result = bad_model(path, "its rows are not as many as it says", error);
+    }
+    return result != 0 ? result
+                       : load_names(model, (const char *)model->bytes + end, (size_t)counts[2], path, error);
+}
+
+int lda_model_load(const char *path, struct lda_model *model, struct error *error) {
+    *model = (struct lda_model){0};
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+    if (file < 0) {
+        return error_set(error, AML_EINPUT, "%s: cannot open the model: %s", path, strerror(errno));
+    }
+    int result = load_file(file, path, model, error);
+    close(file);
+    if (result != 0) {
+        lda_model_close(model);
+    }
+    return result;
+}
+
+void lda_model_close(struct lda_model *model) {
+    free(model->bytes);
+    free(model->rows);
+    free(model->totals);
+    lda_vocabulary_close(&model->names);
+    *model = (struct lda_model){0};
+}
+
+void lda_model_phi(const struct lda_model *model, uint32_t word, float *phi) {
+    const double beta = model->header.beta;
+    const double smoothing = beta * model->header.vocabulary;
+    for (uint32_t k = 0; k < model->header.topics; k++) {
+        phi[k] = (float)(beta / (model->totals[k] + smoothing));
+    }
+    if (model->rows[word] == 0) {
+        return;
+    }
+    const unsigned char *row = model->bytes + model->rows[word];
+    for (uint32_t i = 0; i < get32(row + 4); i++) {
+        const unsigned char *pair = row + ROW_SIZE + (size_t)i * PAIR_SIZE;
+        uint32_t topic = get32(pair);
+        phi[topic] = (float)((get32(pair + 4) + beta) / (model->totals[topic] + smoothing));
+    }
+}

@@ -1,0 +1,130 @@
+/* Collapsed Gibbs sampling of latent Dirichlet allocation, as a plain function over arrays: no parameter server, no
+ * files, no memory of its own but a block's. The cost of a token does not depend on the number of topics.
+ *
+ * The letters: document d, word w, topic k, K topics, V words; n_dk, n_wk: tokens of d, of w that have topic k; n_k: all
+ * that have it; alpha, beta: the Dirichlet priors. A token's conditional distribution, its own topic not counted, is
+ *
+ *     p(k) ~ (n_dk + alpha) (n_wk + beta) / (n_k + V beta)                                                       (1)
+ *
+ * Metropolis-Hastings draws from it by two proposals whose acceptance needs only the other factor (LightLDA, Yuan
+ * et al. 2015), and the two are made in two orders of the tokens, so that only one document's or one word's counts are in
+ * use at a time, which the first-level cache holds (WarpLDA, Chen et al. 2016):
+ *
+ *     by words      (propose)   k' ~ (n_wk + beta) / (n_k + V beta)   from the word's alias table
+ *     by documents  (documents) accept with (n_dk' + alpha) / (n_dk + alpha); then k' ~ n_dk + alpha, which is the topic of
+ *                               another token of the document, or any topic
+ *     by words      (words)     accept with (n_wk' + beta) (n_k + V beta) / ((n_wk + beta) (n_k' + V beta))
+ *
+ * Unlike WarpLDA, a token's own topic is never counted in (1), n_dk is live within a document, and n_wk within `words`; what
+ * is delayed is n_wk in `documents`, and n_k, which stand as they were when the clock began.
+ *
+ * Threads: a phase may be run on disjoint ranges of documents or words by several threads at once, since a word's row
+ * is changed only by the phases over words, and there by one thread; between phases all threads must meet. The
+ * results do not depend on the number of threads: random numbers are functions of (seed, clock, phase, document or word). */
+#ifndef APPS_LDA_SAMPLER_H
+#define APPS_LDA_SAMPLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    LDA_TOPICS_MAX = 65535,
+    LDA_PROPOSALS_MAX = 4,
+    LDA_NO_TOPIC = 65535 /* of a token that is not counted yet */
+};
+
+/* A token while its block is sampled is uint16_t[LDA_TOKEN_FIELDS + proposals]: the topic under which it stands in the
+ * counts, the one that it has by now, proposed ones. */
+enum { LDA_TOKEN_COUNTED = 0, LDA_TOKEN_TOPIC = 1, LDA_TOKEN_FIELDS = 2 };
+
+/* The documents of one clock, in both orders. Tokens are numbered document after document, within a document word
+ * after word. */
+struct lda_block {
+    uint32_t document_count, word_count, token_count;
+    unsigned proposals;
+    bool fresh;                /* set by the caller: lda_load found tokens that are not counted yet */
+    uint32_t *document_starts; /* [document_count + 1]: a document's first token */
+    uint32_t *slots;           /* [word_count]: the words' rows, ascending */
+    uint32_t *word_starts;     /* [word_count + 1]: a word's first place in `order` */
+    uint32_t *order;           /* [token_count]: the tokens by words */
+    uint16_t *tokens;          /* [token_count][LDA_TOKEN_FIELDS + proposals] */
+};
+
+/* One document's distinct words: their rows, and how many tokens each has (1 or more). */
+struct lda_document {
+    const uint32_t *slots, *counts;
+    uint32_t count;
+};
+
+/* Allocates and arranges. `document` gives document i of `document_count`, called for each twice, in order; row_count is
+ * above all slots. 0, AML_ENOMEM, or AML_ELIMIT with 2^32 tokens or more; lda_block_close frees after success. */
+int lda_block_open(struct lda_block *block, unsigned proposals, uint32_t document_count, uint32_t row_count,
+                   struct lda_document (*document)(const void *context, uint32_t i), const void *context);
+void lda_block_close(struct lda_block *block);
+
+static inline uint16_t *lda_token(const struct lda_block *block, uint32_t token) {
+    return block->tokens + (size_t)token * (LDA_TOKEN_FIELDS + block->proposals);
+}
+
+/* An entry of an alias table (Walker 1974): of E equally likely entries, topic `topic` below `threshold` / 2^32, else
+ * `alias`. */
+struct lda_alias {
+    uint32_t threshold;
+    uint16_t topic, alias;
+};
+
+/* What a clock's phases share, read-only while one runs. */
+struct lda_clock {
+    uint32_t topics, vocabulary; /* K, V */
+    float alpha, beta;
+    uint64_t seed; /* differs from clock to clock */
+    /* The words' rows: int32_t[K + 1] at words + slot * stride: n_wk, then the word's tokens. Changed by one thread each. */
+    unsigned char *words;
+    size_t stride;
+    unsigned char *touched; /* set to 1 for rows that changed; NULL: not wanted */
+    /* Made by lda_clock_totals: */
+    float *inverse;              /* [K]: 1 / (n_k + V beta) */
+    struct lda_alias *smoothing; /* [K]: topics in proportion to `inverse` */
+    float smoothing_weight;      /* beta times the sum of `inverse` */
+};
+
+/* A thread's own memory. */
+struct lda_thread {
+    int64_t *changes;         /* [K]: what `load` and `words` add to n_k; the caller takes them and puts zeros */
+    float *document;          /* [K] */
+    float *weights;           /* [K + 1] */
+    uint32_t *stack;          /* [K + 1] */
+    struct lda_alias *alias;  /* [K + 1] */
+};
+
+/* Allocate for K topics. 0 or AML_ENOMEM; both are closed also after a failure, or when zeroed. */
+int lda_clock_open(struct lda_clock *clock, uint32_t topics);
+void lda_clock_close(struct lda_clock *clock);
+int lda_thread_open(struct lda_thread *thread, uint32_t topics);
+void lda_thread_close(struct lda_thread *thread);
+
+/* The first topic of token number `token` (in its document) of document `key`: a pure function. */
+uint16_t lda_first_topic(uint64_t seed, uint64_t key, uint32_t token, uint32_t topics);
+
+/* Sets tokens first..first + count - 1 as they are when a clock begins: `assigned` holds their topics + 1, or 0 for
+ * those that get a first topic now and are not counted yet. `key` and `first_token` (the number in the document of the
+ * first) are for lda_first_topic with `seed`. Returns how many are new. */
+uint32_t lda_load(const struct lda_block *block, struct lda_thread *thread, uint32_t topics, uint64_t seed,
+                  uint64_t key, uint32_t first_token, uint32_t first, uint32_t count, const uint16_t *assigned);
+/* The other way. */
+void lda_store(const struct lda_block *block, uint32_t first, uint32_t count, uint16_t *assigned);
+
+/* Takes n_k, the changes of all threads' lda_load included: before lda_propose. `thread`: any, for its memory. */
+void lda_clock_totals(struct lda_clock *clock, struct lda_thread *thread, const int64_t *totals);
+
+/* The phases, in this order, each over a range of words (numbers in block->slots) or documents. Each leaves the counts
+ * of the words' rows right. */
+void lda_propose(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
+                 uint32_t first_word, uint32_t end_word);
+void lda_documents(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
+                   uint32_t first_document, uint32_t end_document);
+void lda_words(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
+               uint32_t first_word, uint32_t end_word);
+
+#endif

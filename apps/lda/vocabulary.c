@@ -1,0 +1,125 @@
+/* See vocabulary.h. */
+#include "apps/lda/vocabulary.h"
+
+#include "agileml/base/memory.h"
+#include "apps/lda/lines.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t word_hash(const char *word, size_t length) {
+    uint64_t hash = length;
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ (unsigned char)word[i]) * UINT64_C(0x100000001B3);
+    }
+    return hash_mix(hash);
+}
+
+/* Where the word is: its number, or -1 and the free hash in *hash. */
+static int64_t vocabulary_look(const struct lda_vocabulary *vocabulary, const char *word, size_t length,
+                               uint64_t *hash) {
+    for (*hash = word_hash(word, length);; ++*hash) {
+        int64_t number = index_map_find(&vocabulary->map, *hash);
+        if (number == INDEX_NONE) {
+            return -1;
+        }
+        const char *there = vocabulary->text + vocabulary->starts[number];
+        if (strncmp(there, word, length) == 0 && there[length] == '\0') {
+            return number;
+        }
+    }
+}
+
+int64_t lda_vocabulary_find(const struct lda_vocabulary *vocabulary, const char *word, size_t length) {
+    uint64_t hash;
+    return vocabulary_look(vocabulary, word, length, &hash);
+}
+
+uint32_t lda_vocabulary_add(struct lda_vocabulary *vocabulary, const char *word, size_t length) {
+    uint64_t hash;
+    int64_t number = vocabulary_look(vocabulary, word, length, &hash);
+    assert(number < 0 && vocabulary->count < LDA_VOCABULARY_MAX);
+    if (vocabulary->count == vocabulary->capacity) {
+        vocabulary->capacity = vocabulary->capacity > 0 ? 2 * vocabulary->capacity : 1024;
+        vocabulary->starts = memory_resized(vocabulary->starts, vocabulary->capacity, sizeof *vocabulary->starts);
+    }
+    if (vocabulary->text_capacity - vocabulary->text_size < length + 1) {
+        vocabulary->text_capacity = 2 * vocabulary->text_capacity + length + 1024;
+        vocabulary->text = memory_resized(vocabulary->text, vocabulary->text_capacity, 1);
+    }
+    memcpy(vocabulary->text + vocabulary->text_size, word, length);
+    vocabulary->text[vocabulary->text_size + length] = '\0';
+    vocabulary->starts[vocabulary->count] = vocabulary->text_size;
+    vocabulary->text_size += length + 1;
+    index_map_add(&vocabulary->map, hash, vocabulary->count);
+    return vocabulary->count++;
+}
+
+const char *lda_vocabulary_word(const struct lda_vocabulary *vocabulary, uint32_t number) {
+    return number < vocabulary->count ? vocabulary->text + vocabulary->starts[number] : NULL;
+}
+
+void lda_vocabulary_close(struct lda_vocabulary *vocabulary) {
+    free(vocabulary->text);
+    free(vocabulary->starts);
+    index_map_close(&vocabulary->map);
+    *vocabulary = (struct lda_vocabulary){0};
+}
+
+static int vocabulary_line(struct lda_vocabulary *vocabulary, const struct lines *lines, struct error *error) {
+    if (lines->length == 0 || lines->length > LDA_WORD_MAX || memchr(lines->text, '\0', lines->length) != NULL) {
+        return error_set(error, AML_EINPUT, "%s: line %llu: expected one word of 1 to %d bytes, got %zu bytes",
+                         lines->path, lines->number, LDA_WORD_MAX, lines->length);
+    }
+    int64_t before = lda_vocabulary_find(vocabulary, lines->text, lines->length);
+    if (before >= 0) {
+        return error_set(error, AML_EINPUT, "%s: line %llu: the word '%.*s' is in line %lld already, expected it once",
+                         lines->path, lines->number, (int)lines->length, lines->text, (long long)before + 1);
+    }
+    if (vocabulary->count == LDA_VOCABULARY_MAX) {
+        return error_set(error, AML_ELIMIT, "%s: more than %d words", lines->path, LDA_VOCABULARY_MAX);
+    }
+    lda_vocabulary_add(vocabulary, lines->text, lines->length);
+    return 0;
+}
+
+int lda_vocabulary_read(struct lda_vocabulary *vocabulary, const char *path, struct error *error) {
+    struct lines lines;
+    int result = lines_open(&lines, path, error);
+    if (result != 0) {
+        return result;
+    }
+    while ((result = lines_next(&lines, error)) > 0) {
+        result = vocabulary_line(vocabulary, &lines, error);
+        if (result != 0) {
+            break;
+        }
+    }
+    lines_close(&lines);
+    if (result == 0 && vocabulary->count == 0) {
+        result = error_set(error, AML_EINPUT, "%s: no words, expected one a line", path);
+    }
+    return result;
+}
+
+void lda_vocabulary_add_english(struct lda_vocabulary *vocabulary) {
+    static const char words[] =
+        "a about above after again against all also am an and any are as at be because been before being below between "
+        "both but by can could did do does doing down during each even few for from further get got had has have having "
+        "he her here hers herself him himself his how however i if in into is it its itself just like made make many "
+        "may me might more most much must my myself no nor not now of off on once one only or other our ours ourselves "
+        "out over own said same say says she should since so some still such than that the their theirs them themselves "
+        "then there these they this those through to too two under until up upon us very was way we well were what when "
+        "where which while who whom why will with would yet you your yours yourself yourselves "
+        "can't couldn't didn't doesn't don't hadn't hasn't haven't he's i'd i'll i'm i've isn't it's let's she's "
+        "shouldn't that's there's they're they've wasn't we'll we're we've weren't what's won't wouldn't you'll you're";
+    for (const char *word = words; *word != '\0';) {
+        size_t length = strcspn(word, " ");
+        if (lda_vocabulary_find(vocabulary, word, length) < 0) {
+            lda_vocabulary_add(vocabulary, word, length);
+        }
+        word += length + (word[length] == ' ' ? 1 : 0);
+    }
+}
