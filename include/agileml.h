@@ -56,7 +56,8 @@ struct aml_table {
 enum aml_metric_kind {
     AML_SUM = 0,      /* sum */
     AML_MEAN = 1,     /* sum / weight */
-    AML_ROOT_MEAN = 2 /* sqrt(sum / weight), such as RMSE of squared errors */
+    AML_ROOT_MEAN = 2, /* sqrt(sum / weight), such as RMSE of squared errors */
+    AML_EXP_MEAN = 3   /* exp(sum / weight), such as perplexity of negated log-likelihoods */
 };
 
 /* A number in the report's lines. The first metric is the objective: --tolerance looks at it. */

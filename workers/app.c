@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 _Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
-                   (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN,
+                   (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN && (int)AML_EXP_MEAN == (int)METRIC_EXP_MEAN,
                "the controller knows the app's metric kinds");
 _Static_assert(sizeof(struct aml_rating) == sizeof(struct rating) &&
                    offsetof(struct aml_rating, item) == offsetof(struct rating, item) &&

@@ -39,15 +39,17 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
     }
 }
 
-/* The stopping criteria after an iteration. */
-static void check_stop(struct controller *controller, double objective_before) {
+/* The stopping criteria after an iteration; `known`: it has an objective of its own, and not the one before's. */
+static void check_stop(struct controller *controller, bool known, double objective_before) {
     struct controller_progress *progress = &controller->progress;
     if (controller->stopping || (controller->final != 0 && progress->completed >= controller->final)) {
         return;
     }
     double change = fabs(progress->objective - objective_before) / fmax(fabs(objective_before), 1e-300);
     bool calm = progress->evaluated > 1 && change < controller->job.tolerance;
-    progress->calm = calm ? progress->calm + 1 : 0;
+    if (known) {
+        progress->calm = calm ? progress->calm + 1 : 0;
+    }
     bool converged = controller->job.tolerance > 0 && progress->calm >= controller->job.tolerance_iterations;
     bool late = controller->job.seconds > 0 && controller_seconds(controller) >= controller->job.seconds;
     controller->stopping = converged || late;
@@ -105,7 +107,7 @@ static void complete_iteration(struct controller *controller) {
     }
     add_sample(controller, seconds);
     change_check_commit(controller);
-    check_stop(controller, before);
+    check_stop(controller, known, before);
     checkpoints_begin_if_due(controller);
 }
 

@@ -14,6 +14,8 @@ double report_metric(const struct wire_metric *metric, const struct wire_metric_
         return sum->weight != 0 ? sum->sum / sum->weight : NAN;
     case METRIC_ROOT_MEAN:
         return sum->weight != 0 ? sqrt(sum->sum / sum->weight) : NAN;
+    case METRIC_EXP_MEAN:
+        return sum->weight != 0 ? exp(sum->sum / sum->weight) : NAN;
     default:
         return sum->sum;
     }
