@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 enum {
-    LDA_DOCUMENT_WORDS_MAX = 1 << 18,     /* distinct words of a document */
+    LDA_DOCUMENT_WORDS_MAX = 1 << 17,     /* distinct words of a document */
     LDA_DOCUMENT_TOKENS_MAX = 1 << 25,    /* tokens of a document */
     LDA_DOCUMENTS_MAX = 2000 * 1000 * 1000 /* of a file */
 };

@@ -1,0 +1,191 @@
+/* See infer.h. */
+#include "apps/lda/infer.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "agileml/base/options.h"
+#include "apps/lda/corpus.h"
+#include "apps/lda/likelihood.h"
+#include "apps/lda/model.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct share {
+    float value;
+    uint32_t topic;
+};
+
+struct inference {
+    struct lda_model model;
+    double minimum; /* of a topic's share to be printed */
+    FILE *out;
+    const char *out_path;
+    float *phi; /* [words of the document][K] */
+    size_t phi_capacity;
+    float *theta, *scratch; /* [K] */
+    struct share *shares;   /* [K] */
+    double score, hidden;   /* of document completion */
+    struct error *error;
+};
+
+static int share_order(const void *a, const void *b) {
+    const struct share *left = a;
+    const struct share *right = b;
+    return left->value > right->value ? -1 : left->value < right->value ? 1 : (int)left->topic - (int)right->topic;
+}
+
+static int print_document(struct inference *inference, uint64_t number) {
+    uint32_t topics = inference->model.header.topics;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < topics; k++) {
+        if ((double)inference->theta[k] >= inference->minimum) {
+            inference->shares[count++] = (struct share){inference->theta[k], k};
+        }
+    }
+    qsort(inference->shares, count, sizeof *inference->shares, share_order);
+    bool failed = fprintf(inference->out, "%" PRIu64 "\t", number + 1) < 0;
+    for (uint32_t i = 0; i < count && !failed; i++) {
+        failed = fprintf(inference->out, "%s%u:%.4f", i > 0 ? " " : "", inference->shares[i].topic,
+                         (double)inference->shares[i].value) < 0;
+    }
+    if (failed || fputc('\n', inference->out) < 0) {
+        return error_set(inference->error, AML_EFAIL, "%s: %s", inference->out_path, strerror(errno));
+    }
+    return 0;
+}
+
+static int infer_document(void *context, const struct lda_bag *bag) {
+    struct inference *inference = context;
+    const struct lda_model_header *header = &inference->model.header;
+    size_t size = (size_t)bag->count * header->topics;
+    if (size > inference->phi_capacity) {
+        inference->phi_capacity = 2 * size;
+        inference->phi = memory_resized(inference->phi, inference->phi_capacity, sizeof *inference->phi);
+    }
+    for (uint32_t w = 0; w < bag->count; w++) {
+        if (bag->words[w] >= header->vocabulary) {
+            return error_set(inference->error, AML_EINPUT, "document %" PRIu64 " has word %u, the model knows %u",
+                             bag->number + 1, bag->words[w], header->vocabulary);
+        }
+        lda_model_phi(&inference->model, bag->words[w], inference->phi + (size_t)w * header->topics);
+    }
+    uint32_t *known = memory_resized(NULL, 2 * (size_t)bag->count, sizeof *known);
+    uint32_t *hidden = known + bag->count;
+    uint32_t scored = lda_split(bag->counts, bag->count, known, hidden);
+    lda_fold_in(inference->phi, known, bag->count, header->topics, header->alpha, inference->theta, inference->scratch);
+    inference->score += lda_score(inference->phi, hidden, bag->count, header->topics, inference->theta);
+    inference->hidden += scored;
+    free(known);
+    lda_fold_in(inference->phi, bag->counts, bag->count, header->topics, header->alpha, inference->theta,
+                inference->scratch);
+    return print_document(inference, bag->number);
+}
+
+struct infer_options {
+    const char *model, *data, *out, *format, *stop_words;
+    int64_t minimum_length;
+    double minimum;
+    bool english;
+};
+
+static int infer_data(struct inference *inference, const struct infer_options *options,
+                      const struct lda_vocabulary *stop_words, struct error *error) {
+    int format = lda_format_of(options->format);
+    if (format < 0) {
+        return error_set(error, AML_EINPUT, "--format %s: expected auto, uci, lda-c or text", options->format);
+    }
+    uint32_t topics = inference->model.header.topics;
+    bool named = inference->model.names.count > 0;
+    struct lda_corpus corpus = {.path = options->data,
+                                .format = (enum lda_format)format,
+                                .vocabulary = named ? &inference->model.names : NULL,
+                                .closed = true,
+                                .stop_words = stop_words,
+                                .minimum_length = (unsigned)options->minimum_length};
+    inference->theta = memory_zeroed(topics, sizeof *inference->theta);
+    inference->scratch = memory_zeroed(topics, sizeof *inference->scratch);
+    inference->shares = memory_zeroed(topics, sizeof *inference->shares);
+    int result = lda_corpus_read(&corpus, infer_document, inference, NULL, error);
+    free(inference->phi);
+    free(inference->theta);
+    free(inference->scratch);
+    free(inference->shares);
+    return result;
+}
+
+static int infer(const struct infer_options *options, struct error *error) {
+    struct inference inference = {.minimum = options->minimum, .out = stdout, .error = error};
+    struct lda_vocabulary stop_words = {0};
+    if (options->data == NULL) {
+        return error_set(error, AML_EINPUT, "--data FILE is missing: the documents whose topics are wanted");
+    }
+    int result = lda_model_load(options->model, &inference.model, error);
+    if (result != 0) {
+        return result;
+    }
+    if (options->stop_words != NULL) {
+        result = lda_vocabulary_read(&stop_words, options->stop_words, error);
+    }
+    if (options->english) {
+        lda_vocabulary_add_english(&stop_words);
+    }
+    inference.out_path = options->out != NULL ? options->out : "standard output";
+    if (result == 0 && options->out != NULL) {
+        inference.out = fopen(options->out, "we");
+        result = inference.out != NULL ? 0 : error_set(error, AML_EINPUT, "--out: %s: %s", options->out, strerror(errno));
+    }
+    result = result != 0 ? result : infer_data(&inference, options, &stop_words, error);
+    bool failed = inference.out != NULL && (options->out != NULL ? fclose(inference.out) : fflush(stdout)) != 0;
+    if (failed && result == 0) {
+        result = error_set(error, AML_EFAIL, "%s: %s", inference.out_path, strerror(errno));
+    }
+    if (result == 0 && options->out != NULL && inference.hidden > 0) {
+        printf("perplexity %.6g\n", exp(-inference.score / inference.hidden));
+    }
+    lda_vocabulary_close(&stop_words);
+    lda_model_close(&inference.model);
+    return result;
+}
+
+int lda_infer_main(int argc, char **argv) {
+    struct infer_options o = {.format = "auto", .minimum_length = 3, .minimum = 0.01};
+    bool help = false;
+    const struct aml_option options[] = {
+        {"infer", "MODEL", AML_OPTION_STRING, &o.model, 0, 0, "a model that --model-out wrote"},
+        {"data", "FILE", AML_OPTION_STRING, &o.data, 0, 0, "documents, in any format of training"},
+        {"format", "NAME", AML_OPTION_STRING, &o.format, 0, 0, "auto, uci, lda-c or text"},
+        {"stop-words", "FILE", AML_OPTION_STRING, &o.stop_words, 0, 0, "text: words, one a line, that do not count"},
+        {"english-stop-words", NULL, AML_OPTION_FLAG, &o.english, 0, 0, "text: nor does a built-in list of English ones"},
+        {"minimum-length", "N", AML_OPTION_INTEGER, &o.minimum_length, 1, 100, "text: characters of a word"},
+        {"minimum", "X", AML_OPTION_REAL, &o.minimum, 0, 1, "print topics of at least this share of a document"},
+        {"out", "FILE", AML_OPTION_STRING, &o.out, 0, 0,
+         "write the topics there, and print the perplexity of one half of each document given the other"},
+        {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    const struct aml_option *const tables[] = {options};
+    struct error error = {0};
+    int operand;
+    log_set_name("lda");
+    int result = options_parse(tables, 1, argc, argv, &operand, &error);
+    if (result == 0 && help) {
+        printf("usage: lda --infer MODEL --data FILE [--out FILE]\n\n"
+               "prints a line for each document: its number, then its topics and their shares, the largest first\n\n");
+        o.model = o.data = o.out = NULL;
+        options_help(stdout, options);
+        return 0;
+    }
+    if (result == 0 && operand < argc) {
+        result = error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only", argv[operand]);
+    }
+    result = result != 0 ? result : infer(&o, &error);
+    if (result != 0) {
+        log_error("%s", error.text);
+    }
+    return error_exit_status(result);
+}

@@ -1,0 +1,320 @@
+/* lda: topic models by latent Dirichlet allocation, collapsed Gibbs sampling on AgileML. This file is the command line and
+ * the reading of documents; the training is in train.c, the arithmetic in sampler.c, readers in corpus.c, the end of a
+ * job in finish.c, `lda --infer` in infer.c. */
+#include "agileml.h"
+#include "apps/lda/finish.h"
+#include "apps/lda/infer.h"
+#include "apps/lda/prior.h"
+#include "apps/lda/train.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TEST_NUMBERS = 1 << 30, TEST_NUMBERS_BITS = 10 /* numbers of --test's documents begin at their product */ };
+
+/* A file, or a folder if those are `allowed`, which can be read. */
+static int check_readable(aml_worker *worker, const char *option, const char *path, bool folders) {
+    struct stat status;
+    bool there = stat(path, &status) == 0;
+    if (there && !S_ISREG(status.st_mode) && !(folders && S_ISDIR(status.st_mode))) {
+        return aml_error(worker, AML_EINPUT, "--%s: %s: not a regular file%s, and every process of the job reads it",
+                         option, path, folders ? " or a folder" : "");
+    }
+    if (!there || access(path, R_OK) != 0) {
+        return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
+    }
+    return 0;
+}
+
+/* Better to hear of a folder that is not there before training than after it. */
+static int check_writable(aml_worker *worker, const char *path) {
+    char *folder = strdup(path);
+    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
+    if (slash != NULL) {
+        slash[slash == folder ? 1 : 0] = '\0';
+    }
+    const char *checked = slash != NULL ? folder : ".";
+    int result = access(checked, W_OK | X_OK) == 0
+                     ? 0
+                     : aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to this folder: %s", checked,
+                                 strerror(errno));
+    free(folder);
+    return result;
+}
+
+static int check_files(aml_worker *worker, const struct lda *lda) {
+    int result = check_readable(worker, "data", lda->data, true);
+    if (result == 0 && lda->test != NULL) {
+        result = check_readable(worker, "test", lda->test, true);
+    }
+    if (result == 0 && lda->vocabulary != NULL) {
+        result = check_readable(worker, "vocabulary", lda->vocabulary, false);
+    }
+    if (result == 0 && lda->stop_words != NULL) {
+        result = check_readable(worker, "stop-words", lda->stop_words, false);
+    }
+    return result == 0 && lda->model_out != NULL ? check_writable(worker, lda->model_out) : result;
+}
+
+static int lda_configure(aml_worker *worker, struct aml_app *app) {
+    struct lda *lda = app->context;
+    int format = lda_format_of(lda->format_name);
+    app->tables[WORDS].width = (uint32_t)lda->topics + 1;
+    app->tables[TOPICS].width = (uint32_t)lda->topics;
+    /* See train.h; and fewer than the staleness would not let anyone go ahead. */
+    app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
+    lda->alpha = lda->alpha > 0 ? lda->alpha : 50.0 / (double)lda->topics;
+    if (lda->data == NULL) {
+        return aml_error(worker, AML_EINPUT, "--data FILE is missing: the documents to train on");
+    }
+    if (lda->test != NULL && lda->test_fraction > 0) {
+        return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
+    }
+    if (format < 0) {
+        return aml_error(worker, AML_EINPUT, "--format %s: expected auto, uci, lda-c or text", lda->format_name);
+    }
+    lda->format = (enum lda_format)format;
+    return check_files(worker, lda);
+}
+
+/* ---- Reading ---- */
+
+struct reading {
+    aml_worker *worker;
+    const struct lda *lda;
+    const struct lda_vocabulary *names; /* of the words so far */
+    bool test;                          /* all are test documents */
+    uint32_t words;                     /* the highest number of words so far */
+};
+
+static int read_document(void *context, const struct lda_bag *bag) {
+    struct reading *reading = context;
+    const struct lda *lda = reading->lda;
+    struct lda_bag document = *bag;
+    enum aml_item_use use = AML_TRAIN;
+    if (reading->test) {
+        document.number += (uint64_t)TEST_NUMBERS << TEST_NUMBERS_BITS;
+        use = AML_TEST;
+    } else if (lda->test_fraction > 0) { /* by a hash, so that every process decides alike */
+        double chance = (double)(aml_mix(aml_seed(reading->worker), document.number) >> 11) * 0x1p-53;
+        use = chance < lda->test_fraction ? AML_TEST : AML_TRAIN;
+    }
+    int kept = lda_emit(reading->worker, use, &document);
+    if (kept == 1) {
+        aml_total_raise(reading->worker, MAXIMUM_WORDS, bag->words[bag->count - 1] + 1.0);
+        aml_total_raise(reading->worker, MAXIMUM_WORDS, reading->names->count);
+    }
+    if (kept == 1 && use == AML_TRAIN) {
+        aml_total_add(reading->worker, TOTAL_TOKENS, bag->tokens);
+    }
+    return kept < 0 ? kept : 0;
+}
+
+/* Reads the vocabulary, if there is one, and the stop words. */
+static int read_words(const struct lda *lda, struct lda_vocabulary *names, struct lda_vocabulary *stop_words,
+                      struct error *error) {
+    int result = lda->vocabulary != NULL ? lda_vocabulary_read(names, lda->vocabulary, error) : 0;
+    if (result == 0 && lda->stop_words != NULL) {
+        result = lda_vocabulary_read(stop_words, lda->stop_words, error);
+    }
+    if (lda->english) {
+        lda_vocabulary_add_english(stop_words);
+    }
+    return result;
+}
+
+/* Reads the input: calls `each` for training documents, then, with reading->test set, for test documents. */
+static int read_input(const struct lda *lda, struct lda_vocabulary *names,
+                      int (*each)(void *context, const struct lda_bag *bag), struct reading *reading,
+                      struct error *error) {
+    struct lda_vocabulary stop_words = {0};
+    int result = read_words(lda, names, &stop_words, error);
+    struct lda_corpus corpus = {.path = lda->data,
+                                .format = lda->format,
+                                .vocabulary = names,
+                                .closed = lda->vocabulary != NULL,
+                                .stop_words = &stop_words,
+                                .minimum_length = (unsigned)lda->minimum_length};
+    if (result == 0) {
+        result = lda_corpus_read(&corpus, each, reading, NULL, error);
+    }
+    if (result == 0 && lda->test != NULL) {
+        corpus.path = lda->test;
+        corpus.closed = true;
+        reading->test = true;
+        result = lda_corpus_read(&corpus, each, reading, NULL, error);
+    }
+    lda_vocabulary_close(&stop_words);
+    return result;
+}
+
+static int lda_read(aml_worker *worker, void *context) {
+    struct lda *lda = context;
+    struct lda_vocabulary names = {0};
+    struct reading reading = {.worker = worker, .lda = lda, .names = &names};
+    struct error error = {0};
+    int result = read_input(lda, &names, read_document, &reading, &error);
+    if (result == 0 && !lda->names_ready) {
+        lda->names = names;
+        lda->names_ready = true;
+        return 0;
+    }
+    lda_vocabulary_close(&names); /* `finish` may be using those of the first time */
+    return result == 0 || error.code == 0 ? result : aml_error(worker, result, "%s", error.text);
+}
+
+/* ---- The end ---- */
+
+static int pass_over(void *context, const struct lda_bag *bag) {
+    (void)context;
+    (void)bag;
+    return 0;
+}
+
+/* A process that never worked on the data has not read it. */
+static int find_names(aml_worker *worker, struct lda *lda) {
+    struct reading reading = {.lda = lda};
+    struct error error = {0};
+    if (lda->names_ready) {
+        return 0;
+    }
+    int result = read_input(lda, &lda->names, pass_over, &reading, &error);
+    if (result != 0) {
+        lda_vocabulary_close(&lda->names);
+        return aml_error(worker, result, "%s", error.text);
+    }
+    lda->names_ready = true;
+    return 0;
+}
+
+struct alpha_rows {
+    struct lda_spread *rows; /* by iteration - LDA_SPREAD_FROM - 1 */
+    uint64_t count;
+};
+
+static int alpha_row(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    struct alpha_rows *alpha = context;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t at = keys[i] - LDA_SPREAD_FROM - 1;
+        if (at < alpha->count) {
+            memcpy(&alpha->rows[at], (const struct lda_spread *)rows + i, sizeof *alpha->rows);
+        }
+    }
+    return 0;
+}
+
+/* alpha after the job's last iteration. */
+static int final_alpha(aml_worker *worker, const struct lda *lda, double *alpha) {
+    uint64_t iterations = aml_clock(worker) / aml_clocks_per_iteration(worker);
+    *alpha = lda->alpha;
+    if (!lda->optimize_alpha || iterations <= LDA_SPREAD_FROM) {
+        return 0;
+    }
+    struct alpha_rows rows = {.count = iterations - LDA_SPREAD_FROM};
+    rows.rows = calloc(rows.count, sizeof *rows.rows);
+    if (rows.rows == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for %llu iterations", (unsigned long long)iterations);
+    }
+    int result = aml_scan(worker, SPREAD, alpha_row, &rows);
+    for (uint64_t i = 0; i < rows.count; i++) {
+        *alpha = lda_alpha_next(*alpha, (uint32_t)lda->topics, &rows.rows[i]);
+    }
+    free(rows.rows);
+    return result;
+}
+
+static int lda_end(aml_worker *worker, void *context) {
+    struct lda *lda = context;
+    struct lda_finish finish = {.words_table = WORDS,
+                                .topics_table = TOPICS,
+                                .topics = (uint32_t)lda->topics,
+                                .vocabulary = (uint32_t)aml_total_maximum(worker, MAXIMUM_WORDS),
+                                .tokens = aml_total(worker, TOTAL_TOKENS),
+                                .beta = lda->beta,
+                                .top_words = (uint32_t)lda->top_words,
+                                .model_out = lda->model_out,
+                                .names = &lda->names};
+    int result = final_alpha(worker, lda, &finish.alpha);
+    if (result == 0 && (finish.top_words > 0 || finish.model_out != NULL)) {
+        result = find_names(worker, lda);
+    }
+    return result == 0 ? lda_finish(worker, &finish) : result;
+}
+
+int main(int argc, char **argv) {
+    struct lda lda = {.topics = 100,
+                      .proposals = 2,
+                      .beta = 0.01,
+                      .minimum_length = 3,
+                      .likelihood_every = 5,
+                      .format_name = "auto"};
+    const struct aml_option options[] = {
+        {"data", "FILE", AML_OPTION_STRING, &lda.data, 0, 0,
+         "documents: UCI bag of words, lda-c, text with a document a line (all plain or gzip), or a folder of texts"},
+        {"format", "NAME", AML_OPTION_STRING, &lda.format_name, 0, 0, "auto, uci, lda-c or text"},
+        {"vocabulary", "FILE", AML_OPTION_STRING, &lda.vocabulary, 0, 0,
+         "a word a line: the names of the words; of text, the only ones that count"},
+        {"stop-words", "FILE", AML_OPTION_STRING, &lda.stop_words, 0, 0, "text: words, one a line, that do not count"},
+        {"english-stop-words", NULL, AML_OPTION_FLAG, &lda.english, 0, 0, "text: nor does a built-in list of English ones"},
+        {"minimum-length", "N", AML_OPTION_INTEGER, &lda.minimum_length, 1, 100, "text: characters of a word"},
+        {"test", "FILE", AML_OPTION_STRING, &lda.test, 0, 0, "documents to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &lda.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
+        {"topics", "K", AML_OPTION_INTEGER, &lda.topics, 1, LDA_TOPICS_MAX, "number of topics"},
+        {"alpha", "X", AML_OPTION_REAL, &lda.alpha, 0, LDA_ALPHA_MAX,
+         "prior of topics in documents, for each topic; 0: 50 / K"},
+        {"beta", "X", AML_OPTION_REAL, &lda.beta, 1e-6, 1e3, "prior of words in topics, for each word"},
+        {"optimize-alpha", NULL, AML_OPTION_FLAG, &lda.optimize_alpha, 0, 0,
+         "adapt alpha to the documents from iteration 11 on"},
+        {"proposals", "N", AML_OPTION_INTEGER, &lda.proposals, 1, LDA_PROPOSALS_MAX,
+         "of each kind for a token in an iteration: more mix faster, fewer run faster"},
+        {"likelihood-every", "N", AML_OPTION_INTEGER, &lda.likelihood_every, 1, 1e9,
+         "iterations between measurements of likelihood and perplexity"},
+        {"top-words", "N", AML_OPTION_INTEGER, &lda.top_words, 0, 1000, "print the most frequent words of each topic at the end"},
+        {"model-out", "FILE", AML_OPTION_STRING, &lda.model_out, 0, 0, "write the model there (docs/lda.md)"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    struct aml_table tables[TABLES] = {
+        [WORDS] = {.name = "words", .type = AML_INT32, .mode = AML_ADD},
+        [TOPICS] = {.name = "topics", .type = AML_INT64, .mode = AML_ADD, .rows = 1, .whole = 1},
+        [DOCUMENTS] = {.name = "documents", .type = AML_INT32, .mode = AML_PUT, .width = LDA_CHUNK / 2},
+        [SPREAD] = {.name = "spread", .type = AML_INT64, .mode = AML_ADD, .width = 2},
+    };
+    const struct aml_metric metrics[METRICS] = {
+        [METRIC_LIKELIHOOD] = {.name = "log_likelihood_per_token", .kind = AML_MEAN},
+        [METRIC_PERPLEXITY] = {.name = "perplexity", .kind = AML_EXP_MEAN, .evaluated = 1},
+        [METRIC_SPEED] = {.name = "tokens_per_second", .kind = AML_MEAN},
+        [METRIC_ALPHA] = {.name = "alpha", .kind = AML_MEAN},
+    };
+    struct aml_app app = {
+        .name = "lda",
+        .summary = "topic models of documents; also: lda --infer MODEL --data FILE",
+        .options = options,
+        .tables = tables,
+        .table_count = TABLES,
+        .metrics = metrics,
+        .metric_count = METRICS,
+        .item_varied = 1,
+        .clock_alone = 1,
+        .iterations = 100,
+        .configure = lda_configure,
+        .read = lda_read,
+        .begin = lda_begin,
+        .clock = lda_clock,
+        .evaluate = lda_evaluate,
+        .finish = lda_end,
+        .context = &lda,
+    };
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--infer", strlen("--infer")) == 0) {
+            return lda_infer_main(argc, argv);
+        }
+    }
+    int status = aml_main(&app, argc, argv);
+    lda_train_close(&lda);
+    lda_vocabulary_close(&lda.names);
+    return status;
+}

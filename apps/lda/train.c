@@ -1,0 +1,528 @@
+/* See train.h. The process's threads meet between the phases of a clock (aml_parallel), where the words' rows change
+ * hands: each row is changed by one thread, without atomics. */
+#include "apps/lda/train.h"
+
+#include "agileml/base/memory.h"
+#include "apps/lda/likelihood.h"
+#include "apps/lda/prior.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A document of a block. Its words and their counts are in the item. */
+struct document {
+    const struct aml_item *item;
+    uint64_t number;
+};
+
+/* The documents of one clock of the iteration, arranged. */
+struct part {
+    const void *items; /* which clock it is: this clock's items */
+    size_t count;
+    struct document *documents;
+    struct lda_block block;
+};
+
+/* What a thread adds up in a phase. */
+struct sums {
+    uint32_t fresh;
+    double likelihood;
+    struct lda_spread spread;
+    double score, hidden; /* of test documents */
+};
+
+struct lda_training {
+    struct part *parts; /* of the items since the last `begin` */
+    size_t part_count, part_capacity;
+    struct lda_clock clock;
+    unsigned threads;
+    struct lda_thread *memory; /* [threads] */
+    struct sums *sums;         /* [threads] */
+    int64_t *totals;           /* [K] */
+    float *bases;              /* [bases_count], by slot of `words`; likelihood.h */
+    uint32_t bases_count;
+};
+
+/* ---- Items: the document's number, then its counts; the rows of its words, then of its chunks ---- */
+
+enum { NUMBER_SIZE = sizeof(uint64_t) };
+
+static struct lda_document item_words(const struct aml_item *item) {
+    const unsigned char *bytes = aml_item_bytes(item);
+    return (struct lda_document){.slots = aml_item_slots(item),
+                                 .counts = (const uint32_t *)(const void *)(bytes + NUMBER_SIZE),
+                                 .count = (item->size - NUMBER_SIZE) / (uint32_t)sizeof(uint32_t)};
+}
+
+int lda_emit(aml_worker *worker, enum aml_item_use use, const struct lda_bag *bag) {
+    uint32_t chunks = use == AML_TRAIN ? (bag->tokens + LDA_CHUNK - 1) / LDA_CHUNK : 0;
+    size_t size = NUMBER_SIZE + bag->count * sizeof(uint32_t);
+    uint64_t *keys = malloc((bag->count + (size_t)chunks) * sizeof *keys);
+    unsigned char *bytes = malloc(size);
+    if (keys == NULL || bytes == NULL) {
+        free(keys);
+        free(bytes);
+        return aml_error(worker, AML_ENOMEM, "no memory for a document of %u words", bag->count);
+    }
+    for (uint32_t i = 0; i < bag->count; i++) {
+        keys[i] = bag->words[i];
+    }
+    for (uint32_t c = 0; c < chunks; c++) {
+        keys[bag->count + c] = bag->number << LDA_CHUNK_BITS | c;
+    }
+    memcpy(bytes, &bag->number, NUMBER_SIZE);
+    memcpy(bytes + NUMBER_SIZE, bag->counts, bag->count * sizeof(uint32_t));
+    const struct aml_keys runs[] = {{WORDS, bag->count, keys}, {DOCUMENTS, chunks, keys + bag->count}};
+    int kept = aml_emit_varied(worker, use, bag->number, runs, chunks > 0 ? 2 : 1, bytes, size);
+    free(keys);
+    free(bytes);
+    return kept;
+}
+
+/* ---- Memory ---- */
+
+static void forget_parts(struct lda_training *training) {
+    for (size_t p = 0; p < training->part_count; p++) {
+        free(training->parts[p].documents);
+        lda_block_close(&training->parts[p].block);
+    }
+    training->part_count = 0;
+}
+
+void lda_train_close(struct lda *lda) {
+    struct lda_training *training = lda->training;
+    if (training == NULL) {
+        return;
+    }
+    forget_parts(training);
+    for (unsigned t = 0; t < training->threads; t++) {
+        lda_thread_close(&training->memory[t]);
+    }
+    lda_clock_close(&training->clock);
+    free(training->parts);
+    free(training->memory);
+    free(training->sums);
+    free(training->totals);
+    free(training->bases);
+    free(training);
+    lda->training = NULL;
+}
+
+static int train_open(aml_worker *worker, struct lda *lda) {
+    const uint32_t topics = (uint32_t)lda->topics;
+    struct lda_training *training = memory_zeroed(1, sizeof *training);
+    int result = lda_clock_open(&training->clock, topics);
+    lda->training = training;
+    training->threads = aml_threads(worker);
+    training->memory = memory_zeroed(training->threads, sizeof *training->memory);
+    training->sums = memory_zeroed(training->threads, sizeof *training->sums);
+    training->totals = memory_zeroed(topics, sizeof *training->totals);
+    for (unsigned t = 0; t < training->threads && result == 0; t++) {
+        result = lda_thread_open(&training->memory[t], topics);
+    }
+    return result == 0 ? 0 : aml_error(worker, result, "no memory for %u topics", topics);
+}
+
+int lda_begin(aml_worker *worker, void *context) {
+    struct lda *lda = context;
+    if (aml_clocks_per_iteration(worker) <= aml_staleness(worker)) {
+        return aml_error(worker, AML_EINPUT, "--clocks-per-iteration %u: expected more than --staleness %u",
+                         aml_clocks_per_iteration(worker), aml_staleness(worker));
+    }
+    int result = lda->training == NULL ? train_open(worker, lda) : 0;
+    if (result == 0) {
+        struct lda_training *training = lda->training;
+        forget_parts(training);
+        training->clock.vocabulary = (uint32_t)aml_total_maximum(worker, MAXIMUM_WORDS);
+        training->clock.beta = (float)lda->beta;
+    }
+    return result;
+}
+
+static struct lda_document part_document(const void *context, uint32_t i) {
+    const struct document *documents = context;
+    return item_words(documents[i].item);
+}
+
+/* The part for these items, made when they are met for the first time since `begin`. NULL after aml_error. */
+static struct part *find_part(aml_worker *worker, const struct lda *lda, const void *items, size_t count) {
+    struct lda_training *training = lda->training;
+    for (size_t p = 0; p < training->part_count; p++) {
+        if (training->parts[p].items == items && training->parts[p].count == count) {
+            return &training->parts[p];
+        }
+    }
+    if (training->part_count == training->part_capacity) {
+        training->part_capacity = 2 * training->part_capacity + 8;
+        training->parts = memory_resized(training->parts, training->part_capacity, sizeof *training->parts);
+    }
+    struct part *part = &training->parts[training->part_count];
+    *part = (struct part){.items = items, .count = count};
+    part->documents = malloc(count * sizeof *part->documents);
+    int result = part->documents == NULL ? AML_ENOMEM : count > UINT32_MAX ? AML_ELIMIT : 0;
+    const struct aml_item *item = items;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        part->documents[i].item = item;
+        memcpy(&part->documents[i].number, aml_item_bytes(item), NUMBER_SIZE);
+        item = i + 1 < count ? aml_item_next(item) : item;
+    }
+    if (result == 0) {
+        result = lda_block_open(&part->block, (unsigned)lda->proposals, (uint32_t)count,
+                                aml_table_rows(worker, WORDS).count, part_document, part->documents);
+    }
+    if (result != 0) {
+        free(part->documents);
+        aml_error(worker, result, result == AML_ENOMEM ? "no memory for the tokens of %zu documents"
+                                                       : "%zu documents have 2^32 tokens or more in one clock: "
+                                                         "expected fewer; more --clocks-per-iteration help",
+                  count);
+        return NULL;
+    }
+    training->part_count++;
+    return part;
+}
+
+/* ---- The phases, each in all threads ---- */
+
+struct phase {
+    const struct lda *lda;
+    struct lda_training *training;
+    struct part *part;
+    struct aml_rows documents;
+    uint64_t seed;
+};
+
+/* Cuts 0..count - 1 into `threads` ranges of about equal numbers of tokens (starts[i + 1] - starts[i] of each), where
+ * each costs as much as `extra` tokens besides. The start of range `thread`. */
+static uint32_t cut(const uint32_t *starts, uint32_t count, double extra, unsigned thread, unsigned threads) {
+    double all = starts[count] + extra * count;
+    uint32_t low = 0;
+    uint32_t high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (starts[middle] + extra * middle < all * thread / threads) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static uint32_t cut_documents(const struct lda_block *block, unsigned thread, unsigned threads) {
+    return cut(block->document_starts, block->document_count, 8, thread, threads);
+}
+
+static uint32_t cut_words(const struct lda_block *block, uint32_t topics, unsigned thread, unsigned threads) {
+    return cut(block->word_starts, block->word_count, 8 + topics / 64.0, thread, threads);
+}
+
+static void load_part(void *context, unsigned thread, unsigned threads) {
+    struct phase *phase = context;
+    const struct lda_block *block = &phase->part->block;
+    struct sums *sums = &phase->training->sums[thread];
+    uint32_t end = cut_documents(block, thread + 1, threads);
+    *sums = (struct sums){0};
+    for (uint32_t d = cut_documents(block, thread, threads); d < end; d++) {
+        const struct document *document = &phase->part->documents[d];
+        const uint32_t *slots = aml_item_slots(document->item) + item_words(document->item).count;
+        uint32_t first = block->document_starts[d];
+        uint32_t count = block->document_starts[d + 1] - first;
+        for (uint32_t at = 0; at < count; at += LDA_CHUNK, slots++) {
+            uint32_t size = count - at < LDA_CHUNK ? count - at : LDA_CHUNK;
+            sums->fresh += lda_load(block, &phase->training->memory[thread], (uint32_t)phase->lda->topics, phase->seed,
+                                    document->number, at, first + at, size, aml_row_read(&phase->documents, *slots));
+        }
+    }
+}
+
+static void propose_part(void *context, unsigned thread, unsigned threads) {
+    struct phase *phase = context;
+    const struct lda_block *block = &phase->part->block;
+    uint32_t topics = (uint32_t)phase->lda->topics;
+    lda_propose(&phase->training->clock, &phase->training->memory[thread], block,
+                cut_words(block, topics, thread, threads), cut_words(block, topics, thread + 1, threads));
+}
+
+static void documents_part(void *context, unsigned thread, unsigned threads) {
+    struct phase *phase = context;
+    const struct lda_block *block = &phase->part->block;
+    lda_documents(&phase->training->clock, &phase->training->memory[thread], block,
+                  cut_documents(block, thread, threads), cut_documents(block, thread + 1, threads));
+}
+
+static void words_part(void *context, unsigned thread, unsigned threads) {
+    struct phase *phase = context;
+    const struct lda_block *block = &phase->part->block;
+    uint32_t topics = (uint32_t)phase->lda->topics;
+    lda_words(&phase->training->clock, &phase->training->memory[thread], block,
+              cut_words(block, topics, thread, threads), cut_words(block, topics, thread + 1, threads));
+}
+
+/* A document's counts of topics, for alpha. */
+static void spread_document(const struct phase *phase, unsigned thread, uint32_t first, uint32_t count) {
+    const struct lda_clock *clock = &phase->training->clock;
+    const struct lda_block *block = &phase->part->block;
+    uint32_t *counts = phase->training->memory[thread].stack;
+    for (uint32_t i = 0; i < count; i++) {
+        counts[lda_token(block, first + i)[LDA_TOKEN_TOPIC]] = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        counts[lda_token(block, first + i)[LDA_TOKEN_TOPIC]]++;
+    }
+    uint32_t *spread = (uint32_t *)(void *)phase->training->memory[thread].weights; /* the counts, without zeros */
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t topic = lda_token(block, first + i)[LDA_TOKEN_TOPIC];
+        spread[found] = counts[topic];
+        found += counts[topic] > 0 ? 1 : 0;
+        counts[topic] = 0;
+    }
+    lda_spread_add(&phase->training->sums[thread].spread, (double)clock->alpha, clock->topics, spread, found);
+}
+
+static void store_part(void *context, unsigned thread, unsigned threads) {
+    struct phase *phase = context;
+    const struct lda_block *block = &phase->part->block;
+    uint32_t end = cut_documents(block, thread + 1, threads);
+    for (uint32_t d = cut_documents(block, thread, threads); d < end; d++) {
+        const struct aml_item *item = phase->part->documents[d].item;
+        const uint32_t *slots = aml_item_slots(item) + item_words(item).count;
+        uint32_t first = block->document_starts[d];
+        uint32_t count = block->document_starts[d + 1] - first;
+        for (uint32_t at = 0; at < count; at += LDA_CHUNK, slots++) {
+            uint32_t size = count - at < LDA_CHUNK ? count - at : LDA_CHUNK;
+            lda_store(block, first + at, size, aml_row(&phase->documents, *slots));
+        }
+        if (phase->lda->optimize_alpha) {
+            spread_document(phase, thread, first, count);
+        }
+    }
+}
+
+static void bases_part(void *context, unsigned thread, unsigned threads) {
+    struct phase *phase = context;
+    const struct lda_block *block = &phase->part->block;
+    uint32_t topics = (uint32_t)phase->lda->topics;
+    lda_word_bases(&phase->training->clock, block, cut_words(block, topics, thread, threads),
+                   cut_words(block, topics, thread + 1, threads), phase->training->bases);
+}
+
+static void likelihood_part(void *context, unsigned thread, unsigned threads) {
+    struct phase *phase = context;
+    const struct lda_block *block = &phase->part->block;
+    uint32_t end = cut_documents(block, thread + 1, threads);
+    for (uint32_t d = cut_documents(block, thread, threads); d < end; d++) {
+        struct lda_document words = item_words(phase->part->documents[d].item);
+        phase->training->sums[thread].likelihood +=
+            lda_log_likelihood(&phase->training->clock, &phase->training->memory[thread], block,
+                               block->document_starts[d], &words, phase->training->bases);
+    }
+}
+
+/* ---- A clock ---- */
+
+/* alpha for this clock: from the sums of the iterations that everyone has seen in full, the same on all nodes. */
+static int choose_alpha(aml_worker *worker, const struct lda *lda, double *alpha) {
+    uint64_t seen = aml_clock(worker) - 1; /* clocks */
+    uint64_t behind = aml_staleness(worker);
+    uint64_t iterations = seen > behind ? (seen - behind) / aml_clocks_per_iteration(worker) : 0;
+    *alpha = lda->alpha;
+    for (uint64_t i = LDA_SPREAD_FROM + 1; lda->optimize_alpha && i <= iterations; i++) {
+        struct lda_spread spread;
+        int result = aml_read_param(worker, SPREAD, i, &spread);
+        if (result != 0) {
+            return result;
+        }
+        *alpha = lda_alpha_next(*alpha, (uint32_t)lda->topics, &spread);
+    }
+    return 0;
+}
+
+/* Moves the threads' changes into n_k. */
+static void take_changes(struct lda_training *training, int64_t *totals) {
+    for (unsigned t = 0; t < training->threads; t++) {
+        int64_t *changes = training->memory[t].changes;
+        for (uint32_t k = 0; k < training->clock.topics; k++) {
+            totals[k] += changes[k];
+            changes[k] = 0;
+        }
+    }
+}
+
+static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct part *part) {
+    struct lda_training *training = lda->training;
+    struct aml_rows words = aml_table_rows(worker, WORDS);
+    double alpha;
+    int result = choose_alpha(worker, lda, &alpha);
+    if (result != 0) {
+        return result;
+    }
+    training->clock.alpha = (float)alpha;
+    /* Nodes must not draw the same numbers: they differ in their documents. */
+    training->clock.seed = aml_mix(aml_mix(aml_seed(worker), aml_clock(worker)), part->documents[0].number);
+    training->clock.words = words.base;
+    training->clock.stride = words.stride;
+    training->clock.touched = words.touched;
+    return 0;
+}
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int64_t *topic_totals(aml_worker *worker) {
+    struct aml_rows rows = aml_table_rows(worker, TOPICS); /* whole: its one row is slot 0 */
+    return aml_row(&rows, 0);
+}
+
+static void sample(aml_worker *worker, struct phase *phase) {
+    struct lda_training *training = phase->training;
+    int64_t *totals = topic_totals(worker);
+    aml_parallel(worker, load_part, phase);
+    take_changes(training, totals);
+    phase->part->block.fresh = false;
+    for (unsigned t = 0; t < training->threads; t++) {
+        phase->part->block.fresh = phase->part->block.fresh || training->sums[t].fresh > 0;
+    }
+    lda_clock_totals(&training->clock, &training->memory[0], totals);
+    aml_parallel(worker, propose_part, phase);
+    aml_parallel(worker, documents_part, phase);
+    aml_parallel(worker, words_part, phase);
+    take_changes(training, totals);
+    aml_parallel(worker, store_part, phase);
+}
+
+static bool likelihood_is_due(const aml_worker *worker, const struct lda *lda) {
+    uint64_t iteration = aml_iteration(worker);
+    return iteration == 1 || iteration % (uint64_t)lda->likelihood_every == 0;
+}
+
+static int measure_likelihood(aml_worker *worker, struct phase *phase) {
+    struct lda_training *training = phase->training;
+    uint32_t rows = aml_table_rows(worker, WORDS).count;
+    if (training->bases_count < rows) {
+        training->bases = memory_resized(training->bases, rows, sizeof *training->bases);
+        training->bases_count = rows;
+    }
+    lda_clock_totals(&training->clock, &training->memory[0], topic_totals(worker));
+    aml_parallel(worker, bases_part, phase);
+    aml_parallel(worker, likelihood_part, phase);
+    double sum = 0;
+    for (unsigned t = 0; t < training->threads; t++) {
+        sum += training->sums[t].likelihood;
+    }
+    aml_metric_add(worker, METRIC_LIKELIHOOD, sum, phase->part->block.token_count);
+    return 0;
+}
+
+int lda_clock(aml_worker *worker, const void *items, size_t count, void *context) {
+    const struct lda *lda = context;
+    struct lda_training *training = lda->training;
+    struct part *part = find_part(worker, lda, items, count);
+    if (part == NULL) {
+        return AML_ENOMEM;
+    }
+    int result = prepare_clock(worker, lda, part);
+    if (result != 0) {
+        return result;
+    }
+    struct phase phase = {.lda = lda,
+                          .training = training,
+                          .part = part,
+                          .documents = aml_table_rows(worker, DOCUMENTS),
+                          .seed = aml_seed(worker)};
+    double start = seconds_now();
+    sample(worker, &phase);
+    aml_metric_add(worker, METRIC_SPEED, part->block.token_count, (seconds_now() - start) / aml_nodes(worker));
+    aml_metric_add(worker, METRIC_ALPHA, (double)training->clock.alpha, 1);
+    if (lda->optimize_alpha && aml_iteration(worker) > LDA_SPREAD_FROM) {
+        struct lda_spread spread = {0};
+        for (unsigned t = 0; t < training->threads; t++) {
+            spread.topics += training->sums[t].spread.topics;
+            spread.tokens += training->sums[t].spread.tokens;
+        }
+        result = aml_update_param(worker, SPREAD, aml_iteration(worker), &spread);
+    }
+    return result == 0 && likelihood_is_due(worker, lda) ? measure_likelihood(worker, &phase) : result;
+}
+
+/* ---- Test documents ---- */
+
+struct evaluation {
+    const struct lda_clock *clock;
+    struct lda_training *training;
+    const struct aml_item **items;
+    size_t count;
+};
+
+/* Document completion: half of the tokens tell the topics, the others are scored. */
+static void evaluate_document(const struct lda_clock *clock, const struct aml_item *item, struct lda_thread *memory,
+                              struct sums *sums) {
+    struct lda_document words = item_words(item);
+    const uint32_t topics = clock->topics;
+    float *phi = memory_resized(NULL, (size_t)words.count * topics, sizeof *phi);
+    uint32_t *known = memory_resized(NULL, 2 * (size_t)words.count, sizeof *known);
+    uint32_t *hidden = known + words.count;
+    for (uint32_t w = 0; w < words.count; w++) {
+        const int32_t *row = (const int32_t *)(const void *)(clock->words + words.slots[w] * clock->stride);
+        for (uint32_t k = 0; k < topics; k++) {
+            phi[(size_t)w * topics + k] = ((float)row[k] + clock->beta) * clock->inverse[k];
+        }
+    }
+    uint32_t scored = lda_split(words.counts, words.count, known, hidden);
+    lda_fold_in(phi, known, words.count, topics, (double)clock->alpha, memory->document, memory->weights);
+    sums->score += lda_score(phi, hidden, words.count, topics, memory->document);
+    sums->hidden += scored;
+    free(phi);
+    free(known);
+}
+
+static void evaluate_part(void *context, unsigned thread, unsigned threads) {
+    struct evaluation *evaluation = context;
+    struct sums *sums = &evaluation->training->sums[thread];
+    *sums = (struct sums){0};
+    for (size_t i = thread; i < evaluation->count; i += threads) {
+        evaluate_document(evaluation->clock, evaluation->items[i], &evaluation->training->memory[thread], sums);
+    }
+}
+
+int lda_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
+    const struct lda *lda = context;
+    struct lda_training *training = lda->training;
+    if (!likelihood_is_due(worker, lda) || aml_clock(worker) % aml_clocks_per_iteration(worker) != 0) {
+        return 0;
+    }
+    struct aml_rows words = aml_table_rows(worker, WORDS);
+    double alpha;
+    int result = choose_alpha(worker, lda, &alpha);
+    if (result != 0) {
+        return result;
+    }
+    training->clock.alpha = (float)alpha;
+    training->clock.words = words.base;
+    training->clock.stride = words.stride;
+    lda_clock_totals(&training->clock, &training->memory[0], topic_totals(worker));
+    struct evaluation evaluation = {.clock = &training->clock, .training = training, .count = count};
+    evaluation.items = memory_resized(NULL, count, sizeof *evaluation.items);
+    const struct aml_item *item = items;
+    for (size_t i = 0; i < count; i++) {
+        evaluation.items[i] = item;
+        item = i + 1 < count ? aml_item_next(item) : item;
+    }
+    aml_parallel(worker, evaluate_part, &evaluation);
+    free(evaluation.items);
+    double score = 0;
+    double hidden = 0;
+    for (unsigned t = 0; t < training->threads; t++) {
+        score += training->sums[t].score;
+        hidden += training->sums[t].hidden;
+    }
+    aml_metric_add(worker, METRIC_PERPLEXITY, -score, hidden);
+    return 0;
+}
