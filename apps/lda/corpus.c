@@ -245,8 +245,8 @@ static int lda_c_line(struct reader *reader) {
         bool fits = take_number(&p, highest, &word) && *p == ':';
         if (fits) {
             p++;
-            fits = take_number(&p, LDA_DOCUMENT_TOKENS_MAX, &times) && times > 0 &&
-                   (*p == ' ' || *p == '\t' || p == end);
+            fits =
+                take_number(&p, LDA_DOCUMENT_TOKENS_MAX, &times) && times > 0 && (*p == ' ' || *p == '\t' || p == end);
         }
         if (!fits) {
             return error_set(reader->error, AML_EINPUT,
@@ -266,7 +266,6 @@ static int lda_c_line(struct reader *reader) {
 }
 
 /* ---- text ---- */
-
 
 static int text_word(void *context, const char *word, size_t length) {
     struct reader *reader = context;
@@ -346,8 +345,10 @@ static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
     } else if (result > 0) {
         enum lda_format format = corpus->format != LDA_FORMAT_AUTO ? corpus->format : guess(reader);
         if (format == LDA_FORMAT_TEXT && corpus->vocabulary == NULL) {
-            result = error_set(reader->error, AML_EINPUT, "%s: text, but the words have no names here: expected uci or "
-                               "lda-c", corpus->path);
+            result = error_set(reader->error, AML_EINPUT,
+                               "%s: text, but the words have no names here: expected uci or "
+                               "lda-c",
+                               corpus->path);
         } else {
             uint32_t named = corpus->vocabulary != NULL ? corpus->vocabulary->count : 0;
             reader->words = format == LDA_FORMAT_TEXT ? 0 : named;

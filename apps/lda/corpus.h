@@ -4,8 +4,9 @@
  *     uci    UCI's bag of words: three lines with the numbers of documents, words and lines that follow; then lines
  *            `document word count`, numbers from 1, in the order of documents
  *     lda-c  Blei's: a document a line, `M word:count word:count ...`, M distinct words, numbers from 0
- *     text   a document a line, or a folder of files of which each is one (in the order of their names): words are runs of
- *            letters and digits of any alphabet with at least one letter, apostrophes inside included, made lower case */
+ *     text   a document a line, or a folder of files of which each is one (in the order of their names): words are runs
+ *            of letters and digits of any alphabet with at least one letter, apostrophes inside included, made lower
+ *            case */
 #ifndef APPS_LDA_CORPUS_H
 #define APPS_LDA_CORPUS_H
 
@@ -14,8 +15,8 @@
 #include <stdbool.h>
 
 enum {
-    LDA_DOCUMENT_WORDS_MAX = 1 << 17,     /* distinct words of a document */
-    LDA_DOCUMENT_TOKENS_MAX = 1 << 25,    /* tokens of a document */
+    LDA_DOCUMENT_WORDS_MAX = 1 << 17,      /* distinct words of a document */
+    LDA_DOCUMENT_TOKENS_MAX = 1 << 25,     /* tokens of a document */
     LDA_DOCUMENTS_MAX = 2000 * 1000 * 1000 /* of a file */
 };
 

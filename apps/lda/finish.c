@@ -149,10 +149,10 @@ int lda_finish(aml_worker *worker, const struct lda_finish *finish) {
     size_t tops = (size_t)finish->topics * finish->top_words;
     scan.sums = calloc(finish->topics, sizeof *scan.sums);
     scan.tops = calloc(tops + 1, sizeof *scan.tops);
-    int result = scan.sums == NULL || scan.tops == NULL
-                     ? aml_error(worker, AML_ENOMEM, "no memory for %u words of %u topics", finish->top_words,
-                                 finish->topics)
-                     : finish_scan(&scan);
+    int result =
+        scan.sums == NULL || scan.tops == NULL
+            ? aml_error(worker, AML_ENOMEM, "no memory for %u words of %u topics", finish->top_words, finish->topics)
+            : finish_scan(&scan);
     if (result == 0 && finish->top_words > 0) {
         print_topics(&scan);
     }

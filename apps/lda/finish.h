@@ -11,13 +11,13 @@ struct lda_finish {
     uint32_t topics, vocabulary; /* K, V */
     double tokens;               /* of the training data */
     double alpha, beta;
-    uint32_t top_words; /* of each topic to print; 0: none */
-    const char *model_out; /* NULL: none */
+    uint32_t top_words;                 /* of each topic to print; 0: none */
+    const char *model_out;              /* NULL: none */
     const struct lda_vocabulary *names; /* empty: words are printed as numbers */
 };
 
-/* Scans the tables once. Checks that no count is negative, that each word's counts add up to its tokens, over all
- * words to the topics' totals, and these to the data's tokens; writes the model; prints the top words onto standard output.
+/* Scans the tables once. Checks that no count is negative, that each word's counts add up to its tokens, over all words
+ * to the topics' totals, and these to the data's tokens; writes the model; prints the top words onto standard output.
  * 0, or what aml_error or aml_scan returned. */
 int lda_finish(aml_worker *worker, const struct lda_finish *finish);
 

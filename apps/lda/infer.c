@@ -137,7 +137,8 @@ static int infer(const struct infer_options *options, struct error *error) {
     inference.out_path = options->out != NULL ? options->out : "standard output";
     if (result == 0 && options->out != NULL) {
         inference.out = fopen(options->out, "we");
-        result = inference.out != NULL ? 0 : error_set(error, AML_EINPUT, "--out: %s: %s", options->out, strerror(errno));
+        result =
+            inference.out != NULL ? 0 : error_set(error, AML_EINPUT, "--out: %s: %s", options->out, strerror(errno));
     }
     result = result != 0 ? result : infer_data(&inference, options, &stop_words, error);
     bool failed = inference.out != NULL && (options->out != NULL ? fclose(inference.out) : fflush(stdout)) != 0;
@@ -160,7 +161,8 @@ int lda_infer_main(int argc, char **argv) {
         {"data", "FILE", AML_OPTION_STRING, &o.data, 0, 0, "documents, in any format of training"},
         {"format", "NAME", AML_OPTION_STRING, &o.format, 0, 0, "auto, uci, lda-c or text"},
         {"stop-words", "FILE", AML_OPTION_STRING, &o.stop_words, 0, 0, "text: words, one a line, that do not count"},
-        {"english-stop-words", NULL, AML_OPTION_FLAG, &o.english, 0, 0, "text: nor does a built-in list of English ones"},
+        {"english-stop-words", NULL, AML_OPTION_FLAG, &o.english, 0, 0,
+         "text: nor does a built-in list of English ones"},
         {"minimum-length", "N", AML_OPTION_INTEGER, &o.minimum_length, 1, 100, "text: characters of a word"},
         {"minimum", "X", AML_OPTION_REAL, &o.minimum, 0, 1, "print topics of at least this share of a document"},
         {"out", "FILE", AML_OPTION_STRING, &o.out, 0, 0,

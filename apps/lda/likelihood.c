@@ -35,9 +35,9 @@ void lda_word_bases(const struct lda_clock *clock, const struct lda_block *block
 double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
                           uint32_t first, const struct lda_document *document, const float *bases) {
     const size_t size = LDA_TOKEN_FIELDS + block->proposals;
-    float *counts = thread->document;   /* n_dk / (n_k + V beta), in the order of `topics` */
-    uint32_t *topics = thread->stack;   /* those with n_dk > 0 */
-    float *places = thread->weights;    /* n_dk by topic */
+    float *counts = thread->document; /* n_dk / (n_k + V beta), in the order of `topics` */
+    uint32_t *topics = thread->stack; /* those with n_dk > 0 */
+    float *places = thread->weights;  /* n_dk by topic */
     uint32_t topic_count = 0;
     uint32_t tokens = 0;
     for (uint32_t w = 0; w < document->count; w++) {

@@ -9,8 +9,8 @@
 
 enum { LDA_FOLD_IN_ROUNDS = 30 };
 
-/* Sets bases[slot] = alpha sum_k phi_kw for the words first_word..end_word - 1 of a block: what lda_log_likelihood needs
- * of them. lda_clock_totals must have been called with the counts as they are. */
+/* Sets bases[slot] = alpha sum_k phi_kw for the words first_word..end_word - 1 of a block: what lda_log_likelihood
+ * needs of them. lda_clock_totals must have been called with the counts as they are. */
 void lda_word_bases(const struct lda_clock *clock, const struct lda_block *block, uint32_t first_word,
                     uint32_t end_word, float *bases);
 

@@ -1,6 +1,6 @@
-/* lda: topic models by latent Dirichlet allocation, collapsed Gibbs sampling on AgileML. This file is the command line and
- * the reading of documents; the training is in train.c, the arithmetic in sampler.c, readers in corpus.c, the end of a
- * job in finish.c, `lda --infer` in infer.c. */
+/* lda: topic models by latent Dirichlet allocation, collapsed Gibbs sampling on AgileML. This file is the command line
+ * and the reading of documents; the training is in train.c, the arithmetic in sampler.c, readers in corpus.c, the end
+ * of a job in finish.c, `lda --infer` in infer.c. */
 #include "agileml.h"
 #include "apps/lda/finish.h"
 #include "apps/lda/infer.h"
@@ -247,7 +247,7 @@ static int lda_end(aml_worker *worker, void *context) {
 
 int main(int argc, char **argv) {
     struct lda lda = {.topics = 100,
-                      .proposals = 2,
+                      .proposals = LDA_PROPOSALS,
                       .beta = 0.01,
                       .minimum_length = 3,
                       .likelihood_every = 5,
@@ -259,10 +259,12 @@ int main(int argc, char **argv) {
         {"vocabulary", "FILE", AML_OPTION_STRING, &lda.vocabulary, 0, 0,
          "a word a line: the names of the words; of text, the only ones that count"},
         {"stop-words", "FILE", AML_OPTION_STRING, &lda.stop_words, 0, 0, "text: words, one a line, that do not count"},
-        {"english-stop-words", NULL, AML_OPTION_FLAG, &lda.english, 0, 0, "text: nor does a built-in list of English ones"},
+        {"english-stop-words", NULL, AML_OPTION_FLAG, &lda.english, 0, 0,
+         "text: nor does a built-in list of English ones"},
         {"minimum-length", "N", AML_OPTION_INTEGER, &lda.minimum_length, 1, 100, "text: characters of a word"},
         {"test", "FILE", AML_OPTION_STRING, &lda.test, 0, 0, "documents to test on"},
-        {"test-fraction", "X", AML_OPTION_REAL, &lda.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &lda.test_fraction, 0, 0.9,
+         "hold out this part of the data to test on"},
         {"topics", "K", AML_OPTION_INTEGER, &lda.topics, 1, LDA_TOPICS_MAX, "number of topics"},
         {"alpha", "X", AML_OPTION_REAL, &lda.alpha, 0, LDA_ALPHA_MAX,
          "prior of topics in documents, for each topic; 0: 50 / K"},
@@ -273,7 +275,8 @@ int main(int argc, char **argv) {
          "of each kind for a token in an iteration: more mix faster, fewer run faster"},
         {"likelihood-every", "N", AML_OPTION_INTEGER, &lda.likelihood_every, 1, 1e9,
          "iterations between measurements of likelihood and perplexity"},
-        {"top-words", "N", AML_OPTION_INTEGER, &lda.top_words, 0, 1000, "print the most frequent words of each topic at the end"},
+        {"top-words", "N", AML_OPTION_INTEGER, &lda.top_words, 0, 1000,
+         "print the most frequent words of each topic at the end"},
         {"model-out", "FILE", AML_OPTION_STRING, &lda.model_out, 0, 0, "write the model there (docs/lda.md)"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };

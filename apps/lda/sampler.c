@@ -181,8 +181,8 @@ void lda_thread_close(struct lda_thread *thread) {
 
 /* ---- Alias tables ---- */
 
-/* Completes `count` entries, whose topics are set, for weights[] with the sum `sum`, which it changes. Vose's way: those
- * below the mean are filled up, one by one, from those above. */
+/* Completes `count` entries, whose topics are set, for weights[] with the sum `sum`, which it changes. Vose's way:
+ * those below the mean are filled up, one by one, from those above. */
 static void alias_build(struct lda_alias *entries, float *weights, uint32_t count, float sum, uint32_t *stack) {
     float scale = (float)count / sum;
     uint32_t small = 0;     /* entries below the mean are stack[0 .. small) ... */
@@ -306,8 +306,8 @@ static uint32_t word_alias(const struct lda_clock *clock, struct lda_thread *thr
     float sum = 0;
     uint32_t k = 0;
     while (k < topics) {
-        if (k + 8 <= topics && (row[k] | row[k + 1] | row[k + 2] | row[k + 3] | row[k + 4] | row[k + 5] | row[k + 6] |
-                                row[k + 7]) == 0) {
+        if (k + 8 <= topics &&
+            (row[k] | row[k + 1] | row[k + 2] | row[k + 3] | row[k + 4] | row[k + 5] | row[k + 6] | row[k + 7]) == 0) {
             k += 8;
             continue;
         }
@@ -458,8 +458,8 @@ LDA_INLINE void document_accept(uint16_t *tokens, uint32_t count, float *documen
 }
 
 /* Proposes topics from n_dk + alpha, the token itself not counted: that of another token, or any. */
-LDA_INLINE void document_propose(const struct lda_clock *clock, uint16_t *tokens, uint32_t count,
-                                 struct random *random, const unsigned proposals) {
+LDA_INLINE void document_propose(const struct lda_clock *clock, uint16_t *tokens, uint32_t count, struct random *random,
+                                 const unsigned proposals) {
     const size_t size = LDA_TOKEN_FIELDS + proposals;
     const double others = count - 1.0;
     const uint32_t threshold =

@@ -1,26 +1,27 @@
 /* Collapsed Gibbs sampling of latent Dirichlet allocation, as a plain function over arrays: no parameter server, no
  * files, no memory of its own but a block's. The cost of a token does not depend on the number of topics.
  *
- * The letters: document d, word w, topic k, K topics, V words; n_dk, n_wk: tokens of d, of w that have topic k; n_k: all
- * that have it; alpha, beta: the Dirichlet priors. A token's conditional distribution, its own topic not counted, is
+ * The letters: document d, word w, topic k, K topics, V words; n_dk, n_wk: tokens of d, of w that have topic k; n_k:
+ * all that have it; alpha, beta: the Dirichlet priors. A token's conditional distribution, its own topic not counted,
+ * is
  *
  *     p(k) ~ (n_dk + alpha) (n_wk + beta) / (n_k + V beta)                                                       (1)
  *
- * Metropolis-Hastings draws from it by two proposals whose acceptance needs only the other factor (LightLDA, Yuan
- * et al. 2015), and the two are made in two orders of the tokens, so that only one document's or one word's counts are in
+ * Metropolis-Hastings draws from it by two proposals whose acceptance needs only the other factor (LightLDA, Yuan et
+ * al. 2015), and the two are made in two orders of the tokens, so that only one document's or one word's counts are in
  * use at a time, which the first-level cache holds (WarpLDA, Chen et al. 2016):
  *
- *     by words      (propose)   k' ~ (n_wk + beta) / (n_k + V beta)   from the word's alias table
- *     by documents  (documents) accept with (n_dk' + alpha) / (n_dk + alpha); then k' ~ n_dk + alpha, which is the topic of
- *                               another token of the document, or any topic
+ *     by words      (propose)   k' ~ (n_wk + beta) / (n_k + V beta), from the word's alias table
+ *     by documents  (documents) accept with (n_dk' + alpha) / (n_dk + alpha);
+ *                               then k' ~ n_dk + alpha: the topic of another token of the document, or any topic
  *     by words      (words)     accept with (n_wk' + beta) (n_k + V beta) / ((n_wk + beta) (n_k' + V beta))
  *
- * Unlike WarpLDA, a token's own topic is never counted in (1), n_dk is live within a document, and n_wk within `words`; what
- * is delayed is n_wk in `documents`, and n_k, which stand as they were when the clock began.
+ * Unlike WarpLDA, a token's own topic is never counted in (1), n_dk is live within a document, and n_wk within `words`;
+ * what is delayed is n_wk in `documents`, and n_k, which stand as they were when the clock began.
  *
  * Threads: a phase may be run on disjoint ranges of documents or words by several threads at once, since a word's row
- * is changed only by the phases over words, and there by one thread; between phases all threads must meet. The
- * results do not depend on the number of threads: random numbers are functions of (seed, clock, phase, document or word). */
+ * is changed only by the phases over words, and there by one thread; between phases all threads must meet. The results
+ * do not depend on the number of threads: random numbers are functions of (seed, clock, phase, document or word). */
 #ifndef APPS_LDA_SAMPLER_H
 #define APPS_LDA_SAMPLER_H
 
@@ -30,6 +31,7 @@
 
 enum {
     LDA_TOPICS_MAX = 65535,
+    LDA_PROPOSALS = 3, /* as good as exact sampling, iteration by iteration; 2 are a little worse and a third faster */
     LDA_PROPOSALS_MAX = 4,
     LDA_NO_TOPIC = 65535 /* of a token that is not counted yet */
 };
@@ -57,8 +59,8 @@ struct lda_document {
     uint32_t count;
 };
 
-/* Allocates and arranges. `document` gives document i of `document_count`, called for each twice, in order; row_count is
- * above all slots. 0, AML_ENOMEM, or AML_ELIMIT with 2^32 tokens or more; lda_block_close frees after success. */
+/* Allocates and arranges. `document` gives document i of `document_count`, called for each twice, in order; row_count
+ * is above all slots. 0, AML_ENOMEM, or AML_ELIMIT with 2^32 tokens or more; lda_block_close frees after success. */
 int lda_block_open(struct lda_block *block, unsigned proposals, uint32_t document_count, uint32_t row_count,
                    struct lda_document (*document)(const void *context, uint32_t i), const void *context);
 void lda_block_close(struct lda_block *block);
@@ -79,7 +81,8 @@ struct lda_clock {
     uint32_t topics, vocabulary; /* K, V */
     float alpha, beta;
     uint64_t seed; /* differs from clock to clock */
-    /* The words' rows: int32_t[K + 1] at words + slot * stride: n_wk, then the word's tokens. Changed by one thread each. */
+    /* The words' rows: int32_t[K + 1] at words + slot * stride: n_wk, then the word's tokens. Changed by one thread
+     * each. */
     unsigned char *words;
     size_t stride;
     unsigned char *touched; /* set to 1 for rows that changed; NULL: not wanted */
@@ -91,11 +94,11 @@ struct lda_clock {
 
 /* A thread's own memory. */
 struct lda_thread {
-    int64_t *changes;         /* [K]: what `load` and `words` add to n_k; the caller takes them and puts zeros */
-    float *document;          /* [K] */
-    float *weights;           /* [K + 1] */
-    uint32_t *stack;          /* [K + 1] */
-    struct lda_alias *alias;  /* [K + 1] */
+    int64_t *changes;        /* [K]: what `load` and `words` add to n_k; the caller takes them and puts zeros */
+    float *document;         /* [K] */
+    float *weights;          /* [K + 1] */
+    uint32_t *stack;         /* [K + 1] */
+    struct lda_alias *alias; /* [K + 1] */
 };
 
 /* Allocate for K topics. 0 or AML_ENOMEM; both are closed also after a failure, or when zeroed. */

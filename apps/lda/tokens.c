@@ -14,7 +14,8 @@ int tokenizer_open(struct tokenizer *tokenizer, unsigned minimum, struct error *
     tokenizer->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     return tokenizer->locale != (locale_t)0
                ? 0
-               : error_set(error, AML_EFAIL, "the system has no locale C.UTF-8, which tells letters from other characters");
+               : error_set(error, AML_EFAIL,
+                           "the system has no locale C.UTF-8, which tells letters from other characters");
 }
 
 void tokenizer_close(struct tokenizer *tokenizer) {

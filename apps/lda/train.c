@@ -175,9 +175,10 @@ static struct part *find_part(aml_worker *worker, const struct lda *lda, const v
     }
     if (result != 0) {
         free(part->documents);
-        aml_error(worker, result, result == AML_ENOMEM ? "no memory for the tokens of %zu documents"
-                                                       : "%zu documents have 2^32 tokens or more in one clock: "
-                                                         "expected fewer; more --clocks-per-iteration help",
+        aml_error(worker, result,
+                  result == AML_ENOMEM ? "no memory for the tokens of %zu documents"
+                                       : "%zu documents have 2^32 tokens or more in one clock: "
+                                         "expected fewer; more --clocks-per-iteration help",
                   count);
         return NULL;
     }
@@ -376,14 +377,16 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int64_t *topic_totals(aml_worker *worker) {
+/* n_k, for reading. */
+static const int64_t *topic_totals(aml_worker *worker) {
     struct aml_rows rows = aml_table_rows(worker, TOPICS); /* whole: its one row is slot 0 */
-    return aml_row(&rows, 0);
+    return aml_row_read(&rows, 0);
 }
 
 static void sample(aml_worker *worker, struct phase *phase) {
     struct lda_training *training = phase->training;
-    int64_t *totals = topic_totals(worker);
+    struct aml_rows rows = aml_table_rows(worker, TOPICS);
+    int64_t *totals = aml_row(&rows, 0);
     aml_parallel(worker, load_part, phase);
     take_changes(training, totals);
     phase->part->block.fresh = false;

@@ -1,13 +1,13 @@
 /* Training of lda on AgileML: the app's tables and items, and what a process does in a clock.
  *
- * Tables: `words`, a row for each word: how many of its tokens have topic k, then the number of its tokens. `topics`, one
- * row: n_k. `documents`, put rows: the topics of a document's tokens, so that whoever works on a document next, after a
- * move or after a recovery, finds the topics under which its tokens are counted in the other two. `spread`, a row for each
- * iteration: what alpha is chosen by.
+ * Tables: `words`, a row for each word: how many of its tokens have topic k, then the number of its tokens. `topics`,
+ * one row: n_k. `documents`, put rows: the topics of a document's tokens, so that whoever works on a document next,
+ * after a move or after a recovery, finds the topics under which its tokens are counted in the other two. `spread`, a
+ * row for each iteration: what alpha is chosen by.
  *
- * The sums stay exact because a token's topic and its counts change in the same clock, and a clock is undone or kept as a
- * whole. That takes a view in which the document's row is not older than the last visit: iterations of more clocks than
- * the staleness. */
+ * The sums stay exact because a token's topic and its counts change in the same clock, and a clock is undone or kept as
+ * a whole. That takes a view in which the document's row is not older than the last visit: iterations of more clocks
+ * than the staleness. */
 #ifndef APPS_LDA_TRAIN_H
 #define APPS_LDA_TRAIN_H
 
@@ -17,12 +17,12 @@
 
 enum { WORDS, TOPICS, DOCUMENTS, SPREAD, TABLES };
 enum { METRIC_LIKELIHOOD, METRIC_PERPLEXITY, METRIC_SPEED, METRIC_ALPHA, METRICS };
-enum { TOTAL_TOKENS = 0 };    /* totals: the sum of training tokens ... */
-enum { MAXIMUM_WORDS = 0 };   /* ... and the number of words */
+enum { TOTAL_TOKENS = 0 };  /* totals: the sum of training tokens ... */
+enum { MAXIMUM_WORDS = 0 }; /* ... and the number of words */
 enum {
-    LDA_CHUNK = 64,           /* tokens in a row of `documents`: uint16_t[], topic + 1, or 0 */
-    LDA_CHUNK_BITS = 20,      /* its key is the document's number << this, plus the chunk's */
-    LDA_SPREAD_FROM = 10,     /* iterations after which alpha is adapted */
+    LDA_CHUNK = 64,       /* tokens in a row of `documents`: uint16_t[], topic + 1, or 0 */
+    LDA_CHUNK_BITS = 20,  /* its key is the document's number << this, plus the chunk's */
+    LDA_SPREAD_FROM = 10, /* iterations after which alpha is adapted */
 };
 
 /* What main.c sets. */

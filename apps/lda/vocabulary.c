@@ -107,11 +107,14 @@ int lda_vocabulary_read(struct lda_vocabulary *vocabulary, const char *path, str
 void lda_vocabulary_add_english(struct lda_vocabulary *vocabulary) {
     static const char words[] =
         "a about above after again against all also am an and any are as at be because been before being below between "
-        "both but by can could did do does doing down during each even few for from further get got had has have having "
+        "both but by can could did do does doing down during each even few for from further get got had has have "
+        "having "
         "he her here hers herself him himself his how however i if in into is it its itself just like made make many "
         "may me might more most much must my myself no nor not now of off on once one only or other our ours ourselves "
-        "out over own said same say says she should since so some still such than that the their theirs them themselves "
-        "then there these they this those through to too two under until up upon us very was way we well were what when "
+        "out over own said same say says she should since so some still such than that the their theirs them "
+        "themselves "
+        "then there these they this those through to too two under until up upon us very was way we well were what "
+        "when "
         "where which while who whom why will with would yet you your yours yourself yourselves "
         "can't couldn't didn't doesn't don't hadn't hasn't haven't he's i'd i'll i'm i've isn't it's let's she's "
         "shouldn't that's there's they're they've wasn't we'll we're we've weren't what's won't wouldn't you'll you're";
