@@ -1,0 +1,252 @@
+/* Tests of lda with real processes. The app itself checks at its end that all counts are exact and fails the job if
+ * not; here it has to do so on many clusters, and while nodes join, are evicted and are killed. Then models, new
+ * documents, bad input. Nothing here depends on time. */
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/lda_test.XXXXXX";
+static const char *build; /* the build folder */
+
+enum { COMMAND_MAX = 4096, TEXT_MAX = 1 << 22, DOCUMENTS = 240, WORDS = 60, SUBJECTS = 4 };
+
+/* Runs a command line of the shell in the test's folder, with $bin set; returns the exit status. */
+__attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
+    char command[COMMAND_MAX];
+    char line[2 * COMMAND_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    snprintf(line, sizeof line, "cd %s && bin=%s/bin && { %s ; } >out 2>err", folder, build, command);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static char *read_text(const char *name) {
+    char path[256];
+    char *text = calloc(1, TEXT_MAX);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    assert_non_null(text);
+    if (file != NULL) {
+        if (fread(text, 1, TEXT_MAX - 1, file) == 0) {
+            text[0] = '\0';
+        }
+        fclose(file);
+    }
+    return text;
+}
+
+/* A number of the report's summary. */
+static double summary(const char *key) {
+    char *text = read_text("report");
+    char *last = strrchr(text, '{');
+    assert_non_null(last);
+    json_t *line = json_loads(last, 0, NULL);
+    assert_non_null(line);
+    assert_true(json_is_true(json_object_get(line, "ok")));
+    double value = json_number_value(json_object_get(line, key));
+    json_decref(line);
+    free(text);
+    return value;
+}
+
+__attribute__((format(printf, 1, 2))) static void run_well(const char *format, ...) {
+    char command[COMMAND_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    int status = run("%s", command);
+    if (status != 0) {
+        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
+    }
+}
+
+static void assert_bad(const char *arguments, const char *part) {
+    assert_int_equal(run("$bin/proteus run -- lda %s", arguments), 2);
+    char *text = read_text("err");
+    if (strstr(text, part) == NULL) {
+        fail_msg("'%s': '%s', expected '%s'", arguments, text, part);
+    }
+    free(text);
+}
+
+/* ---- The tests ---- */
+
+static void test_counts_are_exact(void **state) {
+    (void)state;
+    const char *const clusters[] = {"--reliable 1", "--reliable 1 --threads 3",
+                                    "--reliable 2 --transient 2 --threads 2",
+                                    "--reliable 1 --transient 2 --stage traditional --partitions 3",
+                                    "--reliable 2 --transient 3 --stage 3 --commit-every 3 --partitions 5"};
+    const char *const jobs[] = {"--topics 8", "--topics 300 --staleness 2 --clocks-per-iteration 4 --optimize-alpha",
+                                "--topics 20 --staleness 1 --server-threads 2 --test-fraction 0.2 --proposals 1"};
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
+            run_well("$bin/proteus run %s --report report -- lda --data uci --iterations 20 %s", clusters[c], jobs[j]);
+            assert_true(summary("iterations") == 20);
+        }
+    }
+}
+
+static void test_counts_are_exact_while_nodes_come_and_go(void **state) {
+    (void)state;
+    const char *const jobs[] = {"--topics 8", "--topics 30 --staleness 1 --clocks-per-iteration 3 --optimize-alpha"};
+    for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
+        run_well("printf 'iteration 15 join transient 2\\niteration 40 evict transient 2 notice 60s\\n"
+                 "iteration 70 kill node-3\\niteration 100 join transient 1\\n' > events; "
+                 "$bin/proteus run --reliable 2 --transient 3 --threads 2 --failure-timeout 1 --events events "
+                 "--report report -- lda --data uci --iterations 400 --top-words 3 %s",
+                 jobs[j]);
+        assert_true(summary("iterations") == 400);
+        assert_true(summary("evictions") == 2);
+        assert_true(summary("failures") == 1);
+    }
+    for (int i = 0; i < 2; i++) { /* all transient nodes at once: much is done again */
+        run_well("printf 'iteration 30 kill transient all\\n' > events; "
+                 "$bin/proteus run --reliable 1 --transient 3 --stage 2 --commit-every 5 --failure-timeout 1 "
+                 "--events events --report report -- lda --data uci --topics 12 --iterations 120");
+        assert_true(summary("failures") == 3);
+    }
+}
+
+static void test_one_seed_one_result(void **state) {
+    (void)state;
+    const char *command = "$bin/proteus run --threads %d --report report -- lda --data uci --topics 10 --iterations 15 "
+                          "--test-fraction 0.1 --seed %d";
+    double results[3];
+    for (int i = 0; i < 3; i++) { /* whatever the number of threads */
+        run_well(command, i < 2 ? i + 1 : 1, i < 2 ? 7 : 8);
+        results[i] = summary("log_likelihood_per_token");
+    }
+    assert_true(results[0] - results[1] < 1e-12 && results[1] - results[0] < 1e-12); /* sums are in another order */
+    assert_true(results[0] != results[2]);
+}
+
+/* Words belong to one of four subjects, documents to one too: the topics must be these. */
+static void test_topics_are_found(void **state) {
+    (void)state;
+    run_well("$bin/proteus run --reliable 2 --report report -- lda --data text --topics 4 --alpha 0.1 --iterations 60 "
+             "--top-words 6 --test-fraction 0.1 --model-out model");
+    double perplexity = summary("perplexity");
+    assert_true(perplexity < 1.5 * WORDS / SUBJECTS); /* of 60 words each document uses 15 */
+    assert_true(perplexity > 0.7 * WORDS / SUBJECTS);
+    char *text = read_text("out");
+    unsigned found = 0;
+    for (char *line = strstr(text, "topic "); line != NULL; line = strstr(line + 1, "\ntopic ")) {
+        char subjects[6];
+        char *from = strchr(line, ':') + 1;
+        for (int w = 0; w < 6; w++) {
+            char word[16];
+            int length = 0;
+            assert_int_equal(sscanf(from, " %15s%n", word, &length), 1);
+            subjects[w] = word[0];
+            from += length;
+            assert_int_equal(subjects[w], subjects[0]);
+        }
+        found |= 1U << (subjects[0] - 'a');
+    }
+    assert_int_equal(found, (1U << SUBJECTS) - 1);
+    free(text);
+    /* The model knows the words; a new document has one topic. */
+    run_well("printf 'aone atwo afour afive unknown aone\\n' > new; $bin/lda --infer model --data new > topics; "
+             "$bin/lda --infer model --data text --out topics.all");
+    text = read_text("topics");
+    double share = 0;
+    assert_int_equal(sscanf(text, "1\t%*d:%lf", &share), 1);
+    assert_true(share > 0.9);
+    free(text);
+    text = read_text("topics.all");
+    unsigned lines = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        lines += *c == '\n' ? 1 : 0;
+    }
+    assert_int_equal(lines, DOCUMENTS);
+    free(text);
+}
+
+static void test_bad_input(void **state) {
+    (void)state;
+    assert_bad("", "--data FILE is missing");
+    assert_bad("--data missing", "missing");
+    assert_bad("--data uci --test uci --test-fraction 0.1", "expected one of them");
+    assert_bad("--data uci --format csv", "--format csv: expected");
+    assert_bad("--data uci --topics 65536", "--topics");
+    assert_bad("--data uci --model-out nowhere/model", "nowhere");
+    assert_bad("--data uci --staleness 2 --clocks-per-iteration 2", "expected more than --staleness 2");
+    assert_int_equal(run("head -n 20 uci > short; $bin/proteus run --reliable 2 -- lda --data short"), 2);
+    char *text = read_text("err");
+    assert_non_null(strstr(text, "short: ends after 17 counts"));
+    free(text);
+    assert_int_equal(run("$bin/lda --infer uci --data uci"), 2);
+    assert_int_equal(run("$bin/lda --infer missing --data uci"), 2);
+    assert_int_equal(run("$bin/lda --infer model"), 2);
+    assert_int_equal(run("$bin/lda --infer model --data text --out /dev/full"), 1);
+}
+
+/* ---- The group ---- */
+
+static const char *const numerals[] = {"one",  "two", "three",  "four",   "five",     "six",      "seven",  "eight",
+                                       "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen"};
+
+static int set_up(void **state) {
+    (void)state;
+    char path[256];
+    const char *bin = getenv("PROTEUS_BIN");
+    static char folder_of_build[512];
+    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
+    if (resolved == NULL || mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    snprintf(folder_of_build, sizeof folder_of_build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
+    free(resolved);
+    build = folder_of_build;
+    snprintf(path, sizeof path, "%s/uci", folder);
+    FILE *uci = fopen(path, "we");
+    snprintf(path, sizeof path, "%s/text", folder);
+    FILE *text = fopen(path, "we");
+    if (uci == NULL || text == NULL) {
+        return -1;
+    }
+    uint32_t random = 3;
+    fprintf(uci, "%d\n%d\n%d\n", DOCUMENTS, WORDS, DOCUMENTS * WORDS / SUBJECTS);
+    for (int d = 0; d < DOCUMENTS; d++) {
+        for (int w = d % SUBJECTS; w < WORDS; w += SUBJECTS) {
+            random = random * 1664525 + 1013904223;
+            unsigned count = 1 + (random >> 28) + (d == 5 ? 200 : 0); /* one document is long */
+            fprintf(uci, "%d %d %u\n", d + 1, w + 1, count);
+            for (unsigned i = 0; i < count % 6; i++) {
+                fprintf(text, "%c%s ", 'a' + w % SUBJECTS, numerals[w / SUBJECTS]);
+            }
+        }
+        fprintf(text, "%cone\n", 'a' + d % SUBJECTS);
+    }
+    return fclose(uci) == 0 && fclose(text) == 0 ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[300];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_are_exact),    cmocka_unit_test(test_counts_are_exact_while_nodes_come_and_go),
+        cmocka_unit_test(test_one_seed_one_result), cmocka_unit_test(test_topics_are_found),
+        cmocka_unit_test(test_bad_input),
+    };
+    return cmocka_run_group_tests_name("lda", tests, set_up, tear_down);
+}

@@ -1,0 +1,318 @@
+/* Tests of apps/lda's readers: each format, plain and gzip, what is refused and with which line, the tokenizer,
+ * vocabularies. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "apps/lda/corpus.h"
+#include "apps/lda/tokens.h"
+
+static char folder[] = "/tmp/lda_corpus_test.XXXXXX";
+static char path[256];
+
+static void write_bytes(const char *name, const void *bytes, size_t size) {
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* What is read, as text: "number: word*count word*count; ..." */
+struct read_text {
+    char text[4096];
+    size_t length;
+};
+
+static int add_bag(void *context, const struct lda_bag *bag) {
+    struct read_text *read = context;
+    uint32_t tokens = 0;
+    read->length +=
+        (size_t)snprintf(read->text + read->length, sizeof read->text - read->length, "%" PRIu64 ":", bag->number);
+    for (uint32_t i = 0; i < bag->count && i < 200; i++) {
+        assert_true(i == 0 || bag->words[i] > bag->words[i - 1]);
+        tokens += bag->counts[i];
+        read->length += (size_t)snprintf(read->text + read->length, sizeof read->text - read->length, " %u*%u",
+                                         bag->words[i], bag->counts[i]);
+    }
+    assert_true(tokens == bag->tokens || bag->count > 200);
+    read->length += (size_t)snprintf(read->text + read->length, sizeof read->text - read->length, ";");
+    read->length = read->length < sizeof read->text / 2 ? read->length : 0; /* of long ones only sizes are looked at */
+    return 0;
+}
+
+static struct lda_vocabulary vocabulary;
+
+static int read_as(enum lda_format format, const char *text, struct read_text *read, struct lda_corpus_size *size,
+                   struct error *error) {
+    struct lda_corpus corpus = {
+        .path = path, .format = format, .vocabulary = &vocabulary, .closed = vocabulary.count > 0, .minimum_length = 3};
+    write_bytes("input", text, strlen(text));
+    *read = (struct read_text){.length = 0};
+    return lda_corpus_read(&corpus, add_bag, read, size, error);
+}
+
+static void assert_reads(const char *text, const char *expected, uint32_t words) {
+    struct read_text read;
+    struct lda_corpus_size size;
+    struct error error = {0};
+    if (read_as(LDA_FORMAT_AUTO, text, &read, &size, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_string_equal(read.text, expected);
+    assert_int_equal(size.words, words);
+}
+
+static void assert_refused_as(enum lda_format format, const char *text, const char *part, int code) {
+    struct read_text read;
+    struct error error = {0};
+    int result = read_as(format, text, &read, NULL, &error);
+    if (result != code || strstr(error.text, part) == NULL || strchr(error.text, '\n') != NULL ||
+        strncmp(error.text, path, strlen(path)) != 0) {
+        fail_msg("'%s': %d, '%s'; expected %d, '%s'", text, result, error.text, code, part);
+    }
+}
+
+static void assert_refused(const char *text, const char *part) {
+    assert_refused_as(LDA_FORMAT_AUTO, text, part, AML_EINPUT);
+}
+
+static void forget_words(void) {
+    lda_vocabulary_close(&vocabulary);
+}
+
+static void test_uci(void **state) {
+    (void)state;
+    assert_reads("3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n3 2 1\n", "0: 1*3 4*1;2: 0*2 1*1;", 5);
+    assert_reads(" 2 \n9\n3\r\n1 2 3\r\n2\t1  1\n\n2 1 4", "0: 1*3;1: 0*5;", 9);
+    assert_refused("3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n", "ends after 3 counts: expected 4");
+    assert_refused("3\n5\n1\n1 2 3\n1 5 1\n", "line 5: expected the end of the file");
+    assert_refused("3\n5\n2\n1 2 3\n4 5 1\n", "line 5: expected document 1 to 3, word 1 to 5");
+    assert_refused("3\n5\n2\n1 2 3\n1 6 1\n", "line 5");
+    assert_refused("3\n5\n2\n1 0 3\n1 5 1\n", "line 4");
+    assert_refused("3\n5\n2\n1 1 0\n1 5 1\n", "line 4");
+    assert_refused("3\n5\n2\n2 1 1\n1 5 1\n", "line 5: expected documents in ascending order");
+    assert_refused("3\n5\n2\n1 1\n1 5 1\n", "line 4: expected 'document word count', got '1 1'");
+    assert_refused("3\n5\n2\n1 1 1 1\n1 5 1\n", "line 4");
+    assert_refused("3\n5\n2\n1 1 x\n1 5 1\n", "line 4");
+    assert_refused("3\n5\n2\n1 1 18446744073709551617\n1 5 1\n", "line 4");
+    assert_refused("3\nfive\n2\n1 1 1\n", "line 2: expected the number of words");
+    assert_refused("3\n5\n", "ends after line 2: expected the number of lines");
+    assert_refused("3\n5\n0\n", "no document has a word");
+    assert_refused("", "the file is empty");
+    assert_refused_as(LDA_FORMAT_AUTO, "99999999999\n5\n0\n", "at most", AML_ELIMIT);
+    assert_refused_as(LDA_FORMAT_AUTO, "1\n5\n2\n1 1 33554432\n1 2 33554432\n", "document 1 has 67108864 tokens",
+                      AML_ELIMIT);
+    assert_refused_as(LDA_FORMAT_UCI, "2 0:1 1:1\n", "line 1: expected the number of documents", AML_EINPUT);
+}
+
+static void test_lda_c(void **state) {
+    (void)state;
+    assert_reads("2 7:1 3:2\n0\n1 3:1\n", "0: 3*2 7*1;2: 3*1;", 8);
+    assert_reads("2  7:1\t7:2 \r\n", "0: 7*3;", 8);
+    assert_refused("2 7:1\n", "line 1: 1 words, expected 2");
+    assert_refused("1 7:1 8:1\n", "line 1: 2 words, expected 1");
+    assert_refused("1 7:1\n1 8:0\n", "line 2: expected 'word:count'");
+    assert_refused("1 7:1\n1 8\n", "got '8'");
+    assert_refused("1 7:1\n1 8:1x\n", "got '8:1x'");
+    assert_refused("1 7:1\n1 -8:1\n", "line 2");
+    assert_refused("1 7:1\n1 99999999999:1\n", "line 2");
+    assert_refused("1 7:1\nword\n", "line 2: expected 'M word:count");
+    assert_refused("1 7:1\n\n", "line 2: expected 'M word:count");
+}
+
+static void test_a_vocabulary_bounds_the_words(void **state) {
+    (void)state;
+    lda_vocabulary_add(&vocabulary, "first", 5);
+    lda_vocabulary_add(&vocabulary, "second", 6);
+    assert_reads("1 1:4\n", "0: 1*4;", 2);
+    assert_refused("1 2:4\n", "word up to 1");
+    assert_refused("1\n3\n1\n1 1 1\n", "line 2: 3 words, but the vocabulary has 2");
+    forget_words();
+}
+
+static void test_text(void **state) {
+    (void)state;
+    assert_reads("The cat, the DOG.\n\nDog's 42 dog x2y to; dogs' 'cat'\n", "0: 0*2 1*1 2*1;2: 1*1 2*1 3*1 4*1 5*1;",
+                 6);
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 2), "dog");
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 3), "dog's");
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 4), "x2y");
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 5), "dogs");
+    assert_null(lda_vocabulary_word(&vocabulary, 6));
+    /* Now closed: others are passed over. */
+    assert_reads("a mouse and the cat\n", "0: 0*1 1*1;", 6);
+    forget_words();
+    assert_reads("\xC3\x84hre \xC3\xA4hre na\xC3\xAFve \xD0\x9F\xD0\xA0\xD0\x98 l\xE2\x80\x99"
+                 "eau\n",
+                 "0: 0*2 1*1 2*1 3*1;", 4);
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 0), "\xC3\xA4hre");
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 2), "\xD0\xBF\xD1\x80\xD0\xB8");
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 3), "l'eau");
+    forget_words();
+    assert_refused("fine\nna\xEFve\n", "line 2: byte 3 (0xEF): expected text in UTF-8");
+    forget_words();
+    assert_refused("cut \xC3", "line 1: byte 5");
+    assert_refused("long \xC0\xAF", "line 1: byte 6");
+    assert_refused("surrogate \xED\xA0\x80", "line 1: byte 11");
+    forget_words();
+    assert_refused("it is so\n", "no document has a word");
+    assert_refused_as(LDA_FORMAT_LDA_C, "some words here\n", "line 1", AML_EINPUT);
+}
+
+static void test_stop_words(void **state) {
+    (void)state;
+    struct lda_vocabulary stop_words = {0};
+    struct lda_corpus corpus = {
+        .path = path, .vocabulary = &vocabulary, .stop_words = &stop_words, .minimum_length = 1};
+    struct read_text read = {.length = 0};
+    struct error error = {0};
+    const char *text = "I don't think that the topic of THIS is a word\n";
+    lda_vocabulary_add_english(&stop_words);
+    write_bytes("input", text, strlen(text));
+    assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, NULL, &error), 0);
+    assert_string_equal(read.text, "0: 0*1 1*1 2*1;");
+    assert_string_equal(lda_vocabulary_word(&vocabulary, 1), "topic");
+    lda_vocabulary_close(&stop_words);
+    forget_words();
+}
+
+static void test_a_folder_of_texts(void **state) {
+    (void)state;
+    char texts[300];
+    struct read_text read = {.length = 0};
+    struct error error = {0};
+    snprintf(texts, sizeof texts, "%s/texts", folder);
+    assert_int_equal(mkdir(texts, 0700), 0);
+    write_bytes("texts/b", "second file\nof two lines", 24);
+    write_bytes("texts/a", "first file", 10);
+    write_bytes("texts/c", "", 0);
+    write_bytes("texts/.hidden", "\xFF", 1);
+    struct lda_corpus corpus = {.path = texts, .vocabulary = &vocabulary, .minimum_length = 3};
+    assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, NULL, &error), 0);
+    assert_string_equal(read.text, "0: 0*1 1*1;1: 1*1 2*1 3*1 4*1;");
+    corpus.format = LDA_FORMAT_UCI;
+    assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, NULL, &error), AML_EINPUT);
+    forget_words();
+}
+
+static void test_gzip(void **state) {
+    (void)state;
+    struct read_text read = {.length = 0};
+    struct error error = {0};
+    unsigned char bytes[512];
+    snprintf(path, sizeof path, "%s/input.gz", folder);
+    gzFile file = gzopen(path, "wb");
+    assert_non_null(file);
+    for (unsigned i = 0; i < 200; i++) {
+        gzprintf(file, "1 %u:%u\n", i * 7919 % 1000, i + 1);
+    }
+    assert_int_equal(gzclose(file), Z_OK);
+    struct lda_corpus corpus = {.path = path};
+    struct lda_corpus_size size;
+    assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), 0);
+    assert_int_equal(size.documents, 200);
+    assert_int_equal(size.tokens, 200 * 201 / 2);
+    FILE *stream = fopen(path, "re");
+    size_t length = fread(bytes, 1, sizeof bytes, stream);
+    fclose(stream);
+    write_bytes("cut.gz", bytes, length - 100);
+    assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "damaged or cut short"));
+    error = (struct error){0};
+    corpus.path = folder;
+    assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT); /* words have no names */
+    error = (struct error){0};
+    corpus.path = "/nonexistent";
+    assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT);
+    assert_string_equal(error.text, "/nonexistent: No such file or directory");
+}
+
+static void assert_vocabulary(const char *text, const char *part) {
+    struct lda_vocabulary words = {0};
+    struct error error = {0};
+    write_bytes("words", text, strlen(text));
+    int result = lda_vocabulary_read(&words, path, &error);
+    if (part != NULL && (result != AML_EINPUT || strstr(error.text, part) == NULL)) {
+        fail_msg("%d: %s", result, error.text);
+    }
+    assert_true(part != NULL || result == 0);
+    lda_vocabulary_close(&words);
+}
+
+static void test_vocabularies(void **state) {
+    (void)state;
+    char long_word[LDA_WORD_MAX + 2];
+    memset(long_word, 'x', sizeof long_word);
+    long_word[LDA_WORD_MAX + 1] = '\0';
+    assert_vocabulary("one\ntwo\r\nthree", NULL);
+    assert_vocabulary("one\ntwo\none\n", "line 3: the word 'one' is in line 1 already");
+    assert_vocabulary("one\n\ntwo\n", "line 2: expected one word");
+    assert_vocabulary(long_word, "line 1: expected one word of 1 to 128 bytes");
+    assert_vocabulary("", "no words");
+    struct lda_vocabulary words = {0};
+    char word[16];
+    for (uint32_t i = 0; i < 10000; i++) {
+        assert_int_equal(lda_vocabulary_add(&words, word, (size_t)snprintf(word, sizeof word, "w%u", i)), i);
+    }
+    for (uint32_t i = 0; i < 10000; i++) {
+        assert_int_equal(lda_vocabulary_find(&words, word, (size_t)snprintf(word, sizeof word, "w%u", i)), i);
+        assert_string_equal(lda_vocabulary_word(&words, i), word);
+    }
+    assert_int_equal(lda_vocabulary_find(&words, "w", 1), -1);
+    lda_vocabulary_close(&words);
+}
+
+/* Longer than the reader's buffer. */
+static void test_long_lines(void **state) {
+    (void)state;
+    enum { WORDS = 100000 };
+    char *text = malloc(WORDS * 10 + 20);
+    struct read_text read = {.length = 0};
+    struct lda_corpus_size size;
+    struct error error = {0};
+    assert_non_null(text);
+    size_t length = (size_t)sprintf(text, "%d", WORDS);
+    for (unsigned i = 0; i < WORDS; i++) {
+        length += (size_t)sprintf(text + length, " %u:1", i);
+    }
+    assert_int_equal(read_as(LDA_FORMAT_AUTO, text, &read, &size, &error), 0);
+    assert_int_equal(size.tokens, WORDS);
+    free(text);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[300];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_uci),
+        cmocka_unit_test(test_lda_c),
+        cmocka_unit_test(test_a_vocabulary_bounds_the_words),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_stop_words),
+        cmocka_unit_test(test_a_folder_of_texts),
+        cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_vocabularies),
+        cmocka_unit_test(test_long_lines),
+    };
+    return cmocka_run_group_tests_name("lda_corpus", tests, set_up, tear_down);
+}
