@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -393,17 +394,10 @@ static int loader_read(struct runtime *runtime) {
     return result < 0 ? result : 0;
 }
 
-static void loader_run(void *context, unsigned thread, int command) {
-    (void)thread;
-    (void)command; /* there is only one of each */
-    struct runtime *runtime = context;
+static void loader_arrange(struct runtime *runtime) {
     struct runtime_set *set = runtime->preparing;
     struct data_rows rows = {.slots = loader_slots, .use = loader_use, .context = runtime};
     struct error error = {0};
-    bool here = data_pin(&runtime->data, set->shards, set->shard_count);
-    if (!here && loader_read(runtime) != 0) {
-        return;
-    }
     unsigned threads = runtime->app->clock_alone ? 1 : runtime->pool.threads;
     int result = loader_whole(runtime, &error);
     result = result != 0 ? result
@@ -415,11 +409,35 @@ static void loader_run(void *context, unsigned thread, int command) {
         result = make_room(runtime, t, room_for_others(&runtime->node.cache.tables[t]), &error);
         pthread_mutex_unlock(&runtime->lock);
     }
-    if (!here) {
-        memory_give_back(); /* records that the set has taken over, what arranging took */
-    }
     if (result != 0) {
         runtime_fail(runtime, result, error.text);
+    }
+}
+
+/* Reads and arranges; whoever works on this machine meanwhile goes first. A thread of its own, since a priority that was
+ * lowered stays so: it and the threads that `read` starts end with the reading. */
+static void *loader_read_main(void *context) {
+    struct runtime *runtime = context;
+    setpriority(PRIO_PROCESS, 0, RUNTIME_READ_NICE); /* in Linux: this thread's */
+    if (loader_read(runtime) == 0) {
+        loader_arrange(runtime);
+        memory_give_back(); /* records that the set has taken over, what arranging took */
+    }
+    return NULL;
+}
+
+static void loader_run(void *context, unsigned thread, int command) {
+    (void)thread;
+    (void)command; /* there is only one of each */
+    struct runtime *runtime = context;
+    const struct runtime_set *set = runtime->preparing;
+    pthread_t reader;
+    if (data_pin(&runtime->data, set->shards, set->shard_count)) {
+        loader_arrange(runtime);
+    } else if (pthread_create(&reader, NULL, loader_read_main, runtime) == 0) {
+        pthread_join(reader, NULL);
+    } else {
+        runtime_fail(runtime, AML_EFAIL, "can't start a thread to read the input");
     }
 }
 

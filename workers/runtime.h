@@ -22,6 +22,7 @@
 enum {
     RUNTIME_ROW_LOCKS = 64,
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
+    RUNTIME_READ_NICE = 10,        /* how far reading the input stands back */
     RUNTIME_RETRY_MS = 1000,       /* the main thread is asked again for what has not come after so long */
     RUNTIME_CACHE_SLACK = 1 << 20, /* rows beyond those of the items that a sparse table's cache has room for */
     RUNTIME_CACHE_DENSE = 1 << 24  /* ... and a dense table's, at most */
