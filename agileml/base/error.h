@@ -9,7 +9,7 @@ enum { ERROR_TEXT_MAX = 480 };
 
 struct error {
     int code;                  /* 0, or the AML_E... of the first failure */
-    char text[ERROR_TEXT_MAX]; /* one line, no newline: what, where, what was expected */
+    char text[ERROR_TEXT_MAX]; /* one line of UTF-8, printable: what, where, what was expected */
 };
 
 /* Sets *error (unless it already holds an earlier failure, which is the cause and stays) and
