@@ -1,0 +1,498 @@
+/* bidbrain/market, market_read, market_store, catalog, money, instant: what a user of prices can see. Queries are compared
+ * with plain loops over the points; the files of ../shared/data are read when they are there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bidbrain/catalog.h"
+#include "bidbrain/instant.h"
+#include "bidbrain/market_read.h"
+#include "bidbrain/market_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static char folder[64];
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/bidbrain_test_XXXXXX");
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static const char *file_path(const char *name) {
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static const char *file_write(const char *name, const char *text) {
+    const char *path = file_path(name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fputs(text, file) >= 0, 1);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static void prices_are_read_exactly(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t price;
+        bool good;
+    } examples[] = {{"0.0187", 18700, true},   {"21", 21000000, true},
+                    {"0.017400", 17400, true}, {"0.0000004", 0, true},
+                    {"0.0000005", 1, true},    {"0.0000014999", 1, true},
+                    {".5", 500000, true},      {"5.", 5000000, true},
+                    {"-0.5", -500000, true},   {"99999.999999", 99999999999, true},
+                    {"100000", 0, false},      {"", 0, false},
+                    {".", 0, false},           {"1e3", 0, false},
+                    {"0x1", 0, false},         {"1.2.3", 0, false},
+                    {"nan", 0, false},         {"1 ", 0, false}};
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        int64_t price;
+        assert_int_equal(price_parse(examples[i].text, &price), examples[i].good);
+        if (examples[i].good) {
+            assert_int_equal(price, examples[i].price);
+            char text[PRICE_TEXT_MAX];
+            int64_t again;
+            price_format(price, text);
+            assert_true(price_parse(text, &again) && again == price);
+        }
+    }
+}
+
+static void times_are_read_and_written(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t time; /* -1: refused */
+    } examples[] = {{"2016-04-25T12:00:32.000Z", 1461585632},
+                    {"2016-04-25T12:00:32", 1461585632},
+                    {"2016-04-25 12:00:32Z", 1461585632},
+                    {"2021-05-31T00:12:26+00:00", 1622419946},
+                    {"2021-05-31T02:12:26+02:00", 1622419946},
+                    {"2021-05-30T19:12:26-05:00", 1622419946},
+                    {"2016-02-29T00:00:00Z", 1456704000},
+                    {"2015-02-29T00:00:00Z", -1},
+                    {"2016-13-01T00:00:00Z", -1},
+                    {"2016-01-01T24:00:00Z", -1},
+                    {"1999-01-01T00:00:00Z", -1},
+                    {"2100-01-01T00:00:00Z", -1},
+                    {"2016-01-01", -1},
+                    {"2016-01-01T00:00:00Zulu", -1},
+                    {"", -1}};
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        int64_t time;
+        bool good = instant_parse(examples[i].text, &time);
+        assert_int_equal(good ? time : -1, examples[i].time);
+        if (good) {
+            char text[INSTANT_TEXT_MAX];
+            int64_t again;
+            instant_format(time, text);
+            assert_true(instant_parse(text, &again) && again == time);
+        }
+    }
+}
+
+static void add(struct markets *markets, const char *type, const char *zone, int64_t time, int64_t price) {
+    assert_int_equal(markets_add(markets, type, zone, MARKET_PRODUCT, (struct market_point){time, price}, NULL), 0);
+}
+
+static void prices_hold_until_the_next(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    add(&markets, "b", "z1a", 300, 30);
+    add(&markets, "b", "z1a", 100, 10);
+    add(&markets, "b", "z1a", 200, 20);
+    add(&markets, "b", "z1a", 200, 25);
+    add(&markets, "b", "z1a", 100, 10);
+    add(&markets, "a", "z1a", 150, 7);
+    markets_finish(&markets);
+    assert_int_equal(markets.count, 2);
+    assert_string_equal(markets.list[0]->type, "a");
+    const struct market *market = markets_find(&markets, "b", "z1a", MARKET_PRODUCT);
+    assert_non_null(market);
+    assert_null(markets_find(&markets, "b", "z1b", MARKET_PRODUCT));
+    assert_int_equal(market->count, 3);
+    assert_int_equal(markets.duplicates, 1);
+    assert_int_equal(markets.conflicts, 1);
+    assert_true(markets.unordered > 0);
+    static const int64_t expected[][2] = {{99, PRICE_UNKNOWN}, {100, 10}, {199, 10}, {200, 25}, {299, 25}, {9999, 30}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        assert_int_equal(market_price(market, expected[i][0]), expected[i][1]);
+    }
+    assert_int_equal(market_first_above(market, 0, 9), 100);
+    assert_int_equal(market_first_above(market, 150, 9), 150);
+    assert_int_equal(market_first_above(market, 150, 10), 200);
+    assert_int_equal(market_first_above(market, 150, 25), 300);
+    assert_int_equal(market_first_above(market, 150, 30), MARKET_NEVER);
+    assert_int_equal(market_highest(market, 0, 99), PRICE_UNKNOWN);
+    assert_int_equal(market_highest(market, 0, 199), 10);
+    assert_int_equal(market_highest(market, 250, 251), 25);
+    markets_close(&markets);
+}
+
+static void queries_agree_with_plain_loops(void **state) {
+    (void)state;
+    uint64_t random = 1;
+    for (size_t count = 1; count < 5000; count = count * 3 + 1) {
+        struct markets markets = {0};
+        int64_t time = 1000;
+        for (size_t i = 0; i < count; i++) {
+            random = hash_mix(random);
+            time += 1 + (int64_t)(random % 50);
+            /* Mostly low, rarely a spike, as prices are. */
+            int64_t price = 1 + (int64_t)((random >> 20) % 100);
+            price += (random >> 40) % 200 == 0 ? (int64_t)((random >> 8) % 1000) : 0;
+            add(&markets, "t", "z", time, price);
+            if (i % 7 == 0) {
+                markets_finish(&markets); /* as live prices come */
+            }
+        }
+        markets_finish(&markets);
+        assert_int_equal(markets.duplicates + markets.conflicts + markets.unordered, 0);
+        const struct market *market = markets.list[0];
+        assert_int_equal(market->count, count);
+        for (int q = 0; q < 300; q++) {
+            random = hash_mix(random);
+            int64_t from = 990 + (int64_t)(random % (uint64_t)(time - 900));
+            int64_t to = from + (int64_t)((random >> 16) % 20000);
+            int64_t bid = (int64_t)((random >> 32) % 1100);
+            int64_t above = MARKET_NEVER;
+            int64_t highest = PRICE_UNKNOWN;
+            int64_t holds = PRICE_UNKNOWN;
+            for (size_t i = 0; i < count; i++) {
+                struct market_point point = market->points[i];
+                int64_t until = i + 1 < count ? market->points[i + 1].time : INT64_MAX;
+                int64_t begin = point.time > from ? point.time : from;
+                holds = point.time <= from ? point.price : holds;
+                above = begin < until && point.price > bid && begin < above ? begin : above;
+                highest = begin < until && begin <= to && point.price > highest ? point.price : highest;
+            }
+            assert_int_equal(market_price(market, from), holds);
+            assert_int_equal(market_first_above(market, from, bid), above);
+            assert_int_equal(market_highest(market, from, to), highest);
+        }
+        markets_close(&markets);
+    }
+}
+
+static int visit_order(void *context, const struct market *market, struct market_point point) {
+    int64_t *seen = context; /* last time, count */
+    (void)market;
+    assert_true(point.time >= seen[0]);
+    seen[0] = point.time;
+    seen[1]++;
+    return 0;
+}
+
+static void points_come_in_time_order(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    for (int64_t i = 0; i < 500; i++) {
+        char type[16];
+        snprintf(type, sizeof type, "t%" PRId64, i % 7);
+        add(&markets, type, "z", 1000 + i * 37 % 501, i + 1);
+    }
+    markets_finish(&markets);
+    int64_t seen[2] = {0, 0};
+    assert_int_equal(markets_iterate(&markets, 0, INT64_MAX, visit_order, seen), 0);
+    assert_int_equal(seen[1], 500);
+    seen[0] = seen[1] = 0;
+    assert_int_equal(markets_iterate(&markets, 1100, 1199, visit_order, seen), 0);
+    assert_int_equal(seen[1], 100);
+    markets_close(&markets);
+}
+
+#define AWS_ITEM(time, price)                                                                                          \
+    "{\"Timestamp\": \"" time "\", \"ProductDescription\": \"Linux/UNIX\", \"InstanceType\": \"m3.large\","            \
+    " \"SpotPrice\": \"" price "\", \"AvailabilityZone\": \"us-east-1a\"}"
+#define AWS_FILE                                                                                                       \
+    "{\"SpotPriceHistory\": [\n" AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700") ",\n" AWS_ITEM(                      \
+        "2016-04-25T11:32:53.000Z", "0.018600") "\n], \"NextToken\": \"\"}\n"
+
+static void check_read(const char *path, const char *type, const char *zone, const char *product, size_t count,
+                       int64_t time, int64_t price) {
+    struct markets markets = {0};
+    struct error error = {0};
+    if (market_read(&markets, path, product, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    markets_finish(&markets);
+    const struct market *market = markets_find(&markets, type, zone, product == NULL ? MARKET_PRODUCT : product);
+    assert_non_null(market);
+    assert_int_equal(market->count, count);
+    assert_int_equal(market_price(market, time), price);
+    assert_int_equal(markets.unordered, 0);
+    markets_close(&markets);
+}
+
+static void all_forms_are_read(void **state) {
+    (void)state;
+    check_read(file_write("any.json", AWS_FILE), "m3.large", "us-east-1a", MARKET_PRODUCT, 2, 1461584000, 18600);
+    check_read(file_write("ec2-spot-market-VA.json",
+                          "{\"requests\":{\"a\":\"b\"},\"priceChange\":[{\"instanceType\":\"m1.small\","
+                          "\"productDescription\":\"Linux/UNIX\",\"spotPrice\":0.029,\"timestamp\":"
+                          "\"2010-04-17T06:11:24.000Z\",\"epochtime\":1271484684000}]}\n{\"priceChange\":[]}\n"),
+               "m1.small", "us-east-1", MARKET_PRODUCT, 1, 1271484684, 29000);
+    check_read(file_write("r3.large-us-east-1a.csv", "timestamp_utc,price_usd\r\n2015-03-11T16:50:22Z,0.0219\r\n"
+                                                     "2015-03-11T16:56:36Z,1.5"),
+               "r3.large", "us-east-1a", MARKET_PRODUCT, 2, 1426092996, 1500000);
+    check_read(file_write("m1.large-us-east-1.csv", "epoch_ms,timestamp_utc,price_usd\n1262299293000,,0.114\n"),
+               "m1.large", "us-east-1", MARKET_PRODUCT, 1, 1262299293, 114000);
+    check_read(file_write("2022-05.tsv", "euw3-az2\tg4dn.4xlarge\tLinux/UNIX\t0.466400\t2022-05-31T18:20:41+00:00\n"
+                                         "euw3-az2\tg4dn.4xlarge\tSUSE Linux\t0.591400\t2022-05-31T18:20:41+00:00\n"),
+               "g4dn.4xlarge", "euw3-az2", "SUSE Linux", 1, 1654021241, 591400);
+}
+
+static void gzip_folders_and_archives_are_read(void **state) {
+    (void)state;
+    char inner[128];
+    snprintf(inner, sizeof inner, "%s/prices", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    char text[1024];
+    snprintf(text, sizeof text, "%s", file_path("prices/SOURCE.md"));
+    file_write("prices/SOURCE.md", "not prices");
+    file_write("prices/r3.large-us-east-1b.csv", "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,0.5\n");
+    gzFile file = gzopen(file_path("prices/a.json.gz"), "wb");
+    assert_int_equal(gzputs(file, AWS_FILE), strlen(AWS_FILE));
+    assert_int_equal(gzclose(file), Z_OK);
+    struct markets markets = {0};
+    assert_int_equal(market_read(&markets, inner, MARKET_PRODUCT, NULL), 0);
+    markets_finish(&markets);
+    assert_int_equal(markets.count, 2);
+    assert_int_equal(markets.files, 2);
+    markets_close(&markets);
+
+    char command[300];
+    snprintf(command, sizeof command,
+             "cd %s && gunzip -k prices/a.json.gz && tar czf all.tar.gz prices/a.json "
+             "prices/r3.large-us-east-1b.csv",
+             folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(market_read(&markets, file_path("all.tar.gz"), MARKET_PRODUCT, NULL), 0);
+    markets_finish(&markets);
+    assert_int_equal(markets.count, 2);
+    assert_int_equal(markets.points, 3);
+    markets_close(&markets);
+}
+
+static void wrong_files_are_explained(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *message; /* behind the path */
+    } examples[] = {
+        {"a.json", "{\"SpotPriceHistory\": [\n{\"SpotPrice\": \"-0.1\"}]}",
+         ":2: price '-0.1': expected no negative price"},
+        {"a.json", "{\"SpotPriceHistory\": [\n\n{\"SpotPrice\": \"abc\"}]}",
+         ":3: price 'abc': expected dollars per hour, such as 0.0187"},
+        {"a.json", "{\"SpotPriceHistory\": [{\"Timestamp\": \"yesterday\"}]}",
+         ":1: time 'yesterday': expected such as 2016-04-25T12:00:32Z, from 2006 to 2099"},
+        {"a.json", "{\"SpotPriceHistory\": [\n" AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700"),
+         ":2: broken JSON: expected ',' or ']', got the end of the file"},
+        {"a.json", "{\"SpotPriceHistory\" [", ":1: broken JSON: expected ':', got '['"},
+        {"a.json", "{\"SpotPriceHistory\": [tru]}", ":1: broken JSON: 'tru' is no value"},
+        {"a.json", "{\"SpotPriceHistory\": []}", ":1: no spot prices in this file"},
+        {"a.json", "", ":1: no spot prices in this file"},
+        {"a.json", "{\"SpotPriceHistory\": [{\"SpotPrice\": \"1\"}]}",
+         ":1: no record has a type, a zone, a price and a time, and the file's name is not TYPE-ZONE"},
+        {"a.b-c.csv", "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,0.0219\n2015-03-11T16:50:22Z\n",
+         ":3: 1 columns: expected 2"},
+        {"a.b-c.csv", "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,-1\n",
+         ":2: price '-1': expected no negative price"},
+        {"a.b-c.csv", "when,what\n",
+         ":1: neither a header with a time and a price column nor the five columns zone, type, product, price, time"},
+        {"a.b-c.csv", "epoch_ms,price\n12,1\n", ":2: time '12': expected milliseconds since 1970, from 2006 to 2099"},
+        {"a.tar", "not an archive at all", ":1: the archive is cut short"},
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        struct markets markets = {0};
+        struct error error = {0};
+        const char *path = file_write(examples[i].name, examples[i].text);
+        assert_int_equal(market_read(&markets, path, NULL, &error), AML_EINPUT);
+        assert_true(strncmp(error.text, path, strlen(path)) == 0);
+        assert_string_equal(error.text + strlen(path), examples[i].message);
+        markets_close(&markets);
+    }
+    struct markets markets = {0};
+    struct error error = {0};
+    assert_int_equal(market_read(&markets, "/nowhere", NULL, &error), AML_EINPUT);
+    assert_string_equal(error.text, "/nowhere: No such file or directory");
+    gzFile file = gzopen(file_path("cut.json.gz"), "wb");
+    assert_int_equal(gzputs(file, AWS_FILE), strlen(AWS_FILE));
+    assert_int_equal(gzclose(file), Z_OK);
+    assert_int_equal(truncate(file_path("cut.json.gz"), 120), 0);
+    error.code = 0;
+    assert_int_equal(market_read(&markets, file_path("cut.json.gz"), NULL, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "the compressed file is cut short"));
+    markets_close(&markets);
+}
+
+static void items_that_miss_a_field_are_skipped(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    const char *path =
+        file_write("skip.json", "{\"SpotPriceHistory\": [{\"SpotPrice\": \"1\"},\n" AWS_ITEM(
+                                    "2016-04-25T11:00:32.000Z", "0.000000") "," AWS_ITEM("2016-04-25T12:00:32.000Z",
+                                                                                         "0.018700") "]}");
+    assert_int_equal(market_read(&markets, path, MARKET_PRODUCT, NULL), 0);
+    assert_int_equal(markets.skipped, 2);
+    assert_int_equal(markets.points, 1);
+    markets_close(&markets);
+}
+
+static int store_visit_count(void *context, const char *type, const char *zone, const char *product,
+                             struct market_point point) {
+    int64_t *seen = context;
+    assert_true(point.time >= seen[0] && type != NULL && zone != NULL && product != NULL);
+    seen[0] = point.time;
+    seen[1]++;
+    return seen[1] == seen[2] ? 77 : 0;
+}
+
+static void a_store_keeps_prices(void **state) {
+    (void)state;
+    struct market_store *store;
+    struct markets markets = {0};
+    struct error error = {0};
+    add(&markets, "a", "z", 100, 10);
+    add(&markets, "a", "z", 200, 20);
+    add(&markets, "b", "z", 150, 15);
+    markets_finish(&markets);
+    assert_int_equal(market_store_open(&store, file_path("store.db"), &error), 0);
+    assert_int_equal(market_store_append(store, &markets, &error), 0);
+    assert_int_equal(market_store_append(store, &markets, &error), 0); /* again: nothing twice */
+    market_store_close(store);
+    markets_close(&markets);
+    add(&markets, "a", "z", 200, 21);
+    add(&markets, "a", "z", 300, 30);
+    assert_int_equal(market_store_open(&store, file_path("store.db"), &error), 0);
+    assert_int_equal(market_store_append(store, &markets, &error), 0);
+    markets_close(&markets);
+    static const int64_t expected[][2] = {{99, PRICE_UNKNOWN}, {100, 10}, {199, 10}, {200, 21}, {300, 30}, {9999, 30}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        int64_t price;
+        assert_int_equal(market_store_price(store, "a", "z", MARKET_PRODUCT, expected[i][0], &price, &error), 0);
+        assert_int_equal(price, expected[i][1]);
+    }
+    int64_t seen[3] = {0, 0, -1};
+    assert_int_equal(market_store_iterate(store, 0, 1000, store_visit_count, seen, &error), 0);
+    assert_int_equal(seen[1], 4);
+    int64_t stopped[3] = {0, 0, 2};
+    assert_int_equal(market_store_iterate(store, 0, 1000, store_visit_count, stopped, &error), 77);
+    assert_int_equal(market_store_load(store, 250, &markets, &error), 0);
+    markets_finish(&markets);
+    assert_int_equal(markets.points, 3); /* a at 200 and 300, b at 150: what holds at 250 and later */
+    markets_close(&markets);
+    market_store_close(store);
+    file_write("other.db", "this is a text and not a database, long enough to be looked at as one by SQLite .........."
+                           "....................................................................................");
+    assert_int_equal(market_store_open(&store, file_path("other.db"), &error), AML_EINPUT);
+}
+
+static void the_catalog_knows_and_learns(void **state) {
+    (void)state;
+    struct catalog catalog;
+    catalog_open(&catalog, CATALOG_2016);
+    const struct catalog_price *price = catalog_find(&catalog, "c4.2xlarge", "us-east-1");
+    assert_non_null(price);
+    assert_int_equal(price->price, 419000);
+    assert_int_equal(price->vcpus, 8);
+    assert_null(catalog_find(&catalog, "c4.2xlarge", "mars-1"));
+    struct error error = {0};
+    assert_int_equal(
+        catalog_read(&catalog,
+                     file_write("types.json", "{\"z9.large\": {\"vcpus\": 3, \"memory_gib\": 1.5, \"on_demand\":"
+                                              "{\"us-east-1\": 0.123456, \"a\": 1}}, \"c4.2xlarge\":"
+                                              "{\"vcpus\": 8, \"memory_gib\": 15, \"on_demand\":"
+                                              "{\"us-east-1\": 0.4}}}"),
+                     &error),
+        0);
+    assert_int_equal(catalog_find(&catalog, "z9.large", "us-east-1")->price, 123456);
+    assert_int_equal(catalog_find(&catalog, "z9.large", "a")->memory_mib, 1536);
+    assert_int_equal(catalog_find(&catalog, "c4.2xlarge", "us-east-1")->price, 400000);
+    assert_int_equal(catalog_find(&catalog, "m3.large", "us-east-1")->price, 133000);
+    static const char *const wrong[][2] = {
+        {"[]", ": expected an object of instance types"},
+        {"{\n\"a\": ", ":2: unexpected token near end of file"},
+        {"{\"a\": {\"vcpus\": 0}}", ": a: vcpus: expected a whole number from 1 to 100000"},
+        {"{\"a\": {\"vcpus\": 1, \"memory_gib\": \"x\"}}", ": a: memory_gib: expected a number above 0, at most 1e6"},
+        {"{\"a\": {\"vcpus\": 1, \"memory_gib\": 1, \"on_demand\": {\"r\": -1}}}",
+         ": a: on_demand of 'r': expected dollars per hour above 0"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *path = file_write("wrong.json", wrong[i][0]);
+        error.code = 0;
+        assert_int_equal(catalog_read(&catalog, path, &error), AML_EINPUT);
+        assert_string_equal(error.text + strlen(path), wrong[i][1]);
+    }
+    catalog_close(&catalog);
+}
+
+static void check_set(const char *data, const char *name, const char *product, size_t markets_wanted, uint64_t points) {
+    char path[512];
+    struct markets markets = {0};
+    struct error error = {0};
+    snprintf(path, sizeof path, "%s/%s", data, name);
+    if (market_read(&markets, path, product, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    markets_finish(&markets);
+    assert_int_equal(markets.points + markets.skipped, points);
+    assert_int_equal(markets.count, markets_wanted);
+    markets_close(&markets);
+}
+
+/* Rows as the sets' own SOURCE.md files count them. */
+static void the_shared_sets_are_read_whole(void **state) {
+    (void)state;
+    char data[400];
+    const char *source = getenv("PROTEUS_SOURCE");
+    snprintf(data, sizeof data, "%s/../shared/data", source == NULL ? "." : source);
+    if (access(data, R_OK) != 0) {
+        print_message("skipped: %s is not there\n", data);
+        skip();
+    }
+    check_set(data, "spot-2010-2011-us", NULL, 18, 110789);
+    check_set(data, "spot-2010-regions", NULL, 16, 7568);
+    check_set(data, "spot-2015-us-east-1", NULL, 10, 184451);
+    check_set(data, "spot-2016-us-east-1", NULL, 32, 269359);
+    check_set(data, "spot-2016-eu-ap", NULL, 11, 32539);
+    check_set(data, "spot-2020-sa-east-1-q1", NULL, 1628, 209965);
+    check_set(data, "spot-2021-us-east-1", NULL, 488, 110324);
+    check_set(data, "spot-2022-snapshot", NULL, 32815, 33362);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prices_are_read_exactly),
+        cmocka_unit_test(times_are_read_and_written),
+        cmocka_unit_test(prices_hold_until_the_next),
+        cmocka_unit_test(queries_agree_with_plain_loops),
+        cmocka_unit_test(points_come_in_time_order),
+        cmocka_unit_test_setup_teardown(all_forms_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gzip_folders_and_archives_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(wrong_files_are_explained, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(items_that_miss_a_field_are_skipped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_store_keeps_prices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_catalog_knows_and_learns, set_up, tear_down),
+        cmocka_unit_test(the_shared_sets_are_read_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
