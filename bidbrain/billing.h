@@ -1,0 +1,42 @@
+/* What a machine costs, exact to the rule of its market model (DESIGN section 5; EC2's documentation). Amounts are those of
+ * money.h: whole numbers, no rounding. Per machine; pure functions.
+ *
+ *   ec2-2016  spot: whole hours from the start, each at the price that holds when the hour begins; an hour that EC2 cuts
+ *             short is free, one that we cut short is paid. On demand: whole hours.
+ *   ec2       spot: by the second, at the price that holds at the start of each of the machine's hours, at least 60 s;
+ *             interrupted by EC2 within the first hour: free. On demand: by the second, at least 60 s. */
+#ifndef BIDBRAIN_BILLING_H
+#define BIDBRAIN_BILLING_H
+
+#include "bidbrain/market.h"
+
+enum market_model { MODEL_EC2_2016, MODEL_EC2 };
+
+enum { BILLING_SECONDS_MIN = 60 };
+
+enum billing_end {
+    BILLING_RELEASED, /* we gave it back */
+    BILLING_EVICTED,  /* EC2 took it */
+    BILLING_SHARED,   /* our job is over but not the machine's hour, which a following job uses: seconds used are paid.
+                         The accounting of the paper's section 6.3 */
+};
+
+struct bill {
+    int64_t amount;       /* units of money.h */
+    int64_t paid_seconds; /* of those that the machine ran */
+    int64_t free_seconds;
+};
+
+/* "ec2-2016" or "ec2"; false for another name. */
+bool market_model_parse(const char *name, enum market_model *model);
+const char *market_model_name(enum market_model model);
+
+/* A spot machine of `market` that ran start..end, start <= end, with a price known at `start`. */
+struct bill billing_spot(enum market_model model, const struct market *market, int64_t start, int64_t end,
+                         enum billing_end how);
+/* A machine on demand at `price`; `how` is not BILLING_EVICTED. */
+struct bill billing_on_demand(enum market_model model, int64_t price, int64_t start, int64_t end, enum billing_end how);
+/* *total += count x one */
+void bill_add(struct bill *total, struct bill one, int64_t count);
+
+#endif

@@ -1,0 +1,160 @@
+/* bidbrain/billing: the rules of both market models as tables of examples, in cents of a market whose price changes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bidbrain/billing.h"
+
+#define DOLLAR PRICE_DOLLAR
+
+/* From 0 on $1, from 2:30 on $2, from 3:00 exactly $4 an hour. */
+static struct markets markets;
+
+static int set_up(void **state) {
+    (void)state;
+    static const struct market_point points[] = {
+        {1000000, 1 * DOLLAR}, {1000000 + 9000, 2 * DOLLAR}, {1000000 + 10800, 4 * DOLLAR}};
+    for (size_t i = 0; i < 3; i++) {
+        if (markets_add(&markets, "t", "z", "p", points[i], NULL) != 0) {
+            return -1;
+        }
+    }
+    markets_finish(&markets);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    markets_close(&markets);
+    return 0;
+}
+
+struct example {
+    int64_t start, end; /* seconds after the market's first point */
+    enum billing_end how;
+    int64_t amount; /* price x seconds */
+    int64_t paid, free;
+};
+
+static void check(enum market_model model, const struct example *examples, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct example *e = &examples[i];
+        struct bill bill = billing_spot(model, markets.list[0], 1000000 + e->start, 1000000 + e->end, e->how);
+        if (bill.amount != e->amount || bill.paid_seconds != e->paid || bill.free_seconds != e->free) {
+            fail_msg("example %zu: %lld paid %lld free %lld", i, (long long)bill.amount, (long long)bill.paid_seconds,
+                     (long long)bill.free_seconds);
+        }
+    }
+}
+
+static void spot_of_2016(void **state) {
+    (void)state;
+    const int64_t hour = 3600 * DOLLAR;
+    const struct example examples[] = {
+        {0, 3600, BILLING_RELEASED, hour, 3600, 0},     /* to the second: no second hour */
+        {0, 3601, BILLING_RELEASED, 2 * hour, 3601, 0}, /* a begun hour is paid whole */
+        {0, 1, BILLING_RELEASED, hour, 1, 0},
+        {0, 0, BILLING_RELEASED, hour, 0, 0}, /* the first hour begins with the machine */
+        {0, 0, BILLING_EVICTED, 0, 0, 0},
+        {0, 1800, BILLING_EVICTED, 0, 0, 1800},    /* cut short by EC2 */
+        {0, 3600, BILLING_EVICTED, hour, 3600, 0}, /* no hour was cut short */
+        {0, 3600 + 3599, BILLING_EVICTED, hour, 3600, 3599},
+        {0, 9600, BILLING_RELEASED, 3 * hour, 9600, 0}, /* the price of 2:30 does not count in the hour of 2:00 */
+        {7200, 12000, BILLING_RELEASED, hour + 4 * hour, 4800, 0},
+        {7201, 12000, BILLING_RELEASED, hour + 4 * hour, 4799, 0},
+        {7199, 12000, BILLING_RELEASED, hour + 2 * hour, 4801, 0}, /* the second hour begins a second before 3:00 */
+        {7200, 12000, BILLING_EVICTED, hour, 3600, 1200},
+        {7200, 12000, BILLING_SHARED, hour + 4 * 1200 * DOLLAR, 4800, 0},
+        {0, 600, BILLING_SHARED, 600 * DOLLAR, 600, 0},
+        {0, 0, BILLING_SHARED, 0, 0, 0},
+    };
+    check(MODEL_EC2_2016, examples, sizeof examples / sizeof *examples);
+}
+
+static void spot_of_today(void **state) {
+    (void)state;
+    const int64_t hour = 3600 * DOLLAR;
+    const struct example examples[] = {
+        {0, 3600, BILLING_RELEASED, hour, 3600, 0},
+        {0, 3601, BILLING_RELEASED, 3601 * DOLLAR, 3601, 0},
+        {0, 59, BILLING_RELEASED, 60 * DOLLAR, 59, 0},
+        {0, 60, BILLING_RELEASED, 60 * DOLLAR, 60, 0},
+        {0, 61, BILLING_RELEASED, 61 * DOLLAR, 61, 0},
+        {0, 0, BILLING_RELEASED, 60 * DOLLAR, 0, 0},
+        {0, 3599, BILLING_EVICTED, 0, 0, 3599},
+        {0, 3600, BILLING_EVICTED, hour, 3600, 0},
+        {0, 3630, BILLING_EVICTED, 3630 * DOLLAR, 3630, 0},
+        {7200, 12000, BILLING_RELEASED, hour + 4 * 1200 * DOLLAR, 4800, 0},
+        {7200, 12000, BILLING_EVICTED, hour + 4 * 1200 * DOLLAR, 4800, 0},
+        {7199, 10799, BILLING_RELEASED, hour, 3600, 0},
+        {0, 30, BILLING_SHARED, 30 * DOLLAR, 30, 0},
+    };
+    check(MODEL_EC2, examples, sizeof examples / sizeof *examples);
+}
+
+static void on_demand(void **state) {
+    (void)state;
+    static const struct {
+        enum market_model model;
+        int64_t seconds;
+        enum billing_end how;
+        int64_t cents; /* at $0.36 an hour */
+    } examples[] = {{MODEL_EC2_2016, 1, BILLING_RELEASED, 36},    {MODEL_EC2_2016, 3600, BILLING_RELEASED, 36},
+                    {MODEL_EC2_2016, 3601, BILLING_RELEASED, 72}, {MODEL_EC2_2016, 1800, BILLING_SHARED, 18},
+                    {MODEL_EC2, 100, BILLING_RELEASED, 1},        {MODEL_EC2, 1, BILLING_RELEASED, 1},
+                    {MODEL_EC2, 5000, BILLING_RELEASED, 50},      {MODEL_EC2, 5000, BILLING_SHARED, 50}};
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        struct bill bill = billing_on_demand(examples[i].model, 360000, 77, 77 + examples[i].seconds, examples[i].how);
+        assert_int_equal(amount_cents(bill.amount), examples[i].cents);
+        assert_int_equal(bill.paid_seconds, examples[i].seconds);
+    }
+}
+
+static void cents_are_rounded_once(void **state) {
+    (void)state;
+    struct bill total = {0};
+    struct bill one = billing_on_demand(MODEL_EC2, 1, 0, 3600, BILLING_RELEASED); /* a micro-dollar */
+    bill_add(&total, one, 4999);
+    assert_int_equal(amount_cents(total.amount), 0);
+    bill_add(&total, one, 1);
+    assert_int_equal(amount_cents(total.amount), 1);
+    assert_int_equal(total.paid_seconds, 5000 * 3600);
+}
+
+/* Whatever the price does: the parts of a stay that a hand-over at a whole hour makes cost what the whole costs. */
+static void hours_add_up(void **state) {
+    (void)state;
+    for (int64_t start = 0; start < 4000; start += 77) {
+        for (int64_t hours = 1; hours < 3; hours++) {
+            for (int model = 0; model < 2; model++) {
+                const struct market *market = markets.list[0];
+                int64_t begin = 1000000 + start;
+                int64_t cut = begin + hours * HOUR;
+                struct bill whole = billing_spot((enum market_model)model, market, begin, cut + 700, BILLING_SHARED);
+                struct bill first = billing_spot((enum market_model)model, market, begin, cut, BILLING_RELEASED);
+                struct bill rest = billing_spot((enum market_model)model, market, cut, cut + 700, BILLING_SHARED);
+                assert_int_equal(whole.amount, first.amount + rest.amount);
+            }
+        }
+    }
+}
+
+static void models_have_names(void **state) {
+    (void)state;
+    enum market_model model;
+    assert_true(market_model_parse("ec2", &model) && model == MODEL_EC2);
+    assert_true(market_model_parse("ec2-2016", &model) && model == MODEL_EC2_2016);
+    assert_false(market_model_parse("ec3", &model));
+    assert_false(market_model_parse("", &model));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spot_of_2016),           cmocka_unit_test(spot_of_today), cmocka_unit_test(on_demand),
+        cmocka_unit_test(cents_are_rounded_once), cmocka_unit_test(hours_add_up),  cmocka_unit_test(models_have_names),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,250 @@
+/* bidbrain/eviction: what is learned from small series can be computed by hand; nothing of the future is used; how often it
+ * is asked to learn does not matter; probabilities are ordered; the calibration report counts right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agileml/base/memory.h"
+#include "bidbrain/eviction.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DAY = 24 * HOUR };
+#define START INT64_C(1458000000) /* a multiple of a day */
+
+static void add(struct markets *markets, const char *type, int64_t time, int64_t price) {
+    assert_int_equal(markets_add(markets, type, "z", "p", (struct market_point){START + time, price}, NULL), 0);
+}
+
+/* Two markets, `days` long: a quiet one, and one with spikes that come at random moments. */
+static void random_markets(struct markets *markets, int64_t days, uint64_t seed) {
+    for (int64_t t = 0; t < days * DAY; t += 60 + (int64_t)(seed % 1200)) {
+        seed = hash_mix(seed);
+        add(markets, "quiet", t, 20000 + (int64_t)(seed >> 40) % 200);
+        seed = hash_mix(seed);
+        add(markets, "wild", t, 20000 + ((seed >> 30) % 9 == 0 ? 500000 : (int64_t)((seed >> 40) % 20000)));
+    }
+    markets_finish(markets);
+}
+
+static const int64_t on_demand[2] = {100000, 100000};
+
+static void probabilities_follow_the_counts(void **state) {
+    (void)state;
+    /* $0.02, and for five minutes from each full third hour on $0.05: a sample within the hour before a spike sees it. */
+    struct markets markets = {0};
+    for (int64_t t = 0; t < 60 * DAY; t += 3 * HOUR) {
+        add(&markets, "t", t, 50000);
+        add(&markets, "t", t + 300, 20000);
+    }
+    markets_finish(&markets);
+    struct eviction eviction;
+    struct eviction_table table;
+    eviction_open(&eviction, &markets, on_demand);
+    eviction_advance(&eviction, START + 60 * DAY);
+    eviction_table_open(&table, &eviction, START + 60 * DAY);
+    /* Of the 36 samples of three hours 12 see the next spike within the hour; the one in the spike itself does not see a
+     * higher price. The prior of a day stands beside 86 days' worth of decayed samples... */
+    double all = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR).probability;
+    assert_true(fabs(all - 12.0 / 36) < 0.01);
+    double half = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR / 2).probability;
+    assert_true(fabs(half - 6.0 / 36) < 0.01);
+    double high = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[12], HOUR).probability;
+    assert_true(high < 0.01);
+    double median = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR).median;
+    assert_true(fabs(median - HOUR / 2.0) < 120);
+    assert_true(eviction_estimate(&table, 0, EVICTION_ANY, -1, HOUR).probability == 1);
+    assert_true(eviction_estimate(&table, 0, EVICTION_ANY, 5000, 0).probability == 0);
+    eviction_table_close(&table);
+    eviction_close(&eviction);
+    markets_close(&markets);
+}
+
+static void a_regime_tells_more_than_the_average(void **state) {
+    (void)state;
+    /* A price that has just moved a lot goes up again within the hour; one that was still for an hour stays so all day. */
+    struct markets markets = {0};
+    for (int64_t day = 0; day < 40; day++) {
+        add(&markets, "t", day * DAY, 20000);
+        for (int64_t i = 0; i < 6; i++) {
+            add(&markets, "t", day * DAY + 12 * HOUR + i * 1800, i % 2 == 0 ? 25000 : 20000);
+        }
+    }
+    markets_finish(&markets);
+    struct eviction eviction;
+    struct eviction_table table;
+    eviction_open(&eviction, &markets, on_demand);
+    eviction_advance(&eviction, START + 40 * DAY);
+    eviction_table_open(&table, &eviction, START + 40 * DAY);
+    const struct market *market = markets.list[0];
+    unsigned still = eviction_regime(market, on_demand[0], START + 5 * HOUR);
+    unsigned moved = eviction_regime(market, on_demand[0], START + 13 * HOUR);
+    assert_true(still != moved);
+    double average = eviction_estimate(&table, 0, EVICTION_ANY, 1588, HOUR).probability;
+    assert_true(eviction_estimate(&table, 0, still, 1588, HOUR).probability < average);
+    assert_true(eviction_estimate(&table, 0, moved, 1588, HOUR).probability > 2 * average);
+    eviction_table_close(&table);
+    eviction_close(&eviction);
+    markets_close(&markets);
+}
+
+static void a_market_without_history_gets_the_prior(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    add(&markets, "new", 0, 20000);
+    markets_finish(&markets);
+    struct eviction eviction;
+    struct eviction_table table;
+    eviction_open(&eviction, &markets, on_demand);
+    eviction_advance(&eviction, START + 60);
+    eviction_table_open(&table, &eviction, START + 60);
+    assert_true(fabs(eviction_estimate(&table, 0, EVICTION_ANY, 1000, HOUR).probability - 0.5) < 1e-6);
+    assert_true(fabs(eviction_estimate(&table, 0, 0, 1000, HOUR / 2).probability - 0.25) < 1e-6);
+    eviction_table_close(&table);
+    eviction_close(&eviction);
+    markets_close(&markets);
+}
+
+static void check_equal(const struct eviction_table *a, const struct eviction_table *b) {
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->markets, b->markets, a->count * sizeof *a->markets);
+}
+
+/* Two histories that agree until a moment and differ wildly after it give the same estimates at that moment. */
+static void the_future_is_not_used(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct markets whole = {0};
+        struct markets other = {0};
+        random_markets(&whole, 12, seed);
+        int64_t now = START + 7 * DAY + (int64_t)seed * 4321;
+        for (size_t m = 0; m < whole.count; m++) {
+            for (size_t i = 0; i < whole.list[m]->count; i++) {
+                struct market_point point = whole.list[m]->points[i];
+                point.price = point.time > now ? 900000 - point.price : point.price;
+                assert_int_equal(markets_add(&other, whole.list[m]->type, "z", "p", point, NULL), 0);
+            }
+        }
+        markets_finish(&other);
+        struct eviction a;
+        struct eviction b;
+        struct eviction_table of_a;
+        struct eviction_table of_b;
+        eviction_open(&a, &whole, on_demand);
+        eviction_open(&b, &other, on_demand);
+        for (int64_t t = START; t <= now; t += 5000) { /* in steps on one side */
+            eviction_advance(&a, t);
+        }
+        eviction_advance(&a, now);
+        eviction_advance(&b, now);
+        eviction_table_open(&of_a, &a, now);
+        eviction_table_open(&of_b, &b, now);
+        check_equal(&of_a, &of_b);
+        for (size_t m = 0; m < whole.count; m++) {
+            assert_int_equal(eviction_regime(whole.list[m], on_demand[m], now),
+                             eviction_regime(other.list[m], on_demand[m], now));
+        }
+        eviction_table_close(&of_a);
+        eviction_table_close(&of_b);
+        eviction_close(&a);
+        eviction_close(&b);
+        markets_close(&whole);
+        markets_close(&other);
+    }
+}
+
+static void estimates_are_ordered(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    random_markets(&markets, 10, 77);
+    struct eviction eviction;
+    struct eviction_table table;
+    eviction_open(&eviction, &markets, on_demand);
+    eviction_advance(&eviction, START + 10 * DAY);
+    eviction_table_open(&table, &eviction, START + 10 * DAY);
+    for (size_t m = 0; m < 2; m++) {
+        for (unsigned r = 0; r <= EVICTION_REGIMES; r++) {
+            double higher_bid = 1;
+            for (int64_t delta = 0; delta < 500000; delta = delta * 5 / 4 + 30) {
+                double before = 0;
+                for (int64_t seconds = 0; seconds <= HOUR; seconds += 150) {
+                    struct eviction_estimate estimate = eviction_estimate(&table, m, r, delta, seconds);
+                    assert_true(estimate.probability >= before - 1e-12 && estimate.probability <= 1);
+                    assert_true(estimate.median >= 0 && estimate.median <= (double)seconds);
+                    before = estimate.probability;
+                }
+                assert_true(before <= higher_bid + 1e-6);
+                higher_bid = before;
+            }
+        }
+    }
+    eviction_table_close(&table);
+    eviction_close(&eviction);
+    markets_close(&markets);
+}
+
+/* Markets that keep their nature: what is predicted with two weeks' history comes true in the next weeks, and knowing the
+ * regime makes predictions better than the average does. */
+static void predictions_come_true(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    random_markets(&markets, 50, 5);
+    struct eviction eviction;
+    struct eviction_table table;
+    struct calibration average = {0};
+    struct calibration by_regime = {0};
+    eviction_open(&eviction, &markets, on_demand);
+    eviction_advance(&eviction, START + 14 * DAY);
+    eviction_table_open(&table, &eviction, START + 14 * DAY);
+    const size_t wild = 1;
+    const struct market *market = markets.list[wild];
+    for (int64_t t = START + 14 * DAY; t < START + 49 * DAY; t += 700) {
+        unsigned regime = eviction_regime(market, on_demand[wild], t);
+        for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
+            int64_t above = market_first_above(market, t, market_price(market, t) + EVICTION_DELTA[d]);
+            bool evicted = above != MARKET_NEVER && above <= t + HOUR;
+            calibration_add(
+                &average, eviction_estimate(&table, wild, EVICTION_ANY, EVICTION_DELTA[d], HOUR).probability, evicted);
+            calibration_add(&by_regime, eviction_estimate(&table, wild, regime, EVICTION_DELTA[d], HOUR).probability,
+                            evicted);
+        }
+    }
+    /* The prior, in which the quiet market is half of what is known, draws by up to a day in seven. */
+    assert_true(calibration_worst(&average, 1000) < 0.08);
+    assert_true(by_regime.brier < 0.9 * average.brier);
+    eviction_table_close(&table);
+    eviction_close(&eviction);
+    markets_close(&markets);
+}
+
+static void calibration_counts(void **state) {
+    (void)state;
+    struct calibration calibration = {0};
+    for (int i = 0; i < 200; i++) {
+        calibration_add(&calibration, 0.25, i % 4 == 0);
+        calibration_add(&calibration, 1, i % 2 == 0);
+    }
+    assert_int_equal(calibration.deciles[2].cases, 200);
+    assert_int_equal(calibration.deciles[9].cases, 200);
+    assert_true(fabs(calibration_worst(&calibration, 100) - 0.5) < 1e-9);
+    assert_true(calibration_worst(&calibration, 200) == 0);
+    assert_true(fabs(calibration.brier - (50 * 0.5625 + 150 * 0.0625 + 100)) < 1e-9);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(probabilities_follow_the_counts),
+        cmocka_unit_test(a_regime_tells_more_than_the_average),
+        cmocka_unit_test(a_market_without_history_gets_the_prior),
+        cmocka_unit_test(the_future_is_not_used),
+        cmocka_unit_test(estimates_are_ordered),
+        cmocka_unit_test(predictions_come_true),
+        cmocka_unit_test(calibration_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
