@@ -1,0 +1,299 @@
+/* bidbrain/policy: the equations by hand, the sums against the equations, and decisions: cheapest work wins, limits hold,
+ * on-demand machines are never given back, expiring allocations are renewed or not, additions do what they say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agileml/base/hash.h"
+#include "bidbrain/policy.h"
+
+#include <math.h>
+#include <string.h>
+
+static void assert_near(double a, double b) {
+    if (!(fabs(a - b) <= 1e-9 * fmax(1, fabs(b)))) {
+        fail_msg("%.12g is not %.12g", a, b);
+    }
+}
+
+static const struct policy_app APP = {.phi = 0.9, .sigma = 0.05, .lambda = 0.1};
+
+/* 64 machines of 8 cores at 0.1 dollars, half an hour left, evicted with probability 0.2; and one that only costs. */
+static const struct policy_allocation SPOT = {
+    .k = 64, .P = 0.1, .beta = 0.2, .omega = 0.45, .t_r = 0.5, .nu = 8, .refund = true};
+static const struct policy_allocation RELIABLE = {.k = 3, .P = 0.209, .omega = 1, .t_r = 1};
+
+static void equations_by_hand(void **state) {
+    (void)state;
+    const struct policy_allocation both[] = {SPOT, RELIABLE};
+    assert_near(policy_cost(&SPOT), 0.8 * 0.1 * 64 * 0.5); /* (1) */
+    assert_near(policy_cost(&RELIABLE), 3 * 0.209);
+    assert_near(policy_any_eviction(both, 2), 0.2);
+    assert_near(policy_useful_time(&SPOT, 0.2, &APP, true), 0.45 - 0.2 * 0.1 - 0.05); /* (2) */
+    assert_near(policy_useful_time(&SPOT, 0.2, &APP, false), 0.45 - 0.2 * 0.1);
+    assert_near(policy_work(both, 2, &APP, true), 64 * 0.38 * 8 * 0.9); /* (3) */
+    assert_near(policy_cost_per_work(both, 2, &APP, true), (2.56 + 0.627) / (64 * 0.38 * 8 * 0.9));
+    assert_true(isinf(policy_cost_per_work(&RELIABLE, 1, &APP, false)));
+    const struct policy_allocation two[] = {SPOT, SPOT};
+    assert_near(policy_any_eviction(two, 2), 1 - 0.8 * 0.8);
+    struct policy_allocation paid = SPOT;
+    paid.refund = false;
+    assert_near(policy_cost(&paid), 0.1 * 64 * 0.45);
+    /* The paper's figure 6: phase 1 is an on-demand allocation without work and a spot one; a second spot one raises the
+     * cost but lowers the cost per work, since the on-demand part is shared by more work. */
+    const struct policy_allocation phase1[] = {RELIABLE, SPOT};
+    const struct policy_allocation phase2[] = {RELIABLE, SPOT, SPOT};
+    const struct policy_app smooth = {.phi = 1};
+    assert_true(policy_cost_per_work(phase2, 3, &smooth, false) < policy_cost_per_work(phase1, 2, &smooth, false));
+}
+
+static double random_unit(uint64_t *seed) {
+    *seed = hash_mix(*seed);
+    return (double)(*seed >> 11) / 9007199254740992.0;
+}
+
+static void sums_agree_with_the_equations(void **state) {
+    (void)state;
+    uint64_t seed = 3;
+    for (int i = 0; i < 2000; i++) {
+        struct policy_allocation x[6];
+        struct policy_sum sum = POLICY_SUM_NONE;
+        size_t count = 1 + (size_t)(random_unit(&seed) * 5);
+        struct policy_app app = {.phi = random_unit(&seed),
+                                 .sigma = 0.1 * random_unit(&seed),
+                                 .lambda = 0.1 * random_unit(&seed),
+                                 .reference = i % 2 == 0 ? 0 : 300};
+        for (size_t a = 0; a < count; a++) {
+            double t_r = random_unit(&seed);
+            double beta = random_unit(&seed);
+            x[a] = (struct policy_allocation){.k = 1 + floor(64 * random_unit(&seed)),
+                                              .P = random_unit(&seed),
+                                              .beta = beta,
+                                              .omega = policy_omega(beta, t_r * random_unit(&seed), t_r),
+                                              .t_r = t_r,
+                                              .nu = floor(16 * random_unit(&seed)),
+                                              .refund = i % 3 != 0};
+            sum = policy_sum_add(sum, &x[a]);
+        }
+        double direct = policy_cost_per_work(x, count, &app, i % 5 == 0);
+        double summed = policy_sum_cost_per_work(sum, &app, i % 5 == 0);
+        assert_true(isinf(direct) ? isinf(summed) : fabs(direct - summed) <= 1e-9 * fabs(direct));
+    }
+}
+
+static struct policy_offer offer(double P, double nu, double beta, double median) {
+    struct policy_offer result = {.P = P, .nu = nu, .open = true, .deltas = 2};
+    result.delta[0] = 0.001;
+    result.delta[1] = 0.1;
+    result.beta[0] = result.beta[1] = beta;
+    result.median[0] = result.median[1] = median;
+    return result;
+}
+
+static struct policy_view view_of(const struct policy_offer *offers, size_t count) {
+    return (struct policy_view){
+        .app = {.phi = 1, .sigma = 0.01, .lambda = 0.02},
+        .limits = {.most_machines = 1000, .most_work = 512, .most_dollars_per_hour = 1000, .least_markets = 1},
+        .on_demand = RELIABLE,
+        .offers = offers,
+        .offer_count = count};
+}
+
+static void the_cheapest_work_is_bought(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.3, 16, 0, 0.5), offer(0.01, 8, 0, 0.5)};
+    offers[2].open = false; /* cooling down */
+    struct policy_view view = view_of(offers, 3);
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_true(isinf(e));
+    assert_int_equal(actions[0].kind, POLICY_ACQUIRE);
+    assert_int_equal(actions[0].index, 1);
+    assert_near(actions[0].count, 32);
+    assert_near(actions[0].cost_per_work, (0.3 * 32 + 0.627) / (512 * (1 - 0.01)));
+}
+
+static void a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
+    offers[0].beta[0] = 0.6;
+    struct policy_view view = view_of(offers, 1);
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].delta, 0);
+    view.app.lambda = 1; /* an hour lost with each eviction */
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].delta, 1);
+}
+
+static struct policy_held held_in(size_t market, const struct policy_offer *from, double count, double t_r) {
+    struct policy_allocation x = policy_candidate(from, 0, count);
+    struct policy_held held = {.market = market, .now = x, .renewed = x};
+    held.now.t_r = t_r;
+    held.now.omega = policy_omega(x.beta, fmin(0.5, t_r / 2), t_r);
+    return held;
+}
+
+static void limits_hold(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.21, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 2);
+    view.limits.most_machines = 10;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_near(actions[0].count, 10);
+    view = view_of(offers, 2);
+    view.limits.most_dollars_per_hour = 0.627 + 1.05; /* the on-demand machines count */
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_near(actions[0].count, 5);
+    view = view_of(offers, 2);
+    view.limits.least_markets = 2;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_near(actions[0].count, 32);
+    struct policy_held held = held_in(actions[0].index, &offers[actions[0].index], 32, 1);
+    offers[actions[0].index].held = 32;
+    size_t first = actions[0].index;
+    view.held = &held;
+    view.held_count = 1;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_true(actions[0].index != first);
+    view.limits.most_work = 256;
+    assert_int_equal(policy_decide(&view, actions, &e), 0);
+}
+
+static void expiring_allocations_are_renewed_unless_too_dear(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.2, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 2);
+    struct policy_held held[2] = {held_in(0, &offers[0], 32, 0.9), held_in(1, &offers[1], 32, 0.03)};
+    offers[0].held = offers[1].held = 32;
+    held[1].expiring = true;
+    view.held = held;
+    view.held_count = 2;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].kind, POLICY_RENEW);
+    assert_int_equal(actions[0].index, 1);
+    offers[1].P = held[1].renewed.P = 2; /* the price has risen tenfold below our bid */
+    size_t count = policy_decide(&view, actions, &e);
+    assert_true(count >= 1);
+    assert_int_equal(actions[0].kind, POLICY_RELEASE);
+    assert_int_equal(actions[0].index, 1);
+    /* Alone, it does all the work there is, and the paper's rule keeps it at any price; choosing jointly exchanges it. */
+    view.held = &held[1];
+    view.held_count = 1;
+    offers[0].held = 0;
+    assert_true(policy_decide(&view, actions, &e) >= 1);
+    assert_int_equal(actions[0].kind, POLICY_RENEW);
+    view.additions.joint = true;
+    count = policy_decide(&view, actions, &e);
+    assert_int_equal(count, 2);
+    assert_int_equal(actions[0].kind, POLICY_RELEASE);
+    assert_int_equal(actions[1].kind, POLICY_ACQUIRE);
+    assert_int_equal(actions[1].index, 0);
+}
+
+static bool first_two(const void *context, size_t a, size_t b) {
+    (void)context;
+    return a + b == 1;
+}
+
+static void diversity_bounds_correlated_markets_together(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.201, 8, 0, 0.5), offer(0.21, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 3);
+    view.additions.joint = view.additions.diverse = true;
+    view.correlated = first_two;
+    size_t count = policy_decide(&view, actions, &e);
+    double by_market[3] = {0};
+    for (size_t a = 0; a < count; a++) {
+        assert_int_equal(actions[a].kind, POLICY_ACQUIRE);
+        by_market[actions[a].index] += actions[a].count;
+    }
+    assert_near(by_market[0] + by_market[1] + by_market[2], 64);
+    assert_near(by_market[0] + by_market[1], 32);
+}
+
+/* Whatever the market: a decision never breaks the limits, and never costs more per work than leaving things as they
+ * are; choosing jointly is never worse than one step. */
+static void decisions_are_sound(void **state) {
+    (void)state;
+    uint64_t seed = 9;
+    for (int i = 0; i < 500; i++) {
+        struct policy_offer offers[8];
+        struct policy_held held[3];
+        size_t held_count = (size_t)(random_unit(&seed) * 4);
+        for (size_t m = 0; m < 8; m++) {
+            offers[m] = offer(0.01 + random_unit(&seed), 1 + floor(16 * random_unit(&seed)), random_unit(&seed),
+                              random_unit(&seed));
+            offers[m].beta[1] *= 0.3;
+            offers[m].open = random_unit(&seed) < 0.8;
+        }
+        struct policy_view view = view_of(offers, 8);
+        double work = 0;
+        for (size_t h = 0; h < held_count; h++) {
+            size_t market = (size_t)(random_unit(&seed) * 8);
+            double count = floor(10 * random_unit(&seed)) + 1;
+            held[h] = held_in(market, &offers[market], count, random_unit(&seed));
+            held[h].expiring = random_unit(&seed) < 0.3;
+            offers[market].held += count;
+            work += count * offers[market].nu;
+        }
+        view.held = held;
+        view.held_count = held_count;
+        double reached[2] = {0, 0};
+        for (int joint = 0; joint < 2; joint++) {
+            struct policy_action actions[POLICY_ACTIONS_MAX];
+            double e;
+            view.additions.joint = joint == 1;
+            size_t count = policy_decide(&view, actions, &e);
+            double after = work;
+            size_t answered = 0;
+            for (size_t a = 0; a < count; a++) {
+                if (actions[a].kind == POLICY_ACQUIRE) {
+                    assert_true(offers[actions[a].index].open && actions[a].count >= 1);
+                    after += actions[a].count * offers[actions[a].index].nu;
+                } else {
+                    assert_true(held[actions[a].index].expiring);
+                    answered++;
+                    after -= actions[a].kind == POLICY_RELEASE
+                                 ? held[actions[a].index].now.k * held[actions[a].index].now.nu
+                                 : 0;
+                }
+            }
+            for (size_t h = 0; h < held_count; h++) {
+                answered -= held[h].expiring;
+            }
+            assert_int_equal(answered, 0);
+            assert_true(after <= 512 + 1e-6 || after <= work);
+            reached[joint] = count > 0 ? actions[count - 1].cost_per_work : e;
+            assert_true(reached[joint] <= e * (1 + 1e-9));
+        }
+        if (held_count == 0) {
+            assert_true(reached[1] <= reached[0] * (1 + 1e-9));
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equations_by_hand),
+        cmocka_unit_test(sums_agree_with_the_equations),
+        cmocka_unit_test(the_cheapest_work_is_bought),
+        cmocka_unit_test(a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(expiring_allocations_are_renewed_unless_too_dear),
+        cmocka_unit_test(diversity_bounds_correlated_markets_together),
+        cmocka_unit_test(decisions_are_sound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
