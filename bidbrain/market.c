@@ -199,13 +199,32 @@ void markets_finish(struct markets *markets) {
     }
 }
 
+static void market_free(struct market *market) {
+    for (int level = 0; level < MARKET_LEVELS; level++) {
+        free(market->tops[level]);
+    }
+    free(market->points);
+    free(market);
+}
+
+void markets_keep(struct markets *markets, bool (*keep)(const void *context, const struct market *market),
+                  const void *context) {
+    size_t kept = 0;
+    for (size_t m = 0; m < markets->count; m++) {
+        if (keep(context, markets->list[m])) {
+            markets->list[kept++] = markets->list[m];
+        } else {
+            market_free(markets->list[m]);
+        }
+    }
+    markets->count = kept;
+    markets->last = NULL;
+    markets_finish(markets);
+}
+
 void markets_close(struct markets *markets) {
     for (size_t m = 0; m < markets->count; m++) {
-        for (int level = 0; level < MARKET_LEVELS; level++) {
-            free(markets->list[m]->tops[level]);
-        }
-        free(markets->list[m]->points);
-        free(markets->list[m]);
+        market_free(markets->list[m]);
     }
     free(markets->list);
     index_map_close(&markets->by_name);

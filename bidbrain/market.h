@@ -57,6 +57,9 @@ int markets_add(struct markets *markets, const char *type, const char *zone, con
  * (conflicts). */
 void markets_finish(struct markets *markets);
 struct market *markets_find(const struct markets *markets, const char *type, const char *zone, const char *product);
+/* Frees the markets that `keep` does not want, of finished ones. */
+void markets_keep(struct markets *markets, bool (*keep)(const void *context, const struct market *market),
+                  const void *context);
 void markets_close(struct markets *markets);
 /* The first and the last time of all points; false when there are none. */
 bool markets_span(const struct markets *markets, int64_t *first, int64_t *last);

@@ -154,7 +154,8 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
         const struct policy_offer *offer = &view->offers[m];
         double room = offer->open ? plan_room(plan, m) : 0;
         double count = room;
-        for (int size = 0; size < POLICY_COUNTS && count >= 1; size++, count = floor(count / 2)) {
+        for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->nu >= view->limits.least_work;
+             size++, count = floor(count / 2)) {
             for (unsigned d = 0; d < offer->deltas; d++) {
                 struct policy_allocation x = policy_candidate(offer, d, count);
                 double e = policy_sum_cost_per_work(policy_sum_add(plan->sum, &x), &view->app, true);

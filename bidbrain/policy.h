@@ -83,6 +83,7 @@ struct policy_held {
 struct policy_limits {
     double most_machines;
     double most_work;             /* per hour, of all spot machines */
+    double least_work;            /* per hour: a smaller allocation is not worth a change; 0: any is */
     double most_dollars_per_hour; /* of all machines, at the prices now */
     unsigned least_markets;       /* no market gets more than 1/least_markets of most_work */
 };

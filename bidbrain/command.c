@@ -1,0 +1,65 @@
+/* What bidbrain's commands share. */
+#include "bidbrain/command.h"
+
+#include "bidbrain/instant.h"
+#include "bidbrain/market_read.h"
+#include "bidbrain/market_store.h"
+
+#include <string.h>
+
+int command_options(const struct aml_option *options, const char *usage, int argc, char **argv, struct error *error) {
+    const struct aml_option *const tables[] = {options};
+    int operand = argc;
+    for (int i = 1; i < argc; i++) { /* before parsing, so that --help shows the defaults */
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            printf("usage: %s\n\n", usage);
+            options_help(stdout, options);
+            return 1;
+        }
+    }
+    int code = options_parse(tables, 1, argc, argv, &operand, error);
+    if (code == 0 && operand < argc) {
+        code = error_set(error, AML_EINPUT, "unexpected argument '%.100s': expected options only", argv[operand]);
+    }
+    return code;
+}
+
+static int prices_of_store(struct markets *markets, const char *path, struct error *error) {
+    struct market_store *store;
+    int code = market_store_open(&store, path, error);
+    if (code != 0) {
+        return code;
+    }
+    code = market_store_load(store, INSTANT_MIN, markets, error);
+    market_store_close(store);
+    if (code == 0 && markets->count == 0) {
+        code = error_set(error, AML_EINPUT, "%s: no prices in this store", path);
+    }
+    return code;
+}
+
+int command_prices(const char *prices, const char *product, const char *extra, enum catalog_year year,
+                   struct markets *markets, struct catalog *catalog, struct error *error) {
+    if (prices == NULL) {
+        return error_set(error, AML_EINPUT, "--prices PATH is missing: files of spot prices");
+    }
+    size_t length = strlen(prices);
+    bool store = length > 3 && strcmp(prices + length - 3, ".db") == 0;
+    catalog_open(catalog, year);
+    int code = extra != NULL ? catalog_read(catalog, extra, error) : 0;
+    if (code == 0) {
+        code = store ? prices_of_store(markets, prices, error) : market_read(markets, prices, product, error);
+    }
+    if (code == 0) {
+        markets_finish(markets);
+        market_read_warn(markets);
+        if (markets->count == 0) {
+            code = error_set(error, AML_EINPUT, "%s: no prices of product '%s'", prices, product);
+        }
+    }
+    if (code != 0) {
+        catalog_close(catalog);
+        markets_close(markets);
+    }
+    return code;
+}

@@ -1,0 +1,574 @@
+/* See job.h. The world (when a price passes a bid, when EC2 takes a machine) is looked up when a machine is bought and kept
+ * from the policy, which is given the present and what was learned before. */
+#include "bidbrain/job.h"
+
+#include "bidbrain/instant.h"
+#include "bidbrain/policy.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct job_allocation {
+    size_t market;
+    int64_t count, bid;
+    int64_t start, ready; /* bought; first work */
+    int64_t evicted_at;   /* the world's; not for the policy */
+    int64_t release_at;   /* MARKET_NEVER unless it was decided not to renew */
+    uint64_t id;
+    bool working;
+};
+
+struct job {
+    const struct study *study;
+    const struct scheme *scheme;
+    uint64_t number, seed, allocations_made;
+    int64_t start, now, next_decision, pause_until;
+    double left;  /* work, in vCPU-seconds of the reference size */
+    double saved; /* what would be left after a return to the last checkpoint */
+    int64_t next_checkpoint;
+    struct job_allocation held[JOB_ALLOCATIONS_MAX];
+    size_t held_count;
+    int64_t *closed_until; /* per market: cool-down */
+    struct bill spot, on_demand;
+    uint64_t evictions;
+    /* What the job has measured of itself: sums and counts; the first of each is what was assumed. */
+    double sigma_sum, lambda_sum, sigma_count, lambda_count;
+    bool phi_seen;
+    FILE *log;
+};
+
+/* ---- The log ---- */
+
+static void job_log(const struct job *job, const char *action, const struct job_allocation *allocation, int64_t price) {
+    if (job->log == NULL) {
+        return;
+    }
+    char time[INSTANT_TEXT_MAX];
+    instant_format(job->now, time);
+    fprintf(job->log, "{\"job\":%" PRIu64 ",\"scheme\":\"%s\",\"time\":\"%s\",\"action\":\"%s\"", job->number,
+            job->scheme->name, time, action);
+    if (allocation != NULL) {
+        char name[MARKET_NAME_MAX];
+        char bid[PRICE_TEXT_MAX];
+        char text[PRICE_TEXT_MAX];
+        market_name(job->study->markets[allocation->market].market, name);
+        price_format(allocation->bid, bid);
+        price_format(price, text);
+        fprintf(job->log, ",\"market\":\"%s\",\"count\":%" PRId64 ",\"bid\":%s,\"price\":%s,\"allocation\":%" PRIu64,
+                name, allocation->count, bid, text, allocation->id);
+    }
+    fprintf(job->log, "}\n");
+}
+
+static void job_log_on_demand(const struct job *job, const struct catalog_price *type, int64_t count) {
+    if (job->log != NULL) {
+        char time[INSTANT_TEXT_MAX];
+        char price[PRICE_TEXT_MAX];
+        instant_format(job->now, time);
+        price_format(type->price, price);
+        fprintf(job->log,
+                "{\"job\":%" PRIu64 ",\"scheme\":\"%s\",\"time\":\"%s\",\"action\":\"ondemand\",\"market\":"
+                "\"%s/%s\",\"count\":%" PRId64 ",\"price\":%s}\n",
+                job->number, job->scheme->name, time, type->type, type->region, count, price);
+    }
+}
+
+static void job_log_end(const struct job *job) {
+    if (job->log != NULL) {
+        char time[INSTANT_TEXT_MAX];
+        instant_format(job->now, time);
+        fprintf(job->log,
+                "{\"job\":%" PRIu64 ",\"scheme\":\"%s\",\"time\":\"%s\",\"action\":\"job-end\",\"accounting\":"
+                "\"%s\",\"cost\":%.9f}\n",
+                job->number, job->scheme->name, time, job->study->options.whole_hours ? "whole" : "shared",
+                amount_dollars(job->spot.amount + job->on_demand.amount));
+    }
+}
+
+/* ---- Progress ---- */
+
+static double job_rate(const struct job *job) {
+    const struct study *study = job->study;
+    double work = job->scheme->kind == SCHEME_ON_DEMAND ? study->reference_work : 0;
+    for (size_t a = 0; a < job->held_count; a++) {
+        const struct job_allocation *allocation = &job->held[a];
+        work += allocation->working ? (double)allocation->count * study->markets[allocation->market].vcpus : 0;
+    }
+    double beyond = fmax(0, work - study->reference_work);
+    double rate = work - beyond + study->options.phi * beyond;
+    return job->scheme->checkpoint ? rate * (1 - study->checkpoint_share) : rate;
+}
+
+/* Lets the job work until `time`; nothing else happens on the way. */
+static void job_advance(struct job *job, int64_t time) {
+    int64_t from = job->pause_until > job->now ? job->pause_until : job->now;
+    if (time > from) {
+        job->left -= job_rate(job) * (double)(time - from);
+    }
+    job->now = time;
+}
+
+static int64_t job_finish_time(const struct job *job) {
+    double rate = job_rate(job);
+    int64_t from = job->pause_until > job->now ? job->pause_until : job->now;
+    double seconds = rate > 0 ? ceil(fmax(0, job->left) / rate - 1e-9) : INFINITY;
+    return seconds < 1e12 ? from + (int64_t)seconds : MARKET_NEVER;
+}
+
+static void job_pause(struct job *job, double seconds) {
+    int64_t until = job->now + (int64_t)llround(seconds);
+    job->pause_until = until > job->pause_until ? until : job->pause_until;
+}
+
+/* ---- Machines ---- */
+
+static void job_bill(struct job *job, const struct job_allocation *allocation, enum billing_end how) {
+    struct bill one = billing_spot(job->study->options.model, job->study->markets[allocation->market].market,
+                                   allocation->start, job->now, how);
+    bill_add(&job->spot, one, allocation->count);
+}
+
+static void job_acquire(struct job *job, size_t market, int64_t count, int64_t bid) {
+    const struct study *study = job->study;
+    const struct market *prices = study->markets[market].market;
+    assert(job->held_count < JOB_ALLOCATIONS_MAX && count > 0);
+    struct job_allocation *allocation = &job->held[job->held_count++];
+    *allocation = (struct job_allocation){.market = market,
+                                          .count = count,
+                                          .bid = bid,
+                                          .start = job->now,
+                                          .ready = job->now + study->options.boot_seconds,
+                                          .evicted_at = market_first_above(prices, job->now, bid),
+                                          .release_at = MARKET_NEVER,
+                                          .id = ++job->allocations_made};
+    if (study->options.model == MODEL_EC2) {
+        int64_t taken = interruption_time(&study->interruptions, market, job->now, allocation->id, job->seed);
+        allocation->evicted_at = taken < allocation->evicted_at ? taken : allocation->evicted_at;
+    }
+    job_log(job, "acquire", allocation, market_price(prices, job->now));
+}
+
+static void job_drop(struct job *job, size_t index, enum billing_end how) {
+    job_bill(job, &job->held[index], how);
+    job->held[index] = job->held[--job->held_count];
+}
+
+static void job_evicted(struct job *job, size_t index) {
+    const struct study_options *options = &job->study->options;
+    const struct job_allocation *allocation = &job->held[index];
+    bool working = allocation->working;
+    job_log(job, "evicted", allocation, market_price(job->study->markets[allocation->market].market, job->now));
+    job->closed_until[allocation->market] = job->now + options->cooldown_seconds;
+    job->evictions++;
+    job_drop(job, index, BILLING_EVICTED);
+    if (!working) {
+        return;
+    }
+    if (job->scheme->checkpoint) {
+        job->left = job->saved;
+        return;
+    }
+    /* A notice that is too short for a drain costs a share of a recovery. */
+    double missing = fmax(0, (double)(options->drain_seconds - options->notice_seconds));
+    double seconds = options->lambda_seconds;
+    seconds +=
+        options->drain_seconds > 0 ? missing / (double)options->drain_seconds * (double)options->recovery_seconds : 0;
+    job_pause(job, seconds);
+    job->lambda_sum += seconds;
+    job->lambda_count += 1;
+}
+
+static void job_ready(struct job *job, struct job_allocation *allocation) {
+    const struct study_options *options = &job->study->options;
+    allocation->working = true;
+    job_pause(job, options->sigma_seconds + (job->scheme->checkpoint ? options->restart_seconds : 0));
+    job->sigma_sum += options->sigma_seconds;
+    job->sigma_count += 1;
+    job->phi_seen = job->phi_seen || job_rate(job) > job->study->reference_work;
+    job->next_checkpoint = job->pause_until + (int64_t)job->study->checkpoint_interval;
+}
+
+/* ---- What the policy sees ---- */
+
+static int64_t hour_end(const struct job_allocation *allocation, int64_t now) {
+    return allocation->start + ((now - allocation->start) / HOUR + 1) * HOUR;
+}
+
+static struct policy_app job_app(const struct job *job) {
+    const struct study_options *options = &job->study->options;
+    struct policy_app app = {.phi = options->assumed_phi,
+                             .sigma = options->assumed_sigma_seconds / HOUR,
+                             .lambda = options->assumed_lambda_seconds / HOUR};
+    if (job->scheme->measured) {
+        app.sigma = job->sigma_sum / job->sigma_count / HOUR;
+        app.lambda = job->lambda_sum / job->lambda_count / HOUR;
+        app.phi = job->phi_seen ? options->phi : options->assumed_phi;
+        app.reference = job->study->reference_work;
+    }
+    return app;
+}
+
+/* The table and the regime that the scheme goes by. */
+static const struct eviction_table *job_table(const struct job *job, size_t m, unsigned *regime) {
+    const struct study *study = job->study;
+    const struct study_market *market = &study->markets[m];
+    if (!job->scheme->conditional) {
+        *regime = EVICTION_ANY;
+        return &study->days[0].table;
+    }
+    *regime = eviction_regime(market->market, market->on_demand, job->now);
+    return &study_day(study, job->now)->table;
+}
+
+static struct policy_offer job_offer(const struct job *job, size_t m) {
+    const struct study *study = job->study;
+    const struct study_market *market = &study->markets[m];
+    struct policy_offer offer = {.nu = market->vcpus};
+    int64_t price = market_price(market->market, job->now);
+    if (price == PRICE_UNKNOWN) {
+        return offer;
+    }
+    offer.P = price_dollars(price);
+    offer.open = job->now >= job->closed_until[m];
+    if (study->options.model == MODEL_EC2) {
+        offer.open = offer.open && price <= market->on_demand &&
+                     interruption_open_at(&study->interruptions, m, job->now, job->seed);
+        offer.deltas = 1;
+        offer.delta[0] = price_dollars(market->on_demand - price);
+        offer.beta[0] = interruption_probability(&study->interruptions, m, 0, 1);
+        offer.median[0] = 0.5;
+        return offer;
+    }
+    unsigned regime;
+    const struct eviction_table *table = job_table(job, m, &regime);
+    offer.deltas = EVICTION_DELTAS;
+    for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
+        struct eviction_estimate estimate = eviction_estimate(table, m, regime, EVICTION_DELTA[d], HOUR);
+        offer.delta[d] = price_dollars(EVICTION_DELTA[d]);
+        offer.beta[d] = estimate.probability;
+        offer.median[d] = estimate.median / HOUR;
+    }
+    return offer;
+}
+
+/* What is held, for `seconds` more at `price`. */
+static struct policy_allocation job_expected(const struct job *job, const struct job_allocation *allocation,
+                                             int64_t price, int64_t seconds) {
+    const struct study *study = job->study;
+    const struct study_market *market = &study->markets[allocation->market];
+    struct policy_allocation x = {
+        .k = (double)allocation->count, .P = price_dollars(price), .t_r = (double)seconds / HOUR, .nu = market->vcpus};
+    double median = x.t_r / 2;
+    if (study->options.model == MODEL_EC2) {
+        double age = (double)(job->now - allocation->start) / HOUR;
+        x.beta = interruption_probability(&study->interruptions, allocation->market, age, x.t_r);
+    } else {
+        unsigned regime;
+        const struct eviction_table *table = job_table(job, allocation->market, &regime);
+        int64_t delta = allocation->bid - market_price(market->market, job->now);
+        struct eviction_estimate estimate = eviction_estimate(table, allocation->market, regime, delta, seconds);
+        x.beta = estimate.probability;
+        median = estimate.median / HOUR;
+        x.refund = true;
+    }
+    x.omega = policy_omega(x.beta, median, x.t_r);
+    return x;
+}
+
+static struct policy_held job_held(const struct job *job, const struct job_allocation *allocation) {
+    const struct study *study = job->study;
+    const struct market *market = study->markets[allocation->market].market;
+    int64_t end = hour_end(allocation, job->now);
+    int64_t price = market_price(market, job->now);
+    struct policy_held held = {.market = allocation->market, .expiring = end - job->now <= DECISION_SECONDS};
+    if (study->options.model == MODEL_EC2) { /* by the second: the hour ahead counts */
+        held.now = job_expected(job, allocation, price, HOUR);
+    } else {
+        held.now = job_expected(job, allocation, market_price(market, end - HOUR), end - job->now);
+    }
+    if (held.expiring) {
+        held.renewed = job_expected(job, allocation, price, HOUR);
+    }
+    return held;
+}
+
+static bool job_correlated(const void *context, size_t a, size_t b) {
+    const struct job *job = context;
+    const bool *correlated = study_day(job->study, job->now)->correlated;
+    return correlated != NULL && correlated[a * job->study->count + b];
+}
+
+/* ---- Decisions ---- */
+
+static void job_act(struct job *job, const struct policy_view *view, const struct policy_action *action,
+                    const size_t order[JOB_ALLOCATIONS_MAX], bool released[JOB_ALLOCATIONS_MAX]) {
+    if (action->kind == POLICY_RELEASE) {
+        released[order[action->index]] = true;
+    } else if (action->kind == POLICY_ACQUIRE && job->held_count < JOB_ALLOCATIONS_MAX) {
+        int64_t price = market_price(job->study->markets[action->index].market, job->now);
+        double delta = view->offers[action->index].delta[action->delta];
+        job_acquire(job, action->index, (int64_t)llround(action->count),
+                    price + (int64_t)llround(delta * (double)PRICE_DOLLAR));
+    }
+}
+
+/* Machines given back run to the end of the hour that is paid; by the second they go at once. */
+static void job_release(struct job *job, const bool released[JOB_ALLOCATIONS_MAX]) {
+    bool by_second = job->study->options.model == MODEL_EC2;
+    for (size_t a = JOB_ALLOCATIONS_MAX; a-- > 0;) {
+        if (released[a]) {
+            job->held[a].release_at = by_second ? job->now : hour_end(&job->held[a], job->now);
+        }
+    }
+}
+
+/* Expiring allocations first, since a decision answers for so many only. Sets `order` to their places among those held. */
+static size_t job_view_held(const struct job *job, struct policy_held held[JOB_ALLOCATIONS_MAX],
+                            size_t order[JOB_ALLOCATIONS_MAX], struct policy_offer *offers, bool *expiring) {
+    size_t count = 0;
+    *expiring = false;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t a = 0; a < job->held_count; a++) {
+            const struct job_allocation *allocation = &job->held[a];
+            bool ends = hour_end(allocation, job->now) - job->now <= DECISION_SECONDS;
+            if (allocation->release_at != MARKET_NEVER || ends != (pass == 0)) {
+                continue;
+            }
+            held[count] = job_held(job, allocation);
+            order[count++] = a;
+            offers[allocation->market].held += (double)allocation->count;
+            *expiring = *expiring || ends;
+        }
+    }
+    return count;
+}
+
+static void decide_proteus(struct job *job) {
+    const struct study *study = job->study;
+    const struct study_options *options = &study->options;
+    struct policy_held held[JOB_ALLOCATIONS_MAX];
+    size_t order[JOB_ALLOCATIONS_MAX];
+    bool expiring;
+    double work = 0;
+    for (size_t a = 0; a < job->held_count; a++) {
+        const struct job_allocation *allocation = &job->held[a];
+        expiring = hour_end(allocation, job->now) - job->now <= DECISION_SECONDS;
+        work += allocation->release_at == MARKET_NEVER && !expiring
+                    ? (double)allocation->count * study->markets[allocation->market].vcpus
+                    : 0;
+    }
+    double most = options->most_scale * study->reference_work;
+    if (most - work < most / 32) { /* nothing expires and nothing fits: there is nothing to decide */
+        return;
+    }
+    struct policy_offer *offers = malloc((study->count + 1) * sizeof *offers);
+    assert(offers != NULL);
+    for (size_t m = 0; m < study->count; m++) {
+        offers[m] = job_offer(job, m);
+    }
+    size_t held_count = job_view_held(job, held, order, offers, &expiring);
+    struct policy_view view = {
+        .app = job_app(job),
+        .limits = {.most_machines = (double)options->most_machines,
+                   .most_work = most,
+                   .least_work = most / 32,
+                   .most_dollars_per_hour = options->most_dollars_per_hour,
+                   .least_markets = (unsigned)options->least_markets},
+        .additions = {.joint = job->scheme->joint, .diverse = job->scheme->diverse},
+        .on_demand = {.k = (double)options->reliable, .P = price_dollars(study->reliable->price), .omega = 1, .t_r = 1},
+        .held = held,
+        .held_count = held_count,
+        .offers = offers,
+        .offer_count = study->count,
+        .correlated = job_correlated,
+        .context = job};
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    bool released[JOB_ALLOCATIONS_MAX] = {false};
+    double e;
+    size_t count = policy_decide(&view, actions, &e);
+    for (size_t i = 0; i < count; i++) {
+        job_act(job, &view, &actions[i], order, released);
+    }
+    job_release(job, released);
+    free(offers);
+}
+
+static void decide_standard(struct job *job) {
+    const struct study *study = job->study;
+    if (job->held_count > 0) {
+        return;
+    }
+    size_t m = study_standard(study, job->now, job->seed);
+    if (m != SIZE_MAX) {
+        double count = ceil(study->reference_work / study->markets[m].vcpus - 1e-9);
+        job_acquire(job, m, (int64_t)count, study->markets[m].on_demand);
+    }
+}
+
+static void job_decide(struct job *job) {
+    if (job->scheme->kind == SCHEME_PROTEUS) {
+        decide_proteus(job);
+    } else if (job->scheme->kind == SCHEME_STANDARD) {
+        decide_standard(job);
+    }
+}
+
+/* ---- Events ---- */
+
+static int64_t earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* The next moment at which anything but work may happen, after now (or now, for a release that is due). */
+static int64_t job_next_event(const struct job *job) {
+    int64_t next = job->scheme->kind == SCHEME_ON_DEMAND ? MARKET_NEVER : job->next_decision;
+    if (job->scheme->checkpoint) {
+        next = earlier(next, job->next_checkpoint);
+    }
+    for (size_t a = 0; a < job->held_count; a++) {
+        const struct job_allocation *allocation = &job->held[a];
+        next = earlier(next, earlier(allocation->evicted_at, allocation->release_at));
+        next = allocation->working ? next : earlier(next, allocation->ready);
+        if (job->scheme->kind == SCHEME_PROTEUS) {
+            int64_t look = hour_end(allocation, job->now) - DECISION_SECONDS;
+            next = earlier(next, look > job->now ? look : look + HOUR);
+        }
+    }
+    return next;
+}
+
+/* What is due now. True if it calls for a decision at once. */
+static bool job_happen(struct job *job) {
+    bool decide = job->now >= job->next_decision;
+    for (size_t a = job->held_count; a-- > 0;) {
+        struct job_allocation *allocation = &job->held[a];
+        if (allocation->evicted_at <= job->now) {
+            job_evicted(job, a);
+            decide = true;
+        } else if (allocation->release_at <= job->now) {
+            job_log(job, "release", allocation, market_price(job->study->markets[allocation->market].market, job->now));
+            job_drop(job, a, BILLING_RELEASED);
+        } else if (!allocation->working && allocation->ready <= job->now) {
+            job_ready(job, allocation);
+        }
+    }
+    for (size_t a = 0; a < job->held_count; a++) {
+        decide = decide || hour_end(&job->held[a], job->now) - job->now == DECISION_SECONDS;
+    }
+    if (job->scheme->checkpoint && job->now >= job->next_checkpoint) {
+        job->saved = job->left;
+        job->next_checkpoint = job->now + (int64_t)job->study->checkpoint_interval;
+    }
+    while (job->next_decision <= job->now) {
+        job->next_decision += DECISION_SECONDS;
+    }
+    return decide;
+}
+
+/* Ends what still runs: shared with the next job, or, for the last job, kept to the end of hours that are paid already, in
+ * the hope of an eviction (section 5). */
+static void job_end(struct job *job) {
+    const struct study_options *options = &job->study->options;
+    bool keep = options->whole_hours && options->model == MODEL_EC2_2016;
+    int64_t end = job->now;
+    while (job->held_count > 0) {
+        size_t next = 0;
+        int64_t when = MARKET_NEVER;
+        for (size_t a = 0; a < job->held_count; a++) {
+            const struct job_allocation *allocation = &job->held[a];
+            int64_t until =
+                end > allocation->start && (end - allocation->start) % HOUR == 0 ? end : hour_end(allocation, end);
+            until = earlier(keep ? until : end, allocation->evicted_at);
+            if (until < when) {
+                when = until;
+                next = a;
+            }
+        }
+        struct job_allocation *allocation = &job->held[next];
+        job->now = when > end ? when : end;
+        bool evicted = allocation->evicted_at <= job->now && keep;
+        if (options->whole_hours) {
+            job_log(job, evicted ? "evicted" : "release", allocation,
+                    market_price(job->study->markets[allocation->market].market, job->now));
+        }
+        job_drop(job, next, !options->whole_hours ? BILLING_SHARED : evicted ? BILLING_EVICTED : BILLING_RELEASED);
+    }
+    job->now = end;
+}
+
+static void job_begin(struct job *job, const struct study *study, const struct scheme *scheme, uint64_t number,
+                      int64_t start, FILE *log) {
+    const struct study_options *options = &study->options;
+    *job = (struct job){.study = study,
+                        .scheme = scheme,
+                        .number = number,
+                        .seed = hash_mix(options->seed ^ hash_mix(number)),
+                        .start = start,
+                        .now = start,
+                        .next_decision = start,
+                        .pause_until = start,
+                        .left = options->job_hours * HOUR * study->reference_work,
+                        .next_checkpoint = MARKET_NEVER,
+                        .sigma_sum = options->assumed_sigma_seconds,
+                        .lambda_sum = options->assumed_lambda_seconds,
+                        .sigma_count = 1,
+                        .lambda_count = 1,
+                        .log = log};
+    job->saved = job->left;
+    job->closed_until = calloc(study->count + 1, sizeof *job->closed_until);
+    assert(job->closed_until != NULL);
+}
+
+/* The on-demand machines of a scheme, from the start to the end. */
+static const struct catalog_price *job_on_demand(const struct job *job, int64_t *count) {
+    bool all = job->scheme->kind == SCHEME_ON_DEMAND;
+    *count = all ? job->study->options.machines : job->scheme->checkpoint ? 0 : job->study->options.reliable;
+    return all ? job->study->reference : job->study->reliable;
+}
+
+static struct job_result job_summary(const struct job *job, bool finished) {
+    return (struct job_result){.dollars = amount_dollars(job->spot.amount + job->on_demand.amount),
+                               .hours = (double)(job->now - job->start) / HOUR,
+                               .on_demand_hours = (double)job->on_demand.paid_seconds / HOUR,
+                               .spot_hours = (double)job->spot.paid_seconds / HOUR,
+                               .free_hours = (double)job->spot.free_seconds / HOUR,
+                               .evictions = (double)job->evictions,
+                               .finished = finished};
+}
+
+struct job_result job_run(const struct study *study, const struct scheme *scheme, uint64_t number, int64_t start,
+                          FILE *log) {
+    struct job job;
+    int64_t on_demand;
+    int64_t give_up = start + (int64_t)(study->options.job_hours * JOB_SLOWEST * HOUR) + HOUR;
+    job_begin(&job, study, scheme, number, start, log);
+    job_log(&job, "job-start", NULL, 0);
+    const struct catalog_price *type = job_on_demand(&job, &on_demand);
+    if (on_demand > 0) {
+        job_log_on_demand(&job, type, on_demand);
+    }
+    while (job.now < give_up) {
+        if (job_happen(&job)) {
+            job_decide(&job);
+        }
+        int64_t finish = job_finish_time(&job);
+        int64_t next = job_next_event(&job);
+        if (finish <= next) {
+            job_advance(&job, finish);
+            break;
+        }
+        job_advance(&job, next);
+    }
+    bool finished = job.now < give_up;
+    if (on_demand > 0) {
+        enum billing_end how = study->options.whole_hours ? BILLING_RELEASED : BILLING_SHARED;
+        bill_add(&job.on_demand, billing_on_demand(study->options.model, type->price, start, job.now, how), on_demand);
+    }
+    job_end(&job);
+    job_log_end(&job);
+    free(job.closed_until);
+    return job_summary(&job, finished);
+}

@@ -1,0 +1,62 @@
+/* The bidbrain program: finds the command and leaves the rest to it. */
+#include "agileml/base/log.h"
+#include "bidbrain/command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} COMMANDS[] = {
+    {"simulate", command_simulate, "what jobs would have cost on recorded prices, scheme by scheme"},
+    {"advise", command_advise, "what to buy now, why, and what it should cost"},
+    {"calibrate", command_calibrate, "eviction estimates against what came, on recorded prices"},
+};
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
+
+static void print_help(void) {
+    printf("usage: bidbrain COMMAND [OPTIONS]\n\n");
+    for (int c = 0; c < COMMAND_COUNT; c++) {
+        printf("  %-12s%s\n", COMMANDS[c].name, COMMANDS[c].help);
+    }
+    printf("\n'bidbrain COMMAND --help' tells a command's options.\n"
+           "  --help      this text\n"
+           "  --version   the version\n");
+}
+
+static int run_command(int argc, char **argv) {
+    if (argc < 2) {
+        log_error("no command; expected simulate, advise or calibrate, see --help");
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help();
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("bidbrain %s\n", PROTEUS_VERSION);
+        return 0;
+    }
+    for (int c = 0; c < COMMAND_COUNT; c++) {
+        if (strcmp(argv[1], COMMANDS[c].name) == 0) {
+            return COMMANDS[c].run(argc - 1, argv + 1);
+        }
+    }
+    log_error("unknown %s '%.100s'; expected simulate, advise or calibrate, see --help",
+              argv[1][0] == '-' ? "option" : "command", argv[1]);
+    return 2;
+}
+
+int main(int argc, char **argv) {
+    log_set_name("bidbrain");
+    int status = run_command(argc, argv);
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+        log_error("can't write to standard output%s%s", errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+        status = status == 0 ? 1 : status;
+    }
+    return status;
+}

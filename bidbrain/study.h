@@ -1,0 +1,139 @@
+/* The cost study of the paper's section 6.3: what all simulated jobs share, read-only once open. A job is one run of an
+ * application of given work from a given start under a scheme (job.h); a study runs many in parallel and sums up (study.c).
+ *
+ * Estimates and correlations of markets are kept per day: those of a day use nothing after its first second. */
+#ifndef BIDBRAIN_STUDY_H
+#define BIDBRAIN_STUDY_H
+
+#include "bidbrain/billing.h"
+#include "bidbrain/catalog.h"
+#include "bidbrain/eviction.h"
+#include "bidbrain/interruption.h"
+
+enum {
+    STUDY_SCHEMES_MAX = 16,
+    STUDY_STARTS_MAX = 1000000,
+    STUDY_DAY = 24 * HOUR,
+    STUDY_CORRELATED_MAX = 512, /* markets that `diverse` looks at; correlations grow with their square */
+    DECISION_SECONDS = 120,     /* between decisions, and before the end of a billing hour (section 5) */
+};
+
+enum scheme_kind { SCHEME_ON_DEMAND, SCHEME_STANDARD, SCHEME_PROTEUS };
+
+struct scheme {
+    const char *name;
+    enum scheme_kind kind;
+    bool checkpoint;     /* else AgileML, with reliable machines on demand */
+    bool conditional;    /* estimates by regime that learn every day; else the market's average as of the split */
+    bool joint, diverse; /* as in struct policy_additions */
+    bool measured;       /* phi, sigma and lambda from the running job; else as assumed */
+};
+
+extern const struct scheme STUDY_SCHEMES[];
+extern const size_t STUDY_SCHEME_COUNT;
+
+struct study_options {
+    enum market_model model;
+    double job_hours; /* on `machines` of `reference` */
+    int64_t machines;
+    const char *reference;
+    int64_t reliable; /* on-demand machines that hold AgileML's state and do no work */
+    const char *reliable_type;
+    double most_scale; /* most work at once, in multiples of the reference machines' */
+    int64_t most_machines;
+    double most_dollars_per_hour;
+    int64_t least_markets;
+    int64_t cooldown_seconds;
+    int64_t vcpus_min; /* smaller types are not considered */
+    double memory_min; /* GiB of a machine */
+    /* The application as it is ... */
+    double phi; /* what work beyond the reference machines' counts */
+    double sigma_seconds, lambda_seconds;
+    int64_t boot_seconds; /* from buying a machine to its first work */
+    int64_t notice_seconds, drain_seconds,
+        recovery_seconds; /* a notice shorter than a drain costs part of a recovery */
+    /* ... and as the policy is told; below 0: as it is */
+    double assumed_phi, assumed_sigma_seconds, assumed_lambda_seconds;
+    /* Checkpoints: */
+    double checkpoint_overhead; /* share of time, if checkpoint_seconds is 0 */
+    double checkpoint_seconds;  /* of one checkpoint; the interval follows from the mean time to failure */
+    double restart_seconds;     /* to read it back on new machines */
+    bool whole_hours;           /* the job is the last: it pays its machines' hours to their ends */
+    double train;               /* share of the traces' span that is only learned from */
+    int64_t starts;
+    uint64_t seed;
+    int64_t threads;
+    const char *zone;    /* only markets of this zone; NULL: all */
+    const char *schemes; /* comma-separated names; NULL: all */
+};
+
+/* The paper's setting where it names one. */
+struct study_options study_defaults(void);
+
+struct study_market {
+    const struct market *market;
+    int64_t on_demand;
+    double vcpus;
+};
+
+struct study_day {
+    struct eviction_table table;
+    bool *correlated; /* count x count; NULL for markets beyond STUDY_CORRELATED_MAX */
+};
+
+struct study {
+    struct study_options options;
+    struct markets own; /* the markets that take part, moved out of what was read */
+    struct study_market *markets;
+    size_t count;
+    uint64_t unknown; /* markets left out since the catalog has no price for them */
+    struct interruptions interruptions;
+    const struct catalog_price *reference, *reliable; /* of the markets' region */
+    char region[MARKET_TEXT_MAX];
+    double reference_work; /* vCPUs of all reference machines */
+    int64_t split, first_start, last_start, end;
+    struct study_day *days;
+    size_t day_count;
+    int64_t first_day;                            /* seconds, of days[0] */
+    double mttf_hours;                            /* of standard bidding before the split */
+    double checkpoint_interval, checkpoint_share; /* seconds; overhead as a share of time */
+    const struct scheme *schemes[STUDY_SCHEMES_MAX];
+    size_t scheme_count;
+};
+
+/* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by MODEL_EC2.
+ * AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success only. */
+int study_open(struct study *study, const struct study_options *options, struct markets *markets,
+               const struct catalog *catalog, const char *interruptions, struct error *error);
+void study_close(struct study *study);
+/* What was known at `time`; at or after the split. */
+const struct study_day *study_day(const struct study *study, int64_t time);
+/* The market that standard bidding takes: in ec2-2016 the cheapest per vCPU whose price is below on-demand; in ec2 the
+ * cheapest per vCPU of those least often interrupted, as "price-capacity-optimized" does. SIZE_MAX: none. `seed`: the world. */
+size_t study_standard(const struct study *study, int64_t time, uint64_t seed);
+
+struct job_result {
+    double dollars, hours;                          /* runtime */
+    double on_demand_hours, spot_hours, free_hours; /* of machines */
+    double evictions;                               /* of allocations */
+    bool finished;
+};
+
+struct statistic {
+    double mean, ci95; /* half the width of the 95 % confidence interval of the mean */
+};
+
+struct scheme_summary {
+    const struct scheme *scheme;
+    struct statistic dollars, relative, hours, evictions; /* relative: dollars over on-demand's of the same start */
+    struct statistic on_demand_hours, spot_hours, free_hours;
+    double hours_p95;
+    uint64_t unfinished;
+};
+
+/* Runs all schemes from all starts on the threads of the options. `log`: one JSON line an action, in the order of starts and
+ * schemes; NULL: none. */
+int study_run(const struct study *study, struct scheme_summary summaries[STUDY_SCHEMES_MAX], FILE *log,
+              struct error *error);
+
+#endif
