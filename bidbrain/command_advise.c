@@ -1,11 +1,337 @@
+/* `bidbrain advise`: a decision on the newest prices of a history, with the numbers behind it. Buys nothing. */
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "bidbrain/billing.h"
 #include "bidbrain/command.h"
-int command_advise(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
-    return 2;
+#include "bidbrain/instant.h"
+#include "bidbrain/market_read.h"
+#include "bidbrain/offer.h"
+#include "bidbrain/profile.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ADVICE_TOP = 10 /* candidates that are shown, the best of each market */ };
+
+struct advise {
+    const char *prices, *app, *at, *model_name, *product, *catalog, *interruptions, *zone;
+    bool greedy, json, help;
+    enum market_model model;
+    struct profile profile;
+    /* What is known at `now`: */
+    struct markets markets;
+    struct catalog known;
+    const struct catalog_price **types; /* per market */
+    int64_t now;
+    const struct catalog_price *reliable;
+    struct interruptions risks;
+    struct policy_offer *offers;
+    unsigned *regimes;
+    struct policy_view view;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    size_t action_count;
+    double decision_ms;
+};
+
+/* The best bid of a market as the first allocation beside the on-demand machines. */
+struct advice {
+    size_t market;
+    unsigned delta;
+    double count, cost, work, cost_per_work;
+};
+
+static bool advise_wants(const void *context, const struct market *market) {
+    const struct advise *advise = context;
+    char region[MARKET_TEXT_MAX];
+    market_region(market->zone, region);
+    const struct catalog_price *type = catalog_find(&advise->known, market->type, region);
+    return type != NULL && type->vcpus >= (uint64_t)advise->profile.vcpus_min &&
+           type->memory_mib >= 1024 * advise->profile.memory_min && market->points[0].time <= advise->now &&
+           (advise->zone == NULL || strncmp(market->zone, advise->zone, strlen(advise->zone)) == 0);
 }
-int command_calibrate(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
-    return 2;
+
+static int advise_markets(struct advise *advise, struct error *error) {
+    int64_t first;
+    int64_t last;
+    (void)markets_span(&advise->markets, &first, &last);
+    advise->now = last;
+    if (advise->at != NULL && (!instant_parse(advise->at, &advise->now) || advise->now < first || advise->now > last)) {
+        char begin[INSTANT_TEXT_MAX];
+        char end[INSTANT_TEXT_MAX];
+        instant_format(first, begin);
+        instant_format(last, end);
+        return error_set(error, AML_EINPUT, "--at: expected a time from %s to %s, got '%.60s'", begin, end, advise->at);
+    }
+    markets_keep(&advise->markets, advise_wants, advise);
+    if (advise->markets.count == 0) {
+        return error_set(error, AML_EINPUT,
+                         "no market to buy in: expected prices of a type that the catalog knows, large "
+                         "enough for the profile");
+    }
+    advise->types = memory_zeroed(advise->markets.count, sizeof *advise->types);
+    for (size_t m = 0; m < advise->markets.count; m++) {
+        char region[MARKET_TEXT_MAX];
+        market_region(advise->markets.list[m]->zone, region);
+        advise->types[m] = catalog_find(&advise->known, advise->markets.list[m]->type, region);
+    }
+    advise->reliable = catalog_find(&advise->known, advise->profile.reliable_type, advise->types[0]->region);
+    if (advise->reliable == NULL) {
+        return error_set(error, AML_EINPUT, "%s: reliable_type: '%s' has no price in %s", advise->app,
+                         advise->profile.reliable_type, advise->types[0]->region);
+    }
+    return 0;
+}
+
+static void advise_learn(struct advise *advise) {
+    size_t count = advise->markets.count;
+    int64_t *on_demand = memory_zeroed(count, sizeof *on_demand);
+    struct eviction eviction;
+    struct eviction_table table;
+    for (size_t m = 0; m < count; m++) {
+        on_demand[m] = advise->types[m]->price;
+    }
+    eviction_open(&eviction, &advise->markets, on_demand);
+    eviction_advance(&eviction, advise->now);
+    eviction_table_open(&table, &eviction, advise->now);
+    advise->offers = memory_zeroed(count, sizeof *advise->offers);
+    advise->regimes = memory_zeroed(count, sizeof *advise->regimes);
+    for (size_t m = 0; m < count; m++) {
+        const struct market *market = advise->markets.list[m];
+        int64_t price = market_price(market, advise->now);
+        double vcpus = advise->types[m]->vcpus;
+        advise->regimes[m] = eviction_regime(market, on_demand[m], advise->now);
+        if (advise->model == MODEL_EC2) {
+            advise->offers[m] = offer_of_today(&advise->risks, m, price, on_demand[m], vcpus);
+            advise->offers[m].open = price <= on_demand[m];
+        } else {
+            advise->offers[m] = offer_of_2016(&table, m, advise->regimes[m], price, vcpus);
+            advise->offers[m].open = true;
+        }
+    }
+    eviction_table_close(&table);
+    eviction_close(&eviction);
+    free(on_demand);
+}
+
+static void advise_decide(struct advise *advise) {
+    const struct profile *profile = &advise->profile;
+    advise->view = (struct policy_view){
+        .app = {.phi = profile->phi, .sigma = profile->sigma_seconds / HOUR, .lambda = profile->lambda_seconds / HOUR},
+        .limits = {.most_machines = (double)profile->most_machines,
+                   .most_work = profile->most_vcpus,
+                   .most_dollars_per_hour = profile->most_dollars_per_hour,
+                   .least_markets = (unsigned)profile->least_markets},
+        .additions = {.joint = !advise->greedy},
+        .on_demand = {.k = (double)profile->reliable,
+                      .P = price_dollars(advise->reliable->price),
+                      .omega = 1,
+                      .t_r = 1},
+        .offers = advise->offers,
+        .offer_count = advise->markets.count};
+    struct timespec begin;
+    struct timespec end;
+    double e;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    advise->action_count = policy_decide(&advise->view, advise->actions, &e);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    advise->decision_ms = 1e3 * (double)(end.tv_sec - begin.tv_sec) + 1e-6 * (double)(end.tv_nsec - begin.tv_nsec);
+}
+
+/* ---- What is shown ---- */
+
+static int advice_compare(const void *a, const void *b) {
+    const struct advice *x = a;
+    const struct advice *y = b;
+    return x->cost_per_work < y->cost_per_work ? -1 : x->cost_per_work > y->cost_per_work;
+}
+
+static size_t advise_candidates(const struct advise *advise, struct advice *best) {
+    const struct policy_view *view = &advise->view;
+    size_t count = 0;
+    for (size_t m = 0; m < view->offer_count; m++) {
+        const struct policy_offer *offer = &view->offers[m];
+        double machines = floor(fmin(view->limits.most_work / offer->nu, view->limits.most_machines));
+        struct advice advice = {.market = m, .cost_per_work = INFINITY};
+        for (unsigned d = 0; d < offer->deltas && offer->open && machines >= 1; d++) {
+            const struct policy_allocation x[2] = {view->on_demand, policy_candidate(offer, d, machines)};
+            double e = policy_cost_per_work(x, 2, &view->app, true);
+            if (e < advice.cost_per_work) {
+                advice = (struct advice){.market = m,
+                                         .delta = d,
+                                         .count = machines,
+                                         .cost = policy_cost(&x[0]) + policy_cost(&x[1]),
+                                         .work = policy_work(x, 2, &view->app, true),
+                                         .cost_per_work = e};
+            }
+        }
+        if (!isinf(advice.cost_per_work)) {
+            best[count++] = advice;
+        }
+    }
+    if (count > 1) {
+        qsort(best, count, sizeof *best, advice_compare);
+    }
+    return count;
+}
+
+/* The expected price per vCPU-hour of what was decided, and how long the work takes with it. */
+static void advise_expect(const struct advise *advise, double *cost_per_work, double *vcpus) {
+    *cost_per_work = INFINITY;
+    *vcpus = 0;
+    for (size_t a = 0; a < advise->action_count; a++) {
+        *cost_per_work = advise->actions[a].cost_per_work;
+        *vcpus += advise->actions[a].count * advise->offers[advise->actions[a].index].nu;
+    }
+}
+
+static void print_text(const struct advise *advise, const struct advice *best, size_t count) {
+    char name[MARKET_NAME_MAX];
+    char time[INSTANT_TEXT_MAX];
+    double e;
+    double vcpus;
+    instant_format(advise->now, time);
+    printf("%s, %zu markets at %s\n\n", market_model_name(advise->model), advise->markets.count, time);
+    printf("best bid of each market, with %" PRId64 " x %s on demand:\n", advise->profile.reliable,
+           advise->profile.reliable_type);
+    printf("  %-28s %5s %9s %9s %7s %7s %9s %9s %11s\n", "market", "k", "P", "bid delta", "beta", "omega", "C_A $",
+           "W_A", "E_A $/vCPUh");
+    for (size_t i = 0; i < count && i < ADVICE_TOP; i++) {
+        const struct advice *x = &best[i];
+        const struct policy_offer *offer = &advise->offers[x->market];
+        market_name(advise->markets.list[x->market], name);
+        printf("  %-28s %5.0f %9.4f %9.4f %7.3f %7.3f %9.3f %9.1f %11.6f\n", name, x->count, offer->P,
+               offer->delta[x->delta], offer->beta[x->delta],
+               policy_omega(offer->beta[x->delta], offer->median[x->delta], 1), x->cost, x->work, x->cost_per_work);
+    }
+    printf("\nbuy:\n");
+    for (size_t a = 0; a < advise->action_count; a++) {
+        const struct policy_action *action = &advise->actions[a];
+        const struct policy_offer *offer = &advise->offers[action->index];
+        market_name(advise->markets.list[action->index], name);
+        printf("  %.0f x %s, bid $%.4f (price $%.4f): E_A $%.6f per vCPU-hour with it\n", action->count, name,
+               offer->P + offer->delta[action->delta], offer->P, action->cost_per_work);
+    }
+    advise_expect(advise, &e, &vcpus);
+    if (advise->action_count == 0) {
+        printf("  nothing: no candidate does work for money within the limits\n");
+        return;
+    }
+    printf("\nexpected: $%.2f for %.6g vCPU-hours in about %.2f h on %.0f vCPUs; decided in %.2f ms\n",
+           e * advise->profile.work_vcpu_hours, advise->profile.work_vcpu_hours,
+           advise->profile.work_vcpu_hours / (vcpus * advise->profile.phi), vcpus, advise->decision_ms);
+}
+
+static void print_json(const struct advise *advise, const struct advice *best, size_t count) {
+    char name[MARKET_NAME_MAX];
+    char time[INSTANT_TEXT_MAX];
+    double e;
+    double vcpus;
+    json_t *candidates = json_array();
+    json_t *actions = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const struct policy_offer *offer = &advise->offers[best[i].market];
+        market_name(advise->markets.list[best[i].market], name);
+        json_array_append_new(
+            candidates,
+            json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "market", name, "count", best[i].count, "price",
+                      offer->P, "bid_delta", offer->delta[best[i].delta], "beta", offer->beta[best[i].delta], "omega",
+                      policy_omega(offer->beta[best[i].delta], offer->median[best[i].delta], 1), "cost", best[i].cost,
+                      "work", best[i].work, "cost_per_work", best[i].cost_per_work));
+    }
+    for (size_t a = 0; a < advise->action_count; a++) {
+        const struct policy_action *action = &advise->actions[a];
+        const struct policy_offer *offer = &advise->offers[action->index];
+        market_name(advise->markets.list[action->index], name);
+        json_array_append_new(actions, json_pack("{s:s,s:s,s:f,s:f,s:f,s:f}", "action", "acquire", "market", name,
+                                                 "count", action->count, "bid", offer->P + offer->delta[action->delta],
+                                                 "price", offer->P, "cost_per_work", action->cost_per_work));
+    }
+    advise_expect(advise, &e, &vcpus);
+    instant_format(advise->now, time);
+    json_t *root = json_pack("{s:s,s:s,s:o,s:o,s:o,s:f,s:f}", "time", time, "model", market_model_name(advise->model),
+                             "candidates", candidates, "actions", actions, "expected_cost",
+                             advise->action_count > 0 ? json_real(e * advise->profile.work_vcpu_hours) : json_null(),
+                             "vcpus", vcpus, "decision_ms", advise->decision_ms);
+    json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(root);
+}
+
+static int advise_all(struct advise *advise, struct error *error) {
+    int code = advise_markets(advise, error);
+    code = code != 0 ? code : interruptions_open(&advise->risks, advise->interruptions, &advise->markets, error);
+    if (code != 0) {
+        return code;
+    }
+    advise_learn(advise);
+    advise_decide(advise);
+    struct advice *best = memory_zeroed(advise->markets.count, sizeof *best);
+    size_t count = advise_candidates(advise, best);
+    if (advise->json) {
+        print_json(advise, best, count);
+    } else {
+        print_text(advise, best, count);
+    }
+    free(best);
+    free(advise->offers);
+    free(advise->regimes);
+    interruptions_close(&advise->risks);
+    return 0;
+}
+
+static int advise(struct advise *advise, struct error *error) {
+    if (advise->app == NULL) {
+        return error_set(error, AML_EINPUT, "--app FILE is missing: the application's profile");
+    }
+    if (!market_model_parse(advise->model_name, &advise->model)) {
+        return error_set(error, AML_EINPUT, "--model: expected ec2-2016 or ec2, got '%.60s'", advise->model_name);
+    }
+    int code = profile_read(&advise->profile, advise->app, error);
+    enum catalog_year year = advise->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017;
+    code = code != 0 ? code
+                     : command_prices(advise->prices, advise->product, advise->catalog, year, &advise->markets,
+                                      &advise->known, error);
+    if (code != 0) {
+        return code;
+    }
+    code = advise_all(advise, error);
+    free(advise->types);
+    markets_close(&advise->markets);
+    catalog_close(&advise->known);
+    return code;
+}
+
+int command_advise(int argc, char **argv) {
+    struct advise a = {.product = MARKET_PRODUCT, .model_name = "ec2-2016", .interruptions = "none"};
+    const struct aml_option options[] = {
+        {"prices", "PATH", AML_OPTION_STRING, &a.prices, 0, 0,
+         "history of spot prices: a file, a folder, a store (.db)"},
+        {"app", "FILE", AML_OPTION_STRING, &a.app, 0, 0, "the application's profile, JSON, see docs/bidbrain.md"},
+        {"at", "TIME", AML_OPTION_STRING, &a.at, 0, 0, "as of this moment (not given: the newest price)"},
+        {"model", "MODEL", AML_OPTION_STRING, &a.model_name, 0, 0, "market model: ec2-2016 or ec2"},
+        {"zone", "ZONE", AML_OPTION_STRING, &a.zone, 0, 0, "only markets whose zone begins with this"},
+        {"product", "TEXT", AML_OPTION_STRING, &a.product, 0, 0, "product description"},
+        {"catalog", "FILE", AML_OPTION_STRING, &a.catalog, 0, 0, "JSON of more instance types, see docs/bidbrain.md"},
+        {"interruptions", "SPEC", AML_OPTION_STRING, &a.interruptions, 0, 0,
+         "for ec2: none, advisor:FILE, lifetimes:FILE, replay:PATH"},
+        {"greedy", NULL, AML_OPTION_FLAG, &a.greedy, 0, 0,
+         "one acquisition, as the paper; else several chosen jointly"},
+        {"json", NULL, AML_OPTION_FLAG, &a.json, 0, 0, "print JSON"},
+        {"help", NULL, AML_OPTION_FLAG, &a.help, 0, 0, "print this"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    struct error error = {0};
+    int code = command_options(options, "bidbrain advise --prices PATH --app FILE [OPTIONS]", argc, argv, &error);
+    if (code == 1) {
+        return 0;
+    }
+    code = code != 0 ? code : advise(&a, &error);
+    if (code != 0) {
+        log_error("%s", error.text);
+    }
+    return error_exit_status(code);
 }

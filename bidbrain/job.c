@@ -3,7 +3,7 @@
 #include "bidbrain/job.h"
 
 #include "bidbrain/instant.h"
-#include "bidbrain/policy.h"
+#include "bidbrain/offer.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -226,31 +226,21 @@ static const struct eviction_table *job_table(const struct job *job, size_t m, u
 static struct policy_offer job_offer(const struct job *job, size_t m) {
     const struct study *study = job->study;
     const struct study_market *market = &study->markets[m];
-    struct policy_offer offer = {.nu = market->vcpus};
+    struct policy_offer offer;
     int64_t price = market_price(market->market, job->now);
     if (price == PRICE_UNKNOWN) {
-        return offer;
+        return (struct policy_offer){.nu = market->vcpus};
     }
-    offer.P = price_dollars(price);
-    offer.open = job->now >= job->closed_until[m];
     if (study->options.model == MODEL_EC2) {
-        offer.open = offer.open && price <= market->on_demand &&
-                     interruption_open_at(&study->interruptions, m, job->now, job->seed);
-        offer.deltas = 1;
-        offer.delta[0] = price_dollars(market->on_demand - price);
-        offer.beta[0] = interruption_probability(&study->interruptions, m, 0, 1);
-        offer.median[0] = 0.5;
-        return offer;
+        offer = offer_of_today(&study->interruptions, m, price, market->on_demand, market->vcpus);
+        offer.open = price <= market->on_demand && interruption_open_at(&study->interruptions, m, job->now, job->seed);
+    } else {
+        unsigned regime;
+        const struct eviction_table *table = job_table(job, m, &regime);
+        offer = offer_of_2016(table, m, regime, price, market->vcpus);
+        offer.open = true;
     }
-    unsigned regime;
-    const struct eviction_table *table = job_table(job, m, &regime);
-    offer.deltas = EVICTION_DELTAS;
-    for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
-        struct eviction_estimate estimate = eviction_estimate(table, m, regime, EVICTION_DELTA[d], HOUR);
-        offer.delta[d] = price_dollars(EVICTION_DELTA[d]);
-        offer.beta[d] = estimate.probability;
-        offer.median[d] = estimate.median / HOUR;
-    }
+    offer.open = offer.open && job->now >= job->closed_until[m];
     return offer;
 }
 

@@ -1,0 +1,28 @@
+/* The application of `bidbrain advise --app FILE`: a JSON object of what Table 2 of the paper holds, and limits. */
+#ifndef BIDBRAIN_PROFILE_H
+#define BIDBRAIN_PROFILE_H
+
+#include "agileml/base/error.h"
+
+#include <stdint.h>
+
+enum { PROFILE_TYPE_MAX = 48 };
+
+struct profile {
+    double work_vcpu_hours; /* left to do */
+    double phi, sigma_seconds, lambda_seconds;
+    char reliable_type[PROFILE_TYPE_MAX]; /* on-demand machines that are held, and do no work */
+    int64_t reliable;
+    double most_vcpus; /* at once */
+    int64_t most_machines, least_markets;
+    double most_dollars_per_hour;
+    int64_t vcpus_min;
+    double memory_min;
+};
+
+/* Members, all but the first two with defaults: "work_vcpu_hours", "most_vcpus", "phi" (1), "sigma_seconds" (30),
+ * "lambda_seconds" (60), "reliable" (1), "reliable_type" ("c4.2xlarge"), "most_machines", "least_markets" (1),
+ * "most_dollars_per_hour", "vcpus_min" (2), "memory_min" (GiB, 3). AML_EINPUT with one line. */
+int profile_read(struct profile *profile, const char *path, struct error *error);
+
+#endif

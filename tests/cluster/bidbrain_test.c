@@ -1,0 +1,411 @@
+/* bidbrain as a user runs it: bills recomputed from --log and the trace by code of this file alone (its own rules, prices
+ * found by a plain loop), actions that do not change when only later prices do, figures that add up, and bad command lines
+ * and files that end with one line and exit status 2. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MARKETS = 4, POINTS_MAX = 6000, JOBS_MAX = 64, ALLOCATIONS_MAX = 512, SCHEMES_MAX = 16 };
+#define FIRST INT64_C(1456790400) /* 2016-03-01 */
+#define LAST  (FIRST + INT64_C(14) * 86400)
+
+static const char *const TYPES[MARKETS] = {"m3.large", "c3.xlarge", "m4.4xlarge", "r3.large"};
+static const int64_t USUAL[MARKETS] = {19000, 36000, 150000, 18000}; /* micro-dollars */
+
+struct series {
+    int64_t times[POINTS_MAX], prices[POINTS_MAX];
+    int count;
+};
+
+static struct series series[MARKETS];
+static char folder[64];
+static uint64_t state = 1;
+
+static uint64_t draw(void) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return state >> 33;
+}
+
+/* Prices that wander, and sometimes jump to many times as much for a while. After `change` they follow other numbers. */
+static void write_prices(int64_t change, uint64_t other) {
+    char path[128];
+    for (int m = 0; m < MARKETS; m++) {
+        struct series *s = &series[m];
+        state = 77 + (uint64_t)m;
+        s->count = 0;
+        snprintf(path, sizeof path, "%s/prices/%s-us-east-1a.csv", folder, TYPES[m]);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fprintf(file, "timestamp_utc,price_usd\n");
+        bool changed = false;
+        for (int64_t t = FIRST; t <= LAST; t = t == LAST ? LAST + 1 : t + 120 + (int64_t)(draw() % 900)) {
+            if (t > change && !changed) {
+                state += other;
+                changed = true;
+            }
+            t = t + 1200 > LAST && t != LAST ? LAST : t; /* both ends are the same in every variant */
+            int64_t price = USUAL[m] + (int64_t)(draw() % 4000) * USUAL[m] / 40000;
+            price = draw() % 60 == 0 ? price * 30 : price;
+            time_t when = (time_t)t;
+            char text[40];
+            strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime(&when));
+            fprintf(file, "%s,%" PRId64 ".%06" PRId64 "\n", text, price / 1000000, price % 1000000);
+            assert_true(s->count < POINTS_MAX);
+            s->times[s->count] = t;
+            s->prices[s->count++] = price;
+        }
+        assert_int_equal(fclose(file), 0);
+    }
+}
+
+static int set_up(void **unused) {
+    (void)unused;
+    char path[128];
+    strcpy(folder, "/tmp/bidbrain_run_XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    snprintf(path, sizeof path, "%s/prices", folder);
+    return mkdir(path, 0700);
+}
+
+static int tear_down(void **unused) {
+    (void)unused;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+/* Runs bidbrain; standard output goes to FOLDER/out, standard error to FOLDER/err. The exit status. */
+static int run(const char *arguments) {
+    char command[1500];
+    const char *programs = getenv("PROTEUS_BIN");
+    snprintf(command, sizeof command, "%s/bidbrain %s >%s/out 2>%s/err", programs != NULL ? programs : "build/bin",
+             arguments, folder, folder);
+    int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static char *read_file(const char *name) {
+    char path[128];
+    static char text[1 << 16];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    text[size] = '\0';
+    fclose(file);
+    return text;
+}
+
+static int64_t price_at(int m, int64_t time) {
+    int64_t price = -1;
+    for (int i = 0; i < series[m].count && series[m].times[i] <= time; i++) {
+        price = series[m].prices[i];
+    }
+    return price;
+}
+
+static int market_of(const char *name) {
+    for (int m = 0; m < MARKETS; m++) {
+        if (strncmp(name, TYPES[m], strlen(TYPES[m])) == 0 && name[strlen(TYPES[m])] == '/') {
+            return m;
+        }
+    }
+    fail_msg("unknown market %s", name);
+    return -1;
+}
+
+static int64_t seconds_of(const char *text) {
+    struct tm tm = {0};
+    assert_non_null(strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm));
+    return (int64_t)timegm(&tm);
+}
+
+/* ---- The rules, once more ---- */
+
+enum end { RELEASED, EVICTED, SHARED };
+
+/* Micro-dollars, as a real number: the sums are small enough. */
+static double spot_bill(bool today, int m, int64_t start, int64_t end, enum end how) {
+    double total = 0;
+    bool first = true;
+    for (int64_t hour = start; hour < end || first; hour += 3600, first = false) {
+        double price = (double)price_at(m, hour);
+        int64_t used = end - hour;
+        if (used >= 3600) {
+            total += price;
+        } else if (how == SHARED) {
+            total += price * (double)used / 3600;
+        } else if (how == EVICTED) {
+            total += today && !first ? price * (double)used / 3600 : 0;
+        } else if (today) {
+            total += price * (double)(first && used < 60 ? 60 : used) / 3600;
+        } else {
+            total += price;
+        }
+    }
+    return total;
+}
+
+static double on_demand_bill(bool today, double price, int64_t seconds, bool shared) {
+    if (shared || today) {
+        return price * (double)(today && !shared && seconds < 60 ? 60 : seconds) / 3600;
+    }
+    return price * ceil((double)seconds / 3600);
+}
+
+struct running {
+    int market;
+    int64_t start, bid, count;
+    bool runs;
+};
+
+/* Recomputes the bill of each job of the log. Returns the number of jobs. */
+static int check_log(bool today, bool prices_evict) {
+    char path[128];
+    char line[1024];
+    static struct running running[ALLOCATIONS_MAX];
+    double cost = 0;
+    double reliable_price = 0;
+    int64_t start = 0;
+    int jobs = 0;
+    snprintf(path, sizeof path, "%s/log", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    double reliable_count = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        json_t *entry = json_loads(line, 0, NULL);
+        assert_non_null(entry);
+        const char *action = json_string_value(json_object_get(entry, "action"));
+        int64_t time = seconds_of(json_string_value(json_object_get(entry, "time")));
+        json_int_t id = json_integer_value(json_object_get(entry, "allocation"));
+        assert_true(id >= 0 && id < ALLOCATIONS_MAX);
+        struct running *allocation = &running[id];
+        if (strcmp(action, "job-start") == 0) {
+            memset(running, 0, sizeof running);
+            cost = reliable_count = 0;
+            start = time;
+        } else if (strcmp(action, "ondemand") == 0) {
+            reliable_count = json_number_value(json_object_get(entry, "count"));
+            reliable_price = json_number_value(json_object_get(entry, "price")) * 1e6;
+        } else if (strcmp(action, "acquire") == 0) {
+            *allocation = (struct running){.market = market_of(json_string_value(json_object_get(entry, "market"))),
+                                           .start = time,
+                                           .bid = llround(json_number_value(json_object_get(entry, "bid")) * 1e6),
+                                           .count = json_integer_value(json_object_get(entry, "count")),
+                                           .runs = true};
+            assert_int_equal(llround(json_number_value(json_object_get(entry, "price")) * 1e6),
+                             price_at(allocation->market, time));
+            assert_true(allocation->bid >= price_at(allocation->market, time));
+        } else if (strcmp(action, "evicted") == 0 || strcmp(action, "release") == 0) {
+            bool evicted = *action == 'e';
+            assert_true(allocation->runs);
+            if (prices_evict) { /* above the bid now if evicted, and at no moment before */
+                assert_int_equal(evicted, price_at(allocation->market, time) > allocation->bid);
+                for (int i = 0; i < series[allocation->market].count; i++) {
+                    int64_t at = series[allocation->market].times[i];
+                    assert_true(at < allocation->start || at >= time ||
+                                series[allocation->market].prices[i] <= allocation->bid);
+                }
+            }
+            cost += (double)allocation->count *
+                    spot_bill(today, allocation->market, allocation->start, time, evicted ? EVICTED : RELEASED);
+            allocation->runs = false;
+        } else {
+            assert_string_equal(action, "job-end");
+            bool shared = strcmp(json_string_value(json_object_get(entry, "accounting")), "shared") == 0;
+            for (int a = 0; a < ALLOCATIONS_MAX; a++) {
+                assert_true(shared || !running[a].runs);
+                cost += running[a].runs ? (double)running[a].count *
+                                              spot_bill(today, running[a].market, running[a].start, time, SHARED)
+                                        : 0;
+            }
+            cost += reliable_count * on_demand_bill(today, reliable_price, time - start, shared);
+            double logged = json_number_value(json_object_get(entry, "cost")) * 1e6;
+            if (fabs(logged - cost) > 1e-6 * (1 + cost)) {
+                fail_msg("job %d: %.3f micro-dollars recomputed, %.3f logged", jobs, cost, logged);
+            }
+            jobs++;
+        }
+        json_decref(entry);
+    }
+    fclose(file);
+    return jobs;
+}
+
+static void check_bills(const char *more, bool today, bool prices_evict) {
+    char arguments[800];
+    write_prices(LAST, 0);
+    snprintf(arguments, sizeof arguments,
+             "simulate --prices %s/prices --starts 12 --job-hours 3 --machines 16 --json --log %s/log %s", folder,
+             folder, more);
+    assert_int_equal(run(arguments), 0);
+    json_t *root = json_loads(read_file("out"), 0, NULL);
+    assert_non_null(root);
+    size_t schemes = json_array_size(json_object_get(root, "schemes"));
+    assert_true(schemes >= 8);
+    assert_int_equal(check_log(today, prices_evict), 12 * (int)schemes);
+    for (size_t s = 0; s < schemes; s++) {
+        const json_t *scheme = json_array_get(json_object_get(root, "schemes"), s);
+        assert_true(json_number_value(json_object_get(json_object_get(scheme, "cost"), "mean")) > 0);
+        assert_non_null(json_object_get(json_object_get(json_object_get(scheme, "hours"), "free"), "ci95"));
+        assert_int_equal(json_integer_value(json_object_get(scheme, "unfinished")), 0);
+    }
+    json_decref(root);
+}
+
+static void bills_of_2016_can_be_recomputed(void **unused) {
+    (void)unused;
+    check_bills("", false, true);
+    check_bills("--whole-hours --sigma-seconds 300 --lambda-seconds 600", false, true);
+    check_bills("--cooldown-seconds 1800 --least-markets 2 --checkpoint-seconds 30", false, true);
+}
+
+static void bills_of_today_can_be_recomputed(void **unused) {
+    (void)unused;
+    char path[128];
+    char more[300];
+    snprintf(path, sizeof path, "%s/lifetimes.txt", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 1; i <= 50; i++) {
+        fprintf(file, "%g\t%g\n", i * i * 0.004, i / 50.0);
+    }
+    assert_int_equal(fclose(file), 0);
+    snprintf(more, sizeof more, "--model ec2 --interruptions lifetimes:%s", path);
+    check_bills(more, true, false);
+    snprintf(more, sizeof more, "--model ec2 --whole-hours --interruptions lifetimes:%s", path);
+    check_bills(more, true, false);
+}
+
+/* The lines of a log before a moment, job by job as they come; sorted, since jobs that go on differ in length. */
+static char *log_before(int64_t change, size_t *size) {
+    char path[128];
+    char line[1024];
+    char *text = NULL;
+    snprintf(path, sizeof path, "%s/log", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    FILE *out = open_memstream(&text, size);
+    while (fgets(line, sizeof line, file) != NULL) {
+        const char *time = strstr(line, "\"time\":\"");
+        assert_non_null(time);
+        if (seconds_of(time + 8) <= change) {
+            fputs(line, out);
+        }
+    }
+    fclose(out);
+    fclose(file);
+    return text;
+}
+
+/* Prices that differ only after a moment change no action up to that moment: nothing looks ahead. */
+static void later_prices_change_nothing_before(void **unused) {
+    (void)unused;
+    char arguments[600];
+    char *before[3];
+    size_t size[3];
+    int64_t change = FIRST + 11 * 86400 + 4321;
+    for (int variant = 0; variant < 3; variant++) {
+        write_prices(change, (uint64_t)variant * 1000003U);
+        snprintf(arguments, sizeof arguments,
+                 "simulate --prices %s/prices --starts 40 --job-hours 12 --machines 16 --seed 5 --log %s/log", folder,
+                 folder);
+        assert_int_equal(run(arguments), 0);
+        before[variant] = log_before(change, &size[variant]);
+    }
+    assert_true(size[0] > 10000);
+    for (int variant = 1; variant < 3; variant++) {
+        assert_int_equal(size[variant], size[0]);
+        assert_memory_equal(before[variant], before[0], size[0]);
+    }
+    for (int variant = 0; variant < 3; variant++) {
+        free(before[variant]);
+    }
+}
+
+static void threads_do_not_matter(void **unused) {
+    (void)unused;
+    char arguments[600];
+    char *first = NULL;
+    write_prices(LAST, 0);
+    for (int threads = 1; threads <= 3; threads++) {
+        snprintf(arguments, sizeof arguments, "simulate --prices %s/prices --starts 20 --json --threads %d", folder,
+                 threads);
+        assert_int_equal(run(arguments), 0);
+        if (first == NULL) {
+            first = strdup(read_file("out"));
+        } else {
+            assert_string_equal(read_file("out"), first);
+        }
+    }
+    free(first);
+}
+
+static void wrong_use_is_explained_in_one_line(void **unused) {
+    (void)unused;
+    write_prices(LAST, 0);
+    static const struct {
+        const char *arguments; /* %s: the folder */
+        const char *message;
+    } examples[] = {
+        {"", "no command; expected simulate, advise or calibrate"},
+        {"simulat", "unknown command 'simulat'"},
+        {"simulate", "--prices PATH is missing"},
+        {"simulate --prices /nowhere", "/nowhere: No such file or directory"},
+        {"simulate --prices %s/prices --model ec3", "--model: expected ec2-2016 or ec2, got 'ec3'"},
+        {"simulate --prices %s/prices --job-hours 500", "no room to start jobs of 500 hours"},
+        {"simulate --prices %s/prices --job-hours -1", "--job-hours: expected a number from 0.01 to 1000"},
+        {"simulate --prices %s/prices --zone mars-1a", "no market to buy in"},
+        {"simulate --prices %s/prices --reference c9.none", "--reference: 'c9.none' has no price in us-east-1"},
+        {"simulate --prices %s/prices --schemes proteus+luck", "--schemes: 'proteus+luck'"},
+        {"simulate --prices %s/prices --interruptions none:x", "--interruptions: only with --model ec2"},
+        {"simulate --prices %s/prices --model ec2 --interruptions luck",
+         "--interruptions: expected none, advisor:FILE"},
+        {"simulate --prices %s/prices --product Windows", "no prices of product 'Windows'"},
+        {"simulate --prices %s/prices --start 3", "unknown option '--start'; did you mean '--starts'"},
+        {"simulate --prices %s/prices more", "unexpected argument 'more'"},
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        char arguments[300];
+        const char *mark = strstr(examples[i].arguments, "%s");
+        int head = mark == NULL ? (int)strlen(examples[i].arguments) : (int)(mark - examples[i].arguments);
+        snprintf(arguments, sizeof arguments, "%.*s%s%s", head, examples[i].arguments, mark == NULL ? "" : folder,
+                 mark == NULL ? "" : mark + 2);
+        assert_int_equal(run(arguments), 2);
+        const char *text = read_file("err");
+        if (strstr(text, examples[i].message) == NULL) {
+            fail_msg("'%s' says: %s", arguments, text);
+        }
+        assert_true(strncmp(text, "bidbrain: ERROR: ", 17) == 0 || strncmp(text, "bidbrain: error: ", 17) == 0);
+        assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    }
+    assert_int_equal(run("--help"), 0);
+    assert_int_equal(run("simulate --help"), 0);
+    assert_non_null(strstr(read_file("out"), "--job-hours H"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bills_of_2016_can_be_recomputed),    cmocka_unit_test(bills_of_today_can_be_recomputed),
+        cmocka_unit_test(later_prices_change_nothing_before), cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(wrong_use_is_explained_in_one_line),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
