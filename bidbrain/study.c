@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKPOINT_INTERVAL_MAX = HOUR, CORRELATED_SPIKES_MIN = 3 };
+enum { CHECKPOINT_INTERVAL_MAX = HOUR, CORRELATED_SPIKES_MIN = 3, MTTF_WORLDS = 20 };
 #define SPIKE          1.25 /* a price that rises by a quarter within an hour spikes in that hour */
 #define CORRELATED_MIN 0.3  /* phi coefficient of two markets' spikes by hour */
 
@@ -275,27 +275,35 @@ size_t study_standard(const struct study *study, int64_t time, uint64_t seed) {
     return best;
 }
 
-/* Standard bidding through the time that is learned from. */
-static double study_mttf(const struct study *study, int64_t first) {
-    double held = 0;
-    double failures = 0;
+/* Adds what standard bidding through the time that is learned from holds and loses in one world. */
+static void study_failures(const struct study *study, int64_t first, uint64_t seed, double *held, double *failures) {
     uint64_t draw = 0;
     for (int64_t t = first; t < study->split;) {
-        size_t m = study_standard(study, t, study->options.seed);
+        size_t m = study_standard(study, t, seed);
         if (m == SIZE_MAX) {
             t += DECISION_SECONDS;
             continue;
         }
         int64_t end = market_first_above(study->markets[m].market, t, study->markets[m].on_demand);
         if (study->options.model == MODEL_EC2) {
-            int64_t taken = interruption_time(&study->interruptions, m, t, ++draw, study->options.seed);
+            int64_t taken = interruption_time(&study->interruptions, m, t, ++draw, seed);
             end = taken < end ? taken : end;
         }
-        failures += end < study->split;
+        *failures += end < study->split;
         end = end < study->split ? end : study->split;
         end = end > t ? end : t + 1;
-        held += (double)(end - t);
+        *held += (double)(end - t);
         t = end;
+    }
+}
+
+/* Prices are one world; interruptions are drawn, and many are looked at. */
+static double study_mttf(const struct study *study, int64_t first) {
+    uint64_t worlds = study->interruptions.kind == INTERRUPTION_NONE ? 1 : MTTF_WORLDS;
+    double held = 0;
+    double failures = 0;
+    for (uint64_t world = 0; world < worlds; world++) {
+        study_failures(study, first, hash_mix(study->options.seed ^ world), &held, &failures);
     }
     return held / fmax(1, failures) / HOUR;
 }

@@ -330,7 +330,11 @@ static void later_prices_change_nothing_before(void **unused) {
         assert_int_equal(run(arguments), 0);
         before[variant] = log_before(change, &size[variant]);
     }
-    assert_true(size[0] > 10000);
+    char *last;
+    size_t last_size;
+    last = log_before(INT64_MAX, &last_size);
+    assert_true(size[0] > 10000 && last_size > size[2] + 10000); /* much was done before, and much after */
+    free(last);
     for (int variant = 1; variant < 3; variant++) {
         assert_int_equal(size[variant], size[0]);
         assert_memory_equal(before[variant], before[0], size[0]);
@@ -356,6 +360,80 @@ static void threads_do_not_matter(void **unused) {
         }
     }
     free(first);
+}
+
+static void write_profile(const char *text) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/app.json", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void advice_adds_up(void **unused) {
+    (void)unused;
+    char arguments[300];
+    write_prices(LAST, 0);
+    write_profile("{\"work_vcpu_hours\": 1000, \"most_vcpus\": 100, \"least_markets\": 2}");
+    snprintf(arguments, sizeof arguments, "advise --json --prices %s/prices --app %s/app.json", folder, folder);
+    assert_int_equal(run(arguments), 0);
+    json_t *root = json_loads(read_file("out"), 0, NULL);
+    assert_non_null(root);
+    const json_t *candidates = json_object_get(root, "candidates");
+    assert_int_equal(json_array_size(candidates), MARKETS);
+    double before = 0;
+    for (size_t i = 0; i < MARKETS; i++) { /* cheapest work first, each E_A = C_A / W_A, each price that of the trace */
+        const json_t *x = json_array_get(candidates, i);
+        double e = json_number_value(json_object_get(x, "cost_per_work"));
+        double cost = json_number_value(json_object_get(x, "cost"));
+        assert_true(fabs(e - cost / json_number_value(json_object_get(x, "work"))) < 1e-6 * e);
+        assert_true(e >= before);
+        before = e;
+        int m = market_of(json_string_value(json_object_get(x, "market")));
+        assert_int_equal(llround(json_number_value(json_object_get(x, "price")) * 1e6), price_at(m, LAST));
+    }
+    double e = 0;
+    assert_true(json_array_size(json_object_get(root, "actions")) >= 1);
+    for (size_t a = 0; a < json_array_size(json_object_get(root, "actions")); a++) {
+        e = json_number_value(json_object_get(json_array_get(json_object_get(root, "actions"), a), "cost_per_work"));
+    }
+    assert_true(json_number_value(json_object_get(root, "vcpus")) <= 100);
+    assert_true(fabs(json_number_value(json_object_get(root, "expected_cost")) - 1000 * e) < 1e-5 * 1000 * e);
+    json_decref(root);
+    snprintf(arguments, sizeof arguments, "calibrate --prices %s/prices", folder);
+    assert_int_equal(run(arguments), 0);
+    assert_non_null(strstr(read_file("out"), "worst difference"));
+}
+
+static void wrong_profiles_are_explained(void **unused) {
+    (void)unused;
+    char arguments[300];
+    static const char *const examples[][2] = {
+        {"{", "app.json:1: "},
+        {"[]", "app.json: expected a JSON object"},
+        {"{\"most_vcpus\": 10}", "app.json: work_vcpu_hours is missing: expected a number"},
+        {"{\"most_vcpus\": \"x\"}", "app.json: most_vcpus: expected a number from 1 to 1e+09"},
+        {"{\"work_vcpu_hours\": 1, \"most_vcpus\": 10, \"phy\": 1}", "app.json: unknown member 'phy'"},
+        {"{\"work_vcpu_hours\": 1, \"most_vcpus\": 10, \"phi\": 2}", "app.json: phi: expected a number"},
+        {"{\"work_vcpu_hours\": 1, \"most_vcpus\": 10, \"reliable_type\": \"x\"}", "reliable_type: 'x' has no price"},
+        {"{\"work_vcpu_hours\": 1, \"most_vcpus\": 10, \"vcpus_min\": 999}", "no market to buy in"},
+    };
+    write_prices(LAST, 0);
+    snprintf(arguments, sizeof arguments, "advise --prices %s/prices --app %s/app.json", folder, folder);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        write_profile(examples[i][0]);
+        assert_int_equal(run(arguments), 2);
+        if (strstr(read_file("err"), examples[i][1]) == NULL) {
+            fail_msg("'%s' says: %s", examples[i][0], read_file("err"));
+        }
+    }
+    write_profile("{\"work_vcpu_hours\": 1, \"most_vcpus\": 10}");
+    snprintf(arguments, sizeof arguments, "advise --prices %s/prices --app %s/app.json --at 2016-02-01T00:00:00Z",
+             folder, folder);
+    assert_int_equal(run(arguments), 2);
+    assert_non_null(
+        strstr(read_file("err"), "--at: expected a time from 2016-03-01T00:00:00Z to 2016-03-15T00:00:00Z"));
 }
 
 static void wrong_use_is_explained_in_one_line(void **unused) {
@@ -405,7 +483,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bills_of_2016_can_be_recomputed),    cmocka_unit_test(bills_of_today_can_be_recomputed),
         cmocka_unit_test(later_prices_change_nothing_before), cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(wrong_use_is_explained_in_one_line),
+        cmocka_unit_test(wrong_use_is_explained_in_one_line), cmocka_unit_test(advice_adds_up),
+        cmocka_unit_test(wrong_profiles_are_explained),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
