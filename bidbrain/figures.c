@@ -3,6 +3,7 @@
 #include "bidbrain/figures.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,22 +35,29 @@ static void figures_data(FILE *out, const struct study *study, const struct sche
     fprintf(out, "EOD\n");
 }
 
-static void figures_script(FILE *out, const struct study *study, const char *path) {
+static void figures_script(FILE *out, const struct study *study, const struct scheme_summary *summaries,
+                           const char *path) {
+    double most = 1; /* machine-hours; the key stands above them */
+    for (size_t s = 0; s < study->scheme_count; s++) {
+        const struct scheme_summary *x = &summaries[s];
+        most = fmax(most, x->on_demand_hours.mean + x->spot_hours.mean + x->free_hours.mean);
+    }
     fprintf(out, "set terminal svg size 1200,420 font 'sans,11'\nset output \"");
     for (const char *c = path; *c != '\0'; c++) {
         fprintf(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
     }
     fprintf(out,
             "\"\nset multiplot layout 1,3\nset style fill solid 0.7 border -1\nset boxwidth 0.7\nset yrange [0:*]\n"
-            "set xtics rotate by -40 font ',9'\nset grid ytics\nset rmargin 8\nunset key\n"
+            "set xtics rotate by 55 right font ',9'\nset grid ytics\nset tmargin 3\nset bmargin 9\nset lmargin 12\n"
+            "set rmargin 2\nset xrange [-1:%zu]\nset bars small\n"
             "set title 'Cost, %% of on-demand (jobs of %g hours)'\n"
-            "plot $data using 0:2:xtic(1) with boxes lc rgb '#4477aa', '' using 0:2:3 with yerrorbars lc 'black' pt 0\n"
+            "plot $data using 0:2:3:xtic(1) with boxerrorbars lc rgb '#4477aa' notitle\n"
             "set title 'Runtime, hours'\n"
-            "plot $data using 0:4:xtic(1) with boxes lc rgb '#66aa77', '' using 0:4:5 with yerrorbars lc 'black' pt 0\n"
-            "set title 'Machine-hours'\nset key top right\nset style data histograms\nset style histogram rowstacked\n"
+            "plot $data using 0:4:5:xtic(1) with boxerrorbars lc rgb '#66aa77' notitle\n"
+            "set title 'Machine-hours'\nset yrange [0:%g]\nset style data histograms\nset style histogram rowstacked\n"
             "plot $data using 6:xtic(1) title 'on demand' lc rgb '#bb5555', '' using 7 title 'spot' lc rgb '#4477aa', "
             "'' using 8 title 'free' lc rgb '#66aa77'\n",
-            study->options.job_hours);
+            study->scheme_count, study->options.job_hours, 1.6 * most);
 }
 
 int figures_plot(const struct study *study, const struct scheme_summary *summaries, const char *path,
@@ -74,7 +82,7 @@ int figures_plot(const struct study *study, const struct scheme_summary *summari
     }
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     figures_data(out, study, summaries);
-    figures_script(out, study, path);
+    figures_script(out, study, summaries, path);
     (void)fclose(out);
     signal(SIGPIPE, before);
     int status = 0;

@@ -453,8 +453,8 @@ double interruption_probability(const struct interruptions *interruptions, size_
     case INTERRUPTION_ADVISOR:
         return 1 - exp(-interruptions->hazard[m] * hours);
     case INTERRUPTION_LIFETIMES: {
-        double survive = 1 - lifetimes_before(interruptions, age);
-        return survive <= 0 ? 1 : (lifetimes_before(interruptions, age + hours) - (1 - survive)) / survive;
+        double gone = lifetimes_before(interruptions, age);
+        return gone >= 1 ? 1 : (lifetimes_before(interruptions, age + hours) - gone) / (1 - gone);
     }
     case INTERRUPTION_REPLAY:
         return 1 - exp(-interruptions->replay_hazard * hours);
