@@ -103,14 +103,14 @@ static void advise_learn(struct advise *advise) {
         const struct market *market = advise->markets.list[m];
         int64_t price = market_price(market, advise->now);
         double vcpus = advise->types[m]->vcpus;
+        int64_t ceiling = offer_ceiling(on_demand[m], vcpus, advise->reliable);
         advise->regimes[m] = eviction_regime(market, on_demand[m], advise->now);
         if (advise->model == MODEL_EC2) {
-            advise->offers[m] = offer_of_today(&advise->risks, m, price, on_demand[m], vcpus);
-            advise->offers[m].open = price <= on_demand[m];
+            advise->offers[m] = offer_of_today(&advise->risks, m, price, on_demand[m], ceiling, vcpus);
         } else {
-            advise->offers[m] = offer_of_2016(&table, m, advise->regimes[m], price, vcpus);
-            advise->offers[m].open = true;
+            advise->offers[m] = offer_of_2016(&table, m, advise->regimes[m], price, ceiling, vcpus);
         }
+        advise->offers[m].open = true;
     }
     eviction_table_close(&table);
     eviction_close(&eviction);
@@ -156,7 +156,7 @@ static size_t advise_candidates(const struct advise *advise, struct advice *best
         const struct policy_offer *offer = &view->offers[m];
         double machines = floor(fmin(view->limits.most_work / offer->nu, view->limits.most_machines));
         struct advice advice = {.market = m, .cost_per_work = INFINITY};
-        for (unsigned d = 0; d < offer->deltas && offer->open && machines >= 1; d++) {
+        for (unsigned d = 0; d < offer->deltas && offer->P <= offer->ceiling && machines >= 1; d++) {
             const struct policy_allocation x[2] = {view->on_demand, policy_candidate(offer, d, machines)};
             double e = policy_cost_per_work(x, 2, &view->app, true);
             if (e < advice.cost_per_work) {

@@ -231,13 +231,14 @@ static struct policy_offer job_offer(const struct job *job, size_t m) {
     if (price == PRICE_UNKNOWN) {
         return (struct policy_offer){.nu = market->vcpus};
     }
+    int64_t ceiling = offer_ceiling(market->on_demand, market->vcpus, study->reference);
     if (study->options.model == MODEL_EC2) {
-        offer = offer_of_today(&study->interruptions, m, price, market->on_demand, market->vcpus);
-        offer.open = price <= market->on_demand && interruption_open_at(&study->interruptions, m, job->now, job->seed);
+        offer = offer_of_today(&study->interruptions, m, price, market->on_demand, ceiling, market->vcpus);
+        offer.open = interruption_open_at(&study->interruptions, m, job->now, job->seed);
     } else {
         unsigned regime;
         const struct eviction_table *table = job_table(job, m, &regime);
-        offer = offer_of_2016(table, m, regime, price, market->vcpus);
+        offer = offer_of_2016(table, m, regime, price, ceiling, market->vcpus);
         offer.open = true;
     }
     offer.open = offer.open && job->now >= job->closed_until[m];

@@ -152,7 +152,7 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
     double lowest = INFINITY;
     for (size_t m = 0; m < view->offer_count; m++) {
         const struct policy_offer *offer = &view->offers[m];
-        double room = offer->open ? plan_room(plan, m) : 0;
+        double room = offer->open && offer->P <= offer->ceiling ? plan_room(plan, m) : 0;
         double count = room;
         for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->nu >= view->limits.least_work;
              size++, count = floor(count / 2)) {
@@ -233,8 +233,13 @@ static double plan_fill(struct plan *plan, double e, size_t most) {
     return e;
 }
 
-/* Section 4.2: an allocation is not renewed if the rest alone costs less per work. */
+/* Section 4.2: an allocation is not renewed if the rest alone costs less per work. By that rule alone the only allocation
+ * that works would be renewed at any price: hence the ceiling. */
 static bool decide_release(const struct policy_view *view, bool *released, size_t h, size_t most) {
+    if (view->held[h].renewed.P > view->offers[view->held[h].market].ceiling) {
+        released[h] = true;
+        return true;
+    }
     struct plan with = plan_held(view, released);
     double e_with = policy_sum_cost_per_work(with.sum, &view->app, false);
     released[h] = true;

@@ -63,6 +63,7 @@ enum {
 /* A market as it stands now. */
 struct policy_offer {
     double P;                       /* dollars per machine-hour */
+    double ceiling;                 /* no more than this P is ever paid, neither for a candidate nor for a renewal */
     double nu;                      /* work per machine-hour */
     bool open;                      /* not cooling down, and with a price now */
     double held;                    /* machines held in it */

@@ -85,7 +85,7 @@ static void sums_agree_with_the_equations(void **state) {
 }
 
 static struct policy_offer offer(double P, double nu, double beta, double median) {
-    struct policy_offer result = {.P = P, .nu = nu, .open = true, .deltas = 2};
+    struct policy_offer result = {.P = P, .ceiling = 10, .nu = nu, .open = true, .deltas = 2};
     result.delta[0] = 0.001;
     result.delta[1] = 0.1;
     result.beta[0] = result.beta[1] = beta;
@@ -200,6 +200,26 @@ static void expiring_allocations_are_renewed_unless_too_dear(void **state) {
     assert_int_equal(actions[1].index, 0);
 }
 
+/* Even when nothing else does any work. */
+static void no_more_than_on_demand_is_paid(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 1);
+    offers[0].ceiling = 0.2;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    offers[0].ceiling = 0.1999;
+    assert_int_equal(policy_decide(&view, actions, &e), 0);
+    struct policy_held held = held_in(0, &offers[0], 10, 0.03);
+    held.expiring = true;
+    offers[0].held = 10;
+    view.held = &held;
+    view.held_count = 1;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].kind, POLICY_RELEASE);
+}
+
 static bool first_two(const void *context, size_t a, size_t b) {
     (void)context;
     return a + b == 1;
@@ -292,6 +312,7 @@ int main(void) {
         cmocka_unit_test(a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(expiring_allocations_are_renewed_unless_too_dear),
+        cmocka_unit_test(no_more_than_on_demand_is_paid),
         cmocka_unit_test(diversity_bounds_correlated_markets_together),
         cmocka_unit_test(decisions_are_sound),
     };
