@@ -28,6 +28,10 @@ const struct catalog_price *catalog_find(const struct catalog *catalog, const ch
     return bsearch(&key, catalog->prices, catalog->count, sizeof key, catalog_compare);
 }
 
+bool catalog_burstable(const char *type) {
+    return type[0] == 't' && type[1] >= '0' && type[1] <= '9';
+}
+
 static void catalog_sort(struct catalog *catalog) {
     if (catalog->count > 1) {
         qsort(catalog->prices, catalog->count, sizeof *catalog->prices, catalog_compare);

@@ -6,6 +6,7 @@
 #include "agileml/base/error.h"
 #include "bidbrain/money.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ void catalog_open(struct catalog *catalog, enum catalog_year year);
 /* Adds a file's types. AML_EINPUT with one line: file, line or type, what was expected. */
 int catalog_read(struct catalog *catalog, const char *path, struct error *error);
 void catalog_close(struct catalog *catalog);
+/* Whether a type's vCPUs are shares that it may use for a while (t1, t2, t3, ...): not work that can be counted on. */
+bool catalog_burstable(const char *type);
 /* NULL when the type is not known with a price in that region. */
 const struct catalog_price *catalog_find(const struct catalog *catalog, const char *type, const char *region);
 

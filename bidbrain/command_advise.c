@@ -49,7 +49,7 @@ static bool advise_wants(const void *context, const struct market *market) {
     char region[MARKET_TEXT_MAX];
     market_region(market->zone, region);
     const struct catalog_price *type = catalog_find(&advise->known, market->type, region);
-    return type != NULL && type->vcpus >= (uint64_t)advise->profile.vcpus_min &&
+    return type != NULL && !catalog_burstable(market->type) && type->vcpus >= (uint64_t)advise->profile.vcpus_min &&
            type->memory_mib >= 1024 * advise->profile.memory_min && market->points[0].time <= advise->now &&
            (advise->zone == NULL || strncmp(market->zone, advise->zone, strlen(advise->zone)) == 0);
 }

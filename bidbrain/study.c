@@ -83,7 +83,7 @@ static bool study_wants(const void *context, const struct market *market) {
     market_region(market->zone, region);
     const struct catalog_price *price = catalog_find(filter->catalog, market->type, region);
     *filter->unknown += price == NULL;
-    return price != NULL && price->vcpus >= (uint64_t)options->vcpus_min &&
+    return price != NULL && !catalog_burstable(market->type) && price->vcpus >= (uint64_t)options->vcpus_min &&
            price->memory_mib >= 1024 * options->memory_min;
 }
 

@@ -416,6 +416,8 @@ static void the_catalog_knows_and_learns(void **state) {
     assert_int_equal(price->price, 419000);
     assert_int_equal(price->vcpus, 8);
     assert_null(catalog_find(&catalog, "c4.2xlarge", "mars-1"));
+    assert_true(catalog_burstable("t2.medium") && catalog_burstable("t1.micro"));
+    assert_false(catalog_burstable("c4.large") || catalog_burstable("trn1.2xlarge"));
     struct error error = {0};
     assert_int_equal(
         catalog_read(&catalog,
