@@ -290,6 +290,9 @@ static int advise(struct advise *advise, struct error *error) {
     if (!market_model_parse(advise->model_name, &advise->model)) {
         return error_set(error, AML_EINPUT, "--model: expected ec2-2016 or ec2, got '%.60s'", advise->model_name);
     }
+    if (advise->model == MODEL_EC2_2016 && strcmp(advise->interruptions, "none") != 0) {
+        return error_set(error, AML_EINPUT, "--interruptions: only with --model ec2; in ec2-2016 prices tell");
+    }
     int code = profile_read(&advise->profile, advise->app, error);
     enum catalog_year year = advise->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017;
     code = code != 0 ? code
