@@ -474,6 +474,7 @@ static void partition_restore(const struct client *client, uint32_t number, uint
     partition->retry_us = 0;
     partition->restore_request = 0;
     partition->durable = partition->durable < client->committed ? partition->durable : client->committed;
+    partition->durable_from = 0;
     partition->clock = partition->clock < restore ? partition->clock : restore;
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_list *list = cache_list(client->cache, number, t);
@@ -890,6 +891,11 @@ static void find_committed(struct client *client) {
         uint64_t durable = client->partitions[p].subscribed ? client->partitions[p].durable : 0;
         committed = durable < committed ? durable : committed;
     }
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        if (client->partitions[p].durable_from > committed) {
+            return; /* a later one that others come to will do: there this one can't be put */
+        }
+    }
     if (committed > client->committed) {
         client->committed = committed;
         for (uint32_t p = 0; p < client->partition_count; p++) {
@@ -1130,6 +1136,7 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     uint64_t durable = client->plan.plan.recoverable != 0 ? push.durable : push.clock;
     if (durable > partition->durable) {
         partition->durable = durable;
+        partition->durable_from = client->plan.plan.recoverable != 0 ? push.durable_from : 0;
     }
     find_committed(client);
     restore_step(client, number);

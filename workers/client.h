@@ -48,7 +48,7 @@ struct client_partition {
     bool subscribed;                      /* the first state has come: `clock` holds */
     uint64_t clock;                       /* the state in the cache, own later updates aside */
     uint32_t *filled; /* per table: rows of the cache's list whose first state has come: they have a stamp */
-    uint64_t durable;                     /* on a reliable machine, as the server says */
+    uint64_t durable, durable_from;       /* on a reliable machine, as the server says */
     bool restoring;           /* rows seen beyond the epoch's `restore` are asked for again: CACHE_CLOCK_VOID ... */
     uint64_t restore_request; /* ... by this request; 0: not asked yet */
     uint64_t restore_pull;    /* the last PULL before it was sent */

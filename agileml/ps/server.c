@@ -177,7 +177,10 @@ static void replica_promote(struct server *server, struct server_replica *replic
         }
     }
     uint64_t committed = server->committed < partition->clock ? server->committed : partition->clock;
-    replica->durable = committed > replica->durable ? committed : replica->durable;
+    if (committed > replica->durable) {
+        replica->durable = committed;
+        replica->durable_from = 0;
+    }
     replica->serving = true;
     replica->served = false;
 }
@@ -312,6 +315,7 @@ static void replica_restore(struct server *server, struct server_replica *replic
     replica->served = false;
     replica->heard = 0;
     replica->durable = server->committed < restore ? server->committed : restore;
+    replica->durable_from = 0;
 }
 
 static void member_needs(struct plan_members *members, actor_id node, uint64_t from_clock) {

@@ -23,7 +23,8 @@ struct server_follower {
     actor_id actor;
     bool whole;              /* it said so, or else it is being copied: */
     bool copied;             /* ... every piece is there, and what changed since `copied_from` will make it whole */
-    uint64_t reached;        /* once whole: its state */
+    uint64_t reached;        /* once whole: its state ... */
+    uint64_t whole_from;     /* ... and that of every commit point from this one on, or from what is committed on */
     uint64_t copied_from;    /* our clock when its copy began ... */
     uint64_t cursor;         /* ... and the piece last sent; FOLLOW_COPIED: none, or all */
     uint64_t sent;           /* updates up to this clock were sent */
@@ -38,7 +39,8 @@ struct server_replica {
     bool serving;                /* it takes the next clock's flushes ... */
     bool served;                 /* ... or it did, up to its clock, and another does now */
     bool in_step;                /* as counted in server.lagging */
-    uint64_t durable;            /* up to there a reliable machine has it */
+    uint64_t durable;            /* up to there a reliable machine has it ... */
+    uint64_t durable_from;       /* ... at every commit point from there, or from the committed one, on */
     struct server_follower *followers;
     unsigned follower_count;
     /* while it follows: */

@@ -204,8 +204,33 @@ static void follow_copying(struct server *server, struct server_replica *replica
     }
 }
 
+/* An update that spans a commit point leaves nothing that could be put at it. */
+static bool points_between(const struct message_plan *plan, uint64_t after, uint64_t before) {
+    uint64_t clock = after + 1;
+    while (clock < before && !plan_is_commit_point(plan, clock)) {
+        clock++;
+    }
+    return clock < before;
+}
+
+/* What we did not send it, or not point by point, it has only at the end. */
+static void follower_find_whole_from(const struct server *server, struct server_follower *follower, uint64_t clock) {
+    uint64_t at = follower->reached;
+    for (unsigned u = 0; u < follower->update_count && follower->updates[u].update.clock <= clock; u++) {
+        uint64_t next = follower->updates[u].update.clock;
+        if (points_between(&server->plan.plan, at, next)) {
+            follower->whole_from = next;
+        }
+        at = next;
+    }
+    if (!follower->whole || at != clock) {
+        follower->whole_from = clock;
+    }
+}
+
 /* Its state is that of `clock`: updates up to there need not be kept. */
-static void follower_came_to(struct server_follower *follower, uint64_t clock) {
+static void follower_came_to(const struct server *server, struct server_follower *follower, uint64_t clock) {
+    follower_find_whole_from(server, follower, clock);
     updates_drop(follower, clock);
     follower->whole = true;
     follower->copied = false;
@@ -229,7 +254,7 @@ static void follow_whole(struct server *server, struct server_replica *replica, 
     }
     bool news = !follower->whole || follow->clock > follower->reached;
     if (news) {
-        follower_came_to(follower, follow->clock);
+        follower_came_to(server, follower, follow->clock);
     }
     if (follow->again) {
         send_updates_again(server, follower);
@@ -259,37 +284,65 @@ void receive_follow(struct server *server, struct server_replica *replica, actor
 
 /* ---- What is durable ---- */
 
-static uint64_t follower_reached(const struct server_replica *replica, actor_id actor) {
+/* From where to where a reliable machine has the state at every commit point; nothing: 0 to 0. */
+struct durable {
+    uint64_t from, until;
+};
+
+/* What a follower has, up to `most`. */
+static struct durable follower_has(const struct server_replica *replica, actor_id actor, uint64_t most) {
     const struct server_follower *follower = follower_find(replica, actor);
-    return follower != NULL && follower->whole ? follower->reached : 0;
+    struct durable has = {0, 0};
+    if (follower != NULL && follower->whole) {
+        has.from = follower->whole_from;
+        has.until = follower->reached < most ? follower->reached : most;
+    }
+    return has.from <= has.until ? has : (struct durable){0, 0};
 }
 
 /* What a transient server's backups make durable: of clocks below the boundary the old one or the new one, if that has
  * come as far as the boundary; of the others only the new one. */
-static uint64_t backups_durable(const struct server *server, const struct server_replica *replica) {
+static struct durable backups_have(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     uint64_t boundary = server->plan.plan.from_clock - 1;
     actor_id backup = placement->backup != ACTOR_NONE ? placement->backup : placement->next_backup;
-    uint64_t below = placement->server == server->self ? follower_reached(replica, backup) : 0;
-    uint64_t above = follower_reached(replica, placement->next_backup);
-    below = below < boundary ? below : boundary;
-    return above >= boundary && above > below ? above : below;
+    struct durable below = {0, 0};
+    if (placement->server == server->self) {
+        below = follower_has(replica, backup, boundary);
+    }
+    struct durable above = follower_has(replica, placement->next_backup, WIRE_CLOCK_NEVER);
+    return above.until >= boundary && above.until > below.until ? above : below;
 }
 
 /* What is durable by itself, without any reliable machine as well: then there is nothing to wait for. Commit points only:
  * other partitions can't be put at another clock, if that became the least of all. */
-static uint64_t own_durable(const struct server *server, const struct server_replica *replica) {
-    uint64_t clock = replica->partition->clock;
-    bool counts = !server->plan.plan.recoverable || plan_is_commit_point(&server->plan.plan, clock);
-    return counts ? clock : 0;
+static struct durable own_has(const struct server *server, const struct server_replica *replica) {
+    const struct message_plan *plan = &server->plan.plan;
+    const struct partition *partition = replica->partition;
+    struct durable has = {.until = partition->clock};
+    if (!plan->recoverable) {
+        return has;
+    }
+    if (!plan_is_commit_point(plan, partition->clock)) {
+        return (struct durable){0, 0};
+    }
+    has.from = partition->clock;
+    for (unsigned p = partition->point_count; p > 0 && !points_between(plan, partition->points[p - 1].clock, has.from);
+         p--) {
+        has.from = partition->points[p - 1].clock;
+    }
+    return has;
 }
 
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
     bool own = server->reliable || !server->plan.plan.recoverable || !server->any_reliable;
-    uint64_t durable = own ? own_durable(server, replica) : backups_durable(server, replica);
-    bool raised = durable > replica->durable;
-    replica->durable = raised ? durable : replica->durable;
-    return raised;
+    struct durable has = own ? own_has(server, replica) : backups_have(server, replica);
+    if (has.until <= replica->durable) {
+        return false;
+    }
+    replica->durable = has.until;
+    replica->durable_from = has.from;
+    return true;
 }
 
 bool replica_waits_for_copy(const struct server *server, const struct server_replica *replica) {

@@ -8,6 +8,7 @@ static void push_head(const struct server *server, const struct server_replica *
     push->push.from_clock = from_clock;
     push->push.clock = replica->partition->clock;
     push->push.durable = replica_answers(replica) ? replica->durable : server->committed;
+    push->push.durable_from = replica_answers(replica) ? replica->durable_from : 0;
     push->push.received = partition_received(replica->partition, to);
 }
 

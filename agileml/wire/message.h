@@ -337,7 +337,8 @@ struct message_push {
     uint32_t partition;
     uint64_t from_clock;
     uint64_t clock;
-    uint64_t durable;  /* the partition's state at this clock is on a reliable machine */
+    uint64_t durable;  /* the partition's state at this clock is on a reliable machine ... */
+    uint64_t durable_from; /* ... and so is that at every commit point from this one on, or from what is committed on */
     uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
     uint64_t request;  /* the SUBSCRIBE it answers, or 0; then the frames are those rows */
     uint64_t pull;     /* the PULL it answers, or 0; without rows both clocks are the one up to which they were sent */

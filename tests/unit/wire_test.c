@@ -131,6 +131,7 @@ static const struct wire_field {
     FIELD(MESSAGE_PUSH, WHOLE, push.from_clock, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.clock, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.durable, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.durable_from, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.received, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.request, UINT64_MAX),
     FIELD(MESSAGE_PUSH, WHOLE, push.pull, UINT64_MAX),
