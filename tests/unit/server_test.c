@@ -467,6 +467,10 @@ static uint64_t durable(const struct world *world, unsigned s) {
     return world->servers[s].replicas[0].durable;
 }
 
+static uint64_t durable_from(const struct world *world, unsigned s) {
+    return world->servers[s].replicas[0].durable_from;
+}
+
 static bool in_step(const struct world *world, unsigned s) {
     return world->replicas[s].any && world->replicas[s].message.replicas.version == world->version &&
            world->replicas[s].message.replicas.in_step;
@@ -995,6 +999,31 @@ static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
     world_close(world);
 }
 
+/* Commit points that it never had, or not one by one, are not durable. */
+static void test_a_late_backup_can_be_put_at_what_it_got(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 3, 0);
+    place(world, 0, NEVER, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
+    assert_int_equal(durable(world, 0), 3);
+    assert_int_equal(durable_from(world, 0), 3);
+    run_clocks(world, 0, 4, 5, 0);
+    assert_int_equal(durable(world, 0), 5);
+    assert_int_equal(durable_from(world, 0), 3);
+    world->down[1] = true; /* for longer than updates are kept */
+    run_clocks(world, 0, 6, 6 + SERVER_UPDATES_MAX, 0);
+    world->down[1] = false;
+    pass(world, 4 * SERVER_FOLLOW_RETRY_MAX_US);
+    assert_int_equal(durable(world, 0), 6 + SERVER_UPDATES_MAX);
+    assert_int_equal(durable_from(world, 0), 6 + SERVER_UPDATES_MAX);
+    world_close(world);
+}
+
 /* It makes clocks durable before the boundary too: a server without a backup can't do it otherwise. */
 static void test_a_first_backup_counts_at_once(void **state) {
     (void)state;
@@ -1008,6 +1037,7 @@ static void test_a_first_backup_counts_at_once(void **state) {
     world->down[1] = false;
     pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(durable(world, 0), 2);
+    assert_int_equal(durable_from(world, 0), 0); /* it was there from the beginning on */
     run_clocks(world, 0, 3, 4, 0);
     assert_int_equal(durable(world, 0), 4);
     new_plan(world, 6, 1);
@@ -1371,6 +1401,7 @@ int main(void) {
         cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
         cmocka_unit_test(test_what_is_durable),
         cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
+        cmocka_unit_test(test_a_late_backup_can_be_put_at_what_it_got),
         cmocka_unit_test(test_a_first_backup_counts_at_once),
         cmocka_unit_test(test_a_follower_is_written_in_place),
         cmocka_unit_test(test_a_serving_replica_writes_a_copy),
