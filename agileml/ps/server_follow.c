@@ -93,12 +93,17 @@ static int build_update(struct server *server, struct server_replica *replica, u
     return result;
 }
 
-/* Whether a follower is to have the state of this commit point. One that only gets ready for the plan's next half has those
- * of that half alone: each takes what changed over the links that the others work with. */
+/* Who makes clocks durable before the boundary: where there is no backup yet, the one to come. */
+static actor_id backup_now(const struct wire_placement *placement) {
+    return placement->backup != ACTOR_NONE ? placement->backup : placement->next_backup;
+}
+
+/* Whether a whole follower is to have the state of this commit point. One that only gets ready for the plan's next half
+ * has those of that half alone: each takes what changed over the links that the others work with. */
 static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
     const struct message_plan *plan = &server->plan.plan;
     bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock;
-    return plan_is_commit_point(plan, clock) && (of_next || server_placement(server, number)->backup == follower);
+    return of_next || backup_now(server_placement(server, number)) == follower;
 }
 
 /* At a commit point, sends a follower what it lacks. */
@@ -106,7 +111,8 @@ static void follower_update(struct server *server, struct server_replica *replic
     uint64_t clock = replica->partition->clock;
     bool to_be_whole = follower->copied && follower->update_count == 0;
     if (!(follower->whole || follower->copied) || !(follower->sent < clock || to_be_whole) ||
-        !follower_needs(server, replica->partition->id, follower->actor, clock) ||
+        !plan_is_commit_point(&server->plan.plan, clock) ||
+        !(to_be_whole || follower_needs(server, replica->partition->id, follower->actor, clock)) ||
         !follows_beyond(server, replica->partition->id, follower->actor, clock - (clock > 0))) {
         return;
     }
@@ -305,10 +311,9 @@ static struct durable follower_has(const struct server_replica *replica, actor_i
 static struct durable backups_have(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     uint64_t boundary = server->plan.plan.from_clock - 1;
-    actor_id backup = placement->backup != ACTOR_NONE ? placement->backup : placement->next_backup;
     struct durable below = {0, 0};
     if (placement->server == server->self) {
-        below = follower_has(replica, backup, boundary);
+        below = follower_has(replica, backup_now(placement), boundary);
     }
     struct durable above = follower_has(replica, placement->next_backup, WIRE_CLOCK_NEVER);
     return above.until >= boundary && above.until > below.until ? above : below;
