@@ -1,13 +1,14 @@
 /* mlr: multinomial logistic regression by minibatch gradient descent, on AgileML. The weights are a table of a row for
  * each feature, and one for the biases, of one float for each class; all workers' steps are added up. Dense samples are
  * a matrix, and a step is two matrix products with the cached rows of the whole table; sparse samples name the rows of
- * their features. The arithmetic is in kernel.c and dense.c, the readers in samples.c, the model's file in model.c, `mlr
- * --predict` in predict.c.
+ * their features. The arithmetic is in kernel.c and dense.c, or on an accelerator (device.h); the readers are in
+ * samples.c, the model's file in model.c, `mlr --predict` in predict.c.
  *
  * Steps and nodes: a step is taken over --batch samples *of all nodes together*. A process takes its part of it, scaled
  * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that come
  * and go change nothing but the speed. See docs/mlr.md. */
 #include "agileml.h"
+#include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"
 #include "apps/mlr/model.h"
 #include "apps/mlr/narrow.h"
@@ -49,7 +50,7 @@ struct thread_loss {
 };
 
 struct mlr {
-    const char *test, *test_labels, *model_out, *format, *scale_name, *layout;
+    const char *test, *test_labels, *model_out, *format, *scale_name, *layout, *device_name;
     struct samples_file file;
     int64_t index_base, batch;
     double test_fraction, rate, decay, lambda, momentum;
@@ -61,10 +62,12 @@ struct mlr {
     struct mlr_kernel kernel;
     bool narrow; /* dense, with few classes: by `narrow_kernel` */
     struct mlr_narrow narrow_kernel;
+    bool with_device; /* dense, on an accelerator */
     /* Made by mlr_begin for the items of the next clocks. */
-    double first_rate; /* --rate, or what was chosen */
-    float *decay_of;   /* sparse: [slots], see struct mlr_step */
-    float *velocity;   /* with --momentum, as long as the process lives */
+    double first_rate;         /* --rate, or what was chosen */
+    float *decay_of;           /* sparse: [slots], see struct mlr_step */
+    float *velocity;           /* with --momentum, as long as the process lives */
+    struct mlr_device *device; /* likewise; NULL: the threads take the steps */
     unsigned threads;
     struct thread_loss *losses; /* [threads] */
     float *scratch;             /* narrow: [threads][scratch_of] */
@@ -125,6 +128,10 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
     if (strcmp(mlr->layout, "auto") != 0 && strcmp(mlr->layout, "dense") != 0 && strcmp(mlr->layout, "sparse") != 0) {
         return aml_error(worker, AML_EINPUT, "--layout: expected auto, dense or sparse, got '%s'", mlr->layout);
     }
+    if (strcmp(mlr->device_name, "auto") != 0 && strcmp(mlr->device_name, "cpu") != 0 &&
+        strcmp(mlr->device_name, "cuda") != 0) {
+        return aml_error(worker, AML_EINPUT, "--device: expected auto, cpu or cuda, got '%s'", mlr->device_name);
+    }
     if (mlr->test != NULL && mlr->test_fraction > 0) {
         return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
     }
@@ -148,6 +155,22 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
     }
     if (!mlr->dense && mlr->momentum > 0) {
         return aml_error(worker, AML_EINPUT, "--momentum: expected dense samples, these are sparse (see --layout)");
+    }
+    return 0;
+}
+
+/* An accelerator, or the CPU. With few classes and auto the CPU: there the exchange of weights, which each clock begins
+ * and ends with, would be most of the work. */
+static int choose_device(aml_worker *worker, struct mlr *mlr) {
+    bool asked = strcmp(mlr->device_name, "cuda") == 0;
+    struct error error = {0};
+    if (asked && !mlr->dense) {
+        return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
+    }
+    mlr->with_device = asked || (strcmp(mlr->device_name, "auto") == 0 && mlr->dense && !mlr->narrow);
+    if (mlr->with_device && mlr_device_check(&error) != 0) {
+        mlr->with_device = false;
+        return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
     }
     return 0;
 }
@@ -193,7 +216,7 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     mlr->narrow = mlr->dense && mlr->momentum == 0 &&
                   mlr_narrow_choose(mlr->survey.features, mlr->survey.labels.count, &mlr->narrow_kernel);
     mlr_dense_begin();
-    return 0;
+    return choose_device(worker, mlr);
 }
 
 /* ---- Reading ---- */
@@ -352,10 +375,40 @@ static int make_decay_of(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
+static struct mlr_weights whole_weights(const struct mlr *mlr, struct aml_rows rows) {
+    return (struct mlr_weights){.rows = (float *)(void *)rows.base,
+                                .stride = rows.stride / sizeof(float),
+                                .bias = mlr->survey.features, /* of the whole table */
+                                .classes = mlr->survey.labels.count};
+}
+
+static int device_result(aml_worker *worker, int result, const struct error *error) {
+    return result == 0 ? 0 : aml_error(worker, result, "%s; --device cpu does without", error->text);
+}
+
+static int begin_device(aml_worker *worker, struct mlr *mlr) {
+    struct error error = {0};
+    size_t count;
+    const float *items = aml_items(worker, &count);
+    if (mlr->device == NULL) {
+        struct mlr_weights weights = whole_weights(mlr, aml_table_rows(worker, WEIGHTS));
+        int result = mlr_device_open(&mlr->device, &weights, mlr->momentum > 0, &error);
+        if (result != 0) {
+            mlr->with_device = false;
+            return strcmp(mlr->device_name, "auto") == 0 ? 0 : device_result(worker, result, &error);
+        }
+    }
+    return device_result(worker, mlr_device_items(mlr->device, items, count, &error), &error);
+}
+
 static int mlr_begin(aml_worker *worker, void *context) {
     struct mlr *mlr = context;
     struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
     mlr_forget_items(mlr);
+    int result = mlr->with_device ? begin_device(worker, mlr) : 0;
+    if (result != 0) {
+        return result;
+    }
     mlr->threads = aml_threads(worker);
     mlr->losses = aligned_alloc(64, mlr->threads * sizeof *mlr->losses);
     mlr->scratch_of = (mlr_narrow_scratch(mlr->survey.features, mlr->survey.labels.count) + 15) / 16 * 16;
@@ -363,7 +416,7 @@ static int mlr_begin(aml_worker *worker, void *context) {
     if (mlr->losses == NULL || (mlr->narrow && mlr->scratch == NULL)) {
         return aml_error(worker, AML_ENOMEM, "no memory for %u threads", mlr->threads);
     }
-    if (mlr->momentum > 0 && mlr->velocity == NULL) {
+    if (mlr->momentum > 0 && mlr->device == NULL && mlr->velocity == NULL) {
         mlr->velocity = calloc(rows.count, rows.stride);
         if (mlr->velocity == NULL) {
             return aml_error(worker, AML_ENOMEM, "no memory for the momentum of %u features", rows.count);
@@ -426,10 +479,7 @@ static const void *batch_take(struct mlr *mlr, const void *items, size_t count, 
 static void set_weights(aml_worker *worker, struct mlr *mlr) {
     struct minibatch *batch = &mlr->batch_of;
     struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
-    batch->weights = (struct mlr_weights){.rows = (float *)(void *)rows.base,
-                                          .stride = rows.stride / sizeof(float),
-                                          .bias = mlr->survey.features, /* of the whole table */
-                                          .classes = mlr->survey.labels.count};
+    batch->weights = whole_weights(mlr, rows);
     batch->touched = rows.touched;
     memset(mlr->losses, 0, mlr->threads * sizeof *mlr->losses);
 }
@@ -481,6 +531,41 @@ static struct mlr_loss sum_losses(const struct mlr *mlr) {
     return sum;
 }
 
+/* Steps or evaluations go between these two. */
+static int begin_steps(aml_worker *worker, struct mlr *mlr) {
+    struct error error = {0};
+    set_weights(worker, mlr);
+    return mlr->device == NULL
+               ? 0
+               : device_result(worker, mlr_device_begin(mlr->device, &mlr->batch_of.weights, &error), &error);
+}
+
+static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct mlr_loss *loss) {
+    struct error error = {0};
+    if (mlr->device == NULL) {
+        *loss = sum_losses(mlr);
+        return 0;
+    }
+    const struct mlr_weights *weights = changed ? &mlr->batch_of.weights : NULL;
+    return device_result(worker, mlr_device_end(mlr->device, weights, loss, &error), &error);
+}
+
+/* The minibatch's losses and, with `learn`, its step. */
+static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
+    struct minibatch *batch = &mlr->batch_of;
+    struct error error = {0};
+    if (mlr->device != NULL) {
+        int result = learn ? mlr_device_step(mlr->device, &batch->dense, &batch->step, &error)
+                           : mlr_device_evaluate(mlr->device, &batch->dense, &error);
+        return device_result(worker, result, &error);
+    }
+    aml_parallel(worker, part_forward, mlr);
+    if (learn) {
+        aml_parallel(worker, part_backward, mlr);
+    }
+    return 0;
+}
+
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -503,14 +588,14 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     double samples = step_samples(worker, mlr, &steps);
     double rate = mlr->first_rate * pow(mlr->decay, (double)aml_iteration(worker) - 1);
     int result = batch_room(worker, mlr, count / steps + 1);
+    result = result == 0 ? begin_steps(worker, mlr) : result;
     if (result != 0) {
         return result;
     }
-    set_weights(worker, mlr);
     if (mlr->dense) {
         memset(batch->touched, 1, (size_t)mlr->survey.features + 1);
     }
-    for (size_t s = 0; s < steps; s++) {
+    for (size_t s = 0; s < steps && result == 0; s++) {
         size_t first = count * s / steps;
         size_t end = count * (s + 1) / steps;
         if (first == end) {
@@ -524,11 +609,14 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
         /* This node's share of the step's L2 is its share of the samples. */
         double share = mlr->dense ? (double)(end - first) / samples : 1 / samples;
         batch->step.decay = (float)fmin(rate * mlr->lambda * share, 1);
-        aml_parallel(worker, part_forward, mlr);
-        aml_parallel(worker, part_backward, mlr);
+        result = take_step(worker, mlr, true);
         values += batch->values;
     }
-    struct mlr_loss loss = sum_losses(mlr);
+    struct mlr_loss loss;
+    result = result == 0 ? end_steps(worker, mlr, true, &loss) : result;
+    if (result != 0) {
+        return result;
+    }
     aml_metric_add(worker, LOSS, loss.loss, (double)count);
     aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
     aml_metric_add(worker, SPEED, 4e-9 * (double)values * mlr->survey.labels.count, now() - start);
@@ -538,16 +626,17 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
 static int mlr_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
     struct mlr *mlr = context;
     int result = batch_room(worker, mlr, EVALUATED_TOGETHER);
+    result = result == 0 ? begin_steps(worker, mlr) : result;
+    for (size_t first = 0; first < count && result == 0; first += EVALUATED_TOGETHER) {
+        size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
+        items = batch_take(mlr, items, together, first + together == count);
+        result = take_step(worker, mlr, false);
+    }
+    struct mlr_loss loss;
+    result = result == 0 ? end_steps(worker, mlr, false, &loss) : result;
     if (result != 0) {
         return result;
     }
-    set_weights(worker, mlr);
-    for (size_t first = 0; first < count; first += EVALUATED_TOGETHER) {
-        size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
-        items = batch_take(mlr, items, together, first + together == count);
-        aml_parallel(worker, part_forward, mlr);
-    }
-    struct mlr_loss loss = sum_losses(mlr);
     aml_metric_add(worker, TEST_LOSS, loss.loss, (double)count);
     aml_metric_add(worker, TEST_ACCURACY, (double)loss.correct, (double)count);
     return 0;
@@ -593,6 +682,7 @@ int main(int argc, char **argv) {
     struct mlr mlr = {.format = "auto",
                       .scale_name = "auto",
                       .layout = "auto",
+                      .device_name = "auto",
                       .index_base = -1,
                       .batch = 256,
                       .decay = 0.98,
@@ -612,6 +702,8 @@ int main(int argc, char **argv) {
         {"scale", "HOW", AML_OPTION_STRING, &mlr.scale_name, 0, 0,
          "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
+        {"device", "NAME", AML_OPTION_STRING, &mlr.device_name, 0, 0,
+         "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
          "learning rate of the first iteration; 0: by the samples' mean squared length"},
@@ -655,6 +747,7 @@ int main(int argc, char **argv) {
     int status = aml_main(&app, argc, argv);
     mlr_forget_items(&mlr);
     free(mlr.velocity);
+    mlr_device_close(mlr.device);
     samples_survey_close(&mlr.survey);
     return status;
 }

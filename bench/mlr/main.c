@@ -1,7 +1,10 @@
 /* bench_mlr: whether dense multinomial logistic regression on AgileML is as fast as its matrix products. The real
- * programs, one node, beside OpenBLAS multiplying matrices of the same shapes with as many threads, in turns. */
+ * programs, one node, beside OpenBLAS multiplying matrices of the same shapes with as many threads, in turns; or, with
+ * --device cuda, both on a GPU, beside cuBLAS. */
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "apps/mlr/device.h"
+#include "bench/mlr/cublas.h"
 #include "bench/trial.h"
 
 #include <cblas.h>
@@ -35,6 +38,8 @@ static const struct shape QUICK = {"small", 300, 20, 64, 2000, 2};
 struct bench {
     int64_t threads, rounds;
     const char *shape; /* NULL: all */
+    const char *device;
+    bool cuda;
     bool quick;
     char folder[PATH_MAX];
 };
@@ -169,6 +174,7 @@ static int pass_cost(const struct bench *bench, const struct shape *shape, const
     trial_argument(&trial, "--labels=%s", data->labels_path);
     trial_argument(&trial, "--batch=%u", shape->batch);
     trial_argument(&trial, "--layout=dense");
+    trial_argument(&trial, "--device=%s", bench->device);
     trial_argument(&trial, "--clocks-per-iteration=%u", clocks);
     int result = trial_run(&trial, &wall, &cpu, &loss, error);
     trial_close(&trial);
@@ -182,16 +188,29 @@ static double step_operations(const struct shape *shape) {
     return 4.0 * shape->batch * shape->features * shape->classes;
 }
 
-/* OpenBLAS alone, a clock for each step, and one for all steps of a pass, in turns. */
+/* The products alone, on the device that is measured. A GPU's take next to no CPU time. */
+static int peak_cost(const struct bench *bench, const struct shape *shape, unsigned threads, struct cost *cost,
+                     struct error *error) {
+    if (!bench->cuda) {
+        *cost = product_cost(shape, threads);
+        return 0;
+    }
+    int result = cublas_products(shape->features, shape->classes, shape->batch, PRODUCT_SECONDS, &cost->wall, error);
+    cost->cpu = cost->wall;
+    return result;
+}
+
+/* The products alone, a clock for each step, and one for all steps of a pass, in turns. */
 static int compare(const struct bench *bench, const struct shape *shape, const struct data *data, unsigned threads,
                    struct error *error) {
-    static const char *const names[] = {"OpenBLAS", "mlr", "mlr, 1 clock"};
+    const char *const names[] = {bench->cuda ? "cuBLAS" : "OpenBLAS", "mlr", "mlr, 1 clock"};
     struct series rates[3] = {0}; /* samples a second */
     struct series ratios[3] = {0};
     struct series cpu_ratios[3] = {0};
     int result = 0;
     for (int64_t round = 0; round < bench->rounds && result == 0; round++) {
-        struct cost alone = product_cost(shape, threads);
+        struct cost alone;
+        result = peak_cost(bench, shape, threads, &alone, error);
         for (unsigned c = 0; c < 3 && result == 0; c++) {
             struct cost cost = alone;
             double samples = shape->batch;
@@ -231,11 +250,12 @@ static int run_shape(const struct bench *bench, const struct shape *shape, struc
 }
 
 int main(int argc, char **argv) {
-    struct bench bench = {.threads = measure_processors(), .rounds = 3};
+    struct bench bench = {.threads = measure_processors(), .rounds = 3, .device = "cpu"};
     const struct aml_option options[] = {
         {"threads", "N", AML_OPTION_INTEGER, &bench.threads, 1, 256, "1, 2, 4 ... threads, up to so many"},
         {"rounds", "N", AML_OPTION_INTEGER, &bench.rounds, 1, 1000, "turns of all"},
         {"shape", "NAME", AML_OPTION_STRING, &bench.shape, 0, 0, "MNIST or wide alone"},
+        {"device", "NAME", AML_OPTION_STRING, &bench.device, 0, 0, "cpu or cuda; cuda with one thread"},
         {"quick", NULL, AML_OPTION_FLAG, &bench.quick, 0, 0, "a small shape, one round: does it run at all"},
         {0},
     };
@@ -249,9 +269,18 @@ int main(int argc, char **argv) {
                bench.folder);
         return 0;
     }
+    bench.cuda = strcmp(bench.device, "cuda") == 0;
+    if (!bench.cuda && strcmp(bench.device, "cpu") != 0) {
+        fprintf(stderr, "bench_mlr: --device: expected cpu or cuda, got '%s'\n", bench.device);
+        return 2;
+    }
+    if (bench.cuda && mlr_device_check(&error) != 0) {
+        printf("skipped: no device: %s\n", error.text);
+        return 0;
+    }
     measure_print_machine();
     bench.rounds = bench.quick ? 1 : bench.rounds;
-    bench.threads = bench.quick ? 1 : bench.threads;
+    bench.threads = bench.quick || bench.cuda ? 1 : bench.threads;
     printf("shape         d     K  batch threads                samples/s   GFLOP/s   ratio  CPU-r.\n");
     int result = 0;
     for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0] && result == 0 && !bench.quick; s++) {

@@ -145,6 +145,33 @@ static void test_nodes_come_and_go(void **state) {
     }
 }
 
+/* A GPU takes the same steps; where there is none, `cuda` is refused and `auto` is the CPU. */
+static void test_devices_are_alike(void **state) {
+    (void)state;
+    static const char *const options[] = {"", "--momentum 0.5"};
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        char command[COMMAND_MAX];
+        snprintf(command, sizeof command, "$run --reliable 2 -- mlr --data train.libsvm --batch 50 --layout dense %s",
+                 options[o]);
+        run_well("%s --device cpu", command);
+        double loss = summary("loss");
+        run_well("%s --device auto", command);
+        assert_true(fabs(summary("loss") - loss) < 1e-4 * loss);
+        int status = run("%s --device cuda", command);
+        if (status == 0) {
+            assert_true(fabs(summary("loss") - loss) < 1e-4 * loss);
+            continue;
+        }
+        char *error = read_text("err");
+        char *reason = strstr(error, "--device cuda: ");
+        if (status != 2 || reason == NULL) {
+            fail_msg("--device cuda ended with status %d: '%s'", status, error);
+        }
+        print_message("without a device: %s", reason);
+        free(error);
+    }
+}
+
 static void test_formats_are_alike(void **state) {
     (void)state;
     run_well("$run -- mlr --data train.libsvm --batch 50 --layout dense");
@@ -203,6 +230,9 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- mlr --data train.libsvm --test-fraction 0.1 --test test.libsvm", "expected one of them");
     run_refused("$run -- mlr --data train.libsvm --test-labels x", "--test-labels: expected --test too");
     run_refused("$run -- mlr --data train.libsvm --layout sparse --momentum 0.5", "--momentum: expected dense samples");
+    run_refused("$run -- mlr --data train.libsvm --device gpu", "--device: expected auto, cpu or cuda, got 'gpu'");
+    run_refused("$run -- mlr --data train.libsvm --layout sparse --device cuda",
+                "--device cuda: expected dense samples");
     run_refused("$run -- mlr --data train.libsvm --model-out nowhere/model", "can't write to its folder");
     run_refused("printf '1 1:1\\n1 2:1\\n' >one; $run -- mlr --data one", "one: expected at least 2 different labels");
     run_refused("printf '1 1:1\\n2 2:x\\n' >bad; $run -- mlr --data bad", "bad:2: expected a finite number");
@@ -322,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
         cmocka_unit_test(test_regularization_is_the_same_in_both_layouts),
         cmocka_unit_test(test_nodes_come_and_go),
+        cmocka_unit_test(test_devices_are_alike),
         cmocka_unit_test(test_formats_are_alike),
         cmocka_unit_test(test_a_model_is_written_and_read),
         cmocka_unit_test(test_what_is_refused),

@@ -1,0 +1,55 @@
+/* device.h for a build without CUDA: there is none, so what works on one is never called. */
+#include "apps/mlr/device.h"
+
+#include <assert.h>
+
+int mlr_device_check(struct error *error) {
+    return error_set(error, AML_EINPUT, "this program was built without CUDA");
+}
+
+int mlr_device_open(struct mlr_device **device, const struct mlr_weights *weights, bool momentum, struct error *error) {
+    (void)weights;
+    (void)momentum;
+    *device = NULL;
+    return mlr_device_check(error);
+}
+
+void mlr_device_close(struct mlr_device *device) {
+    assert(device == NULL);
+    (void)device;
+}
+
+int mlr_device_items(struct mlr_device *device, const float *items, size_t count, struct error *error) {
+    (void)device;
+    (void)items;
+    (void)count;
+    return mlr_device_check(error);
+}
+
+int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weights, struct error *error) {
+    (void)device;
+    (void)weights;
+    return mlr_device_check(error);
+}
+
+int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
+                    struct error *error) {
+    (void)device;
+    (void)samples;
+    (void)step;
+    return mlr_device_check(error);
+}
+
+int mlr_device_evaluate(struct mlr_device *device, const struct mlr_dense *samples, struct error *error) {
+    (void)device;
+    (void)samples;
+    return mlr_device_check(error);
+}
+
+int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct mlr_loss *loss,
+                   struct error *error) {
+    (void)device;
+    (void)weights;
+    (void)loss;
+    return mlr_device_check(error);
+}

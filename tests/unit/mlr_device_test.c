@@ -1,0 +1,284 @@
+/* mlr's steps on a device beside the same ones on the CPU: shapes that are no multiples of anything, minibatches of one
+ * sample and smaller last ones, L2, momentum, samples that the device keeps and others, and rows that others change
+ * between clocks. Skipped where there is no device. */
+#include "apps/mlr/device.h"
+
+#include "agileml/base/hash.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct shape {
+    uint32_t features, classes;
+    size_t samples, batch; /* of a clock and a step */
+    float decay, momentum;
+    bool keep; /* the device is told of the samples before, and may keep them */
+};
+
+static const struct shape SHAPES[] = {
+    {1, 2, 3, 1, 0, 0, true},
+    {53, 3, 37, 1, 0, 0, false},
+    {53, 7, 37, 8, 0.01F, 0, true},
+    {53, 7, 37, 8, 0.01F, 0, false},
+    {784, 10, 1000, 256, 1e-3F, 0, true},
+    {784, 10, 1000, 256, 1e-3F, 0.9F, false},
+    {301, 129, 130, 64, 1e-3F, 0.5F, true},
+    {301, 129, 130, 64, 1, 0, true}, /* L2 that leaves nothing of the old weights */
+    {77, 1025, 65, 33, 0, 0.9F, true},
+    {9001, 301, 2100, 2060, 1e-3F, 0, false}, /* more samples than blocks sum; copied in parts */
+    {130, 5003, 20, 7, 0.1F, 0, true},
+};
+
+enum { CLOCKS = 4 };
+static const float PADDING = 12345;
+static const double TOLERANCE = 1e-4; /* of the largest change */
+
+/* Uniform in -1..1. */
+static float random_value(uint64_t *state) {
+    *state += 1;
+    return (float)(int32_t)(hash_mix(*state) >> 40) * 0x1p-23F - 1;
+}
+
+struct problem {
+    const struct shape *shape;
+    uint64_t state;
+    size_t stride; /* of the weights, a multiple of 4 as in the cache */
+    size_t floats; /* of the weights */
+    float *samples;
+    uint32_t *labels;
+    float *cpu, *device, *before; /* weights */
+    float *velocity, *logits;
+    struct mlr_kernel kernel;
+};
+
+static void *zeros(size_t count) {
+    void *memory = calloc(count, 4);
+    assert_non_null(memory);
+    return memory;
+}
+
+static struct mlr_weights weights_of(const struct problem *problem, float *rows) {
+    return (struct mlr_weights){
+        .rows = rows, .stride = problem->stride, .bias = problem->shape->features, .classes = problem->shape->classes};
+}
+
+static void problem_open(struct problem *problem, const struct shape *shape) {
+    size_t width = (size_t)shape->features + 1;
+    *problem = (struct problem){.shape = shape, .state = shape->classes, .kernel = mlr_kernel_choose()};
+    problem->stride = ((size_t)shape->classes + 3) / 4 * 4;
+    problem->floats = width * problem->stride;
+    problem->samples = zeros(shape->samples * width);
+    problem->labels = zeros(shape->samples);
+    problem->cpu = zeros(problem->floats);
+    problem->device = zeros(problem->floats);
+    problem->before = zeros(problem->floats);
+    problem->velocity = zeros(problem->floats);
+    problem->logits = zeros(shape->batch * shape->classes);
+    for (size_t s = 0; s < shape->samples; s++) {
+        problem->labels[s] = (uint32_t)(hash_mix(s) % shape->classes);
+        for (size_t f = 0; f < shape->features; f++) {
+            problem->samples[s * width + f] = random_value(&problem->state);
+        }
+        memcpy(&problem->samples[s * width + shape->features], &problem->labels[s], sizeof(float));
+    }
+    for (size_t i = 0; i < problem->floats; i++) {
+        problem->cpu[i] = i % problem->stride < shape->classes ? 0.1F * random_value(&problem->state) : PADDING;
+    }
+    memcpy(problem->device, problem->cpu, problem->floats * sizeof(float));
+}
+
+static void problem_close(struct problem *problem) {
+    free(problem->samples);
+    free(problem->labels);
+    free(problem->cpu);
+    free(problem->device);
+    free(problem->before);
+    free(problem->velocity);
+    free(problem->logits);
+}
+
+static struct mlr_dense batch_of(const struct problem *problem, size_t first) {
+    const struct shape *shape = problem->shape;
+    size_t width = (size_t)shape->features + 1;
+    size_t left = shape->samples - first;
+    return (struct mlr_dense){.samples = problem->samples + first * width,
+                              .stride = width,
+                              .count = left < shape->batch ? left : shape->batch,
+                              .features = shape->features};
+}
+
+static struct mlr_step step_of(struct problem *problem, size_t count) {
+    bool momentum = problem->shape->momentum > 0;
+    /* Small enough for steps to converge: else rounding would grow from step to step. */
+    float rate = 2 / (1 + (float)problem->shape->features / 3);
+    return (struct mlr_step){.scale = rate / (float)count,
+                             .decay = problem->shape->decay,
+                             .momentum = problem->shape->momentum,
+                             .velocity = momentum ? problem->velocity : NULL};
+}
+
+/* What a clock does on the CPU; with `learn` false, the losses alone. */
+static struct mlr_loss cpu_clock(struct problem *problem, bool learn) {
+    struct mlr_weights weights = weights_of(problem, problem->cpu);
+    struct mlr_loss loss = {0};
+    for (size_t first = 0; first < problem->shape->samples; first += problem->shape->batch) {
+        struct mlr_dense batch = batch_of(problem, first);
+        struct mlr_step step = step_of(problem, batch.count);
+        mlr_dense_logits(&weights, &batch, 0, batch.count, problem->logits);
+        problem->kernel.softmax(problem->logits, problem->labels + first, batch.count, weights.classes, &loss);
+        if (learn) {
+            mlr_dense_update(&weights, &batch, problem->logits, &step, 0, batch.features);
+            mlr_bias_update(&weights, problem->logits, batch.count, &step);
+        }
+    }
+    return loss;
+}
+
+static void assert_done(int result, const struct error *error) {
+    if (result != 0) {
+        fail_msg("%s", error->text);
+    }
+}
+
+static struct mlr_loss device_clock(struct mlr_device *device, struct problem *problem, bool learn) {
+    struct mlr_weights weights = weights_of(problem, problem->device);
+    struct mlr_loss loss;
+    struct error error = {0};
+    assert_done(mlr_device_begin(device, &weights, &error), &error);
+    for (size_t first = 0; first < problem->shape->samples; first += problem->shape->batch) {
+        struct mlr_dense batch = batch_of(problem, first);
+        struct mlr_step step = step_of(problem, batch.count);
+        int result =
+            learn ? mlr_device_step(device, &batch, &step, &error) : mlr_device_evaluate(device, &batch, &error);
+        assert_done(result, &error);
+    }
+    assert_done(mlr_device_end(device, learn ? &weights : NULL, &loss, &error), &error);
+    return loss;
+}
+
+static void assert_same_loss(const struct problem *problem, struct mlr_loss device, struct mlr_loss cpu) {
+    /* Where two logits are nearly the same, rounding decides which one is the largest. */
+    double doubtful = 1 + 1e-3 * (double)problem->shape->samples;
+    if (!(fabs(device.loss - cpu.loss) <= TOLERANCE * cpu.loss) ||
+        fabs((double)device.correct - (double)cpu.correct) > doubtful) {
+        fail_msg("%u x %u: loss %.9g, %llu correct, expected %.9g, %llu", problem->shape->features,
+                 problem->shape->classes, device.loss, (unsigned long long)device.correct, cpu.loss,
+                 (unsigned long long)cpu.correct);
+    }
+}
+
+/* The weights, as far as they were changed since `before`; and nothing beyond the classes. */
+static void assert_same_change(const struct problem *problem) {
+    double largest = 0;
+    for (size_t i = 0; i < problem->floats; i++) {
+        largest = fmax(largest, fabs((double)problem->cpu[i] - (double)problem->before[i]));
+    }
+    assert_true(largest > 1e-4);
+    for (size_t i = 0; i < problem->floats; i++) {
+        if (i % problem->stride >= problem->shape->classes) {
+            assert_true(problem->device[i] == PADDING);
+        } else if (!(fabs((double)problem->device[i] - (double)problem->cpu[i]) <= TOLERANCE * largest)) {
+            fail_msg("%u x %u: weight %zu of class %zu is %.9g, expected %.9g, was %.9g", problem->shape->features,
+                     problem->shape->classes, i / problem->stride, i % problem->stride, (double)problem->device[i],
+                     (double)problem->cpu[i], (double)problem->before[i]);
+        }
+    }
+}
+
+/* Both go on from the same weights, those of the CPU with what others have added to every third row. */
+static void others_change_rows(struct problem *problem) {
+    for (size_t i = 0; i < problem->floats; i++) {
+        if (i / problem->stride % 3 == 0 && i % problem->stride < problem->shape->classes) {
+            problem->cpu[i] += 0.05F * random_value(&problem->state);
+        }
+    }
+    memcpy(problem->device, problem->cpu, problem->floats * sizeof(float));
+    memcpy(problem->before, problem->cpu, problem->floats * sizeof(float));
+}
+
+static bool skipped(void) {
+    struct error error = {0};
+    int result = mlr_device_check(&error);
+    if (result == 0) {
+        return false;
+    }
+    assert_int_equal(result, AML_EINPUT);
+    assert_true(strlen(error.text) > 0 && strchr(error.text, '\n') == NULL);
+    print_message("skipped: no device to compare with the CPU: %s\n", error.text);
+    return true;
+}
+
+static void check_shape(const struct shape *shape) {
+    struct problem problem;
+    struct mlr_device *device;
+    struct error error = {0};
+    problem_open(&problem, shape);
+    struct mlr_weights weights = weights_of(&problem, problem.device);
+    assert_done(mlr_device_open(&device, &weights, shape->momentum > 0, &error), &error);
+    if (shape->keep) {
+        assert_done(mlr_device_items(device, problem.samples, shape->samples, &error), &error);
+    }
+    for (int clock = 0; clock < CLOCKS; clock++) {
+        others_change_rows(&problem);
+        assert_same_loss(&problem, device_clock(device, &problem, false), cpu_clock(&problem, false));
+        assert_memory_equal(problem.device, problem.before, problem.floats * sizeof(float));
+        assert_same_loss(&problem, device_clock(device, &problem, true), cpu_clock(&problem, true));
+        assert_same_change(&problem);
+    }
+    mlr_device_close(device);
+    problem_close(&problem);
+}
+
+static void test_steps_are_the_same_as_on_the_cpu(void **state) {
+    (void)state;
+    if (skipped()) {
+        skip();
+    }
+    mlr_dense_begin();
+    for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0]; s++) {
+        check_shape(&SHAPES[s]);
+    }
+}
+
+/* Samples move (nodes come and go): what the device kept of the old ones must not be taken for the new ones. */
+static void test_samples_are_replaced(void **state) {
+    (void)state;
+    if (skipped()) {
+        skip();
+    }
+    struct problem problem;
+    struct mlr_device *device;
+    struct error error = {0};
+    problem_open(&problem, &SHAPES[2]);
+    struct mlr_weights weights = weights_of(&problem, problem.device);
+    size_t width = (size_t)problem.shape->features + 1;
+    assert_done(mlr_device_open(&device, &weights, false, &error), &error);
+    for (int round = 0; round < 4; round++) {
+        /* In the last round the device knows of the first samples of the clock only. */
+        size_t known = round < 3 ? problem.shape->samples : problem.shape->samples / 2;
+        for (size_t i = 0; i < problem.shape->samples * width; i++) {
+            problem.samples[i] =
+                i % width < problem.shape->features ? random_value(&problem.state) : problem.samples[i];
+        }
+        assert_done(mlr_device_items(device, problem.samples, known, &error), &error);
+        others_change_rows(&problem);
+        assert_same_loss(&problem, device_clock(device, &problem, true), cpu_clock(&problem, true));
+        assert_same_change(&problem);
+    }
+    mlr_device_close(device);
+    problem_close(&problem);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_steps_are_the_same_as_on_the_cpu),
+        cmocka_unit_test(test_samples_are_replaced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
