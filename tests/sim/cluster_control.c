@@ -63,7 +63,7 @@ static int store_write(struct store *self, const struct store_entry *entries, un
     }
     if (fault == STORE_FAILS) {
         store->cluster->may_fail = true;
-        return error_set(error, AML_EFAIL, "the simulated store is full");
+        return error_set(error, AML_EFAIL, CLUSTER_STORE_FULL);
     }
     for (unsigned e = 0; e < count && fault != STORE_CRASH_BEFORE; e++) {
         if (strlen(entries[e].key) >= STORE_KEY_MAX) {

@@ -54,6 +54,8 @@ struct cluster_server {
     uint64_t version; /* of its plan, when its roles were checked */
 };
 
+#define CLUSTER_STORE_FULL "the simulated store is full"
+
 /* One incarnation of a node's process. */
 struct cluster_node {
     struct cluster *cluster;
