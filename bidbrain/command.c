@@ -5,7 +5,9 @@
 #include "bidbrain/market_read.h"
 #include "bidbrain/market_store.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 int command_options(const struct aml_option *options, const char *usage, int argc, char **argv, struct error *error) {
     const struct aml_option *const tables[] = {options};
@@ -24,8 +26,16 @@ int command_options(const struct aml_option *options, const char *usage, int arg
     return code;
 }
 
-static int prices_of_store(struct markets *markets, const char *path, struct error *error) {
+static bool has_product(const void *product, const struct market *market) {
+    return strcmp(market->product, product) == 0;
+}
+
+/* Reads only: a name that is mistyped must not make a store. */
+static int prices_of_store(struct markets *markets, const char *path, const char *product, struct error *error) {
     struct market_store *store;
+    if (access(path, F_OK) != 0) {
+        return error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
+    }
     int code = market_store_open(&store, path, error);
     if (code != 0) {
         return code;
@@ -34,6 +44,10 @@ static int prices_of_store(struct markets *markets, const char *path, struct err
     market_store_close(store);
     if (code == 0 && markets->count == 0) {
         code = error_set(error, AML_EINPUT, "%s: no prices in this store", path);
+    }
+    if (code == 0) {
+        markets_finish(markets);
+        markets_keep(markets, has_product, product);
     }
     return code;
 }
@@ -48,7 +62,7 @@ int command_prices(const char *prices, const char *product, const char *extra, e
     catalog_open(catalog, year);
     int code = extra != NULL ? catalog_read(catalog, extra, error) : 0;
     if (code == 0) {
-        code = store ? prices_of_store(markets, prices, error) : market_read(markets, prices, product, error);
+        code = store ? prices_of_store(markets, prices, product, error) : market_read(markets, prices, product, error);
     }
     if (code == 0) {
         markets_finish(markets);

@@ -77,6 +77,11 @@ static int advise_markets(struct advise *advise, struct error *error) {
         char region[MARKET_TEXT_MAX];
         market_region(advise->markets.list[m]->zone, region);
         advise->types[m] = catalog_find(&advise->known, advise->markets.list[m]->type, region);
+        if (strcmp(region, advise->types[0]->region) != 0) { /* the machines of a job talk to each other */
+            return error_set(error, AML_EINPUT,
+                             "prices of several regions, %s and %s: expected one, chosen with --zone",
+                             advise->types[0]->region, region);
+        }
     }
     advise->reliable = catalog_find(&advise->known, advise->profile.reliable_type, advise->types[0]->region);
     if (advise->reliable == NULL) {
@@ -86,6 +91,13 @@ static int advise_markets(struct advise *advise, struct error *error) {
     return 0;
 }
 
+static double milliseconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+/* Learns, and looks at what is offered; only the second is part of each decision. */
 static void advise_learn(struct advise *advise) {
     size_t count = advise->markets.count;
     int64_t *on_demand = memory_zeroed(count, sizeof *on_demand);
@@ -97,6 +109,7 @@ static void advise_learn(struct advise *advise) {
     eviction_open(&eviction, &advise->markets, on_demand);
     eviction_advance(&eviction, advise->now);
     eviction_table_open(&table, &eviction, advise->now);
+    advise->decision_ms = -milliseconds_now();
     advise->offers = memory_zeroed(count, sizeof *advise->offers);
     advise->regimes = memory_zeroed(count, sizeof *advise->regimes);
     for (size_t m = 0; m < count; m++) {
@@ -112,6 +125,7 @@ static void advise_learn(struct advise *advise) {
         }
         advise->offers[m].open = true;
     }
+    advise->decision_ms += milliseconds_now();
     eviction_table_close(&table);
     eviction_close(&eviction);
     free(on_demand);
@@ -132,13 +146,10 @@ static void advise_decide(struct advise *advise) {
                       .t_r = 1},
         .offers = advise->offers,
         .offer_count = advise->markets.count};
-    struct timespec begin;
-    struct timespec end;
     double e;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    advise->decision_ms -= milliseconds_now();
     advise->action_count = policy_decide(&advise->view, advise->actions, &e);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    advise->decision_ms = 1e3 * (double)(end.tv_sec - begin.tv_sec) + 1e-6 * (double)(end.tv_nsec - begin.tv_nsec);
+    advise->decision_ms += milliseconds_now();
 }
 
 /* ---- What is shown ---- */

@@ -1,6 +1,5 @@
 /* `bidbrain simulate`: the cost study on recorded prices. */
 #include "agileml/base/log.h"
-#include "agileml/base/new_file.h"
 #include "bidbrain/command.h"
 #include "bidbrain/figures.h"
 #include "bidbrain/instant.h"
@@ -60,9 +59,11 @@ static int print_json(const struct study *study, const struct scheme_summary *su
                                    json_statistic(x->spot_hours), "free", json_statistic(x->free_hours));
         json_array_append_new(schemes, scheme);
     }
-    json_t *root = json_pack("{s:s,s:s,s:I,s:f,s:I,s:o}", "model", market_model_name(study->options.model), "region",
-                             study->region, "markets", (json_int_t)study->count, "job_hours", study->options.job_hours,
-                             "starts", (json_int_t)study->options.starts, "schemes", schemes);
+    json_t *root = json_pack("{s:s,s:s,s:I,s:f,s:I,s:f,s:f,s:o}", "model", market_model_name(study->options.model),
+                             "region", study->region, "markets", (json_int_t)study->count, "job_hours",
+                             study->options.job_hours, "starts", (json_int_t)study->options.starts, "mttf_hours",
+                             study->mttf_hours, "checkpoint_interval_seconds", study->checkpoint_interval, "schemes",
+                             schemes);
     bool written = root != NULL && json_dumpf(root, stdout, JSON_REAL_PRECISION(9)) == 0;
     putchar('\n');
     json_decref(root);
@@ -73,7 +74,7 @@ static int simulate_run(const struct simulate *simulate, const struct study *stu
     struct scheme_summary summaries[STUDY_SCHEMES_MAX];
     FILE *log = NULL;
     if (simulate->log != NULL) {
-        log = fopen(simulate->log, "we");
+        log = fopen(simulate->log, "ae"); /* emptied when there is something to write: Ctrl-C leaves an older log */
         if (log == NULL) {
             return error_set(error, AML_EINPUT, "--log: %s: %s", simulate->log, strerror(errno));
         }
@@ -175,7 +176,7 @@ int command_simulate(int argc, char **argv) {
          "of one; sets overhead and interval by the mean time to failure; 0: as above"},
         {"restart-seconds", "S", AML_OPTION_REAL, &o->restart_seconds, 0, 1e5, "to read a checkpoint on new machines"},
         {"whole-hours", NULL, AML_OPTION_FLAG, &o->whole_hours, 0, 0,
-         "the job pays its last hours whole; else no job follows"},
+         "no job follows: the last hours are paid whole; else only what is used of them"},
         {"interruptions", "SPEC", AML_OPTION_STRING, &s.interruptions, 0, 0,
          "for ec2: none, advisor:FILE, lifetimes:FILE, replay:PATH"},
         {"json", NULL, AML_OPTION_FLAG, &s.json, 0, 0, "print JSON instead of a table"},

@@ -6,11 +6,13 @@
 #include "bidbrain/job.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CHECKPOINT_INTERVAL_MAX = HOUR, CORRELATED_SPIKES_MIN = 3, MTTF_WORLDS = 20 };
 #define SPIKE          1.25 /* a price that rises by a quarter within an hour spikes in that hour */
@@ -512,6 +514,9 @@ int study_run(const struct study *study, struct scheme_summary summaries[STUDY_S
         pthread_join(threads[t], NULL);
     }
     int code = 0;
+    if (log != NULL && ftruncate(fileno(log), 0) != 0 && errno != EINVAL) { /* EINVAL: a pipe, a device */
+        code = error_set(error, AML_EFAIL, "--log: can't empty the file: %s", strerror(errno));
+    }
     for (size_t t = 0; t < work.count; t++) {
         if (log != NULL && work.tasks[t].log != NULL && code == 0 &&
             fwrite(work.tasks[t].log, 1, work.tasks[t].log_size, log) != work.tasks[t].log_size) {

@@ -131,8 +131,8 @@ struct scheme_summary {
     uint64_t unfinished;
 };
 
-/* Runs all schemes from all starts on the threads of the options. `log`: one JSON line an action, in the order of starts and
- * schemes; NULL: none. */
+/* Runs all schemes from all starts on the threads of the options. `log`, opened to append: emptied once all have run, then
+ * one JSON line an action, in the order of starts and schemes; NULL: none. */
 int study_run(const struct study *study, struct scheme_summary summaries[STUDY_SCHEMES_MAX], FILE *log,
               struct error *error);
 

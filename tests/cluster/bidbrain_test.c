@@ -8,9 +8,12 @@
 
 #include <cmocka.h>
 
+#include "bidbrain/market_store.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -436,6 +439,103 @@ static void wrong_profiles_are_explained(void **unused) {
         strstr(read_file("err"), "--at: expected a time from 2016-03-01T00:00:00Z to 2016-03-15T00:00:00Z"));
 }
 
+static void markets_of_two_regions_are_not_mixed(void **unused) {
+    (void)unused;
+    char arguments[400];
+    char path[128];
+    snprintf(path, sizeof path, "%s/two.csv", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "timestamp,price,instance_type,zone,product\n"
+                  "2016-03-01T00:00:00Z,0.03,c3.xlarge,us-east-1a,Linux/UNIX\n"
+                  "2016-03-01T00:00:00Z,0.02,c3.xlarge,eu-west-1a,Linux/UNIX\n");
+    assert_int_equal(fclose(file), 0);
+    write_profile("{\"work_vcpu_hours\": 1, \"most_vcpus\": 10}");
+    snprintf(arguments, sizeof arguments, "advise --prices %s --app %s/app.json", path, folder);
+    assert_int_equal(run(arguments), 2);
+    assert_non_null(strstr(read_file("err"), "prices of several regions, eu-west-1 and us-east-1"));
+    snprintf(arguments, sizeof arguments, "advise --prices %s --app %s/app.json --zone us-east-1", path, folder);
+    assert_int_equal(run(arguments), 0);
+    assert_non_null(strstr(read_file("out"), "c3.xlarge/us-east-1a, bid"));
+}
+
+/* Of a store with several products only the one asked for is looked at. */
+static void a_store_is_read_by_product(void **unused) {
+    (void)unused;
+    char arguments[400];
+    char path[128];
+    struct markets markets = {0};
+    struct market_store *store;
+    struct error error = {0};
+    static const char *const products[2] = {"Linux/UNIX", "Windows"};
+    static const int64_t prices[2] = {30000, 20000};
+    for (int p = 0; p < 2; p++) {
+        assert_int_equal(markets_add(&markets, "c3.xlarge", "us-east-1a", products[p],
+                                     (struct market_point){.time = FIRST, .price = prices[p]}, &error),
+                         0);
+    }
+    markets_finish(&markets);
+    snprintf(path, sizeof path, "%s/two.db", folder);
+    assert_int_equal(market_store_open(&store, path, &error), 0);
+    assert_int_equal(market_store_append(store, &markets, &error), 0);
+    market_store_close(store);
+    markets_close(&markets);
+    write_profile("{\"work_vcpu_hours\": 1, \"most_vcpus\": 10}");
+    for (int p = 0; p < 2; p++) {
+        snprintf(arguments, sizeof arguments, "advise --json --prices %s --app %s/app.json --product %s", path, folder,
+                 products[p]);
+        assert_int_equal(run(arguments), 0);
+        json_t *root = json_loads(read_file("out"), 0, NULL);
+        assert_non_null(root);
+        const json_t *candidates = json_object_get(root, "candidates");
+        assert_int_equal(json_array_size(candidates), 1);
+        assert_int_equal(llround(1e6 * json_number_value(json_object_get(json_array_get(candidates, 0), "price"))),
+                         prices[p]);
+        json_decref(root);
+    }
+    snprintf(arguments, sizeof arguments, "advise --prices %s --app %s/app.json --product SUSE", path, folder);
+    assert_int_equal(run(arguments), 2);
+    assert_non_null(strstr(read_file("err"), "no prices of product 'SUSE'"));
+}
+
+/* A run that is interrupted leaves the log of an earlier one. */
+static void an_interrupted_run_keeps_the_older_log(void **unused) {
+    (void)unused;
+    char arguments[400];
+    char path[128];
+    write_prices(LAST, 0);
+    snprintf(path, sizeof path, "%s/older", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs("older\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    snprintf(arguments, sizeof arguments, "%s/prices", folder);
+    const char *programs = getenv("PROTEUS_BIN");
+    char program[200];
+    snprintf(program, sizeof program, "%s/bidbrain", programs != NULL ? programs : "build/bin");
+    pid_t child = fork();
+    if (child == 0) { /* far more starts than a second is enough for */
+        signal(SIGINT, SIG_DFL);
+        execl(program, program, "simulate", "--prices", arguments, "--starts", "100000", "--log", path, (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child > 0);
+    sleep(1);
+    assert_int_equal(kill(child, SIGINT), 0);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    assert_string_equal(read_file("older"), "older\n");
+    snprintf(arguments, sizeof arguments, "simulate --prices %s/prices --starts 1 --schemes on-demand --log %s", folder,
+             path);
+    assert_int_equal(run(arguments), 0); /* and one that ends replaces it */
+    char *first = strdup(read_file("older"));
+    assert_int_equal(strncmp(first, "{\"job\":0", 8), 0);
+    assert_int_equal(run(arguments), 0);
+    assert_string_equal(read_file("older"), first);
+    free(first);
+}
+
 static void wrong_use_is_explained_in_one_line(void **unused) {
     (void)unused;
     write_prices(LAST, 0);
@@ -447,6 +547,7 @@ static void wrong_use_is_explained_in_one_line(void **unused) {
         {"simulat", "unknown command 'simulat'"},
         {"simulate", "--prices PATH is missing"},
         {"simulate --prices /nowhere", "/nowhere: No such file or directory"},
+        {"simulate --prices %s/none.db", "none.db: No such file or directory"},
         {"simulate --prices %s/prices --model ec3", "--model: expected ec2-2016 or ec2, got 'ec3'"},
         {"simulate --prices %s/prices --job-hours 500", "no room to start jobs of 500 hours"},
         {"simulate --prices %s/prices --job-hours -1", "--job-hours: expected a number from 0.01 to 1000"},
@@ -474,6 +575,9 @@ static void wrong_use_is_explained_in_one_line(void **unused) {
         assert_true(strncmp(text, "bidbrain: ERROR: ", 17) == 0 || strncmp(text, "bidbrain: error: ", 17) == 0);
         assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
     }
+    char path[128];
+    snprintf(path, sizeof path, "%s/none.db", folder); /* asking for a store makes none */
+    assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(run("--help"), 0);
     assert_int_equal(run("simulate --help"), 0);
     assert_non_null(strstr(read_file("out"), "--job-hours H"));
@@ -484,7 +588,8 @@ int main(void) {
         cmocka_unit_test(bills_of_2016_can_be_recomputed),    cmocka_unit_test(bills_of_today_can_be_recomputed),
         cmocka_unit_test(later_prices_change_nothing_before), cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(wrong_use_is_explained_in_one_line), cmocka_unit_test(advice_adds_up),
-        cmocka_unit_test(wrong_profiles_are_explained),
+        cmocka_unit_test(wrong_profiles_are_explained),       cmocka_unit_test(markets_of_two_regions_are_not_mixed),
+        cmocka_unit_test(a_store_is_read_by_product),         cmocka_unit_test(an_interrupted_run_keeps_the_older_log),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
