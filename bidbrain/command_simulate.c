@@ -59,11 +59,11 @@ static int print_json(const struct study *study, const struct scheme_summary *su
                                    json_statistic(x->spot_hours), "free", json_statistic(x->free_hours));
         json_array_append_new(schemes, scheme);
     }
-    json_t *root = json_pack("{s:s,s:s,s:I,s:f,s:I,s:f,s:f,s:o}", "model", market_model_name(study->options.model),
-                             "region", study->region, "markets", (json_int_t)study->count, "job_hours",
-                             study->options.job_hours, "starts", (json_int_t)study->options.starts, "mttf_hours",
-                             study->mttf_hours, "checkpoint_interval_seconds", study->checkpoint_interval, "schemes",
-                             schemes);
+    json_t *root =
+        json_pack("{s:s,s:s,s:I,s:f,s:I,s:f,s:f,s:o}", "model", market_model_name(study->options.model), "region",
+                  study->region, "markets", (json_int_t)study->count, "job_hours", study->options.job_hours, "starts",
+                  (json_int_t)study->options.starts, "mttf_hours", study->mttf_hours, "checkpoint_interval_seconds",
+                  study->checkpoint_interval, "schemes", schemes);
     bool written = root != NULL && json_dumpf(root, stdout, JSON_REAL_PRECISION(9)) == 0;
     putchar('\n');
     json_decref(root);
