@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
 #include "apps/lda/sampler.h"
+#include "apps/little_endian.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -29,38 +30,6 @@ enum {
 };
 
 static const unsigned char magic[8] = {'A', 'M', 'L', 'L', 'D', 'A', 'M', 'D'};
-
-static void put32(unsigned char *to, uint32_t value) {
-    for (unsigned i = 0; i < 4; i++) {
-        to[i] = (unsigned char)(value >> (8 * i));
-    }
-}
-
-static void put64(unsigned char *to, uint64_t value) {
-    put32(to, (uint32_t)value);
-    put32(to + 4, (uint32_t)(value >> 32));
-}
-
-static void put_real(unsigned char *to, double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    put64(to, bits);
-}
-
-static uint32_t get32(const unsigned char *from) {
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
-
-static uint64_t get64(const unsigned char *from) {
-    return (uint64_t)get32(from) | (uint64_t)get32(from + 4) << 32;
-}
-
-static double get_real(const unsigned char *from) {
-    uint64_t bits = get64(from);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 static bool header_fits(const struct lda_model_header *header) {
     return header->topics >= 1 && header->topics <= LDA_TOPICS_MAX && header->vocabulary >= 1 &&
@@ -111,8 +80,8 @@ int lda_model_writer_open(struct lda_model_writer **result, const char *path, co
     put32(writer->buffer + 8, VERSION);
     put32(writer->buffer + 16, header->topics);
     put32(writer->buffer + 20, header->vocabulary);
-    put_real(writer->buffer + 24, header->alpha);
-    put_real(writer->buffer + 32, header->beta);
+    put_double(writer->buffer + 24, header->alpha);
+    put_double(writer->buffer + 32, header->beta);
     *result = writer;
     return 0;
 }
@@ -231,7 +200,7 @@ static int check_ends(struct lda_model *model, size_t size, const char *path, ui
         return bad_model(path, "its checksum does not match", error);
     }
     model->header =
-        (struct lda_model_header){get32(bytes + 16), get32(bytes + 20), get_real(bytes + 24), get_real(bytes + 32)};
+        (struct lda_model_header){get32(bytes + 16), get32(bytes + 20), get_double(bytes + 24), get_double(bytes + 32)};
     for (unsigned i = 0; i < 3; i++) {
         counts[i] = get64(end + 8 * (size_t)i);
     }

@@ -2,6 +2,7 @@
  * magic, and the caller need not know the counts when it starts. */
 #include "apps/mf/model.h"
 
+#include "apps/little_endian.h"
 #include "apps/mf/kernel.h"
 
 #include <assert.h>
@@ -26,38 +27,6 @@ enum {
 };
 
 static const unsigned char model_magic[8] = {'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L'};
-
-static void model_put32(unsigned char *to, uint32_t value) {
-    for (unsigned i = 0; i < 4; i++) {
-        to[i] = (unsigned char)(value >> (8 * i));
-    }
-}
-
-static void model_put64(unsigned char *to, uint64_t value) {
-    model_put32(to, (uint32_t)value);
-    model_put32(to + 4, (uint32_t)(value >> 32));
-}
-
-static void model_put_float(unsigned char *to, float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    model_put32(to, bits);
-}
-
-static uint32_t model_get32(const unsigned char *from) {
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
-
-static uint64_t model_get64(const unsigned char *from) {
-    return (uint64_t)model_get32(from) | (uint64_t)model_get32(from + 4) << 32;
-}
-
-static float model_get_float(const unsigned char *from) {
-    uint32_t bits = model_get32(from);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 static uint32_t model_width(const struct mf_model_header *header) {
     return header->rank + (header->biases ? 1U : 0U);
@@ -213,14 +182,14 @@ int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table tab
         }
         const unsigned char *from = (const unsigned char *)rows + i * stride;
         unsigned char *to = writer->buffer + writer->buffered;
-        model_put64(to, keys[i]);
+        put64(to, keys[i]);
         for (uint32_t k = 0; k < width; k++) {
             float value;
             memcpy(&value, from + k * sizeof value, sizeof value);
             if (!isfinite(value)) {
                 return writer_fail(writer, AML_EFAIL, "a factor is not finite: the training diverged", error);
             }
-            model_put_float(to + KEY_SIZE + k * sizeof value, value);
+            put_float(to + KEY_SIZE + k * sizeof value, value);
         }
         writer->buffered += row_size;
         writer->size += row_size;
@@ -232,14 +201,14 @@ int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table tab
 static void model_encode_header(const struct mf_model_writer *writer, unsigned char bytes[HEADER_SIZE]) {
     const struct mf_model_header *header = &writer->header;
     memcpy(bytes, model_magic, sizeof model_magic);
-    model_put32(bytes + 8, MF_MODEL_VERSION);
-    model_put32(bytes + 12, header->biases ? FLAG_BIASES : 0);
-    model_put32(bytes + 16, header->rank);
-    model_put_float(bytes + 20, header->mean);
-    model_put_float(bytes + 24, header->rating_min);
-    model_put_float(bytes + 28, header->rating_max);
-    model_put64(bytes + 32, writer->count[MF_MODEL_USERS]);
-    model_put64(bytes + 40, writer->count[MF_MODEL_ITEMS]);
+    put32(bytes + 8, MF_MODEL_VERSION);
+    put32(bytes + 12, header->biases ? FLAG_BIASES : 0);
+    put32(bytes + 16, header->rank);
+    put_float(bytes + 20, header->mean);
+    put_float(bytes + 24, header->rating_min);
+    put_float(bytes + 28, header->rating_max);
+    put64(bytes + 32, writer->count[MF_MODEL_USERS]);
+    put64(bytes + 40, writer->count[MF_MODEL_ITEMS]);
 }
 
 /* The rest of the rows, the checksum, and only then the header. */
@@ -253,7 +222,7 @@ static int writer_complete(struct mf_model_writer *writer, struct error *error) 
     uLong checksum = crc32_combine(model_checksum((uint32_t)crc32(0, NULL, 0), header, sizeof header), writer->checksum,
                                    (z_off_t)writer->size);
     unsigned char end[CHECKSUM_SIZE];
-    model_put32(end, (uint32_t)checksum);
+    put32(end, (uint32_t)checksum);
     code = writer_write(writer, end, sizeof end, HEADER_SIZE + writer->size, error);
     if (code == 0) {
         code = writer_write(writer, header, sizeof header, 0, error);
@@ -319,30 +288,30 @@ static int model_decode_header(const unsigned char *bytes, uint64_t file_size, c
     if (memcmp(bytes, model_magic, sizeof model_magic) != 0) {
         return error_set(error, AML_EINPUT, "%s: not a model file of matrix factorization (it starts otherwise)", path);
     }
-    uint32_t version = model_get32(bytes + 8);
+    uint32_t version = get32(bytes + 8);
     if (version != MF_MODEL_VERSION) {
         return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %u", path, version,
                          (unsigned)MF_MODEL_VERSION);
     }
-    uint32_t flags = model_get32(bytes + 12);
+    uint32_t flags = get32(bytes + 12);
     if ((flags & ~(uint32_t)FLAG_BIASES) != 0) {
         return error_set(error, AML_EINPUT, "%s: the model file has unknown flags 0x%x", path, flags);
     }
     header->biases = (flags & FLAG_BIASES) != 0;
-    header->rank = model_get32(bytes + 16);
+    header->rank = get32(bytes + 16);
     if (header->rank < 1 || header->rank > MF_RANK_MAX) {
         return error_set(error, AML_EINPUT, "%s: the model file has rank %u, expected 1..%d", path, header->rank,
                          MF_RANK_MAX);
     }
-    header->mean = model_get_float(bytes + 20);
-    header->rating_min = model_get_float(bytes + 24);
-    header->rating_max = model_get_float(bytes + 28);
+    header->mean = get_float(bytes + 20);
+    header->rating_min = get_float(bytes + 24);
+    header->rating_max = get_float(bytes + 28);
     if (!model_header_is_finite(header) || header->rating_min > header->rating_max) {
         return error_set(error, AML_EINPUT, "%s: the model file's mean %g or range of ratings %g..%g is wrong", path,
                          (double)header->mean, (double)header->rating_min, (double)header->rating_max);
     }
-    count[MF_MODEL_USERS] = model_get64(bytes + 32);
-    count[MF_MODEL_ITEMS] = model_get64(bytes + 40);
+    count[MF_MODEL_USERS] = get64(bytes + 32);
+    count[MF_MODEL_ITEMS] = get64(bytes + 40);
     if (count[MF_MODEL_USERS] > MF_MODEL_ROWS_MAX || count[MF_MODEL_ITEMS] > MF_MODEL_ROWS_MAX) {
         return error_set(error, AML_EINPUT, "%s: the model file says %llu users and %llu items, at most %u can be",
                          path, (unsigned long long)count[MF_MODEL_USERS], (unsigned long long)count[MF_MODEL_ITEMS],
@@ -364,13 +333,13 @@ static int model_index(struct mf_model *model, enum mf_model_table table, const 
     static const char *const names[2] = {"user", "item"};
     size_t row_size = model_row_size(&model->header);
     for (uint64_t row = 0; row < count; row++, rows += row_size) {
-        uint64_t key = model_get64(rows);
+        uint64_t key = get64(rows);
         if (index_map_find(&model->maps[table], key) != INDEX_NONE) {
             return error_set(error, AML_EINPUT, "%s: the model file holds %s %llu twice", path, names[table],
                              (unsigned long long)key);
         }
         for (size_t byte = KEY_SIZE; byte < row_size; byte += sizeof(float)) {
-            if (!isfinite(model_get_float(rows + byte))) {
+            if (!isfinite(get_float(rows + byte))) {
                 return error_set(error, AML_EINPUT, "%s: the model file's row of %s %llu is not finite", path,
                                  names[table], (unsigned long long)key);
             }
@@ -412,7 +381,7 @@ static int model_load_file(int file, const char *path, struct mf_model *model, s
         return code;
     }
     uint32_t checksum = model_checksum((uint32_t)crc32(0, NULL, 0), model->bytes, size - CHECKSUM_SIZE);
-    if (checksum != model_get32(model->bytes + size - CHECKSUM_SIZE)) {
+    if (checksum != get32(model->bytes + size - CHECKSUM_SIZE)) {
         return error_set(error, AML_EINPUT, "%s: the model file is damaged: its checksum does not match", path);
     }
     const unsigned char *rows = model->bytes + HEADER_SIZE;
@@ -467,12 +436,12 @@ float mf_model_predict(const struct mf_model *model, uint64_t user, uint64_t ite
     size_t bias = header->rank * sizeof(float);
     double prediction = (double)header->mean;
     if (header->biases) {
-        prediction += p != NULL ? (double)model_get_float(p + bias) : 0;
-        prediction += q != NULL ? (double)model_get_float(q + bias) : 0;
+        prediction += p != NULL ? (double)get_float(p + bias) : 0;
+        prediction += q != NULL ? (double)get_float(q + bias) : 0;
     }
     if (p != NULL && q != NULL) {
         for (size_t byte = 0; byte < bias; byte += sizeof(float)) {
-            prediction += (double)model_get_float(p + byte) * (double)model_get_float(q + byte);
+            prediction += (double)get_float(p + byte) * (double)get_float(q + byte);
         }
     }
     if (prediction < (double)header->rating_min) {

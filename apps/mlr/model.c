@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
+#include "apps/little_endian.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,23 +18,6 @@
 enum { HEADER_SIZE = 28, CHECKSUM_SIZE = 4, LABEL_SIZE = MLR_LABEL_MAX + 1, BUFFER_SIZE = 1 << 20, READ_MAX = 1 << 30 };
 
 static const char MODEL_MAGIC[8] = {'A', 'M', 'L', 'M', 'L', 'M', 'D', 'L'};
-
-static void put32(unsigned char *to, uint32_t value) {
-    for (unsigned i = 0; i < 4; i++) {
-        to[i] = (unsigned char)(value >> (8 * i));
-    }
-}
-
-static uint32_t get32(const unsigned char *from) {
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-}
-
-static float get_float(const unsigned char *from) {
-    uint32_t bits = get32(from);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 /* ---- Writing ---- */
 
