@@ -1,4 +1,4 @@
-/* Numbers in the apps' model files: little-endian, floats and doubles by their IEEE 754 bits. `bytes` need no alignment. */
+/* Numbers in model files: little-endian, floats and doubles by their IEEE 754 bits. `bytes` may lie anywhere. */
 #ifndef APPS_LITTLE_ENDIAN_H
 #define APPS_LITTLE_ENDIAN_H
 

@@ -2,33 +2,18 @@
  * and the reading of documents; the training is in train.c, the arithmetic in sampler.c, readers in corpus.c, the end
  * of a job in finish.c, `lda --infer` in infer.c. */
 #include "agileml.h"
+#include "apps/files.h"
 #include "apps/lda/finish.h"
 #include "apps/lda/infer.h"
 #include "apps/lda/prior.h"
 #include "apps/lda/train.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TEST_NUMBERS = 1 << 30, TEST_NUMBERS_BITS = 10 /* numbers of --test's documents begin at their product */ };
-
-/* A file, or a folder if those are `allowed`, which can be read. */
-static int check_readable(aml_worker *worker, const char *option, const char *path, bool folders) {
-    struct stat status;
-    bool there = stat(path, &status) == 0;
-    if (there && !S_ISREG(status.st_mode) && !(folders && S_ISDIR(status.st_mode))) {
-        return aml_error(worker, AML_EINPUT, "--%s: %s: not a regular file%s, and every process of the job reads it",
-                         option, path, folders ? " or a folder" : "");
-    }
-    if (!there || access(path, R_OK) != 0) {
-        return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
-    }
-    return 0;
-}
 
 /* Better to hear of a folder that is not there before training than after it. */
 static int check_writable(aml_worker *worker, const char *path) {

@@ -2,17 +2,16 @@
  * ratings stay with one worker thread), items' rows are summed over all workers every clock. The arithmetic is in
  * kernel.c, the model's file in model.c, `mf --predict` in predict.c. */
 #include "agileml.h"
+#include "apps/files.h"
 #include "apps/mf/kernel.h"
 #include "apps/mf/model.h"
 #include "apps/mf/predict.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MF_CLOCKS = 8 };                         /* per iteration, for staleness 0 */
@@ -56,20 +55,6 @@ static void items_start(void *context, uint64_t key, void *row) {
     mf_initial_row(mf->seed, ITEMS, key, (uint32_t)mf->rank, mf_biases(mf), row);
 }
 
-static int check_readable(aml_worker *worker, const char *option, const char *path) {
-    struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { /* opening a pipe could wait for ever */
-        return aml_error(worker, AML_EINPUT, "--%s: %s: not a regular file, and every process of the job reads it",
-                         option, path);
-    }
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
-    }
-    close(file);
-    return 0;
-}
-
 /* Better to hear of a folder that is not there before training than after it. */
 static int check_writable(aml_worker *worker, const char *path) {
     char folder[4096];
@@ -102,9 +87,9 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     if (mf->test != NULL && mf->test_fraction > 0) {
         return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
     }
-    int result = check_readable(worker, "data", mf->data);
+    int result = check_readable(worker, "data", mf->data, false);
     if (result == 0 && mf->test != NULL) {
-        result = check_readable(worker, "test", mf->test);
+        result = check_readable(worker, "test", mf->test, false);
     }
     if (result == 0 && mf->model_out != NULL) {
         result = check_writable(worker, mf->model_out);

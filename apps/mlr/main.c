@@ -8,6 +8,7 @@
  * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that come
  * and go change nothing but the speed. See docs/mlr.md. */
 #include "agileml.h"
+#include "apps/files.h"
 #include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"
 #include "apps/mlr/model.h"
@@ -18,12 +19,10 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -89,18 +88,6 @@ struct mlr {
 
 /* ---- Options ---- */
 
-static int check_readable(aml_worker *worker, const char *option, const char *path) {
-    struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { /* opening a pipe could wait for ever */
-        return aml_error(worker, AML_EINPUT, "--%s: %s: not a regular file, and every process of the job reads it",
-                         option, path);
-    }
-    if (access(path, R_OK) != 0) {
-        return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
-    }
-    return 0;
-}
-
 /* Better to hear of a folder that is not there before training than after it. */
 static int check_writable(aml_worker *worker, const char *path) {
     const char *slash = strrchr(path, '/');
@@ -138,8 +125,8 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
     if (mlr->test_labels != NULL && mlr->test == NULL) {
         return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
     }
-    int result = check_readable(worker, "data", mlr->file.path);
-    result = result == 0 && mlr->test != NULL ? check_readable(worker, "test", mlr->test) : result;
+    int result = check_readable(worker, "data", mlr->file.path, false);
+    result = result == 0 && mlr->test != NULL ? check_readable(worker, "test", mlr->test, false) : result;
     return result == 0 && mlr->model_out != NULL ? check_writable(worker, mlr->model_out) : result;
 }
 
