@@ -190,7 +190,7 @@ static void work_item(struct work *work, const struct aml_item *item) {
 
 static void work_part(void *context, unsigned thread, unsigned threads) {
     struct work *work = context;
-    if (work->nested != NULL && thread == 0) {
+    if (thread == 0 && work->nested != NULL) { /* the others may not even read it: thread 0 writes it */
         aml_worker *worker = work->nested;
         work->nested = NULL;
         aml_parallel(worker, work_part, work);
