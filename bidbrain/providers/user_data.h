@@ -1,0 +1,18 @@
+/* The script that starts a node on a machine, from a template: text in which ${name} stands for a value. Pure functions. */
+#ifndef BIDBRAIN_PROVIDERS_USER_DATA_H
+#define BIDBRAIN_PROVIDERS_USER_DATA_H
+
+#include "bidbrain/providers/provider.h"
+
+enum { USER_DATA_MAX = 16384 }; /* bytes, what EC2 takes */
+
+/* The built-in template: a cloud-init script (bash) that fetches the binary, writes the key file (mode 0600), asks the
+ * metadata service for the instance's id, runs the node under it as its name, and shuts the machine down when it ends. */
+extern const char USER_DATA_TEMPLATE[];
+
+/* Names: app, arguments (quoted for a shell), binary, controller, key (its text, or nothing), threads, tier, job, token.
+ * From malloc. AML_EINPUT: an unknown name (with its line), too long. */
+int user_data_render(const struct provider_options *options, const struct provider_launch *launch, char **text,
+                     struct error *error);
+
+#endif
