@@ -1,7 +1,6 @@
 /* Tests of lda with real processes. The app itself checks at its end that all counts are exact and fails the job if
  * not; here it has to do so on many clusters, and while nodes join, are evicted and are killed. Then models, new
  * documents, bad input. Nothing here depends on time. */
-#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,69 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/lda_test.XXXXXX";
-static const char *build; /* the build folder */
+#include "tests/cluster/shell.h"
 
-enum { COMMAND_MAX = 4096, TEXT_MAX = 1 << 22, DOCUMENTS = 240, WORDS = 60, SUBJECTS = 4 };
-
-/* Runs a command line of the shell in the test's folder, with $bin set; returns the exit status. */
-__attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
-    char command[COMMAND_MAX];
-    char line[2 * COMMAND_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    snprintf(line, sizeof line, "cd %s && bin=%s/bin && { %s ; } >out 2>err", folder, build, command);
-    int status = system(line);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static char *read_text(const char *name) {
-    char path[256];
-    char *text = calloc(1, TEXT_MAX);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    assert_non_null(text);
-    if (file != NULL) {
-        if (fread(text, 1, TEXT_MAX - 1, file) == 0) {
-            text[0] = '\0';
-        }
-        fclose(file);
-    }
-    return text;
-}
-
-/* A number of the report's summary. */
-static double summary(const char *key) {
-    char *text = read_text("report");
-    char *last = strrchr(text, '{');
-    assert_non_null(last);
-    json_t *line = json_loads(last, 0, NULL);
-    assert_non_null(line);
-    assert_true(json_is_true(json_object_get(line, "ok")));
-    double value = json_number_value(json_object_get(line, key));
-    json_decref(line);
-    free(text);
-    return value;
-}
-
-__attribute__((format(printf, 1, 2))) static void run_well(const char *format, ...) {
-    char command[COMMAND_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    int status = run("%s", command);
-    if (status != 0) {
-        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
-    }
-}
+enum { DOCUMENTS = 240, WORDS = 60, SUBJECTS = 4 };
 
 static void assert_bad(const char *arguments, const char *part) {
     assert_int_equal(run("$bin/proteus run -- lda %s", arguments), 2);
@@ -202,23 +145,11 @@ static const char *const numerals[] = {"one",  "two", "three",  "four",   "five"
 
 static int set_up(void **state) {
     (void)state;
-    char path[256];
-    const char *bin = getenv("PROTEUS_BIN");
-    static char folder_of_build[512];
-    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
-    if (resolved == NULL || mkdtemp(folder) == NULL) {
+    if (shell_open("lda_test") != 0) {
         return -1;
     }
-    snprintf(folder_of_build, sizeof folder_of_build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
-    free(resolved);
-    build = folder_of_build;
-    snprintf(path, sizeof path, "%s/uci", folder);
-    FILE *uci = fopen(path, "we");
-    snprintf(path, sizeof path, "%s/text", folder);
-    FILE *text = fopen(path, "we");
-    if (uci == NULL || text == NULL) {
-        return -1;
-    }
+    FILE *uci = open_file("uci", "we");
+    FILE *text = open_file("text", "we");
     uint32_t random = 3;
     fprintf(uci, "%d\n%d\n%d\n", DOCUMENTS, WORDS, DOCUMENTS * WORDS / SUBJECTS);
     for (int d = 0; d < DOCUMENTS; d++) {
@@ -237,9 +168,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return shell_close();
 }
 
 int main(void) {

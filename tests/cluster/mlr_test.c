@@ -1,7 +1,6 @@
 /* Tests of mlr with real processes: that dense and sparse samples, one node or several, one thread or several, and nodes
  * that come and go lead to the same losses; models that are written and read again; what is refused; accuracy where the
  * real data is at hand. Nothing here depends on time. */
-#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,86 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/mlr_test.XXXXXX";
-static char build[512]; /* the build folder */
+#include "tests/cluster/shell.h"
 
-enum {
-    COMMAND_MAX = 4096,
-    SAMPLES = 900,
-    TESTS = 300,
-    FEATURES = 70 /* enough for the loops of few classes */,
-    CLASSES = 5
-};
-
-/* Runs a command line of the shell in the test's folder, with $bin and $run set; returns the exit status. */
-__attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
-    char command[COMMAND_MAX];
-    char line[2 * COMMAND_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    snprintf(line, sizeof line, "cd %s && bin=%s/bin run=\"%s/bin/proteus run --report report\" && { %s ; } >out 2>err",
-             folder, build, build, command);
-    int status = system(line);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static char *read_text(const char *name) {
-    char path[256];
-    char *text = calloc(1, 1 << 20);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        if (fread(text, 1, (1 << 20) - 1, file) == 0) {
-            text[0] = '\0';
-        }
-        fclose(file);
-    }
-    return text;
-}
-
-__attribute__((format(printf, 1, 2))) static void run_well(const char *format, ...) {
-    char command[COMMAND_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    int status = run("%s", command);
-    if (status != 0) {
-        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
-    }
-}
-
-static void run_refused(const char *command, const char *message) {
-    int status = run("%s", command);
-    char *error = read_text("err");
-    if (status != 2 || strstr(error, message) == NULL) {
-        fail_msg("'%s' ended with status %d: '%s', expected '%s'", command, status, error, message);
-    }
-    free(error);
-}
-
-/* A number of the report's summary. */
-static double summary(const char *key) {
-    char *text = read_text("report");
-    char *last = strrchr(text, '{');
-    assert_non_null(last);
-    json_t *line = json_loads(last, 0, NULL);
-    assert_non_null(line);
-    assert_true(json_is_true(json_object_get(line, "ok")));
-    json_t *value = json_object_get(line, key);
-    assert_true(json_is_number(value));
-    double number = json_number_value(value);
-    json_decref(line);
-    free(text);
-    return number;
-}
+enum { SAMPLES = 900, TESTS = 300, FEATURES = 70 /* enough for the loops of few classes */, CLASSES = 5 };
 
 /* ---- The tests ---- */
 
@@ -150,7 +76,7 @@ static void test_devices_are_alike(void **state) {
     (void)state;
     static const char *const options[] = {"", "--momentum 0.5"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
-        char command[COMMAND_MAX];
+        char command[1024];
         snprintf(command, sizeof command, "$run --reliable 2 -- mlr --data train.libsvm --batch 50 --layout dense %s",
                  options[o]);
         run_well("%s --device cpu", command);
@@ -296,9 +222,8 @@ static void write_samples(const char *name, unsigned count) {
     FILE *files[3];
     const char *const endings[] = {"libsvm", "csv", "txt"};
     for (int f = 0; f < 3; f++) {
-        snprintf(path, sizeof path, "%s/%s.%s", folder, name, endings[f]);
-        files[f] = fopen(path, "we");
-        assert_non_null(files[f]);
+        snprintf(path, sizeof path, "%s.%s", name, endings[f]);
+        files[f] = open_file(path, "we");
     }
     for (int i = 0; i < FEATURES; i++) {
         fprintf(files[1], "x%d,", i);
@@ -328,13 +253,9 @@ static void write_samples(const char *name, unsigned count) {
 
 static int set_up(void **state) {
     (void)state;
-    const char *bin = getenv("PROTEUS_BIN");
-    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
-    if (resolved == NULL || mkdtemp(folder) == NULL) {
+    if (shell_open("mlr_test") != 0) {
         return -1;
     }
-    snprintf(build, sizeof build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
-    free(resolved);
     write_samples("train", SAMPLES);
     write_samples("test", TESTS);
     return run("gzip -k train.libsvm");
@@ -342,9 +263,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return shell_close();
 }
 
 int main(void) {

@@ -1,7 +1,6 @@
 /* Tests of whole training runs with real processes: sums that are right to the last bit on any cluster, the example
  * of the documentation, models that are written and read again, the criteria to stop, and the accuracy of
  * matrix factorization where the real ratings are at hand. Nothing here depends on time. */
-#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,66 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/train_test.XXXXXX";
-static const char *build; /* the build folder */
+#include "tests/cluster/shell.h"
 
-enum { COMMAND_MAX = 4096, USERS = 120, ITEMS = 60 };
-
-/* Runs a command line of the shell in the test's folder, with $bin and $tests set; returns the exit status. */
-__attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
-    char command[COMMAND_MAX];
-    char line[2 * COMMAND_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    snprintf(line, sizeof line, "cd %s && bin=%s/bin tests=%s/tests examples=%s/examples && { %s ; } >out 2>err",
-             folder, build, build, build, command);
-    int status = system(line);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-static char *read_text(const char *name) {
-    char path[256];
-    char *text = calloc(1, 1 << 20);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        if (fread(text, 1, (1 << 20) - 1, file) == 0) {
-            text[0] = '\0';
-        }
-        fclose(file);
-    }
-    return text;
-}
-
-static void run_well(const char *command) {
-    int status = run("%s", command);
-    if (status != 0) {
-        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
-    }
-}
-
-/* A number of the report's summary. */
-static double summary(const char *key) {
-    char *text = read_text("report");
-    char *last = strrchr(text, '{');
-    assert_non_null(last);
-    json_t *line = json_loads(last, 0, NULL);
-    assert_non_null(line);
-    assert_string_equal(json_string_value(json_object_get(line, "type")), "summary");
-    assert_true(json_is_true(json_object_get(line, "ok")));
-    double value = json_number_value(json_object_get(line, key));
-    json_decref(line);
-    free(text);
-    return value;
-}
+enum { USERS = 120, ITEMS = 60 };
 
 /* ---- The tests ---- */
 
@@ -209,9 +155,9 @@ static void test_one_seed_one_result(void **state) {
     (void)state;
     const char *command =
         "$bin/proteus run --threads 2 --report report -- mf --data ratings --test-fraction 0.2 --seed 7";
-    run_well(command);
+    run_well("%s", command);
     double first = summary("test_rmse");
-    run_well(command);
+    run_well("%s", command);
     assert_true(summary("test_rmse") == first);
     run_well("$bin/proteus run --report report -- mf --data ratings --test-fraction 0.2 --seed 8");
     assert_true(summary("test_rmse") != first);
@@ -319,23 +265,11 @@ static void test_accuracy_on_movielens(void **state) {
 /* Every user rates half of the items, by an average of the item and a taste of the user. */
 static int set_up(void **state) {
     (void)state;
-    char path[256];
-    const char *bin = getenv("PROTEUS_BIN");
-    static char folder_of_build[512];
-    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
-    if (resolved == NULL || mkdtemp(folder) == NULL) {
+    if (shell_open("train_test") != 0) {
         return -1;
     }
-    snprintf(folder_of_build, sizeof folder_of_build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
-    free(resolved);
-    build = folder_of_build;
-    snprintf(path, sizeof path, "%s/ratings", folder);
-    FILE *ratings = fopen(path, "we");
-    snprintf(path, sizeof path, "%s/other", folder);
-    FILE *other = fopen(path, "we");
-    if (ratings == NULL || other == NULL) {
-        return -1;
-    }
+    FILE *ratings = open_file("ratings", "we");
+    FILE *other = open_file("other", "we");
     for (int u = 0; u < USERS; u++) {
         for (int i = u % 2; i < ITEMS; i += 2) {
             double value = 3 + sin(i) + 1.2 * sin(u * 0.7) * cos(i * 1.3);
@@ -353,9 +287,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return shell_close();
 }
 
 int main(void) {

@@ -1,0 +1,116 @@
+#include "tests/cluster/shell.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { COMMAND_MAX = 4096, TEXT_MAX = 1 << 22 };
+
+static char folder[128];
+static char build[512]; /* the build folder */
+
+int shell_open(const char *name) {
+    const char *bin = getenv("PROTEUS_BIN");
+    char *resolved = realpath(bin != NULL ? bin : "build/bin", NULL);
+    snprintf(folder, sizeof folder, "/tmp/%s.XXXXXX", name);
+    if (resolved == NULL || mkdtemp(folder) == NULL) {
+        free(resolved);
+        return -1;
+    }
+    snprintf(build, sizeof build, "%.*s", (int)(strrchr(resolved, '/') - resolved), resolved);
+    free(resolved);
+    return 0;
+}
+
+int shell_close(void) {
+    char command[sizeof folder + 16];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static int run_line(const char *command) {
+    char line[2 * COMMAND_MAX];
+    snprintf(line, sizeof line,
+             "cd %s && bin=%s/bin tests=%s/tests examples=%s/examples run=\"%s/bin/proteus run --report report\" && "
+             "{ %s ; } >out 2>err",
+             folder, build, build, build, build, command);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int run(const char *format, ...) {
+    char command[COMMAND_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    assert_true(size >= 0 && size < COMMAND_MAX);
+    return run_line(command);
+}
+
+void run_well(const char *format, ...) {
+    char command[COMMAND_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    assert_true(size >= 0 && size < COMMAND_MAX);
+    int status = run_line(command);
+    if (status != 0) {
+        fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
+    }
+}
+
+void run_refused(const char *command, const char *message) {
+    int status = run_line(command);
+    char *error = read_text("err");
+    if (status != 2 || strstr(error, message) == NULL) {
+        fail_msg("'%s' ended with status %d: '%s', expected '%s'", command, status, error, message);
+    }
+    free(error);
+}
+
+FILE *open_file(const char *name, const char *mode) {
+    char path[sizeof folder + 128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, mode);
+    assert_non_null(file);
+    return file;
+}
+
+char *read_text(const char *name) {
+    char path[sizeof folder + 128];
+    char *text = calloc(1, TEXT_MAX);
+    assert_non_null(text);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        text[fread(text, 1, TEXT_MAX - 1, file)] = '\0';
+        fclose(file);
+    }
+    return text;
+}
+
+double summary(const char *key) {
+    char *text = read_text("report");
+    char *last = strrchr(text, '{');
+    assert_non_null(last);
+    json_t *line = json_loads(last, 0, NULL);
+    assert_non_null(line);
+    assert_string_equal(json_string_value(json_object_get(line, "type")), "summary");
+    assert_true(json_is_true(json_object_get(line, "ok")));
+    const json_t *value = json_object_get(line, key);
+    assert_true(json_is_number(value));
+    double number = json_number_value(value);
+    json_decref(line);
+    free(text);
+    return number;
+}
