@@ -1,0 +1,487 @@
+/* See http.h. libcurl tells by callbacks which sockets it waits for, which go into an epoll set, and until when. */
+#include "agileml/net/http.h"
+
+#include "agileml/base/memory.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HTTP_EVENTS = 32, HTTP_BUFFER_MIN = 4096, HTTP_NO_TIME = -1 };
+
+/* Bytes that grow, and that leave no copies behind. A 0 byte follows them once there are any. */
+struct http_bytes {
+    char *data;
+    size_t size, capacity;
+};
+
+struct http_call {
+    struct http *http;
+    struct http_call *next;
+    uint64_t id; /* tells it from a later one at the same address */
+    CURL *easy;
+    bool under_way;
+    struct curl_slist *headers;
+    http_done *done;
+    void *context;
+    size_t answer_max;
+    struct http_bytes body, head;
+    const char *why; /* it was broken off by us; NULL: it wasn't */
+    char curl_text[CURL_ERROR_SIZE];
+};
+
+struct http {
+    CURLM *multi;
+    int epoll;
+    int64_t due_ms;          /* on the monotonic clock; HTTP_NO_TIME: none */
+    struct http_call *calls; /* oldest first */
+    unsigned under_way;
+    uint64_t last_id;
+    unsigned stepping; /* calls of http_step that have not returned */
+    /* Where the authorities' certificates are; NULL: where libcurl looks. */
+    const char *certificates, *certificate_folder;
+};
+
+static int64_t http_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- Bytes ---- */
+
+static void http_bytes_close(struct http_bytes *bytes) {
+    if (bytes->data != NULL) {
+        explicit_bzero(bytes->data, bytes->capacity);
+        free(bytes->data);
+    }
+    *bytes = (struct http_bytes){0};
+}
+
+static void http_bytes_add(struct http_bytes *bytes, const char *data, size_t size) {
+    if (bytes->capacity - bytes->size <= size) {
+        size_t capacity = 2 * (bytes->size + size) + HTTP_BUFFER_MIN;
+        struct http_bytes larger = {memory_zeroed(capacity, 1), bytes->size, capacity};
+        if (bytes->size > 0) {
+            memcpy(larger.data, bytes->data, bytes->size);
+        }
+        http_bytes_close(bytes);
+        *bytes = larger;
+    }
+    memcpy(bytes->data + bytes->size, data, size);
+    bytes->size += size;
+    bytes->data[bytes->size] = '\0';
+}
+
+/* ---- What libcurl calls ---- */
+
+static int http_on_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *unused) {
+    (void)easy;
+    (void)unused;
+    struct http *http = context;
+    if (what == CURL_POLL_REMOVE) {
+        (void)epoll_ctl(http->epoll, EPOLL_CTL_DEL, socket, NULL);
+        return 0;
+    }
+    struct epoll_event event = {.data.fd = socket};
+    event.events = ((what & CURL_POLL_IN) != 0 ? EPOLLIN : 0U) | ((what & CURL_POLL_OUT) != 0 ? EPOLLOUT : 0U);
+    if (epoll_ctl(http->epoll, EPOLL_CTL_MOD, socket, &event) != 0 &&
+        epoll_ctl(http->epoll, EPOLL_CTL_ADD, socket, &event) != 0) {
+        return -1; /* out of kernel memory: libcurl fails the request */
+    }
+    return 0;
+}
+
+static int http_on_timer(CURLM *multi, long timeout_ms, void *context) {
+    (void)multi;
+    struct http *http = context;
+    http->due_ms = timeout_ms < 0 ? HTTP_NO_TIME : http_now_ms() + timeout_ms;
+    return 0;
+}
+
+static size_t http_on_body(char *data, size_t size, size_t count, void *context) {
+    struct http_call *call = context;
+    size_t bytes = size * count;
+    if (bytes > call->answer_max - call->body.size) {
+        call->why = "the answer is too large";
+        return bytes == 0 ? 1 : 0; /* not `bytes`: ends the transfer */
+    }
+    http_bytes_add(&call->body, data, bytes);
+    return bytes;
+}
+
+static size_t http_on_head(char *data, size_t size, size_t count, void *context) {
+    struct http_call *call = context;
+    size_t bytes = size * count;
+    if (bytes > 5 && memcmp(data, "HTTP/", 5) == 0) {
+        call->head.size = 0; /* what came before was an interim answer */
+    }
+    if (bytes > HTTP_HEAD_MAX - call->head.size) {
+        call->why = "the answer's header is too large";
+        return bytes == 0 ? 1 : 0;
+    }
+    http_bytes_add(&call->head, data, bytes);
+    return bytes;
+}
+
+/* ---- Opening and closing ---- */
+
+static const char *http_environment(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+int http_open(struct http **http, struct error *error) {
+    *http = NULL;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        return error_set(error, AML_EFAIL, "libcurl can't be started");
+    }
+    struct http *new = memory_zeroed(1, sizeof *new);
+    new->due_ms = HTTP_NO_TIME;
+    new->epoll = epoll_create1(EPOLL_CLOEXEC);
+    new->multi = curl_multi_init();
+    *http = new;
+    if (new->epoll < 0 || new->multi == NULL) {
+        int code = error_set(error, AML_EFAIL, "no descriptor for requests: %s", strerror(errno));
+        http_close(new);
+        *http = NULL;
+        return code;
+    }
+    const char *const names[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0] && new->certificates == NULL; i++) {
+        new->certificates = http_environment(names[i]);
+    }
+    new->certificate_folder = http_environment("SSL_CERT_DIR");
+    curl_multi_setopt(new->multi, CURLMOPT_SOCKETFUNCTION, http_on_socket);
+    curl_multi_setopt(new->multi, CURLMOPT_SOCKETDATA, new);
+    curl_multi_setopt(new->multi, CURLMOPT_TIMERFUNCTION, http_on_timer);
+    curl_multi_setopt(new->multi, CURLMOPT_TIMERDATA, new);
+    curl_multi_setopt(new->multi, CURLMOPT_MAXCONNECTS, (long)HTTP_CONCURRENT_MAX);
+    return 0;
+}
+
+static void http_headers_free(struct curl_slist *headers) {
+    for (struct curl_slist *header = headers; header != NULL; header = header->next) {
+        explicit_bzero(header->data, strlen(header->data));
+    }
+    curl_slist_free_all(headers);
+}
+
+/* Takes the call out of everything. Its `done` may be called afterwards, then http_call_free. */
+static void http_call_remove(struct http_call *call) {
+    struct http *http = call->http;
+    struct http_call **link = &http->calls;
+    while (*link != call) {
+        assert(*link != NULL);
+        link = &(*link)->next;
+    }
+    *link = call->next;
+    if (call->under_way) {
+        curl_multi_remove_handle(http->multi, call->easy);
+        assert(http->under_way > 0);
+        http->under_way--;
+        call->under_way = false;
+    }
+}
+
+static void http_call_free(struct http_call *call) {
+    curl_easy_cleanup(call->easy);
+    http_headers_free(call->headers);
+    http_bytes_close(&call->body);
+    http_bytes_close(&call->head);
+    free(call);
+}
+
+void http_close(struct http *http) {
+    if (http == NULL) {
+        return;
+    }
+    assert(http->stepping == 0);
+    while (http->calls != NULL) {
+        struct http_call *call = http->calls;
+        http_call_remove(call);
+        http_call_free(call);
+    }
+    if (http->multi != NULL) {
+        curl_multi_cleanup(http->multi);
+    }
+    if (http->epoll >= 0) {
+        close(http->epoll);
+    }
+    free(http);
+    curl_global_cleanup();
+}
+
+/* ---- Requests ---- */
+
+/* An address of this machine or of the services beside it, which no proxy reaches. */
+static bool http_is_near(const char *host) {
+    static const char *const begins[] = {"127.", "169.254.", "[::1]", "[fe80:", "[fd00:ec2:"};
+    for (unsigned i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        if (strncasecmp(host, begins[i], strlen(begins[i])) == 0) {
+            return true;
+        }
+    }
+    return strcasecmp(host, "localhost") == 0;
+}
+
+static bool http_url_is_near(const char *url) {
+    CURLU *parts = curl_url();
+    char *host = NULL;
+    bool near = parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK && http_is_near(host);
+    curl_free(host);
+    curl_url_cleanup(parts);
+    return near;
+}
+
+static void http_call_header(struct http_call *call, const char *header) {
+    struct curl_slist *headers = curl_slist_append(call->headers, header);
+    if (headers == NULL) {
+        memory_exhausted(strlen(header));
+    }
+    call->headers = headers;
+}
+
+static void http_call_set_headers(struct http_call *call, const struct http_request *request) {
+    bool typed = false;
+    for (unsigned i = 0; i < HTTP_HEADERS_MAX && request->headers[i] != NULL; i++) {
+        http_call_header(call, request->headers[i]);
+        typed |= strncasecmp(request->headers[i], "content-type:", strlen("content-type:")) == 0;
+    }
+    http_call_header(call, "Expect:"); /* libcurl's own, which cost a trip or a second */
+    if (!typed) {
+        http_call_header(call, "Content-Type:");
+    }
+    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
+}
+
+static void http_call_set_body(struct http_call *call, const struct http_request *request) {
+    if (strcmp(request->method, "GET") == 0) {
+        curl_easy_setopt(call->easy, CURLOPT_HTTPGET, 1L);
+        return;
+    }
+    curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
+    if (curl_easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, request->body_size > 0 ? request->body : "") != CURLE_OK) {
+        memory_exhausted(request->body_size);
+    }
+    curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, request->method);
+}
+
+static void http_call_set_rules(struct http_call *call, const char *url) {
+    const struct http *http = call->http;
+    CURL *easy = call->easy;
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name server that is silent does not hold up a timeout */
+#endif
+    if (http->certificates != NULL) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, http->certificates);
+    }
+    if (http->certificate_folder != NULL) {
+        curl_easy_setopt(easy, CURLOPT_CAPATH, http->certificate_folder);
+    }
+    if (http_url_is_near(url)) {
+        curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    }
+}
+
+/* Sends the oldest calls that wait, as many as may be under way. */
+static void http_admit(struct http *http) {
+    for (struct http_call *call = http->calls; call != NULL && http->under_way < HTTP_CONCURRENT_MAX; call = call->next) {
+        if (call->under_way || call->why != NULL) {
+            continue;
+        }
+        if (curl_multi_add_handle(http->multi, call->easy) == CURLM_OK) {
+            call->under_way = true;
+            http->under_way++;
+        } else {
+            call->why = "libcurl does not take the request";
+        }
+    }
+}
+
+struct http_call *http_start(struct http *http, const struct http_request *request, http_done *done, void *context) {
+    struct http_call *call = memory_zeroed(1, sizeof *call);
+    *call = (struct http_call){.http = http, .id = ++http->last_id, .done = done, .context = context};
+    call->answer_max = request->answer_max > 0 ? request->answer_max : HTTP_ANSWER_MAX_DEFAULT;
+    call->easy = curl_easy_init();
+    if (call->easy == NULL || curl_easy_setopt(call->easy, CURLOPT_URL, request->url) != CURLE_OK) {
+        memory_exhausted(strlen(request->url));
+    }
+    long timeout_ms = request->timeout_ms > 0 ? (long)request->timeout_ms : HTTP_TIMEOUT_MS_DEFAULT;
+    curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms < HTTP_CONNECT_MS ? timeout_ms : HTTP_CONNECT_MS);
+    curl_easy_setopt(call->easy, CURLOPT_USERAGENT, "proteus/" PROTEUS_VERSION);
+    curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->curl_text);
+    curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, http_on_body);
+    curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(call->easy, CURLOPT_HEADERFUNCTION, http_on_head);
+    curl_easy_setopt(call->easy, CURLOPT_HEADERDATA, call);
+    http_call_set_rules(call, request->url);
+    http_call_set_body(call, request);
+    http_call_set_headers(call, request);
+    struct http_call **link = &http->calls;
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    *link = call;
+    http_admit(http);
+    return call;
+}
+
+void http_cancel(struct http *http, struct http_call *call) {
+    assert(call->http == http);
+    http_call_remove(call);
+    http_call_free(call);
+    http_admit(http);
+}
+
+/* ---- Going on ---- */
+
+bool http_header(const struct http_answer *answer, const char *name, char *value, size_t size) {
+    size_t length = strlen(name);
+    value[0] = '\0';
+    for (const char *line = answer->head; line != NULL && line[0] != '\0';) {
+        const char *end = line + strcspn(line, "\r\n");
+        if (strncasecmp(line, name, length) == 0 && line[length] == ':') {
+            const char *begin = line + length + 1;
+            begin += strspn(begin, " \t");
+            while (end > begin && (end[-1] == ' ' || end[-1] == '\t')) {
+                end--;
+            }
+            if (end < begin || (size_t)(end - begin) >= size) {
+                return false;
+            }
+            memcpy(value, begin, (size_t)(end - begin));
+            value[end - begin] = '\0';
+            return true;
+        }
+        line = end + strspn(end, "\r\n");
+    }
+    return false;
+}
+
+static int64_t http_date(const struct http_answer *answer) {
+    char text[64];
+    time_t date = http_header(answer, "Date", text, sizeof text) ? curl_getdate(text, NULL) : -1;
+    return date > 0 ? (int64_t)date : 0;
+}
+
+static void http_call_finish(struct http_call *call, CURLcode result) {
+    struct http_answer answer = {0};
+    long status = 0;
+    answer.body = call->body.size > 0 ? call->body.data : "";
+    answer.body_size = call->body.size;
+    answer.head = call->head.size > 0 ? call->head.data : "";
+    curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (call->why != NULL || result != CURLE_OK) {
+        const char *text = call->curl_text[0] != '\0' ? call->curl_text : curl_easy_strerror(result);
+        snprintf(answer.error, sizeof answer.error, "%s", call->why != NULL ? call->why : text);
+    } else if (status < 100 || status > 999) {
+        snprintf(answer.error, sizeof answer.error, "the answer has no status");
+    } else {
+        answer.status = (int)status;
+    }
+    answer.date = http_date(&answer);
+    http_call_remove(call);
+    http_admit(call->http);
+    call->done(call->context, &answer);
+    http_call_free(call);
+}
+
+/* Those that libcurl never took. */
+static struct http_call *http_find_refused(const struct http *http) {
+    struct http_call *call = http->calls;
+    while (call != NULL && (call->under_way || call->why == NULL)) {
+        call = call->next;
+    }
+    return call;
+}
+
+static void http_finish_all(struct http *http) {
+    int left;
+    const struct CURLMsg *message;
+    while ((message = curl_multi_info_read(http->multi, &left)) != NULL) {
+        if (message->msg == CURLMSG_DONE) {
+            struct http_call *call = NULL;
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
+            http_call_finish(call, message->data.result);
+        }
+    }
+    struct http_call *refused;
+    while ((refused = http_find_refused(http)) != NULL) {
+        http_call_finish(refused, CURLE_FAILED_INIT);
+    }
+}
+
+int http_fd(const struct http *http) {
+    return http->epoll;
+}
+
+int http_wait_ms(struct http *http) {
+    if (http_find_refused(http) != NULL) {
+        return 0;
+    }
+    if (http->due_ms == HTTP_NO_TIME) {
+        return -1;
+    }
+    int64_t wait = http->due_ms - http_now_ms();
+    return wait < 0 ? 0 : wait > INT_MAX ? INT_MAX : (int)wait;
+}
+
+void http_step(struct http *http) {
+    http->stepping++;
+    struct epoll_event events[HTTP_EVENTS];
+    int count = epoll_wait(http->epoll, events, HTTP_EVENTS, 0);
+    int running;
+    for (int i = 0; i < count; i++) {
+        uint32_t what = events[i].events;
+        int mask = ((what & EPOLLIN) != 0 ? CURL_CSELECT_IN : 0) | ((what & EPOLLOUT) != 0 ? CURL_CSELECT_OUT : 0) |
+                   ((what & (EPOLLERR | EPOLLHUP)) != 0 ? CURL_CSELECT_ERR : 0);
+        (void)curl_multi_socket_action(http->multi, events[i].data.fd, mask, &running);
+    }
+    if (http->due_ms != HTTP_NO_TIME && http->due_ms <= http_now_ms()) {
+        http->due_ms = HTTP_NO_TIME; /* libcurl tells the next one only when it is another */
+        (void)curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    }
+    http_finish_all(http);
+    http->stepping--;
+}
+
+static bool http_has(const struct http *http, uint64_t id) {
+    const struct http_call *call = http->calls;
+    while (call != NULL && call->id != id) {
+        call = call->next;
+    }
+    return call != NULL;
+}
+
+void http_run(struct http *http, const struct http_call *call) {
+    uint64_t id = call->id;
+    while (http_has(http, id)) {
+        struct pollfd readable = {.fd = http->epoll, .events = POLLIN};
+        (void)poll(&readable, 1, http_wait_ms(http));
+        http_step(http);
+    }
+}

@@ -1,0 +1,320 @@
+/* Tests of agileml/net/http.h against a server of their own. A wait that never ends is ended by alarm(). */
+#include "agileml/net/http.h"
+
+#include "tests/unit/http_server.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { WATCHDOG_S = 60, BIG = 1 << 20, MANY = 40 };
+
+struct fixture {
+    struct http *http;
+    struct http_server *server;
+    char url[256];
+    char *big;
+    unsigned silent; /* requests that the server has left without an answer */
+    struct http_server_request seen; /* the last request */
+    /* The last answer. */
+    unsigned answers;
+    int status;
+    int64_t date;
+    char body[HTTP_SERVER_TEXT], error[HTTP_ERROR_TEXT], header[64];
+    size_t body_size;
+    struct http_call *victim; /* cancelled by the next `done` */
+};
+
+static void serve(void *context, const struct http_server_request *request, struct http_server_reply *reply) {
+    struct fixture *fixture = context;
+    fixture->seen = *request;
+    strcpy(reply->head, "Date: Mon, 20 Nov 2023 10:11:12 GMT\r\nX-Number:  17 \r\n");
+    if (strcmp(request->path, "/big") == 0) {
+        reply->body = fixture->big;
+        reply->size = BIG;
+    } else if (strcmp(request->path, "/cut") == 0) {
+        reply->body = "0123456789";
+        reply->cut = 4;
+    } else if (strcmp(request->path, "/silent") == 0) {
+        fixture->silent++;
+        reply->silent = true;
+    } else if (strcmp(request->path, "/none") == 0) {
+        reply->status = 404;
+        reply->body = "there is none";
+    } else if (strcmp(request->path, "/elsewhere") == 0) {
+        reply->status = 302;
+        strcpy(reply->head, "Location: /big\r\n");
+    } else if (strcmp(request->path, "/garbage") == 0) {
+        reply->raw = "this is no HTTP\r\n\r\n";
+    } else if (strcmp(request->path, "/nothing") == 0) {
+        reply->raw = "";
+    } else {
+        snprintf(reply->text, sizeof reply->text, "%s %s %.100s", request->method, request->path, request->body);
+        reply->body = reply->text;
+    }
+}
+
+static void answered(void *context, const struct http_answer *answer) {
+    struct fixture *fixture = context;
+    fixture->answers++;
+    fixture->status = answer->status;
+    fixture->date = answer->date;
+    fixture->body_size = answer->body_size;
+    assert_int_equal(answer->body[answer->body_size], 0);
+    snprintf(fixture->body, sizeof fixture->body, "%.1000s", answer->body);
+    snprintf(fixture->error, sizeof fixture->error, "%s", answer->error);
+    (void)http_header(answer, "x-number", fixture->header, sizeof fixture->header);
+    if (fixture->victim != NULL) {
+        struct http_call *victim = fixture->victim;
+        fixture->victim = NULL;
+        http_cancel(fixture->http, victim);
+    }
+}
+
+static int set_up(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    struct error error = {0};
+    alarm(WATCHDOG_S);
+    fixture->big = malloc(BIG);
+    memset(fixture->big, 'b', BIG);
+    fixture->server = http_server_open(serve, fixture);
+    assert_int_equal(http_open(&fixture->http, &error), 0);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *fixture = *state;
+    http_close(fixture->http);
+    http_server_close(fixture->server);
+    free(fixture->big);
+    free(fixture);
+    return 0;
+}
+
+static struct http_call *start(struct fixture *fixture, const char *path, struct http_request request) {
+    snprintf(fixture->url, sizeof fixture->url, "%s%s", http_server_url(fixture->server), path);
+    request.url = fixture->url;
+    request.method = request.method != NULL ? request.method : "GET";
+    return http_start(fixture->http, &request, answered, fixture);
+}
+
+static void get(struct fixture *fixture, const char *path, struct http_request request) {
+    unsigned before = fixture->answers;
+    http_run(fixture->http, start(fixture, path, request));
+    assert_int_equal(fixture->answers, before + 1);
+}
+
+/* Runs until `count` answers have come, as a loop does: by the descriptor and the time. */
+static void run_until(struct fixture *fixture, unsigned count) {
+    while (fixture->answers < count) {
+        struct pollfd readable = {.fd = http_fd(fixture->http), .events = POLLIN};
+        int wait_ms = http_wait_ms(fixture->http);
+        (void)poll(&readable, 1, wait_ms);
+        http_step(fixture->http);
+    }
+}
+
+/* ---- Answers ---- */
+
+static void test_get(void **state) {
+    struct fixture *fixture = *state;
+    get(fixture, "/hello?a=b", (struct http_request){.headers = {"X-One: 1", "X-Two: 2"}});
+    assert_int_equal(fixture->status, 200);
+    assert_string_equal(fixture->body, "GET /hello?a=b ");
+    assert_string_equal(fixture->error, "");
+    assert_string_equal(fixture->header, "17");
+    assert_true(fixture->date == 1700475072);
+    char value[1024];
+    assert_string_equal(http_server_header(&fixture->seen, "x-one", value), "1");
+    assert_string_equal(http_server_header(&fixture->seen, "x-two", value), "2");
+    get(fixture, "/none", (struct http_request){0});
+    assert_int_equal(fixture->status, 404);
+    assert_string_equal(fixture->body, "there is none");
+}
+
+static void test_bodies_are_sent(void **state) {
+    struct fixture *fixture = *state;
+    char value[1024];
+    char text[] = "Action=Describe";
+    struct http_request request = {.method = "POST", .body = text, .body_size = strlen(text)};
+    request.headers[0] = "Content-Type: application/x-www-form-urlencoded; charset=utf-8";
+    struct http_call *call = start(fixture, "/", request);
+    memset(text, 'x', strlen(text)); /* it was copied */
+    http_run(fixture->http, call);
+    assert_string_equal(fixture->body, "POST / Action=Describe");
+    assert_string_equal(http_server_header(&fixture->seen, "Content-Type", value),
+                        "application/x-www-form-urlencoded; charset=utf-8");
+    get(fixture, "/token", (struct http_request){.method = "PUT"});
+    assert_string_equal(fixture->body, "PUT /token ");
+    assert_string_equal(http_server_header(&fixture->seen, "Content-Length", value), "0");
+    assert_string_equal(http_server_header(&fixture->seen, "Content-Type", value), "");
+    /* Larger than what libcurl asks leave for, by "Expect", when it isn't told not to. */
+    get(fixture, "/large", (struct http_request){.method = "POST", .body = fixture->big, .body_size = BIG});
+    assert_int_equal(fixture->status, 200);
+    assert_int_equal(fixture->seen.body_size, BIG);
+    assert_string_equal(http_server_header(&fixture->seen, "Expect", value), "");
+}
+
+static void test_the_limit_of_a_body(void **state) {
+    struct fixture *fixture = *state;
+    get(fixture, "/big", (struct http_request){.answer_max = BIG});
+    assert_int_equal(fixture->status, 200);
+    assert_int_equal(fixture->body_size, BIG);
+    get(fixture, "/big", (struct http_request){.answer_max = BIG - 1});
+    assert_int_equal(fixture->status, 0);
+    assert_string_equal(fixture->error, "the answer is too large");
+}
+
+static void test_no_redirects(void **state) {
+    struct fixture *fixture = *state;
+    get(fixture, "/elsewhere", (struct http_request){0});
+    assert_int_equal(fixture->status, 302);
+    assert_string_equal(fixture->seen.path, "/elsewhere");
+}
+
+/* ---- What is no answer ---- */
+
+static void test_broken_answers(void **state) {
+    static const char *const paths[] = {"/cut", "/garbage", "/nothing"};
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        get(fixture, paths[i], (struct http_request){0});
+        assert_int_equal(fixture->status, 0);
+        assert_string_not_equal(fixture->error, "");
+    }
+    get(fixture, "/hello", (struct http_request){0});
+    assert_int_equal(fixture->status, 200);
+}
+
+static void test_a_silent_server(void **state) {
+    struct fixture *fixture = *state;
+    get(fixture, "/silent", (struct http_request){.timeout_ms = 50});
+    assert_int_equal(fixture->status, 0);
+    assert_non_null(strstr(fixture->error, "timed out"));
+}
+
+static void test_wrong_addresses(void **state) {
+    static const char *const urls[] = {"http://127.0.0.1:1/", "file:///etc/passwd", "ftp://127.0.0.1/", "", "http://",
+                                       "http://127.0.0.1:99999999/", "https://127.0.0.1:1/", "gopher://127.0.0.1:70/"};
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        unsigned before = fixture->answers;
+        struct http_request request = {.method = "GET", .url = urls[i], .headers = {"Authorization: SECRET"}};
+        struct http_call *call = http_start(fixture->http, &request, answered, fixture);
+        assert_int_equal(fixture->answers, before);
+        http_run(fixture->http, call);
+        assert_int_equal(fixture->answers, before + 1);
+        assert_int_equal(fixture->status, 0);
+        assert_string_not_equal(fixture->error, "");
+        assert_null(strstr(fixture->error, "SECRET"));
+    }
+}
+
+/* The server does not speak TLS, so no handshake can succeed: what is plain text is never taken for an answer. */
+static void test_tls_is_not_left_out(void **state) {
+    struct fixture *fixture = *state;
+    char url[256];
+    snprintf(url, sizeof url, "https%s/", http_server_url(fixture->server) + strlen("http"));
+    struct http_request request = {.method = "GET", .url = url, .timeout_ms = 300};
+    http_run(fixture->http, http_start(fixture->http, &request, answered, fixture));
+    assert_int_equal(fixture->status, 0);
+}
+
+/* ---- Many at once ---- */
+
+static void test_connections_are_used_again(void **state) {
+    struct fixture *fixture = *state;
+    for (int i = 0; i < 10; i++) {
+        get(fixture, i % 2 == 0 ? "/hello" : "/none", (struct http_request){0});
+    }
+    assert_int_equal(http_server_connections(fixture->server), 1);
+}
+
+static void test_more_than_may_be_under_way(void **state) {
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)start(fixture, "/hello", (struct http_request){0});
+    }
+    run_until(fixture, MANY);
+    assert_int_equal(fixture->status, 200);
+    assert_true(http_server_connections(fixture->server) <= HTTP_CONCURRENT_MAX);
+}
+
+/* Silent ones take all the places; one more waits until one of them is cancelled. */
+static void test_cancel_makes_room(void **state) {
+    struct fixture *fixture = *state;
+    struct http_call *silent[HTTP_CONCURRENT_MAX];
+    for (unsigned i = 0; i < HTTP_CONCURRENT_MAX; i++) {
+        silent[i] = start(fixture, "/silent", (struct http_request){0});
+    }
+    (void)start(fixture, "/hello", (struct http_request){0});
+    for (int i = 0; i < 20; i++) {
+        struct pollfd readable = {.fd = http_fd(fixture->http), .events = POLLIN};
+        (void)poll(&readable, 1, 5);
+        http_step(fixture->http);
+    }
+    assert_int_equal(fixture->answers, 0);
+    http_cancel(fixture->http, silent[3]);
+    run_until(fixture, 1);
+    assert_int_equal(fixture->status, 200);
+    /* The others are under way when the fixture is closed. */
+}
+
+static void test_cancel_in_done(void **state) {
+    struct fixture *fixture = *state;
+    struct http_call *first = start(fixture, "/hello", (struct http_request){0});
+    fixture->victim = start(fixture, "/silent", (struct http_request){0});
+    http_run(fixture->http, first);
+    for (int i = 0; i < 10; i++) {
+        struct pollfd readable = {.fd = http_fd(fixture->http), .events = POLLIN};
+        (void)poll(&readable, 1, 5);
+        http_step(fixture->http);
+    }
+    assert_int_equal(fixture->answers, 1);
+    assert_null(fixture->victim);
+}
+
+static void test_cancel_what_waits(void **state) {
+    struct fixture *fixture = *state;
+    http_cancel(fixture->http, start(fixture, "/hello", (struct http_request){0}));
+    get(fixture, "/hello", (struct http_request){0});
+    assert_int_equal(fixture->answers, 1);
+}
+
+static void test_close_without_anything(void **state) {
+    (void)state;
+    struct http *http;
+    struct error error = {0};
+    assert_int_equal(http_open(&http, &error), 0);
+    assert_int_equal(http_wait_ms(http), -1);
+    http_step(http);
+    http_close(http);
+    http_close(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_get, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bodies_are_sent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_limit_of_a_body, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_redirects, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_broken_answers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_silent_server, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_wrong_addresses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tls_is_not_left_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_connections_are_used_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_more_than_may_be_under_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cancel_makes_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cancel_in_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cancel_what_waits, set_up, tear_down),
+        cmocka_unit_test(test_close_without_anything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
