@@ -1,7 +1,7 @@
 /* What bidbrain's commands share. */
 #include "bidbrain/command.h"
 
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/market_store.h"
 

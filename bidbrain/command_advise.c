@@ -1,9 +1,9 @@
 /* `bidbrain advise`: a decision on the newest prices of a history, with the numbers behind it. Buys nothing. */
+#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/billing.h"
 #include "bidbrain/command.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/offer.h"
 #include "bidbrain/profile.h"

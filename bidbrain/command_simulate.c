@@ -1,8 +1,8 @@
 /* `bidbrain simulate`: the cost study on recorded prices. */
+#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "bidbrain/command.h"
 #include "bidbrain/figures.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/study.h"
 

@@ -2,7 +2,7 @@
  * from the policy, which is given the present and what was learned before. */
 #include "bidbrain/job.h"
 
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/offer.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
  * member, and the parsers see bytes and a line number. */
 #include "bidbrain/market_read.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
 
 #include <assert.h>
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* See study.h. */
 #include "bidbrain/study.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/job.h"
 
 #include <assert.h>

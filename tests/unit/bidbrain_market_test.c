@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "agileml/base/instant.h"
 #include "bidbrain/catalog.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/market_store.h"
 

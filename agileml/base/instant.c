@@ -1,5 +1,5 @@
 /* See instant.h. */
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -1,0 +1,19 @@
+/* Moments as text: seconds since 1970 UTC to and from ISO 8601. Leap seconds do not exist here. */
+#ifndef AGILEML_BASE_INSTANT_H
+#define AGILEML_BASE_INSTANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { INSTANT_TEXT_MAX = 32 };
+/* A price before EC2 opened or after this century is a mistake in the data. */
+#define INSTANT_MIN INT64_C(1136073600) /* 2006-01-01 */
+#define INSTANT_MAX INT64_C(4102444800) /* 2100-01-01 */
+
+/* "2016-04-25T12:00:32", a space for the T, fractions of a second (dropped), then nothing, Z or +HH:MM (UTC offset).
+ * False: not such a text, or outside INSTANT_MIN..INSTANT_MAX. */
+bool instant_parse(const char *text, int64_t *seconds);
+/* "2016-04-25T12:00:32Z" */
+void instant_format(int64_t seconds, char text[INSTANT_TEXT_MAX]);
+
+#endif
