@@ -62,6 +62,10 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
          "seconds to go on without the controller before giving up"},
         {"notice", "S", AML_OPTION_REAL, &o->notice, 0, 86400,
          "seconds between SIGTERM and this machine's end: what the node has to leave the job"},
+        {"poll-notice", "S", AML_OPTION_REAL, &o->poll_notice, 0, 3600,
+         "seconds between looks at the cloud's notices (EC2's metadata service), if this is a machine of EC2; 0: none"},
+        {"leave-on-rebalance", NULL, AML_OPTION_FLAG, &o->leave_on_rebalance, 0, 0,
+         "leave the job when the cloud only recommends it, as at SIGTERM"},
         {"standby-memory", "MIB", AML_OPTION_INTEGER, &o->standby_memory, 0, 1 << 20,
          "for data that other nodes work on, to take it over without reading it again; 0: none"},
         {"check", NULL, AML_OPTION_FLAG, &o->check, 0, 0,
@@ -277,6 +281,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                                         .standby_memory = 256,
                                         .connect_timeout = 30,
                                         .notice = 120,
+                                        .poll_notice = NOTICE_POLL_S_DEFAULT,
                                         .patience = 300};
     fill_options(options, common, sizeof common / sizeof common[0]);
     int64_t iterations = options->iterations;
@@ -287,6 +292,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
         }
     }
     options->iterations = iterations_unset;
+    options->poll_notice = -1;
     if (options_parse(tables, 2, argc, argv, &operand, error) != 0) {
         return AML_EINPUT;
     }

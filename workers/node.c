@@ -592,8 +592,12 @@ void node_leave_soon(struct node *node, uint32_t notice_ms) {
     if (node->ended) {
         return;
     }
+    uint64_t leave_us = node_now(node) + notice_ms * UINT64_C(1000);
+    if (node->leave_us != 0 && node->leave_us <= leave_us) {
+        return; /* an earlier warning left no more time than this */
+    }
     node->leaving = true;
-    node->leave_us = node_now(node) + notice_ms * UINT64_C(1000);
+    node->leave_us = leave_us;
     if (node->heartbeat_ms != 0) {
         send_evict(node);
     }

@@ -114,8 +114,8 @@ struct node {
     bool saving, saved; /* SAVE has come; node_saved was called, and with what: */
     struct message_text save_outcome;
     bool unsaving;                              /* an earlier save is to return: its outcome does not count */
-    bool leaving;                               /* asked to be evicted, by a signal, ... */
-    uint64_t leave_us;                          /* ... until then */
+    bool leaving;                               /* asks to be evicted, and has no answer yet, ... */
+    uint64_t leave_us;                          /* ... until then; 0: nobody has warned it */
     uint64_t items, compute_us, clock_began_us; /* of the clock under way */
     uint64_t heard_us;                          /* when the controller was last heard */
     uint64_t started_us;
@@ -141,7 +141,8 @@ unsigned node_origins(const struct node *node, uint64_t clock);
 /* Looks again for what can begin and when to call the timer: after the client was used from outside. */
 void node_wake(struct node *node);
 
-/* Asks the controller to let this node leave within the notice; it goes on until DONE. Repeated until then. */
+/* Asks the controller to let this node leave within the notice; it goes on until DONE. Repeated until then. Of several
+ * warnings the one that leaves least time counts. */
 void node_leave_soon(struct node *node, uint32_t notice_ms);
 
 /* Tells the controller that this node can't go on, and ends. */

@@ -595,6 +595,40 @@ static void signal_arrived(void *context) {
     node_leave(runtime);
 }
 
+/* The cloud's notice. SIGTERM may still come, and is a warning then too. */
+static void notice_leave(void *context, uint32_t left_ms, const char *text) {
+    struct runtime *runtime = context;
+    log_warn("%s: leaving the job", text);
+    runtime->noticed = true;
+    node_enter(runtime);
+    node_leave_soon(&runtime->node, left_ms);
+    node_leave(runtime);
+}
+
+static void notice_rebalance(void *context, const char *text) {
+    const struct runtime *runtime = context;
+    if (runtime->options.leave_on_rebalance) {
+        notice_leave(context, (uint32_t)(runtime->options.notice * 1000), text);
+    } else {
+        log_warn("%s", text);
+    }
+}
+
+static void notice_warn(void *context, const char *text) {
+    (void)context;
+    log_warn("%s", text);
+}
+
+static int open_notice(struct runtime *runtime, struct error *error) {
+    const struct notice_hooks hooks = {
+        .leave = notice_leave, .rebalance = notice_rebalance, .warn = notice_warn, .context = runtime};
+    double seconds = runtime->options.poll_notice;
+    if (seconds < 0) {
+        seconds = notice_is_likely(NULL) ? NOTICE_POLL_S_DEFAULT : 0;
+    }
+    return seconds > 0 ? notice_open(&runtime->notice, runtime->agent, (uint32_t)(seconds * 1000), &hooks, error) : 0;
+}
+
 /* ---- The node's hooks; called under the lock ---- */
 
 static struct runtime_set *find_set(const struct runtime *runtime, unsigned number) {
@@ -739,7 +773,7 @@ static void hook_end(void *context, int code, const char *text) {
 
 static void hook_rejoin(void *context, const char *why) {
     struct runtime *runtime = context;
-    runtime->rejoin = !runtime->warned; /* one that was to leave has left */
+    runtime->rejoin = !runtime->warned && !runtime->noticed; /* one that was to leave has left */
     if (runtime->rejoin) {
         log_warn("%s: starting anew as a new node", why);
     }
@@ -1038,10 +1072,11 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
         return error_set(error, result, "can't watch a descriptor");
     }
     open_node(runtime, endpoints);
-    return 0;
+    return open_notice(runtime, error);
 }
 
 static void runtime_close(struct runtime *runtime) {
+    notice_close(runtime->notice);
     pthread_mutex_lock(&runtime->lock);
     runtime->stopping = true;
     pthread_cond_broadcast(&runtime->answered);

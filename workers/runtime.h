@@ -15,6 +15,7 @@
 #include "agileml/ps/server.h"
 #include "workers/data.h"
 #include "workers/node.h"
+#include "workers/notice.h"
 #include "workers/pool.h"
 
 #include <stdatomic.h>
@@ -31,11 +32,12 @@ enum {
 /* The options that the library adds to an app's own. */
 struct runtime_options {
     const char *controller, *tier, *name, *listen, *key, *compress;
-    bool insecure, supervised, check, help, version;
+    bool insecure, supervised, check, help, version, leave_on_rebalance;
     int64_t threads, server_threads;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
     int64_t standby_memory; /* MiB */
     double seconds, tolerance, connect_timeout, notice, patience;
+    double poll_notice; /* seconds; below 0: nobody has said */
 };
 
 /* A partition that is to be written to a file. */
@@ -110,6 +112,7 @@ struct runtime {
     uint64_t compute_us;
     int wake;    /* eventfd: the pool's threads ask the main thread for something */
     int signals; /* signalfd */
+    struct notice *notice; /* of the cloud; NULL: there is none to expect */
 
     pthread_mutex_t lock;    /* held by the main thread while it runs the node, by others while they add rows or ask */
     pthread_cond_t answered; /* rows or a scan's piece have come, or the job ends */
@@ -132,6 +135,7 @@ struct runtime {
     bool stuck;
     bool welcomed; /* the controller was there */
     bool warned;   /* SIGTERM has come: leave in time */
+    bool noticed;  /* the cloud has said so */
     bool rejoin;   /* the process is to start anew */
     int end_code;
     char end_text[ERROR_TEXT_MAX];

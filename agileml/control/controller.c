@@ -641,8 +641,10 @@ static void evict(struct controller *controller, actor_id from, const struct mes
             names[named++] = member->name;
         }
     }
-    if (named > 0) {
+    if (named > 0 || controller->replan) { /* a later notice may leave less time */
         replan_after_eviction(controller, message->evict.notice_ms * UINT64_C(1000));
+    }
+    if (named > 0) {
         controller_report(controller, report_event_nodes(controller, "evict", names, named));
     }
     free(names);

@@ -1307,6 +1307,32 @@ static void test_an_operator_evicts(void **state) {
     fake_close(fake);
 }
 
+/* The plan without it waits for other warnings no longer than the shortest notice allows. */
+static void test_a_shorter_notice_counts(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 60);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    const uint32_t notices_ms[] = {60000, 200, 60000};
+    uint64_t waits_us[3];
+    for (unsigned n = 0; n < 3; n++) {
+        struct message message = {.type = MESSAGE_EVICT, .frame_count = 1};
+        message.evict.request = 17;
+        message.evict.notice_ms = notices_ms[n];
+        message.frames[0] = buffer_copy("", 0);
+        give(fake, 2, &message);
+        expect_outcome(fake, 2, 0, "");
+        assert_true(fake->controller.replan);
+        waits_us[n] = fake->controller.replan_us;
+    }
+    assert_true(waits_us[1] < waits_us[0]);
+    assert_true(waits_us[2] == waits_us[1]);
+    expect_good_end(fake, 60);
+    assert_int_equal(lines_with(fake, "\"event\":\"evict\""), 1);
+    assert_int_equal(fake->controller.progress.evictions, 1);
+    fake_close(fake);
+}
+
 static void test_a_node_asks_to_leave(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_1, 60);
@@ -2059,6 +2085,7 @@ int main(void) {
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),
         cmocka_unit_test(test_an_operator_evicts),
+        cmocka_unit_test(test_a_shorter_notice_counts),
         cmocka_unit_test(test_a_node_asks_to_leave),
         cmocka_unit_test(test_a_node_joins_while_another_leaves),
         cmocka_unit_test(test_the_only_keeper_leaves_when_another_has_come),

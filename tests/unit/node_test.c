@@ -905,6 +905,29 @@ static void test_leaving_is_asked_for_until_answered(void **state) {
     fake_close(fake);
 }
 
+/* A signal, the cloud, BidBrain: several may warn, and the least time counts. */
+static void test_a_shorter_warning_counts(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message message = {0};
+    node_leave_soon(&fake->node, 60000);
+    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 1);
+    struct message outcome = {.type = MESSAGE_OUTCOME, .outcome = {.request = message.evict.request}};
+    give(fake, ACTOR_CONTROLLER, &outcome);
+    node_leave_soon(&fake->node, 120000);
+    assert_int_equal(told(fake, MESSAGE_EVICT, NULL), 1);
+    node_leave_soon(&fake->node, 3000);
+    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 2);
+    assert_int_equal(message.evict.notice_ms, 3000);
+    wait_ms(fake, 200);
+    assert_int_equal(told(fake, MESSAGE_EVICT, &message), 3); /* until that is answered too */
+    assert_int_equal(message.evict.notice_ms, 2800);
+    give(fake, ACTOR_CONTROLLER, &outcome);
+    wait_ms(fake, 200);
+    assert_int_equal(told(fake, MESSAGE_EVICT, NULL), 3);
+    fake_close(fake);
+}
+
 static void test_who_can_not_leave_fails(void **state) {
     (void)state;
     struct fake *fake = fake_open(1, 0);
@@ -1077,6 +1100,7 @@ int main(void) {
         cmocka_unit_test(test_a_failure_while_saving_puts_the_node_back_to_work),
         cmocka_unit_test(test_saving_again_waits_for_the_abandoned_one),
         cmocka_unit_test(test_leaving_is_asked_for_until_answered),
+        cmocka_unit_test(test_a_shorter_warning_counts),
         cmocka_unit_test(test_who_can_not_leave_fails),
         cmocka_unit_test(test_who_was_given_up_starts_anew),
         cmocka_unit_test(test_the_controller_may_be_gone_for_a_while),
