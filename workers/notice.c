@@ -38,18 +38,19 @@ static int64_t notice_now_ms(void) {
 
 /* ---- Whether this is a machine of EC2 ---- */
 
-/* Whether the file's first bytes hold `text`, any case. */
-static bool notice_file_has(const char *sys, const char *name, const char *text) {
+/* Where `text`, in any case, stands in the file's first bytes; -1: nowhere. */
+static ptrdiff_t notice_find(const char *sys, const char *name, const char *text) {
     char path[512];
     char bytes[128] = "";
     snprintf(path, sizeof path, "%s/%s", sys, name);
     FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return false;
+        return -1;
     }
     bytes[fread(bytes, 1, sizeof bytes - 1, file)] = '\0';
     fclose(file);
-    return strcasestr(bytes, text) != NULL;
+    const char *found = strcasestr(bytes, text);
+    return found != NULL ? found - bytes : -1;
 }
 
 bool notice_is_likely(const char *sys) {
@@ -59,10 +60,10 @@ bool notice_is_likely(const char *sys) {
     if (disabled != NULL && strcasecmp(disabled, "true") == 0) {
         return false;
     }
-    return (endpoint != NULL && endpoint[0] != '\0') || notice_file_has(sys, "class/dmi/id/sys_vendor", "amazon ec2") ||
-           notice_file_has(sys, "class/dmi/id/board_vendor", "amazon ec2") ||
-           notice_file_has(sys, "class/dmi/id/bios_version", "amazon") || /* Xen: "4.11.amazon" */
-           notice_file_has(sys, "class/dmi/id/product_uuid", "ec2") || notice_file_has(sys, "hypervisor/uuid", "ec2");
+    return (endpoint != NULL && endpoint[0] != '\0') || notice_find(sys, "class/dmi/id/sys_vendor", "amazon ec2") >= 0 ||
+           notice_find(sys, "class/dmi/id/board_vendor", "amazon ec2") >= 0 ||
+           notice_find(sys, "class/dmi/id/bios_version", "amazon") >= 0 || /* Xen: "4.11.amazon" */
+           notice_find(sys, "hypervisor/uuid", "ec2") == 0;
 }
 
 /* ---- What the service says ---- */

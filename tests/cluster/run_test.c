@@ -15,6 +15,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "tests/unit/http_server.h"
 
 enum {
     HANG_MS = 90 * 1000, /* a wait of this long is a failure */
@@ -1036,6 +1039,111 @@ static void test_node_is_warned(void **state) {
     assert_int_equal(last_number("summary", "evictions"), 1);
 }
 
+/* What a node's metadata service says; the server's threads read it. */
+struct cloud {
+    atomic_bool action, rebalance;
+    atomic_uint polls;
+};
+
+static void cloud_answer(void *context, const struct http_server_request *request, struct http_server_reply *reply) {
+    struct cloud *cloud = context;
+    char value[1024];
+    if (strcmp(request->path, "/i-1/latest/api/token") == 0) {
+        reply->body = "a-token";
+        return;
+    }
+    reply->status = strcmp(http_server_header(request, "X-aws-ec2-metadata-token", value), "a-token") == 0 ? 404 : 401;
+    if (strcmp(request->path, "/i-1/latest/meta-data/spot/instance-action") == 0) {
+        atomic_fetch_add(&cloud->polls, 1);
+        if (atomic_load(&cloud->action)) {
+            time_t when = time(NULL) + 60;
+            struct tm parts;
+            gmtime_r(&when, &parts);
+            strftime(reply->text, sizeof reply->text, "{\"action\":\"terminate\",\"time\":\"%Y-%m-%dT%H:%M:%SZ\"}", &parts);
+            reply->body = reply->text;
+            reply->status = 200;
+        }
+    } else if (strcmp(request->path, "/i-1/latest/meta-data/events/recommendations/rebalance") == 0 &&
+               atomic_load(&cloud->rebalance)) {
+        reply->body = "{\"noticeTime\":\"2026-01-01T00:00:00Z\"}";
+        reply->status = 200;
+    }
+}
+
+static bool err_has(void *context) {
+    char *err = read_file(in_folder("err"));
+    bool has = strstr(err, context) != NULL;
+    free(err);
+    return has;
+}
+
+static bool cloud_is_polled(void *context) {
+    return atomic_load(&((struct cloud *)context)->polls) > 2;
+}
+
+/* A job of 2 + 2 nodes where `node` is a machine of its own: its environment names a metadata service, which it polls with
+ * `options`. */
+static struct job start_in_cloud(const struct http_server *server, const char *node, const char *options) {
+    char script[WORDS_MAX + 2 * PATH_MAX];
+    snprintf(script, sizeof script,
+             "#!/bin/sh\ncase \" $* \" in *' --name=%s '*)\n  export AWS_EC2_METADATA_SERVICE_ENDPOINT=%s/i-1\n"
+             "  set -- \"$@\" --poll-notice 0.05 %s;;\nesac\nexec '%s' \"$@\"\n",
+             node, http_server_url(server), options, sum_app());
+    write_file("machine", script);
+    assert_int_equal(chmod(in_folder("machine"), 0700), 0);
+    char words[WORDS_MAX];
+    snprintf(words, sizeof words, "--data %s", in_folder("ratings"));
+    struct job job = start_app(in_folder("machine"), "--reliable 2 --transient 2 --stage 2", "", words);
+    wait_for_cluster(&job, 2, 2);
+    return job;
+}
+
+/* The machine's own metadata tell it that it goes: it tells the controller, and leaves in time. */
+static void test_the_cloud_takes_a_machine_away(void **state) {
+    static const struct {
+        const char *node;
+        json_int_t reliable, transient;
+    } cases[] = {{"node-4", 2, 1}, {"node-2", 1, 2}};
+    (void)state;
+    for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct cloud cloud = {0};
+        struct http_server *server = http_server_open(cloud_answer, &cloud);
+        struct job job = start_in_cloud(server, cases[c].node, "");
+        wait_until(&job, cloud_is_polled, &cloud, "polls of the metadata service");
+        atomic_store(&cloud.action, true);
+        wait_for_cluster(&job, cases[c].reliable, cases[c].transient);
+        wait_for_iterations(&job, 3);
+        assert_true(err_has((char[]){"the cloud takes this machine away in"}));
+        stop_sums(&job);
+        assert_int_equal(last_number("summary", "items_redone"), 0);
+        assert_int_equal(last_number("summary", "evictions"), 1);
+        assert_int_equal(last_number("summary", "failures"), 0);
+        http_server_close(server);
+    }
+}
+
+/* A recommendation is said, and followed only where that is asked for. */
+static void test_the_cloud_recommends_to_leave(void **state) {
+    (void)state;
+    struct cloud cloud = {0};
+    struct http_server *server = http_server_open(cloud_answer, &cloud);
+    struct job job = start_in_cloud(server, "node-4", "");
+    atomic_store(&cloud.rebalance, true);
+    wait_until(&job, err_has, (char[]){"the cloud recommends to leave this machine"}, "the recommendation");
+    wait_for_iterations(&job, 3);
+    wait_for_cluster(&job, 2, 2);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "evictions"), 0);
+    atomic_store(&cloud.rebalance, false);
+    job = start_in_cloud(server, "node-4", "--leave-on-rebalance --notice 20");
+    atomic_store(&cloud.rebalance, true);
+    wait_for_cluster(&job, 2, 1);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "evictions"), 1);
+    assert_int_equal(last_number("summary", "items_redone"), 0);
+    http_server_close(server);
+}
+
 /* Declared dead, and awake again: it joins anew. */
 static void test_node_sleeps(void **state) {
     (void)state;
@@ -1268,6 +1376,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_varied_items_move),
         cmocka_unit_test(test_node_ends),
         cmocka_unit_test(test_node_is_warned),
+        cmocka_unit_test(test_the_cloud_takes_a_machine_away),
+        cmocka_unit_test(test_the_cloud_recommends_to_leave),
         cmocka_unit_test(test_node_sleeps),
         cmocka_unit_test(test_paused_by_events),
         cmocka_unit_test(test_controller_starts_again),
