@@ -88,16 +88,18 @@ bool ec2_price_read(struct ec2_node item, struct ec2_price *price) {
            price_parse(ec2_text_at(item, "spotPrice"), &price->point.price) && price->point.price > 0;
 }
 
-static void ec2_tags_read(struct ec2_node item, char *job, size_t job_size, char *token, size_t token_size) {
-    struct ec2_node tags = ec2_node_at(item, "tagSet");
+static void ec2_tags_read(struct ec2_node item, struct ec2_tags *tags) {
+    struct ec2_node set = ec2_node_at(item, "tagSet");
     struct ec2_node tag = {0};
-    job[0] = token[0] = '\0';
-    while (ec2_node_next(tags, "item", &tag)) {
+    *tags = (struct ec2_tags){0};
+    while (ec2_node_next(set, "item", &tag)) {
         const char *key = ec2_text_at(tag, "key");
         if (strcmp(key, "proteus:job") == 0) {
-            (void)ec2_copy_at(tag, "value", job, job_size);
+            (void)ec2_copy_at(tag, "value", tags->job, sizeof tags->job);
         } else if (strcmp(key, "proteus:token") == 0) {
-            (void)ec2_copy_at(tag, "value", token, token_size);
+            (void)ec2_copy_at(tag, "value", tags->token, sizeof tags->token);
+        } else if (strcmp(key, "proteus:tier") == 0) {
+            (void)ec2_copy_at(tag, "value", tags->tier, sizeof tags->tier);
         }
     }
 }
@@ -126,7 +128,7 @@ bool ec2_spot_request_read(struct ec2_node item, struct ec2_spot_request *reques
     if (ec2_copy_at(item, "launchedAvailabilityZone", request->zone, sizeof request->zone) != 0) {
         (void)ec2_copy_at(item, "launchSpecification/placement/availabilityZone", request->zone, sizeof request->zone);
     }
-    ec2_tags_read(item, request->job, sizeof request->job, request->token, sizeof request->token);
+    ec2_tags_read(item, &request->tags);
     return ec2_copy_at(item, "spotInstanceRequestId", request->id, sizeof request->id) == 0;
 }
 
@@ -190,10 +192,7 @@ bool ec2_instance_read(struct ec2_node item, struct ec2_instance *instance) {
     ec2_copy_line(instance->reason, sizeof instance->reason, ec2_text_at(item, "stateReason/message"));
     instance->evicted = strcmp(instance->code, "Server.SpotInstanceTermination") == 0 ||
                         strcmp(instance->code, "Server.SpotInstanceShutdown") == 0;
-    ec2_tags_read(item, instance->job, sizeof instance->job, instance->token, sizeof instance->token);
-    if (instance->token[0] == '\0') {
-        (void)ec2_copy_at(item, "clientToken", instance->token, sizeof instance->token);
-    }
+    ec2_tags_read(item, &instance->tags);
     return ec2_copy_at(item, "instanceId", instance->id, sizeof instance->id) == 0;
 }
 

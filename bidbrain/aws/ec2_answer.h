@@ -44,6 +44,11 @@ struct ec2_price {
 /* Of spotPriceHistorySet. */
 bool ec2_price_read(struct ec2_node item, struct ec2_price *price);
 
+/* What BidBrain marks its things with: the tags proteus:job, proteus:token and proteus:tier. Empty: it has none. */
+struct ec2_tags {
+    char job[EC2_LINE_TEXT], token[EC2_TOKEN_TEXT], tier[EC2_ID_TEXT];
+};
+
 enum ec2_request_state {                        /* of a spot request */
                          EC2_REQUEST_OPEN,      /* waiting; has no instance */
                          EC2_REQUEST_ACTIVE,    /* has an instance, or will have one presently */
@@ -59,7 +64,7 @@ struct ec2_spot_request {
     enum ec2_request_state state;
     char code[EC2_CODE_TEXT], text[EC2_LINE_TEXT];     /* status code and message, or the fault's when there is one */
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX]; /* empty: not told */
-    char job[EC2_LINE_TEXT], token[EC2_TOKEN_TEXT];    /* of its tags; empty: none */
+    struct ec2_tags tags;
 };
 /* Of spotInstanceRequestSet. An unknown state counts as open: waiting, no capacity. */
 bool ec2_spot_request_read(struct ec2_node item, struct ec2_spot_request *request);
@@ -84,7 +89,7 @@ struct ec2_instance {
     bool spot;
     bool evicted;                                    /* by the state reason's code */
     char code[EC2_CODE_TEXT], reason[EC2_LINE_TEXT]; /* of the state reason; empty: none */
-    char job[EC2_LINE_TEXT], token[EC2_TOKEN_TEXT];  /* of its tags (token: or the client token); empty: none */
+    struct ec2_tags tags;
 };
 /* Of instancesSet (RunInstances, or within a reservation). A state that is not known counts as pending: no capacity. */
 bool ec2_instance_read(struct ec2_node item, struct ec2_instance *instance);
