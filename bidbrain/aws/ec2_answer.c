@@ -1,7 +1,7 @@
 /* See ec2_answer.h. */
 #include "bidbrain/aws/ec2_answer.h"
 
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <ctype.h>
 #include <stdio.h>

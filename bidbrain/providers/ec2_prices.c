@@ -2,8 +2,8 @@
  * they come. The last change before the beginning is part of the history: it is the price that holds there. */
 #include "bidbrain/providers/ec2_private.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
 
 #include <stdlib.h>
 #include <string.h>

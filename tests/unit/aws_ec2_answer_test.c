@@ -34,9 +34,9 @@ static void assert_refused(const char *text, size_t size, const char *message) {
 
 static void trees_are_found_by_path(void **state) {
     (void)state;
-    struct ec2_xml *xml =
-        parsed("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<x:A xmlns:x=\"u\" n='1'><!-- c --><x:b> one &amp; two\n</x:b>"
-               "<c/><d>mixed<e>3</e>text<e>4<!-- c -->5</e></d><b>later</b><f><![CDATA[<g>]]></f></x:A>");
+    struct ec2_xml *xml = parsed(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<x:A xmlns:x=\"u\" n='1'><!-- c --><x:b> one &amp; two\n</x:b>"
+        "<c/><d>mixed<e>3</e>text<e>4<!-- c -->5</e></d><b>later</b><f><![CDATA[<g>]]></f></x:A>");
     struct ec2_node root = ec2_xml_root(xml);
     assert_string_equal(ec2_node_name(root), "A");
     assert_string_equal(ec2_text_at(root, "b"), "one & two");
@@ -223,8 +223,9 @@ static void instances_are_read(void **state) {
     assert_string_equal(instance.tags.token, "tok");
     assert_string_equal(instance.zone, "us-east-1a");
     assert_int_equal(instance.launched, 1456790407);
-    instance = instance_of("<stateReason><code>Server.SpotInstanceTermination</code><message>Server.Spot: taken</message>"
-                           "</stateReason><instanceState><name>shutting-down</name></instanceState>");
+    instance =
+        instance_of("<stateReason><code>Server.SpotInstanceTermination</code><message>Server.Spot: taken</message>"
+                    "</stateReason><instanceState><name>shutting-down</name></instanceState>");
     assert_true(instance.evicted);
     assert_int_equal(instance.state, EC2_INSTANCE_STOPPING);
     assert_string_equal(instance.type, "");
@@ -234,10 +235,10 @@ static void instances_are_read(void **state) {
         const char *name, *code;
         enum ec2_instance_state state;
     } states[] = {
-        {"pending", "0", EC2_INSTANCE_PENDING},      {"stopped", "80", EC2_INSTANCE_STOPPED},
+        {"pending", "0", EC2_INSTANCE_PENDING},        {"stopped", "80", EC2_INSTANCE_STOPPED},
         {"terminated", "48", EC2_INSTANCE_TERMINATED}, {"", "272", EC2_INSTANCE_RUNNING},
-        {"melting", "48", EC2_INSTANCE_TERMINATED},  {"melting", "99", EC2_INSTANCE_PENDING},
-        {"melting", "x", EC2_INSTANCE_PENDING},      {"", "", EC2_INSTANCE_PENDING},
+        {"melting", "48", EC2_INSTANCE_TERMINATED},    {"melting", "99", EC2_INSTANCE_PENDING},
+        {"melting", "x", EC2_INSTANCE_PENDING},        {"", "", EC2_INSTANCE_PENDING},
         {"melting", "-16", EC2_INSTANCE_PENDING},
     };
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
@@ -276,9 +277,11 @@ static void spot_requests_are_read(void **state) {
     assert_string_equal(request.code, "Client.Bad");
     assert_string_equal(request.instance, "i-2");
     assert_true(ec2_status_noticed("marked-for-termination") && !ec2_status_evicted("marked-for-termination"));
-    assert_true(ec2_status_evicted("instance-terminated-no-capacity") && ec2_status_evicted("instance-terminated-by-price"));
+    assert_true(ec2_status_evicted("instance-terminated-no-capacity") &&
+                ec2_status_evicted("instance-terminated-by-price"));
     assert_true(ec2_status_evicted("instance-stopped-no-capacity"));
-    assert_false(ec2_status_noticed("instance-terminated-by-user") || ec2_status_noticed("spot-instance-terminated-by-user"));
+    assert_false(ec2_status_noticed("instance-terminated-by-user") ||
+                 ec2_status_noticed("spot-instance-terminated-by-user"));
     assert_false(ec2_status_noticed("fulfilled") || ec2_status_noticed("") || ec2_status_noticed("new-code"));
 }
 
@@ -307,11 +310,16 @@ static void calls_are_paced(void **state) {
         bool filtered;
         int burst, per_second;
     } examples[] = {
-        {"RunInstances", false, 5, 2},       {"TerminateInstances", true, 100, 5},
-        {"CreateTags", false, 100, 10},      {"CancelSpotInstanceRequests", true, 50, 5},
-        {"CreateFleet", false, 50, 5},       {"RequestSpotInstances", false, 50, 5},
-        {"DescribeInstances", true, 100, 20}, {"DescribeInstances", false, 50, 10},
-        {"DescribeSpotInstanceRequests", false, 50, 10}, {"DescribeSpotPriceHistory", false, 100, 20},
+        {"RunInstances", false, 5, 2},
+        {"TerminateInstances", true, 100, 5},
+        {"CreateTags", false, 100, 10},
+        {"CancelSpotInstanceRequests", true, 50, 5},
+        {"CreateFleet", false, 50, 5},
+        {"RequestSpotInstances", false, 50, 5},
+        {"DescribeInstances", true, 100, 20},
+        {"DescribeInstances", false, 50, 10},
+        {"DescribeSpotInstanceRequests", false, 50, 10},
+        {"DescribeSpotPriceHistory", false, 100, 20},
     };
     static struct ec2_throttle throttle;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {

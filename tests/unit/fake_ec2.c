@@ -72,8 +72,9 @@ static size_t fake_read(int connection, char *text) {
 static const struct fake_reply *fake_choose(struct fake_ec2 *fake, const struct fake_request *request) {
     static const struct fake_reply unexpected = {
         .status = 400,
-        .body = "<Response><Errors><Error><Code>FakeUnexpected</Code><Message>nothing is in the script for this</Message>"
-                "</Error></Errors><RequestID>fake</RequestID></Response>"};
+        .body =
+            "<Response><Errors><Error><Code>FakeUnexpected</Code><Message>nothing is in the script for this</Message>"
+            "</Error></Errors><RequestID>fake</RequestID></Response>"};
     for (size_t i = 0; i < fake->count; i++) {
         const struct fake_reply *reply = &fake->replies[i];
         if (!fake->taken[i] && strcmp(reply->action, request->action) == 0 &&
@@ -96,9 +97,9 @@ static void fake_answer(int connection, const struct fake_reply *reply) {
     gmtime_r(&now, &parts);
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &parts);
     size_t size = strlen(reply->body);
-    int length = snprintf(head, sizeof head,
-                          "HTTP/1.1 %d Fake\r\nDate: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", reply->status,
-                          date, size);
+    int length =
+        snprintf(head, sizeof head, "HTTP/1.1 %d Fake\r\nDate: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+                 reply->status, date, size);
     (void)send(connection, head, (size_t)length, MSG_NOSIGNAL);
     for (size_t sent = 0; sent < size - reply->cut;) {
         ssize_t wrote = send(connection, reply->body + sent, size - reply->cut - sent, MSG_NOSIGNAL);

@@ -12,9 +12,9 @@ struct fake_reply {
     const char *action; /* that it answers */
     int status;         /* 0: the connection is closed without an answer */
     const char *body;
-    size_t cut;          /* bytes of the body that are announced and not sent */
-    int64_t clock;       /* seconds by which the Date header is off */
-    const char *asked;   /* text that the request's form must hold, NULL: anything */
+    size_t cut;        /* bytes of the body that are announced and not sent */
+    int64_t clock;     /* seconds by which the Date header is off */
+    const char *asked; /* text that the request's form must hold, NULL: anything */
 };
 
 struct fake_ec2;
