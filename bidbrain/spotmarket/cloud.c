@@ -185,6 +185,13 @@ const char *cloud_zone(const struct cloud *cloud, const struct catalog_price *ty
     return best;
 }
 
+static void cloud_tell(struct cloud *cloud, const char *event, const struct instance *instance) {
+    cloud->changes++;
+    if (cloud->options.listener.event != NULL) {
+        cloud->options.listener.event(cloud->options.listener.context, event, instance);
+    }
+}
+
 /* ---- Launching ---- */
 
 /* When the cloud will take a spot machine that starts now, and why. */
@@ -250,7 +257,7 @@ static struct instance *instance_new(struct cloud *cloud, struct launch_spec *sp
         instance_fate(cloud, instance);
     }
     cloud->instances[cloud->instance_count++] = instance;
-    cloud->changes++;
+    cloud_tell(cloud, "launched", instance);
     return instance;
 }
 
@@ -366,7 +373,7 @@ static void instance_end(struct cloud *cloud, struct instance *instance, enum in
     instance->reason_code = code;
     instance->reason = reason;
     instance->ended = cloud->now;
-    cloud->changes++;
+    cloud_tell(cloud, "ended", instance);
     if (cloud->options.listener.stop != NULL) {
         cloud->options.listener.stop(cloud->options.listener.context, instance);
     }
@@ -467,6 +474,7 @@ static void instance_notice(struct cloud *cloud, struct instance *instance) {
     struct spot_request *request = cloud->requests[instance->request];
     instance->noticed = cloud->now;
     instance->ended = cloud->now + instance->take_notice;
+    cloud_tell(cloud, "noticed", instance);
     if (request->state == REQUEST_ACTIVE) {
         request_say(cloud, request, REQUEST_ACTIVE, "marked-for-termination",
                     "Your Spot instance is marked for termination.");
@@ -486,10 +494,12 @@ static void instance_step(struct cloud *cloud, struct instance *instance) {
     } else if (instance->rebalance <= now) {
         instance->recommended = now;
         instance->rebalance = MARKET_NEVER;
+        cloud_tell(cloud, "recommended", instance);
     } else if (instance->noticed == MARKET_NEVER && instance->take <= now) {
         instance_notice(cloud, instance);
     } else if (instance->state == INSTANCE_PENDING && instance->ready <= now) {
         instance->state = INSTANCE_RUNNING;
+        cloud_tell(cloud, "running", instance);
         if (cloud->options.listener.start != NULL) {
             cloud->options.listener.start(cloud->options.listener.context, instance);
         }

@@ -126,6 +126,8 @@ struct cloud_listener {
     void (*start)(void *context, const struct instance *instance);
     /* A machine is to be gone now. Called for each that was started, and for those that ended by themselves too. */
     void (*stop)(void *context, const struct instance *instance);
+    /* For a log: "launched", "running", "recommended", "noticed", "ended". */
+    void (*event)(void *context, const char *event, const struct instance *instance);
     void *context;
 };
 

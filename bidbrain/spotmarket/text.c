@@ -18,7 +18,7 @@ static void text_reserve(struct text *text, size_t more) {
     }
 }
 
-static void text_bytes(struct text *text, const char *bytes, size_t size) {
+void text_bytes(struct text *text, const char *bytes, size_t size) {
     text_reserve(text, size);
     memcpy(text->data + text->length, bytes, size);
     text->length += size;

@@ -12,6 +12,7 @@ struct text {
 };
 
 void text_add(struct text *text, const char *piece);
+void text_bytes(struct text *text, const char *bytes, size_t size);
 __attribute__((format(printf, 2, 3))) void text_format(struct text *text, const char *format, ...);
 void text_close(struct text *text);
 

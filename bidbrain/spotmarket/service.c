@@ -1,0 +1,181 @@
+/* See service.h. */
+#include "agileml/base/memory.h"
+#include "bidbrain/instant.h"
+#include "bidbrain/spotmarket/authorize.h"
+#include "bidbrain/spotmarket/service_private.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void service_open(struct service *service, struct cloud *cloud, const struct users *users) {
+    *service = (struct service){.cloud = cloud, .users = users, .speed = 1};
+    service->api.cloud = cloud;
+    if (RAND_bytes(service->key, SERVICE_KEY) != 1) {
+        memory_exhausted(SERVICE_KEY); /* no entropy: nothing that is to be secret can be made */
+    }
+}
+
+void service_close(struct service *service) {
+    api_state_close(&service->api);
+    explicit_bzero(service, sizeof *service);
+}
+
+const char *service_header(const struct sigv4_request *request, const char *name) {
+    for (size_t h = 0; h < request->header_count; h++) {
+        if (strcasecmp(request->headers[h].name, name) == 0) {
+            return request->headers[h].value;
+        }
+    }
+    return NULL;
+}
+
+void service_say(struct service_answer *answer, int status, const char *type, const char *body) {
+    text_close(&answer->body);
+    text_add(&answer->body, body);
+    answer->status = status;
+    answer->type = type;
+}
+
+/* ---- EC2 ---- */
+
+static void service_request_id(struct service *service, char id[CLOUD_ID_TEXT]) {
+    uint64_t a = hash_mix(service->cloud->options.seed ^ ++service->requests);
+    uint64_t b = hash_mix(a);
+    snprintf(id, CLOUD_ID_TEXT, "%08" PRIx64 "-%04" PRIx64 "-4%03" PRIx64 "-a%03" PRIx64 "-%012" PRIx64, a >> 32,
+             (a >> 16) & 0xffff, a & 0xfff, b >> 52, b & 0xffffffffffff);
+}
+
+static bool action_launches(const char *action) {
+    return strcmp(action, "RunInstances") == 0 || strcmp(action, "RequestSpotInstances") == 0 ||
+           strcmp(action, "CreateFleet") == 0;
+}
+
+/* Faults that stand in for the answer; false: none came. */
+static bool service_fault(struct service *service, struct service_answer *answer, struct api_error *error) {
+    if (faults_draw(&service->faults, FAULT_HTML)) {
+        service_say(answer, 502, "text/html",
+                    "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n");
+        return true;
+    }
+    if (faults_draw(&service->faults, FAULT_503)) {
+        api_error_set(error, 503, "Unavailable", "The server is overloaded and can't handle the request.");
+    } else if (faults_draw(&service->faults, FAULT_THROTTLE)) {
+        api_error_set(error, 503, "RequestLimitExceeded", "Request limit exceeded.");
+    } else if (faults_draw(&service->faults, FAULT_EXPIRED)) {
+        if (service->faults.draws % 2 == 0) {
+            api_error_set(error, 400, "RequestExpired", "Request has expired.");
+        } else {
+            api_error_set(error, 403, "ExpiredToken", "The security token included in the request is expired");
+        }
+    }
+    return false;
+}
+
+/* Without anything that narrows it down. */
+static bool is_unfiltered(const struct parameters *parameters) {
+    return !parameters_has(parameters, "Filter.") && !parameters_has(parameters, "InstanceId.") &&
+           !parameters_has(parameters, "SpotInstanceRequestId.") && !parameters_has(parameters, "MaxResults");
+}
+
+static void service_checked(struct service *service, const struct sigv4_request *request,
+                            const struct service_clock *clock, struct parameters *parameters,
+                            struct service_answer *answer) {
+    const char *action = api_action(parameters);
+    struct api_error *error = parameters->error;
+    char id[CLOUD_ID_TEXT];
+    service_request_id(service, id);
+    answer->type = "text/xml;charset=UTF-8";
+    if (service_fault(service, answer, error)) {
+        return;
+    }
+    if (error->status == 0) {
+        (void)authorize(request, service->users, service->cloud->options.region, answer->date, error);
+    }
+    if (error->status == 0 && service->throttling && api_known(action) &&
+        !throttle_take(&service->throttle, action, is_unfiltered(parameters), clock->steady_us)) {
+        api_error_set(error, 503, "RequestLimitExceeded", "Request limit exceeded.");
+    }
+    if (error->status != 0) {
+        answer->status = error->status;
+        api_error_document(&answer->body, error, id);
+        return;
+    }
+    bool launches = action_launches(action);
+    bool no_capacity = launches && faults_draw(&service->faults, FAULT_CAPACITY);
+    answer->status = api_handle(&service->api, parameters, id, no_capacity, &answer->body);
+    answer->lost = launches && faults_draw(&service->faults, FAULT_LOST);
+}
+
+static void service_ec2(struct service *service, const struct sigv4_request *request, const struct service_clock *clock,
+                        struct service_answer *answer) {
+    struct api_error error = {0};
+    struct parameters parameters;
+    parameters_open(&parameters, request->body, request->body_size, &error);
+    service_checked(service, request, clock, &parameters, answer);
+    parameters_close(&parameters);
+    answer->delay_ms =
+        faults_draw(&service->faults, FAULT_SLOW) ? (int64_t)(service->faults.slow_seconds * 1000) : 0;
+    answer->broken = faults_draw(&service->faults, FAULT_BROKEN);
+}
+
+/* ---- The rest ---- */
+
+static void service_say_clock(const struct service *service, const struct service_clock *clock,
+                              struct service_answer *answer) {
+    char moment[INSTANT_TEXT_MAX];
+    int64_t seconds = clock->market_us / 1000000;
+    instant_format(seconds, moment);
+    moment[strlen(moment) - 1] = '\0'; /* the Z */
+    text_format(&answer->body, "{\"now\":\"%s.%03dZ\",\"seconds\":%" PRId64 ".%06d,\"speed\":%.9g}\n", moment,
+                (int)(clock->market_us / 1000 % 1000), seconds, (int)(clock->market_us % 1000000), service->speed);
+    answer->status = 200;
+    answer->type = "application/json";
+}
+
+static void service_set_faults(struct service *service, const struct sigv4_request *request,
+                               struct service_answer *answer) {
+    json_error_t wrong;
+    struct error error = {0};
+    json_t *root = json_loadb(request->body, request->body_size, 0, &wrong);
+    const char *spec = json_string_value(json_object_get(root, "spec"));
+    if (spec == NULL) {
+        error_set(&error, AML_EINPUT, "expected {\"spec\": \"slow=2:0.3,...\"}");
+    } else {
+        (void)faults_parse(&service->faults, spec, &error);
+    }
+    service_say(answer, error.code == 0 ? 200 : 400, "text/plain", error.code == 0 ? "ok\n" : error.text);
+    json_decref(root);
+}
+
+void service_handle(struct service *service, const struct sigv4_request *request, const struct service_clock *clock,
+                    struct service_answer *answer) {
+    bool get = strcmp(request->method, "GET") == 0;
+    bool post = strcmp(request->method, "POST") == 0;
+    *answer = (struct service_answer){.type = "text/plain"};
+    answer->date = clock->real_us / 1000000 + service->faults.clock_seconds;
+    cloud_advance(service->cloud, clock->market_us / 1000000);
+    if (strcmp(request->path, "/") == 0 && post) {
+        service_ec2(service, request, clock, answer);
+    } else if (strncmp(request->path, "/metadata/", 10) == 0) {
+        service_metadata(service, request, request->path + 10, clock, answer);
+    } else if (strcmp(request->path, "/clock") == 0 && get) {
+        service_say_clock(service, clock, answer);
+    } else if (strcmp(request->path, "/bill") == 0 && get) {
+        char *bill = service_bill(service->cloud);
+        service_say(answer, 200, "application/json", bill);
+        free(bill);
+    } else if (strcmp(request->path, "/faults") == 0 && post) {
+        service_set_faults(service, request, answer);
+    } else {
+        service_say(answer, 404, "text/plain", "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/...\n");
+    }
+    if (answer->body.data == NULL) {
+        text_add(&answer->body, "");
+    }
+}

@@ -1,0 +1,59 @@
+/* What the embedded cloud answers to an HTTP request: the EC2 Query API with signatures, throttling and faults, the clock,
+ * the bill, faults, and every instance's metadata service. No sockets: a request in, an answer out. One thread. */
+#ifndef BIDBRAIN_SPOTMARKET_SERVICE_H
+#define BIDBRAIN_SPOTMARKET_SERVICE_H
+
+#include "bidbrain/aws/sigv4.h"
+#include "bidbrain/spotmarket/api.h"
+#include "bidbrain/spotmarket/faults.h"
+#include "bidbrain/spotmarket/throttle.h"
+#include "bidbrain/spotmarket/users.h"
+
+enum {
+    SERVICE_BODY_MAX = 1 << 18,  /* bytes of a request's body */
+    SERVICE_HEADERS_MAX = 64,    /* of a request */
+    SERVICE_URI_MAX = 4096,      /* bytes */
+    SERVICE_KEY = 32,            /* bytes */
+    SERVICE_METADATA_TTL_MAX = 21600,
+};
+
+struct service_clock {
+    int64_t market_us; /* market time, microseconds since 1970 */
+    int64_t real_us;   /* real time, likewise */
+    int64_t steady_us; /* real time that never jumps, from anywhere */
+};
+
+struct service {
+    struct cloud *cloud;
+    struct api_state api;
+    const struct users *users;
+    struct faults faults;
+    struct throttle throttle;
+    bool throttling;
+    double speed; /* market seconds in a real one */
+    uint64_t requests;
+    unsigned char key[SERVICE_KEY]; /* of metadata tokens */
+};
+
+struct service_answer {
+    int status;
+    const char *type; /* Content-Type */
+    struct text body;
+    int64_t delay_ms; /* to be sent so much later */
+    bool lost;        /* to be dropped: the connection closes */
+    bool broken;      /* to be cut in the middle */
+    int64_t date;     /* for the Date header: the server's idea of the time */
+};
+
+/* A service on an open cloud; the key of metadata tokens is drawn. `users` must outlive it. */
+void service_open(struct service *service, struct cloud *cloud, const struct users *users);
+void service_close(struct service *service); /* not the cloud */
+
+/* Lets the cloud's time go on and answers. The body of *answer is the caller's to close. */
+void service_handle(struct service *service, const struct sigv4_request *request, const struct service_clock *clock,
+                    struct service_answer *answer);
+
+/* The bill, JSON, from malloc. */
+char *service_bill(const struct cloud *cloud);
+
+#endif

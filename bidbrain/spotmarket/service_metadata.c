@@ -1,0 +1,173 @@
+/* The instance metadata service, version 2, of every machine: /metadata/INSTANCE-ID/latest/... See service.h. */
+#include "bidbrain/instant.h"
+#include "bidbrain/spotmarket/service_private.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKEN_HEX = 40, ROLE_SECONDS = 6 * HOUR };
+
+/* A token is its end (real time, 16 hexadecimal digits) and a mark that only this service can make. */
+static void token_make(const struct service *service, const char *id, int64_t until, char token[TOKEN_HEX + 1]) {
+    unsigned char mark[EVP_MAX_MD_SIZE];
+    char text[CLOUD_ID_TEXT + 40];
+    unsigned length = 0;
+    int size = snprintf(text, sizeof text, "%s %016" PRIx64, id, (uint64_t)until);
+    HMAC(EVP_sha256(), service->key, SERVICE_KEY, (const unsigned char *)text, (size_t)size, mark, &length);
+    snprintf(token, TOKEN_HEX + 1, "%016" PRIx64, (uint64_t)until);
+    for (int i = 0; i < (TOKEN_HEX - 16) / 2; i++) {
+        snprintf(token + 16 + 2 * i, 3, "%02x", mark[i]);
+    }
+}
+
+static bool token_good(const struct service *service, const char *id, const char *token, int64_t now) {
+    char expected[TOKEN_HEX + 1];
+    uint64_t until;
+    if (token == NULL || strlen(token) != TOKEN_HEX || sscanf(token, "%16" SCNx64, &until) != 1) {
+        return false;
+    }
+    token_make(service, id, (int64_t)until, expected);
+    return CRYPTO_memcmp(token, expected, TOKEN_HEX) == 0 && (int64_t)until > now;
+}
+
+static void metadata_token(const struct service *service, const struct sigv4_request *request,
+                           const struct instance *instance, int64_t now, struct service_answer *answer) {
+    const char *ttl = service_header(request, "x-aws-ec2-metadata-token-ttl-seconds");
+    char *end;
+    long seconds = ttl != NULL ? strtol(ttl, &end, 10) : 0;
+    if (ttl == NULL || *end != '\0' || seconds < 1 || seconds > SERVICE_METADATA_TTL_MAX) {
+        service_say(answer, 400, "text/plain", "expected x-aws-ec2-metadata-token-ttl-seconds from 1 to 21600\n");
+        return;
+    }
+    char token[TOKEN_HEX + 1];
+    token_make(service, instance->id, now + seconds, token);
+    service_say(answer, 200, "text/plain", token);
+}
+
+/* ---- Documents ---- */
+
+static void say_action(const struct instance *instance, struct service_answer *answer) {
+    char time[INSTANT_TEXT_MAX];
+    if (instance->noticed != MARKET_NEVER) {
+        instant_format(instance->ended, time);
+        text_format(&answer->body, "{\"action\":\"terminate\",\"time\":\"%s\"}", time);
+        answer->status = 200;
+        answer->type = "application/json";
+    }
+}
+
+static void say_termination_time(const struct instance *instance, struct service_answer *answer) {
+    char time[INSTANT_TEXT_MAX];
+    if (instance->noticed != MARKET_NEVER) {
+        instant_format(instance->ended, time);
+        service_say(answer, 200, "text/plain", time);
+    }
+}
+
+static void say_rebalance(const struct instance *instance, struct service_answer *answer) {
+    char time[INSTANT_TEXT_MAX];
+    if (instance->recommended != MARKET_NEVER) {
+        instant_format(instance->recommended, time);
+        text_format(&answer->body, "{\"noticeTime\":\"%s\"}", time);
+        answer->status = 200;
+        answer->type = "application/json";
+    }
+}
+
+/* The role's keys are the first user's; real time, since signatures are checked by it. */
+static void say_credentials(const struct service *service, const struct instance *instance, const char *role,
+                            int64_t now, struct service_answer *answer) {
+    const char *profile = instance->spec->profile;
+    char updated[INSTANT_TEXT_MAX], expires[INSTANT_TEXT_MAX];
+    if (profile == NULL || (role[0] != '\0' && strcmp(role, profile) != 0) || service->users->count == 0) {
+        return;
+    }
+    if (role[0] == '\0') {
+        service_say(answer, 200, "text/plain", profile);
+        return;
+    }
+    const struct user *user = &service->users->list[0];
+    instant_format(now, updated);
+    instant_format(now + ROLE_SECONDS, expires);
+    text_format(&answer->body,
+                "{\"Code\":\"Success\",\"LastUpdated\":\"%s\",\"Type\":\"AWS-HMAC\",\"AccessKeyId\":\"%s\","
+                "\"SecretAccessKey\":\"%s\",\"Token\":\"%s\",\"Expiration\":\"%s\"}",
+                updated, user->key_id, user->secret, user->token, expires);
+    answer->status = 200;
+    answer->type = "application/json";
+}
+
+static void say_identity(const struct service *service, const struct instance *instance, struct service_answer *answer) {
+    char time[INSTANT_TEXT_MAX];
+    instant_format(instance->launched, time);
+    text_format(&answer->body,
+                "{\"accountId\":\"000000000000\",\"architecture\":\"x86_64\",\"availabilityZone\":\"%s\","
+                "\"instanceId\":\"%s\",\"instanceType\":\"%s\",\"pendingTime\":\"%s\",\"privateIp\":\"127.0.0.1\","
+                "\"region\":\"%s\",\"version\":\"2017-09-30\"}",
+                instance->zone, instance->id, instance->type->type, time, service->cloud->options.region);
+    answer->status = 200;
+    answer->type = "application/json";
+}
+
+static void metadata_say(const struct service *service, const struct instance *instance, const char *path, int64_t now,
+                         struct service_answer *answer) {
+    static const char credentials[] = "meta-data/iam/security-credentials/";
+    const struct {
+        const char *path, *value;
+    } texts[] = {
+        {"meta-data/instance-id", instance->id},
+        {"meta-data/instance-type", instance->type->type},
+        {"meta-data/ami-id", instance->spec->image},
+        {"meta-data/instance-life-cycle", instance->spot ? "spot" : "on-demand"},
+        {"meta-data/placement/availability-zone", instance->zone},
+        {"meta-data/placement/region", service->cloud->options.region},
+        {"meta-data/local-ipv4", "127.0.0.1"},
+        {"user-data", instance->spec->user_data},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (strcmp(path, texts[i].path) == 0 && texts[i].value != NULL) {
+            service_say(answer, 200, "text/plain", texts[i].value);
+            return;
+        }
+    }
+    if (strcmp(path, "meta-data/spot/instance-action") == 0) {
+        say_action(instance, answer);
+    } else if (strcmp(path, "meta-data/spot/termination-time") == 0) {
+        say_termination_time(instance, answer);
+    } else if (strcmp(path, "meta-data/events/recommendations/rebalance") == 0) {
+        say_rebalance(instance, answer);
+    } else if (strncmp(path, credentials, sizeof credentials - 1) == 0) {
+        say_credentials(service, instance, path + sizeof credentials - 1, now, answer);
+    } else if (strcmp(path, "dynamic/instance-identity/document") == 0) {
+        say_identity(service, instance, answer);
+    }
+}
+
+void service_metadata(struct service *service, const struct sigv4_request *request, const char *path,
+                      const struct service_clock *clock, struct service_answer *answer) {
+    char id[CLOUD_ID_TEXT];
+    int64_t now = clock->real_us / 1000000;
+    size_t length = strcspn(path, "/");
+    snprintf(id, sizeof id, "%.*s", length < sizeof id ? (int)length : 0, path);
+    const struct instance *instance = cloud_find_instance(service->cloud, id);
+    const char *rest = path + length;
+    service_say(answer, 404, "text/plain", "");
+    if (instance == NULL || !instance_lives(instance) || strncmp(rest, "/latest/", 8) != 0) {
+        return;
+    }
+    rest += 8;
+    if (faults_draw(&service->faults, FAULT_METADATA)) {
+        service_say(answer, 500, "text/plain", "Internal Server Error\n");
+    } else if (strcmp(rest, "api/token") == 0 && strcmp(request->method, "PUT") == 0) {
+        metadata_token(service, request, instance, now, answer);
+    } else if (!token_good(service, id, service_header(request, "x-aws-ec2-metadata-token"), now)) {
+        service_say(answer, 401, "text/plain", "401 Unauthorized\n");
+    } else if (strcmp(request->method, "GET") == 0) {
+        metadata_say(service, instance, rest, now, answer);
+    }
+}
