@@ -48,8 +48,7 @@ static int check_files(aml_worker *worker, const struct lda *lda) {
 static int lda_configure(aml_worker *worker, struct aml_app *app) {
     struct lda *lda = app->context;
     int format = lda_format_of(lda->format_name);
-    app->tables[WORDS].width = (uint32_t)lda->topics + 1;
-    app->tables[TOPICS].width = (uint32_t)lda->topics;
+    lda_tables(app->tables, (uint32_t)lda->topics);
     /* See train.h; and fewer than the staleness would not let anyone go ahead. */
     app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
     lda->alpha = lda->alpha > 0 ? lda->alpha : 50.0 / (double)lda->topics;
@@ -265,12 +264,7 @@ int main(int argc, char **argv) {
         {"model-out", "FILE", AML_OPTION_STRING, &lda.model_out, 0, 0, "write the model there (docs/lda.md)"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    struct aml_table tables[TABLES] = {
-        [WORDS] = {.name = "words", .type = AML_INT32, .mode = AML_ADD},
-        [TOPICS] = {.name = "topics", .type = AML_INT64, .mode = AML_ADD, .rows = 1, .whole = 1},
-        [DOCUMENTS] = {.name = "documents", .type = AML_INT32, .mode = AML_PUT, .width = LDA_CHUNK / 2},
-        [SPREAD] = {.name = "spread", .type = AML_INT64, .mode = AML_ADD, .width = 2},
-    };
+    struct aml_table tables[TABLES]; /* as wide as `configure` finds */
     const struct aml_metric metrics[METRICS] = {
         [METRIC_LIKELIHOOD] = {.name = "log_likelihood_per_token", .kind = AML_MEAN},
         [METRIC_PERPLEXITY] = {.name = "perplexity", .kind = AML_EXP_MEAN, .evaluated = 1},
@@ -296,6 +290,7 @@ int main(int argc, char **argv) {
         .finish = lda_end,
         .context = &lda,
     };
+    lda_tables(tables, (uint32_t)lda.topics);
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "--infer", strlen("--infer")) == 0) {
             return lda_infer_main(argc, argv);

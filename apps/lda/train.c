@@ -46,6 +46,15 @@ struct lda_training {
     uint32_t bases_count;
 };
 
+void lda_tables(struct aml_table *tables, uint32_t topics) {
+    tables[WORDS] = (struct aml_table){.name = "words", .type = AML_INT32, .mode = AML_ADD, .width = topics + 1};
+    tables[TOPICS] = (struct aml_table){
+        .name = "topics", .type = AML_INT64, .mode = AML_ADD, .width = topics, .rows = 1, .whole = 1};
+    tables[DOCUMENTS] =
+        (struct aml_table){.name = "documents", .type = AML_INT32, .mode = AML_PUT, .width = LDA_CHUNK / 2};
+    tables[SPREAD] = (struct aml_table){.name = "spread", .type = AML_INT64, .mode = AML_ADD, .width = 2};
+}
+
 /* ---- Items: the document's number, then its counts; the rows of its words, then of its chunks ---- */
 
 enum { NUMBER_SIZE = sizeof(uint64_t) };

@@ -25,6 +25,9 @@ enum {
     LDA_SPREAD_FROM = 10, /* iterations after which alpha is adapted */
 };
 
+/* Sets tables[TABLES] for K topics. */
+void lda_tables(struct aml_table *tables, uint32_t topics);
+
 /* What main.c sets. */
 struct lda {
     const char *data, *test, *vocabulary, *stop_words, *model_out, *format_name;

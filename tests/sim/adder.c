@@ -1,13 +1,32 @@
-/* See adder.h. */
-#include "tests/sim/adder.h"
+/* The app that adds whole numbers (app.h): every data item adds numbers, chosen by item and clock, to a few rows, so that a
+ * contribution that is lost, repeated or in the wrong clock makes a row differ. The oracle adds the same up in one
+ * place. */
+#include "tests/sim/app.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t adder_random(uint64_t *state) {
-    return hash_mix((*state)++);
-}
+enum { ADDER_WIDTH_MAX = 4 };
+
+/* An item of data (`put` false) adds to a row; a shard's own rows are put. */
+struct adder_touch {
+    unsigned row;
+    bool put;
+    bool read_only; /* a row that the shard only wants to see */
+    uint64_t seed;
+};
+
+struct adder_shard {
+    struct adder_touch *touches;
+    unsigned touch_count;
+};
+
+struct adder {
+    struct adder_shard *shards;
+    uint64_t *elements; /* what a half contributes, of all rows ... */
+    unsigned char *touched; /* ... and which of them, a byte a row */
+};
 
 static uint64_t element_start(uint64_t key, unsigned element) {
     return hash_mix(key + element * UINT64_C(7919)) % 20011;
@@ -33,194 +52,147 @@ static void adder_start(void *context, uint64_t key, void *row) {
     }
 }
 
-static void adder_add_table(struct adder *adder, const char *name, enum aml_type type, enum aml_mode mode,
+static void adder_add_table(struct app *app, const char *name, enum aml_type type, enum aml_mode mode,
                             uint64_t dense_rows, unsigned rows, uint64_t *random) {
-    unsigned t = adder->job.table_count++;
-    struct table_spec *spec = &adder->job.tables[t];
-    snprintf(spec->name, sizeof spec->name, "%s", name);
-    spec->type = type;
-    spec->mode = mode;
-    spec->width = 1 + (uint32_t)(adder_random(random) % ADDER_WIDTH_MAX);
-    spec->row_bytes = spec->width * (uint32_t)aml_type_size(type);
-    spec->rows = dense_rows;
-    spec->start = adder_random(random) % 4 != 0 ? adder_start : NULL;
-    spec->context = spec;
-    adder->job.shapes[t].row_bytes = spec->row_bytes;
-    adder->table_rows[t] = adder->row_count;
-    adder->rows = memory_resized(adder->rows, adder->row_count + rows, sizeof *adder->rows);
+    struct table_spec spec = {.type = type, .mode = mode, .rows = dense_rows};
+    snprintf(spec.name, sizeof spec.name, "%s", name);
+    spec.width = 1 + (uint32_t)(app_random(random) % ADDER_WIDTH_MAX);
+    spec.start = app_random(random) % 4 != 0 ? adder_start : NULL;
+    app_add_table(app, &spec);
     for (unsigned r = 0; r < rows; r++) {
-        uint64_t key = dense_rows > 0 ? r : adder_random(random);
-        adder->rows[adder->row_count] = (struct adder_row){.table = t, .key = key, .first = adder->element_count};
-        index_map_add(&adder->row_index[t], key, adder->row_count++);
-        adder->element_count += spec->width;
+        app_add_row(app, dense_rows > 0 ? r : app_random(random));
     }
-    adder->table_rows[t + 1] = adder->row_count;
 }
 
-static void shard_touch(struct adder_shard *shard, struct adder_touch touch) {
-    shard->touches = memory_resized(shard->touches, shard->touch_count + 1, sizeof *shard->touches);
-    shard->touches[shard->touch_count++] = touch;
+static void shard_touch(struct app *app, unsigned shard, struct adder_touch touch) {
+    struct adder *adder = app->own;
+    struct adder_shard *own = &adder->shards[shard];
+    own->touches = memory_resized(own->touches, own->touch_count + 1, sizeof *own->touches);
+    own->touches[own->touch_count++] = touch;
+    app_shard_names(&app->shards[shard], touch.row);
 }
 
-static void adder_add_shards(struct adder *adder, unsigned count, int put_table, uint64_t *random) {
-    adder->shard_count = count;
+static void adder_add_shards(struct app *app, unsigned count, int put_table, uint64_t *random) {
+    struct adder *adder = app->own;
+    app->shard_count = count;
+    app->shards = memory_zeroed(count, sizeof *app->shards);
     adder->shards = memory_zeroed(count, sizeof *adder->shards);
-    unsigned add_rows = put_table >= 0 ? adder->table_rows[put_table] : adder->row_count; /* the put table is last */
+    unsigned add_rows = put_table >= 0 ? app->table_rows[put_table] : app->row_count; /* the put table is last */
     for (unsigned s = 0; s < count; s++) {
-        struct adder_shard *shard = &adder->shards[s];
-        shard->items = (unsigned)(adder_random(random) % 4) + (s == 0 ? 1 : 0);
-        adder->items += shard->items;
+        struct app_shard *shard = &app->shards[s];
+        shard->items = (unsigned)(app_random(random) % 4) + (s == 0 ? 1 : 0);
         for (unsigned i = 0; i < shard->items; i++) {
-            unsigned touches = 1 + (unsigned)(adder_random(random) % 3);
+            unsigned touches = 1 + (unsigned)(app_random(random) % 3);
             for (unsigned k = 0; k < touches; k++) {
-                shard_touch(shard, (struct adder_touch){.row = (unsigned)(adder_random(random) % add_rows),
-                                                        .seed = adder_random(random)});
+                unsigned row = (unsigned)(app_random(random) % add_rows);
+                shard_touch(app, s, (struct adder_touch){.row = row, .seed = app_random(random)});
             }
         }
         if (put_table >= 0) {
-            unsigned own = adder->table_rows[put_table] + s;
-            unsigned other = adder->table_rows[put_table] + (unsigned)(adder_random(random) % count);
-            shard_touch(shard, (struct adder_touch){.row = own, .put = true, .seed = adder_random(random)});
-            shard_touch(shard, (struct adder_touch){.row = other, .read_only = true});
+            unsigned own = app->table_rows[put_table] + s;
+            unsigned other = app->table_rows[put_table] + (unsigned)(app_random(random) % count);
+            shard_touch(app, s, (struct adder_touch){.row = own, .put = true, .seed = app_random(random)});
+            shard_touch(app, s, (struct adder_touch){.row = other, .read_only = true});
         }
     }
 }
 
-void adder_open(struct adder *adder, uint64_t seed, unsigned shards, uint32_t staleness) {
-    uint64_t random = hash_mix(seed ^ 0xADDE);
-    *adder = (struct adder){.seed = seed};
-    adder->job.staleness = staleness;
-    unsigned dense = 4 + (unsigned)(adder_random(&random) % 40);
-    adder_add_table(adder, "dense", AML_INT64, AML_ADD, dense, dense, &random);
-    if (adder_random(&random) % 4 != 0) {
-        adder_add_table(adder, "sparse", AML_INT64, AML_ADD, 0, 4 + (unsigned)(adder_random(&random) % 60), &random);
-    }
-    if (adder_random(&random) % 2 != 0) {
-        unsigned rows = 4 + (unsigned)(adder_random(&random) % 20);
-        adder_add_table(adder, "narrow", AML_INT32, AML_ADD, adder_random(&random) % 2 * rows, rows, &random);
-    }
-    if (adder_random(&random) % 2 != 0) {
-        unsigned rows = 4 + (unsigned)(adder_random(&random) % 20);
-        adder_add_table(adder, "real", AML_FLOAT64, AML_ADD, adder_random(&random) % 2 * rows, rows, &random);
-    }
-    int put_table = -1;
-    if (adder_random(&random) % 2 != 0) {
-        put_table = (int)adder->job.table_count;
-        adder_add_table(adder, "put", AML_INT64, AML_PUT, adder_random(&random) % 2 * shards, shards, &random);
-    }
-    adder_add_shards(adder, shards, put_table, &random);
-    adder_change_open(adder, &adder->scratch);
-}
-
-void adder_close(struct adder *adder) {
-    for (unsigned t = 0; t < adder->job.table_count; t++) {
-        index_map_close(&adder->row_index[t]);
-    }
-    for (unsigned s = 0; s < adder->shard_count; s++) {
+static void adder_close(struct app *app) {
+    struct adder *adder = app->own;
+    for (unsigned s = 0; s < app->shard_count; s++) {
         free(adder->shards[s].touches);
     }
-    for (uint64_t c = 0; c < adder->state_count; c++) {
-        free(adder->states[c]);
-    }
-    adder_change_close(&adder->scratch);
-    free(adder->states);
     free(adder->shards);
-    free(adder->rows);
+    free(adder->elements);
+    free(adder->touched);
+    free(adder);
 }
 
-void adder_contribute(const struct adder *adder, unsigned shard, uint64_t clock, struct adder_change *change) {
-    const struct adder_shard *from = &adder->shards[shard];
+static unsigned adder_items(const struct app *app, unsigned shard, uint64_t clock) {
+    (void)clock;
+    return app->shards[shard].items;
+}
+
+/* What `shard` contributes to a clock: put rows are set, others added to. */
+static void adder_contribute(const struct app *app, unsigned shard, uint64_t clock, uint64_t *elements,
+                             unsigned char *touched) {
+    const struct adder_shard *from = &((const struct adder *)app->own)->shards[shard];
     for (unsigned k = 0; k < from->touch_count; k++) {
         const struct adder_touch *touch = &from->touches[k];
         uint64_t chance = hash_mix(touch->seed + clock);
         if (touch->read_only || chance % 4 == 0) {
             continue; /* not every item changes every clock */
         }
-        const struct adder_row *row = &adder->rows[touch->row];
-        change->touched[touch->row] = 1;
-        for (unsigned e = 0; e < adder->job.tables[row->table].width; e++) {
+        const struct app_row *row = &app->rows[touch->row];
+        touched[touch->row] = 1;
+        for (unsigned e = 0; e < app->job.tables[row->table].width; e++) {
             uint64_t value = hash_mix(chance + e) % 2001 - 1000;
-            change->elements[row->first + e] = touch->put ? value : change->elements[row->first + e] + value;
+            elements[row->first + e] = touch->put ? value : elements[row->first + e] + value;
         }
     }
 }
 
-const uint64_t *adder_state(struct adder *adder, uint64_t clock) {
-    while (adder->state_count <= clock) {
-        uint64_t *state = memory_zeroed(adder->element_count, sizeof *state);
-        if (adder->state_count == 0) {
-            for (unsigned r = 0; r < adder->row_count; r++) {
-                const struct table_spec *spec = &adder->job.tables[adder->rows[r].table];
-                for (unsigned e = 0; e < spec->width && spec->start != NULL; e++) {
-                    state[adder->rows[r].first + e] = element_start(adder->rows[r].key, e);
-                }
-            }
-        } else {
-            memcpy(state, adder->states[adder->state_count - 1], adder->element_count * sizeof *state);
-            struct adder_change change = {.elements = state, .touched = adder->scratch.touched};
-            for (unsigned s = 0; s < adder->shard_count; s++) {
-                adder_contribute(adder, s, adder->state_count, &change);
-            }
-        }
-        adder->states = memory_resized(adder->states, adder->state_count + 1, sizeof *adder->states);
-        adder->states[adder->state_count++] = state;
+/* Half of the shards each time. */
+static void adder_compute(struct app *app, const struct app_work *work, unsigned half) {
+    struct adder *adder = app->own;
+    memset(adder->elements, 0, app->element_count * sizeof *adder->elements);
+    memset(adder->touched, 0, app->row_count);
+    for (unsigned s = half; s < work->shard_count; s += 2) {
+        adder_contribute(app, work->shards[s], work->clock, adder->elements, adder->touched);
     }
-    return adder->states[clock];
-}
-
-int64_t adder_find(const struct adder *adder, unsigned table, uint64_t key) {
-    return index_map_find(&adder->row_index[table], key);
-}
-
-void adder_apply(const struct adder *adder, unsigned row, const uint64_t *elements, void *memory) {
-    const struct table_spec *spec = &adder->job.tables[adder->rows[row].table];
-    for (unsigned e = 0; e < spec->width; e++) {
-        uint64_t value = elements[adder->rows[row].first + e];
-        if (spec->type == AML_INT64) {
-            uint64_t *at = (uint64_t *)memory + e;
-            *at = spec->mode == AML_PUT ? value : *at + value;
-        } else if (spec->type == AML_INT32) {
-            ((uint32_t *)memory)[e] += (uint32_t)value;
-        } else {
-            ((double *)memory)[e] += (double)(int64_t)value;
+    for (unsigned r = 0; r < app->row_count; r++) {
+        if (adder->touched[r] == 0) {
+            continue;
         }
+        struct cache_table *table = &work->cache->tables[app->rows[r].table];
+        uint32_t slot = (uint32_t)work->slots[r];
+        const uint64_t *elements = adder->elements + app->rows[r].first;
+        app_apply(app, r, elements, cache_row(table, slot));
+        table->touched.base[slot] = 1;
+        app_changes_add(app, work->changes, r, elements);
     }
 }
 
-bool adder_equal(const struct adder *adder, unsigned row, const uint64_t *elements, const void *memory, char *text,
-                 size_t size) {
-    const struct table_spec *spec = &adder->job.tables[adder->rows[row].table];
-    for (unsigned e = 0; e < spec->width; e++) {
-        int64_t expected = (int64_t)elements[adder->rows[row].first + e];
-        int64_t found;
-        if (spec->type == AML_INT64) {
-            found = ((const int64_t *)memory)[e];
-        } else if (spec->type == AML_INT32) {
-            found = ((const int32_t *)memory)[e];
-            expected = (int32_t)(uint32_t)(uint64_t)expected;
-        } else {
-            found = (int64_t)((const double *)memory)[e];
-        }
-        if (found != expected) {
-            snprintf(text, size, "table %s key %llu element %u is %lld, expected %lld", spec->name,
-                     (unsigned long long)adder->rows[row].key, e, (long long)found, (long long)expected);
-            return false;
-        }
+static void adder_advance(struct app *app, uint64_t clock, uint64_t *state) {
+    const struct adder *adder = app->own;
+    for (unsigned s = 0; s < app->shard_count; s++) {
+        adder_contribute(app, s, clock, state, adder->touched);
     }
-    return true;
 }
 
-void adder_change_open(const struct adder *adder, struct adder_change *change) {
-    change->elements = memory_zeroed(adder->element_count, sizeof *change->elements);
-    change->touched = memory_zeroed(adder->row_count, 1);
-}
+static const struct app_kind adder_kind = {.name = "adder",
+                                           .repeatable = true,
+                                           .lazy = true,
+                                           .close = adder_close,
+                                           .items = adder_items,
+                                           .compute = adder_compute,
+                                           .advance = adder_advance};
 
-void adder_change_clear(const struct adder *adder, struct adder_change *change) {
-    memset(change->elements, 0, adder->element_count * sizeof *change->elements);
-    memset(change->touched, 0, adder->row_count);
-}
-
-void adder_change_close(struct adder_change *change) {
-    free(change->elements);
-    free(change->touched);
+void adder_open(struct app *app, unsigned shards) {
+    uint64_t random = hash_mix(app->seed ^ 0xADDE);
+    struct adder *adder = memory_zeroed(1, sizeof *adder);
+    app->kind = &adder_kind;
+    app->own = adder;
+    unsigned dense = 4 + (unsigned)(app_random(&random) % 40);
+    adder_add_table(app, "dense", AML_INT64, AML_ADD, dense, dense, &random);
+    if (app_random(&random) % 4 != 0) {
+        adder_add_table(app, "sparse", AML_INT64, AML_ADD, 0, 4 + (unsigned)(app_random(&random) % 60), &random);
+    }
+    if (app_random(&random) % 2 != 0) {
+        unsigned rows = 4 + (unsigned)(app_random(&random) % 20);
+        adder_add_table(app, "narrow", AML_INT32, AML_ADD, app_random(&random) % 2 * rows, rows, &random);
+    }
+    if (app_random(&random) % 2 != 0) {
+        unsigned rows = 4 + (unsigned)(app_random(&random) % 20);
+        adder_add_table(app, "real", AML_FLOAT64, AML_ADD, app_random(&random) % 2 * rows, rows, &random);
+    }
+    int put_table = -1;
+    if (app_random(&random) % 2 != 0) {
+        put_table = (int)app->job.table_count;
+        adder_add_table(app, "put", AML_INT64, AML_PUT, app_random(&random) % 2 * shards, shards, &random);
+    }
+    adder_add_shards(app, shards, put_table, &random);
+    adder->elements = memory_zeroed(app->element_count, sizeof *adder->elements);
+    adder->touched = memory_zeroed(app->row_count, 1);
+    app_complete(app);
 }

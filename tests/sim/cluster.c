@@ -9,6 +9,7 @@
 enum { SECOND_US = 1000 * 1000 };
 
 const char *const campaign_names[CAMPAIGNS] = {"faults", "missing", "elastic"};
+const char *const app_names[APPS] = {"adder", "lda"};
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 
@@ -129,7 +130,7 @@ static void open_servers(struct cluster_node *node) {
         server->node = node;
         sim_actor(cluster->sim, node->machine, node->endpoints[s].actor, node->endpoints[s].endpoint,
                   (struct actor){.receive = server_actor_receive, .timer = server_actor_timer, .self = server}, &io);
-        server_init(&server->server, io, node->endpoints[s].actor, &cluster->adder.job, &hooks);
+        server_init(&server->server, io, node->endpoints[s].actor, &cluster->app.job, &hooks);
     }
 }
 
@@ -137,7 +138,7 @@ static void open_node(struct cluster_node *node) {
     static const struct wire_metric metrics[CLUSTER_METRICS] = {{.name = "objective", .kind = 1, .evaluated = 1},
                                                                 {.name = "items_seen", .kind = 0}};
     struct cluster *cluster = node->cluster;
-    const struct job *job = &cluster->adder.job;
+    const struct job *job = &cluster->app.job;
     if (cluster->options.mistake == MISTAKE_STALE_WORKER && node->number == 0) {
         node->job = *job;
         node->job.staleness += CLUSTER_STALE_EXTRA;
@@ -213,7 +214,7 @@ static void close_node(struct cluster_node *node) {
 static void draw_terms(struct cluster *cluster) {
     struct job_terms *terms = &cluster->terms;
     bool elastic = cluster->options.campaign == CAMPAIGN_ELASTIC;
-    memcpy(terms->app, "adder", sizeof "adder");
+    snprintf(terms->app, sizeof terms->app, "%s", app_names[cluster->options.app]);
     terms->digest = cluster_draw(cluster);
     terms->staleness =
         (uint32_t)(cluster_one_in(cluster, 16) ? cluster_between(cluster, 4, 8) : cluster_draw(cluster) % 4);
@@ -230,6 +231,10 @@ static void draw_terms(struct cluster *cluster) {
         terms->iterations = 0;
     } else if (stop == 1 || stop == 3) {
         terms->iterations += 3;
+    }
+    if (cluster->options.app == APP_LDA) { /* apps/lda/train.h */
+        terms->staleness %= 4;
+        terms->clocks_per_iteration += terms->staleness;
     }
     if (cluster->options.campaign == CAMPAIGN_MISSING) { /* long enough that the fault comes first */
         terms->seconds = terms->tolerance = 0;
@@ -315,15 +320,46 @@ static struct sim_config draw_network(struct cluster *cluster) {
 /* ---- Putting it together ---- */
 
 static void sort_rows(struct cluster *cluster) {
-    const struct adder *adder = &cluster->adder;
+    const struct app *app = &cluster->app;
     uint32_t partitions = cluster->policy.partitions;
     cluster->partition_rows = memory_zeroed(partitions, sizeof(unsigned *));
     cluster->partition_row_counts = memory_zeroed(partitions, sizeof(unsigned));
-    for (unsigned r = 0; r < adder->row_count; r++) {
-        uint32_t p = table_partition(&adder->job.tables[adder->rows[r].table], adder->rows[r].key, partitions);
+    for (unsigned r = 0; r < app->row_count; r++) {
+        uint32_t p = table_partition(&app->job.tables[app->rows[r].table], app->rows[r].key, partitions);
         unsigned count = cluster->partition_row_counts[p]++;
         cluster->partition_rows[p] = memory_resized(cluster->partition_rows[p], count + 1, sizeof(unsigned));
         cluster->partition_rows[p][count] = r;
+    }
+}
+
+static uint64_t app_origin_of(void *context, unsigned shard, uint64_t clock) {
+    const struct cluster *cluster = context;
+    uint64_t at = clock - cluster->first_clock - 1;
+    return clock > cluster->first_clock && at < cluster->work_clocks
+               ? cluster->works[at * cluster->policy.shards + shard].origin
+               : ACTOR_NONE;
+}
+
+static void app_violation(void *context, const char *invariant, const char *text) {
+    cluster_violation(context, invariant, "%s", text);
+}
+
+static bool app_mistake_due(void *context) {
+    return cluster_mistake_due(context, MISTAKE_TOPICS_FORGOTTEN);
+}
+
+static void app_open(struct cluster *cluster) {
+    cluster->app = (struct app){.seed = cluster->options.seed,
+                                .clocks_per_iteration = cluster->terms.clocks_per_iteration,
+                                .job.staleness = cluster->terms.staleness,
+                                .origin_of = app_origin_of,
+                                .violation = app_violation,
+                                .mistake_due = app_mistake_due,
+                                .context = cluster};
+    if (cluster->options.app == APP_LDA) {
+        lda_job_open(&cluster->app, cluster->policy.shards);
+    } else {
+        adder_open(&cluster->app, cluster->policy.shards);
     }
 }
 
@@ -337,7 +373,7 @@ static void run_open(struct cluster *cluster) {
     if (cluster->checkpoint_every > 0) {
         cluster_disk_open(cluster);
     }
-    adder_open(&cluster->adder, cluster->options.seed, cluster->policy.shards, cluster->terms.staleness);
+    app_open(cluster);
     sort_rows(cluster);
 }
 
@@ -348,7 +384,7 @@ static void run_close(struct cluster *cluster) {
     }
     free(cluster->partition_rows);
     free(cluster->partition_row_counts);
-    adder_close(&cluster->adder);
+    app_close(&cluster->app);
 }
 
 static void job_open(struct cluster *cluster) {
@@ -490,7 +526,7 @@ static bool next_job(struct cluster *cluster) {
     struct cluster next = {.options = cluster->options,
                            .result = cluster->result,
                            .random = cluster->random,
-                           .adder = cluster->adder,
+                           .app = cluster->app,
                            .terms = cluster->terms,
                            .policy = cluster->policy,
                            .partition_rows = cluster->partition_rows,

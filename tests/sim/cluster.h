@@ -1,4 +1,4 @@
-/* A whole job in the simulation: the real controller, nodes and servers, an adder as the app (adder.h), everything else
+/* A whole job in the simulation: the real controller, nodes and servers, one of two apps (app.h), everything else
  * drawn from the seed: the cluster, the job, the network, who joins and leaves, and what goes wrong. The invariants of
  * DESIGN section 3 are checked after every step that could break them. */
 #ifndef TESTS_SIM_CLUSTER_H
@@ -14,6 +14,10 @@ enum campaign {
     CAMPAIGNS
 };
 extern const char *const campaign_names[CAMPAIGNS];
+
+/* The job's app. */
+enum cluster_app { APP_ADDER, APP_LDA, APPS };
+extern const char *const app_names[APPS];
 
 /* Mistakes that are put into a run to see that the checks find them. */
 enum mistake {
@@ -34,6 +38,7 @@ enum mistake {
     MISTAKE_NOT_FENCED,            /* a node goes on after it has said that it stands still */
     MISTAKE_STORE_WRITE_LOST,      /* the store forgets a write, then the controller starts again */
     MISTAKE_ROW_GIVEN_UP,          /* a worker that gives rows up gives up one that it needs */
+    MISTAKE_TOPICS_FORGOTTEN,      /* lda: whoever works on a document takes it for one that is new */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -46,6 +51,7 @@ const char *cluster_schedule_name(unsigned schedule);
 struct cluster_options {
     uint64_t seed;
     enum campaign campaign;
+    enum cluster_app app;
     int schedule; /* SCHEDULE_NONE, or instead of what the campaign draws */
     enum mistake mistake;
     FILE *trace;

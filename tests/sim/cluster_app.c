@@ -26,14 +26,14 @@ static struct cluster_set *set_find(struct cluster_node *node, unsigned number) 
 static void add_rows(struct cluster_node *node, const struct cluster_set *set, unsigned step, bool by_key) {
     struct cluster *cluster = node->cluster;
     if (node->slots == NULL) {
-        node->slots = memory_resized(NULL, cluster->adder.row_count, sizeof *node->slots);
-        memset(node->slots, 0xFF, cluster->adder.row_count * sizeof *node->slots);
+        node->slots = memory_resized(NULL, cluster->app.row_count, sizeof *node->slots);
+        memset(node->slots, 0xFF, cluster->app.row_count * sizeof *node->slots);
     }
     for (unsigned s = 0; s < set->count; s += step) {
-        const struct adder_shard *shard = &cluster->adder.shards[set->shards[s]];
-        for (unsigned k = 0; k < shard->touch_count; k++) {
-            unsigned number = shard->touches[k].row;
-            const struct adder_row *row = &cluster->adder.rows[number];
+        const struct app_shard *shard = &cluster->app.shards[set->shards[s]];
+        for (unsigned k = 0; k < shard->row_count; k++) {
+            unsigned number = shard->rows[k];
+            const struct app_row *row = &cluster->app.rows[number];
             int64_t slot = by_key ? cache_add(&node->node.cache, row->table, row->key)
                                   : cache_add_for(&node->node.cache, row->table, row->key, set->number);
             if (slot < 0) {
@@ -59,7 +59,7 @@ static void prepare_done(void *context) {
     if (set == NULL) {
         return;
     }
-    set->lazy = node->lazy;
+    set->lazy = node->lazy && node->cluster->app.kind->lazy;
     add_rows(node, set, set->lazy ? 2 : 1, false);
     set->prepared = true;
     node->preparing = 0;
@@ -86,7 +86,7 @@ static void hook_prepare(void *context, const struct node_set *wanted) {
         set->shards[set->count++] = (set->shards[0] + 1) % cluster->policy.shards;
     }
     for (unsigned s = 0; s < set->count; s++) {
-        set->items += cluster->adder.shards[set->shards[s]].items;
+        set->items += cluster->app.shards[set->shards[s]].items;
     }
     node->preparing = set->number;
     at_later(node, node->load_us, prepare_done);
@@ -124,8 +124,7 @@ static void own_forget(struct cluster_node *node) {
     unsigned kept = 0;
     for (unsigned o = 0; o < node->own_count; o++) {
         if (node->own[o].clock <= known) {
-            free(node->own[o].rows);
-            free(node->own[o].elements);
+            app_changes_close(&node->own[o].changes);
         } else {
             node->own[kept++] = node->own[o];
         }
@@ -156,48 +155,35 @@ static struct own_change *own_find(struct cluster_node *node, actor_id origin, u
     return NULL;
 }
 
-static void own_append(struct own_change *own, const struct adder *adder, unsigned row, const uint64_t *elements) {
-    unsigned width = adder->job.tables[adder->rows[row].table].width;
-    unsigned at = 0;
-    while (at < own->count && own->rows[at] != row) {
-        at++;
-    }
-    if (at == own->count) {
-        own->count++;
-        own->rows = memory_resized(own->rows, own->count, sizeof *own->rows);
-        own->elements = memory_resized(own->elements, own->count * (size_t)ADDER_WIDTH_MAX, sizeof *own->elements);
-        own->rows[at] = row;
-        memset(own->elements + at * (size_t)ADDER_WIDTH_MAX, 0, ADDER_WIDTH_MAX * sizeof *own->elements);
-    }
-    for (unsigned e = 0; e < width; e++) {
-        own->elements[at * (size_t)ADDER_WIDTH_MAX + e] += elements[adder->rows[row].first + e];
-    }
-}
-
-/* Changes the cache's rows as half of the shards demand. */
+/* One half of the clock's work. */
 static void compute_half(struct cluster_node *node, const struct cluster_set *set, unsigned half) {
-    struct adder *adder = &node->cluster->adder;
+    struct app *app = &node->cluster->app;
     struct own_change *own = own_find(node, node->at.origin, node->node.client.clock);
-    struct adder_change *now = &adder->scratch;
-    uint64_t clock = node->node.client.clock;
     if (own == NULL ||
         (origin_is_catch_up(node->at.origin) && cluster_mistake_due(node->cluster, MISTAKE_CATCH_UP_SKIPPED))) {
         return;
     }
-    adder_change_clear(adder, now);
-    for (unsigned s = half; s < set->count; s += 2) {
-        adder_contribute(adder, set->shards[s], clock, now);
+    const struct app_work work = {.cache = &node->node.cache,
+                                  .slots = node->slots,
+                                  .shards = set->shards,
+                                  .shard_count = set->count,
+                                  .set = set->number,
+                                  .threads = node->threads,
+                                  .nodes = node_origins(&node->node, own->clock),
+                                  .clock = own->clock,
+                                  .origin = own->origin,
+                                  .process = &node->process,
+                                  .changes = &own->changes};
+    app->kind->compute(app, &work, half);
+}
+
+/* How many items of the set the clock under way works on. */
+static uint64_t clock_items(const struct cluster_node *node, const struct cluster_set *set) {
+    uint64_t items = 0;
+    for (uint32_t s = 0; s < set->count; s++) {
+        items += node->cluster->app.kind->items(&node->cluster->app, set->shards[s], node->node.client.clock);
     }
-    for (unsigned r = 0; r < adder->row_count; r++) {
-        if (now->touched[r] == 0) {
-            continue;
-        }
-        struct cache_table *table = &node->node.cache.tables[adder->rows[r].table];
-        uint32_t slot = (uint32_t)node->slots[r];
-        adder_apply(adder, r, now->elements, cache_row(table, slot));
-        table->touched.base[slot] = 1;
-        own_append(own, adder, r, now->elements);
-    }
+    return items;
 }
 
 static void compute_done(void *context) {
@@ -229,7 +215,7 @@ static void compute_done(void *context) {
         }
     }
     node->computing = false;
-    node_computed(&node->node, set->items, sim_now(node->cluster->sim) - node->computed_us);
+    node_computed(&node->node, clock_items(node, set), sim_now(node->cluster->sim) - node->computed_us);
 }
 
 static void hook_compute(void *context, unsigned number, uint64_t clock) {
@@ -250,8 +236,8 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     }
     cluster_check_begin(node, set, agent->at.origin, clock);
     const double *totals = agent->totals;
-    if (totals[0] != (double)cluster->adder.items || totals[WIRE_TOTALS / 2] != cluster->policy.shards - 1 ||
-        agent->total_items != cluster->adder.items) {
+    if (totals[0] != (double)cluster->app.items || totals[WIRE_TOTALS / 2] != cluster->policy.shards - 1 ||
+        agent->total_items != cluster->app.items) {
         cluster_violation(cluster, "app", "%s began with totals %g and %g over %llu items", agent->name, totals[0],
                           totals[WIRE_TOTALS / 2], (unsigned long long)agent->total_items);
     }
@@ -266,13 +252,13 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
 
 /* Of all that the set's items see. */
 static uint64_t rows_hash(const struct cluster_node *node, const struct cluster_set *set) {
-    const struct adder *adder = &node->cluster->adder;
+    const struct app *app = &node->cluster->app;
     uint64_t hash = 0;
     for (uint32_t s = 0; s < set->count; s++) {
-        const struct adder_shard *shard = &adder->shards[set->shards[s]];
-        for (unsigned k = 0; k < shard->touch_count; k++) {
-            const struct cache_table *table = &node->node.cache.tables[adder->rows[shard->touches[k].row].table];
-            const unsigned char *row = cache_row(table, (uint32_t)node->slots[shard->touches[k].row]);
+        const struct app_shard *shard = &app->shards[set->shards[s]];
+        for (unsigned k = 0; k < shard->row_count; k++) {
+            const struct cache_table *table = &node->node.cache.tables[app->rows[shard->rows[k]].table];
+            const unsigned char *row = cache_row(table, (uint32_t)node->slots[shard->rows[k]]);
             for (uint32_t b = 0; b < table->spec->row_bytes; b += (uint32_t)sizeof(uint32_t)) {
                 uint32_t word;
                 memcpy(&word, row + b, sizeof word);
@@ -297,9 +283,10 @@ static void evaluate_done(void *context) {
                           (unsigned long long)node->node.client.clock);
     }
     node->evaluating = false;
-    double items = (double)set->items;
+    double all = (double)set->items;
     struct wire_metric_sum sums[CLUSTER_METRICS] = {
-        {.sum = cluster_objective(node->node.client.clock) * items, .weight = items}, {.sum = items, .weight = 1}};
+        {.sum = cluster_objective(node->node.client.clock) * all, .weight = all},
+        {.sum = (double)clock_items(node, set), .weight = 1}};
     node_evaluated(&node->node, sums);
 }
 
@@ -319,7 +306,11 @@ static void hook_evaluate(void *context, unsigned number, uint64_t clock) {
 /* ---- The end ---- */
 
 static void save_over(struct cluster_node *node) {
+    struct app *app = &node->cluster->app;
     node->saving = false;
+    if (!node->unsaving && app->kind->finish != NULL) {
+        app->kind->finish(app, node->node.final, node->saved);
+    }
     node_saved(&node->node, node->unsaving ? AML_ESTOP : 0, node->unsaving ? "stopped" : "");
 }
 
@@ -355,25 +346,27 @@ static void save_again(void *context) {
 /* I1: what is saved is the state at the last clock. */
 static void check_saved(struct cluster_node *node, const struct message *message) {
     struct cluster *cluster = node->cluster;
-    struct adder *adder = &cluster->adder;
+    struct app *app = &cluster->app;
     struct rows_view views[WIRE_TABLES_MAX];
     struct error error = {0};
     char text[256];
-    const uint64_t *state = adder_state(adder, node->node.final);
-    int count = rows_check(message, adder->job.shapes, adder->job.table_count, views, &error);
+    bool stands = cluster_state_stands(cluster, node->node.client.epoch);
+    const uint64_t *state = stands ? app_state(app, node->node.final) : NULL;
+    int count = rows_check(message, app->job.shapes, app->job.table_count, views, &error);
     if (count < 0) {
         cluster_violation(cluster, "app", "ROWS: %s", error.text);
         return;
     }
     for (uint32_t r = 0; count > 0 && r < views[0].count; r++) {
-        int64_t row = adder_find(adder, views[0].table, views[0].keys[r]);
-        const unsigned char *values = views[0].values + r * (size_t)adder->job.tables[views[0].table].row_bytes;
-        if (row < 0 || !adder_equal(adder, (unsigned)row, state, values, text, sizeof text)) {
+        int64_t row = app_find(app, views[0].table, views[0].keys[r]);
+        const unsigned char *values = views[0].values + r * (size_t)app->job.tables[views[0].table].row_bytes;
+        if (row < 0 || (stands && !app_equal(app, (unsigned)row, state, values, text, sizeof text))) {
             cluster_violation(cluster, "I1", "%s saves partition %u of clock %llu: %s", node->node.name,
                               message->rows.partition, (unsigned long long)node->node.final,
                               row < 0 ? "a row that is none of the app's" : text);
             return;
         }
+        app_elements(app, (unsigned)row, values, node->saved + app->rows[row].first);
     }
 }
 
@@ -384,7 +377,7 @@ static void save_rows(void *context, const struct message *message) {
         return;
     }
     check_saved(node, message);
-    if (++node->saved_table == node->cluster->adder.job.table_count) {
+    if (++node->saved_table == node->cluster->app.job.table_count) {
         node->saved_table = 0;
         node->saved_partition++;
     }
@@ -399,6 +392,9 @@ static void hook_save(void *context) {
     node->saving = true;
     node->unsaving = false;
     node->saved_partition = node->saved_table = 0;
+    size_t size = node->cluster->app.element_count * sizeof *node->saved;
+    node->saved = memory_resized(node->saved, size / sizeof *node->saved, sizeof *node->saved);
+    memcpy(node->saved, app_state(&node->cluster->app, 0), size);
     at_later(node, cluster_between(node->cluster, 0, 2 * node->cluster->heartbeat_ms * UINT64_C(1000)), save_ask);
 }
 
@@ -461,13 +457,16 @@ void cluster_app_close(struct cluster_node *node) {
         set_close(&node->sets[s]);
     }
     for (unsigned o = 0; o < node->own_count; o++) {
-        free(node->own[o].rows);
-        free(node->own[o].elements);
+        app_changes_close(&node->own[o].changes);
     }
-    for (unsigned t = 0; t < ADDER_TABLES_MAX; t++) {
+    for (unsigned t = 0; t < APP_TABLES_MAX; t++) {
         free(node->row_of[t]);
     }
     free(node->sets);
     free(node->own);
     free(node->slots);
+    free(node->saved);
+    if (node->process != NULL) {
+        node->cluster->app.kind->process_close(node->process);
+    }
 }

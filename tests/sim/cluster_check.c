@@ -132,8 +132,8 @@ static void count_redone(struct cluster *cluster, const struct message *plan) {
             continue;
         }
         for (uint32_t s = 0; s < duties[d].count; s++) {
-            cluster->redone_most += cluster->adder.shards[shards[duties[d].first + s]].items *
-                                    (duties[d].until_clock - duties[d].from_clock + 1);
+            cluster->redone_most += app_shard_items(&cluster->app, shards[duties[d].first + s], duties[d].from_clock,
+                                                    duties[d].until_clock);
         }
     }
 }
@@ -150,7 +150,12 @@ static uint64_t committed_by_survivors(const struct cluster *cluster) {
     return committed;
 }
 
+bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch) {
+    return cluster->app.kind->repeatable || epoch == cluster->plan.epoch;
+}
+
 static void check_new_epoch(struct cluster *cluster, const struct message *plan) {
+    app_restore(&cluster->app, plan->plan.restore);
     if (cluster->first_epoch == 0) {
         cluster->first_epoch = plan->epoch;
         cluster->first_clock = plan->plan.restore;
@@ -213,12 +218,12 @@ struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partiti
 /* I1: a partition that has reached a clock holds every contribution up to it, once. */
 void cluster_check_partition(struct cluster *cluster, const struct partition *partition, uint64_t clock,
                              const char *what) {
-    const uint64_t *state = adder_state(&cluster->adder, clock);
-    const uint64_t *start = adder_state(&cluster->adder, 0);
+    const uint64_t *state = app_state(&cluster->app, clock);
+    const uint64_t *start = app_state(&cluster->app, 0);
     const unsigned *rows = cluster->partition_rows[partition->id];
     char text[256];
     for (unsigned r = 0; r < cluster->partition_row_counts[partition->id]; r++) {
-        const struct adder_row *row = &cluster->adder.rows[rows[r]];
+        const struct app_row *row = &cluster->app.rows[rows[r]];
         const struct table *table = &partition->tables[row->table];
         int64_t slot =
             table->spec->rows > 0 ? (int64_t)(row->key / table->partitions) : index_map_find(&table->index, row->key);
@@ -229,8 +234,8 @@ void cluster_check_partition(struct cluster *cluster, const struct partition *pa
                                   table->spec->name);
                 return;
             }
-        } else if (!adder_equal(&cluster->adder, rows[r], state, partition_row(partition, row->table, (uint32_t)slot),
-                                text, sizeof text)) {
+        } else if (!app_equal(&cluster->app, rows[r], state, partition_row(partition, row->table, (uint32_t)slot),
+                              text, sizeof text)) {
             cluster_violation(cluster, "I1", "%s: partition %u at clock %llu: %s", what, partition->id,
                               (unsigned long long)clock, text);
             return;
@@ -365,7 +370,9 @@ void cluster_check_server(struct cluster_server *server) {
         } else {
             check_served(server, p);
         }
-        cluster_check_partition(cluster, partition, partition->clock, server->node->node.name);
+        if (cluster_state_stands(cluster, mine->epoch)) {
+            cluster_check_partition(cluster, partition, partition->clock, server->node->node.name);
+        }
     }
     check_committed(cluster, mine->committed);
     if (mine->scan_count > SERVER_SCANS_MAX || mine->early_count > SERVER_EARLY_MAX) {
@@ -375,19 +382,14 @@ void cluster_check_server(struct cluster_server *server) {
 
 /* ---- Nodes ---- */
 
-/* A row of the adder at `clock`, with the node's own later changes. */
+/* A row of the app at `clock`, with the node's own later changes. */
 static void expected_row(struct cluster_node *node, unsigned number, uint64_t clock, uint64_t *expected) {
-    struct adder *adder = &node->cluster->adder;
-    const struct adder_row *row = &adder->rows[number];
-    const struct table_spec *spec = &adder->job.tables[row->table];
-    memcpy(expected + row->first, adder_state(adder, clock) + row->first, spec->width * sizeof *expected);
+    struct app *app = &node->cluster->app;
+    const struct app_row *row = &app->rows[number];
+    memcpy(expected + row->first, app_state(app, clock) + row->first, app_width(app, number) * sizeof *expected);
     for (unsigned o = 0; o < node->own_count; o++) {
-        const struct own_change *own = &node->own[o];
-        for (unsigned r = 0; own->clock > clock && r < own->count; r++) {
-            for (unsigned e = 0; own->rows[r] == number && e < spec->width; e++) {
-                uint64_t *element = &expected[row->first + e];
-                *element = own->elements[r * (size_t)ADDER_WIDTH_MAX + e] + (spec->mode == AML_PUT ? 0 : *element);
-            }
+        if (node->own[o].clock > clock) {
+            app_changes_apply(app, &node->own[o].changes, number, expected);
         }
     }
 }
@@ -397,11 +399,14 @@ static void expected_row(struct cluster_node *node, unsigned number, uint64_t cl
 void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
-    struct adder *adder = &cluster->adder;
+    struct app *app = &cluster->app;
     const struct client *client = &node->node.client;
-    uint64_t *expected = adder->scratch.elements;
+    uint64_t *expected = app->scratch;
     char text[256];
-    for (unsigned t = 0; t < adder->job.table_count; t++) {
+    if (!cluster_state_stands(cluster, client->epoch)) {
+        return;
+    }
+    for (unsigned t = 0; t < app->job.table_count; t++) {
         struct cache_table *table = &node->node.cache.tables[t];
         const struct cache_list *list = cache_list(&node->node.cache, partition, t);
         for (uint32_t i = 0; i < client->partitions[partition].filled[t]; i++) {
@@ -412,7 +417,7 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
             }
             unsigned row = node->row_of[t][slot];
             expected_row(node, row, brought > clock ? brought : clock, expected);
-            if (!adder_equal(adder, row, expected, cache_row(table, slot), text, sizeof text)) {
+            if (!app_equal(app, row, expected, cache_row(table, slot), text, sizeof text)) {
                 cluster_violation(cluster, "I2", "%s, clock %llu flushed, sees partition %u at clock %llu: %s",
                                   node->node.name, (unsigned long long)client->flushed, partition,
                                   (unsigned long long)clock, text);
@@ -478,13 +483,13 @@ static void check_shards(struct cluster_node *node, const struct cluster_set *se
 
 /* I2: every row that the set's items name has a state, and goes into the flush. */
 static void check_rows(const struct cluster_node *node, const struct cluster_set *set, uint64_t clock) {
-    const struct adder *adder = &node->cluster->adder;
+    const struct app *app = &node->cluster->app;
     for (uint32_t s = 0; s < set->count; s += set->lazy ? 2 : 1) {
-        const struct adder_shard *shard = &adder->shards[set->shards[s]];
-        for (unsigned k = 0; k < shard->touch_count; k++) {
-            const struct adder_row *row = &adder->rows[shard->touches[k].row];
+        const struct app_shard *shard = &app->shards[set->shards[s]];
+        for (unsigned k = 0; k < shard->row_count; k++) {
+            const struct app_row *row = &app->rows[shard->rows[k]];
             const struct cache_table *table = &node->node.cache.tables[row->table];
-            int64_t slot = node->slots[shard->touches[k].row];
+            int64_t slot = node->slots[shard->rows[k]];
             if (cache_stamps(table)[slot] == 0 || cache_named(table)[slot] == 0) {
                 cluster_violation(node->cluster, "I2", "%s begins clock %llu without row %llu of table %u",
                                   node->node.name, (unsigned long long)clock, (unsigned long long)row->key, row->table);

@@ -18,7 +18,7 @@ struct cluster_write {
     struct cluster_write *next;
     struct cluster_server *server;
     struct partition *partition;
-    uint64_t clock;
+    uint64_t clock, epoch;
     bool copy;
     char path[WIRE_PATH_MAX];
 };
@@ -41,7 +41,9 @@ static void write_done(void *context) {
     struct cluster *cluster = server->node->cluster;
     struct message_written written = {.partition = write->partition->id, .clock = write->clock};
     if (!server->node->gone) {
-        cluster_check_partition(cluster, write->partition, write->clock, "checkpoint");
+        if (cluster_state_stands(cluster, write->epoch)) {
+            cluster_check_partition(cluster, write->partition, write->clock, "checkpoint");
+        }
         if (cluster_one_in(cluster, WRITE_FAILS_ONE_IN)) {
             written.code = AML_EFAIL;
             snprintf(written.text, sizeof written.text, "the simulated disk is full");
@@ -60,8 +62,12 @@ static void hook_write(void *context, struct partition *partition, uint64_t cloc
     struct cluster_server *server = context;
     struct cluster *cluster = server->node->cluster;
     struct cluster_write *write = memory_zeroed(1, sizeof *write);
-    *write = (struct cluster_write){
-        .next = cluster->writes, .server = server, .partition = partition, .clock = clock, .copy = copy};
+    *write = (struct cluster_write){.next = cluster->writes,
+                                    .server = server,
+                                    .partition = partition,
+                                    .clock = clock,
+                                    .epoch = server->server.epoch,
+                                    .copy = copy};
     memcpy(write->path, path, strlen(path) + 1);
     cluster->writes = write;
     sim_schedule(cluster->sim, server->node->machine, sim_now(cluster->sim) + cluster_between(cluster, 0, WRITE_MAX_US),

@@ -25,10 +25,9 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
     uint64_t iteration = cluster->first_clock / each + cluster->iterations + 1;
     double expected = cluster_objective(iteration * each);
     double objective = json_real_value(json_object_get(line, "objective"));
-    uint64_t items = cluster->adder.items * each;
-    if (cluster->iterations == 0 && cluster->first_clock % each != 0) { /* the rest of a resumed iteration */
-        items = cluster->adder.items * (each - cluster->first_clock % each);
-    }
+    uint64_t begun = (iteration - 1) * each; /* a resumed job has only the rest of its first iteration */
+    uint64_t before = begun > cluster->first_clock ? begun : cluster->first_clock;
+    uint64_t items = app_items(&cluster->app, before + 1, iteration * each);
     double seen = json_real_value(json_object_get(line, "items_seen"));
     /* The work of a node that died stands up to the clock that was restored, whether it has reported it or not. */
     bool unreported = cluster->result->counts.recoveries > 0 && (iteration - 1) * each < cluster->plan.plan.restore;
@@ -44,7 +43,7 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
 static void check_summary(struct cluster *cluster, const json_t *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
     uint64_t completed = cluster->completed = whole(line, "clocks");
-    uint64_t items = cluster->adder.items * (completed - cluster->first_clock);
+    uint64_t items = app_items(&cluster->app, cluster->first_clock + 1, completed);
     bool ok = json_is_true(json_object_get(line, "ok"));
     cluster->summed_up = true;
     cluster->result->counts.redone_items += whole(line, "items_redone");
@@ -55,9 +54,9 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
     if (whole(line, "iterations") != completed / each || whole(line, "items_processed") > items ||
         (whole(line, "items_processed") < items && cluster->result->counts.recoveries == 0) ||
         completed / each != cluster->first_clock / each + cluster->iterations) {
-        cluster_violation(cluster, "report", "%s, expected clock %llu, %llu iterations and %llu items a clock", text,
+        cluster_violation(cluster, "report", "%s, expected clock %llu, %llu iterations and %llu items", text,
                           (unsigned long long)completed, (unsigned long long)cluster->iterations,
-                          (unsigned long long)cluster->adder.items);
+                          (unsigned long long)items);
     }
     if (redone > cluster->redone_most) {
         cluster_violation(cluster, "report", "%s, at most %llu items were lost", text,

@@ -22,6 +22,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_NOT_FENCED] = "node-not-fenced",
     [MISTAKE_STORE_WRITE_LOST] = "store-write-lost",
     [MISTAKE_ROW_GIVEN_UP] = "row-given-up",
+    [MISTAKE_TOPICS_FORGOTTEN] = "topics-forgotten",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -153,17 +154,17 @@ void cluster_mistake_keep_row(struct cluster_server *server, const struct messag
         message->epoch <= cluster->first_epoch || cluster->result->mistaken) {
         return;
     }
-    const uint64_t *state = adder_state(&cluster->adder, message->plan.restore);
+    const uint64_t *state = app_state(&cluster->app, message->plan.restore);
     char text[256];
     for (uint32_t p = 0; p < server->server.partition_count; p++) {
         struct partition *partition = server->server.replicas[p].partition;
         for (uint32_t slot = 0;
              partition != NULL && partition->clock > message->plan.restore && slot < partition->tables[0].count;
              slot++) {
-            int64_t row = adder_find(&cluster->adder, 0, table_key(&partition->tables[0], slot));
-            if (row >= 0 && !adder_equal(&cluster->adder, (unsigned)row, state, partition_row(partition, 0, slot), text,
-                                         sizeof text)) {
-                size_t size = cluster->adder.job.tables[0].row_bytes;
+            int64_t row = app_find(&cluster->app, 0, table_key(&partition->tables[0], slot));
+            if (row >= 0 && !app_equal(&cluster->app, (unsigned)row, state, partition_row(partition, 0, slot), text,
+                                       sizeof text)) {
+                size_t size = cluster->app.job.tables[0].row_bytes;
                 *kept = (struct undo_skipped){.partition = partition, .slot = slot, .row = memory_zeroed(1, size)};
                 memcpy(kept->row, partition_row(partition, 0, slot), size);
                 return;
@@ -178,7 +179,7 @@ void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped 
         struct partition *partition = server->server.replicas[p].partition;
         if (partition == kept->partition && partition->clock == cluster->plan.plan.restore &&
             cluster_mistake_due(cluster, MISTAKE_UNDO_SKIPPED)) {
-            memcpy(table_row(&partition->tables[0], kept->slot), kept->row, cluster->adder.job.tables[0].row_bytes);
+            memcpy(table_row(&partition->tables[0], kept->slot), kept->row, cluster->app.job.tables[0].row_bytes);
         }
     }
     free(kept->row);

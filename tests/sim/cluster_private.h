@@ -7,7 +7,7 @@
 
 #include "agileml/control/controller.h"
 #include "agileml/ps/server.h"
-#include "tests/sim/adder.h"
+#include "tests/sim/app.h"
 #include "tests/sim/cluster.h"
 #include "workers/node.h"
 
@@ -30,9 +30,7 @@ enum {
 struct own_change {
     actor_id origin;
     uint64_t clock;
-    unsigned *rows;     /* of the adder */
-    uint64_t *elements; /* ADDER_WIDTH_MAX for each */
-    unsigned count;
+    struct app_changes changes;
 };
 
 /* Data shards arranged for the app (node.h). */
@@ -74,8 +72,9 @@ struct cluster_node {
     struct cluster_set *sets;
     unsigned set_count;
     unsigned preparing;                 /* the set's number; 0: none */
-    int64_t *slots;                     /* by the adder's rows: the cache's slot, or -1 */
-    unsigned *row_of[ADDER_TABLES_MAX]; /* by table and slot: the adder's row */
+    int64_t *slots;                     /* by the app's rows: the cache's slot, or -1 */
+    unsigned *row_of[APP_TABLES_MAX];   /* by table and slot: the app's row */
+    void *process;                      /* the app's */
     struct own_change *own;             /* of the clocks not yet committed, in order */
     unsigned own_count;
     struct node_duty at;    /* at work on */
@@ -84,6 +83,7 @@ struct cluster_node {
     uint64_t evaluate_hash; /* of the cache's rows when evaluation began */
     bool computing, evaluating, saving, unsaving;
     uint32_t saved_partition, saved_table; /* the next to be saved */
+    uint64_t *saved;                       /* the app's elements so far, or their start values */
     uint64_t save_asked_us;
     uint64_t fenced;    /* it has said FENCED of this epoch */
     uint64_t leave_us;  /* its machine goes then; 0: not asked to leave */
@@ -176,11 +176,11 @@ struct cluster {
     struct cluster_result *result;
     uint64_t random;
     /* Of all jobs of the run: */
-    struct adder adder;
+    struct app app;
     struct job_terms terms;
     struct plan_policy policy;
     char disk[64];             /* a folder for checkpoints; empty: none */
-    unsigned **partition_rows; /* by partition: the adder's rows in it */
+    unsigned **partition_rows; /* by partition: the app's rows in it */
     unsigned *partition_row_counts;
     unsigned jobs; /* begun */
     /* Of one job: */
@@ -334,6 +334,9 @@ double cluster_objective(uint64_t clock);
 bool cluster_plan_has(const struct message *plan, actor_id actor);
 /* The server that serves a partition at a clock by the newest plan, NULL when it is not known. */
 struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock);
+
+/* Whether the app's states tell what somebody of this epoch is to see: of one that is over they may not. */
+bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch);
 
 /* When the controller sends a plan. */
 void cluster_check_plan(struct cluster *cluster, const struct message *plan);

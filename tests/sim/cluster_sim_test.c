@@ -1,9 +1,9 @@
 /* Runs simulated clusters, one a seed, and checks the design's invariants in each (cluster.h). Without arguments, what
  * ctest runs: every mistake must be found, a seed must replay to the same trace, then all campaigns and schedules.
  *
- *   cluster_sim_test [--seeds N] [--first-seed S] [--campaign NAME | --schedule NAME]    that many seeds of it
- *   cluster_sim_test --seed S [--campaign NAME | --schedule NAME] [--mistake NAME]       one, every event on stdout
- *   cluster_sim_test --mistake NAME                                                      whether it is found */
+ *   cluster_sim_test [--app NAME] [--seeds N] [--first-seed S] [--campaign NAME | --schedule NAME]  that many seeds
+ *   cluster_sim_test --seed S [--app NAME] [--campaign NAME | --schedule NAME] [--mistake NAME]     one, every event
+ *   cluster_sim_test --mistake NAME                                                                 whether it is found */
 #include "tests/sim/cluster.h"
 
 #include <stdlib.h>
@@ -24,6 +24,7 @@ enum {
     FAULTS_PART = 2, /* of these, one in so many of another campaign, or of each schedule */
     MISSING_PART = 15,
     SCHEDULE_PART = 15,
+    LDA_PART = 5, /* of each of these once more, with lda as the app */
     MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
     MISTAKE_TRIES = 1000    /* ... of so many tried */
 };
@@ -51,17 +52,17 @@ static const char *run_name(const struct cluster_options *options) {
 }
 
 static void print_violation(const struct cluster_options *options, const struct cluster_result *result) {
-    printf("violation with --seed %llu --%s %s: %s\n", (unsigned long long)options->seed,
-           options->schedule == SCHEDULE_NONE ? "campaign" : "schedule", run_name(options), result->violation);
+    printf("violation with --app %s --seed %llu --%s %s: %s\n", app_names[options->app],
+           (unsigned long long)options->seed, options->schedule == SCHEDULE_NONE ? "campaign" : "schedule", run_name(options), result->violation);
     fflush(stdout);
 }
 
 static void print_totals(const struct cluster_options *options, uint64_t seeds, double seconds,
                          const struct cluster_counts *counts, const struct sim_statistics *statistics) {
-    printf("%s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
+    printf("%s, %s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
            "%llu evictions, %llu kills, %llu controller restarts, %llu checkpoints, %llu resumes, %llu jobs lost, "
            "%llu items redone, %llu events, %llu messages, %llu lost, %llu duplicated",
-           run_name(options), (unsigned long long)seeds, seconds, (unsigned long long)counts->nodes,
+           app_names[options->app], run_name(options), (unsigned long long)seeds, seconds, (unsigned long long)counts->nodes,
            (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
            (unsigned long long)counts->recoveries, (unsigned long long)counts->joins,
            (unsigned long long)counts->rejoins, (unsigned long long)counts->evictions,
@@ -112,26 +113,28 @@ static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint6
 
 struct expected_find {
     enum campaign campaign;
+    enum cluster_app app;
     const char *invariant; /* NULL: any */
 };
 
 static const struct expected_find finds[MISTAKES] = {
-    [MISTAKE_FLUSH_WITHOUT_ROWS] = {CAMPAIGN_FAULTS, "I1"},
-    [MISTAKE_FLUSH_TWICE] = {CAMPAIGN_FAULTS, "I1"},
-    [MISTAKE_PUSH_WITHOUT_ROWS] = {CAMPAIGN_FAULTS, "I2"},
-    [MISTAKE_STALE_WORKER] = {CAMPAIGN_FAULTS, "I3"},
-    [MISTAKE_TWO_OWNERS] = {CAMPAIGN_FAULTS, "I6"},
-    [MISTAKE_TWO_SERVERS] = {CAMPAIGN_FAULTS, "I7"},
-    [MISTAKE_DEAF_SERVER] = {CAMPAIGN_FAULTS, "I8"},
-    [MISTAKE_PROGRESS_TWICE] = {CAMPAIGN_FAULTS, "report"},
-    [MISTAKE_FLUSH_LOST_IN_RESTORE] = {CAMPAIGN_ELASTIC, "I1"},
-    [MISTAKE_CATCH_UP_SKIPPED] = {CAMPAIGN_ELASTIC, "I1"},
-    [MISTAKE_UNDO_SKIPPED] = {CAMPAIGN_ELASTIC, "I1"},
-    [MISTAKE_COMMIT_TOO_EARLY] = {CAMPAIGN_ELASTIC, "I5"},
-    [MISTAKE_TWO_SERVERS_FENCED] = {CAMPAIGN_ELASTIC, "I7"},
-    [MISTAKE_NOT_FENCED] = {CAMPAIGN_ELASTIC, "I6"},
-    [MISTAKE_STORE_WRITE_LOST] = {CAMPAIGN_ELASTIC, NULL},
-    [MISTAKE_ROW_GIVEN_UP] = {CAMPAIGN_ELASTIC, "I2"},
+    [MISTAKE_FLUSH_WITHOUT_ROWS] = {CAMPAIGN_FAULTS, APP_ADDER, "I1"},
+    [MISTAKE_FLUSH_TWICE] = {CAMPAIGN_FAULTS, APP_ADDER, "I1"},
+    [MISTAKE_PUSH_WITHOUT_ROWS] = {CAMPAIGN_FAULTS, APP_ADDER, "I2"},
+    [MISTAKE_STALE_WORKER] = {CAMPAIGN_FAULTS, APP_ADDER, "I3"},
+    [MISTAKE_TWO_OWNERS] = {CAMPAIGN_FAULTS, APP_ADDER, "I6"},
+    [MISTAKE_TWO_SERVERS] = {CAMPAIGN_FAULTS, APP_ADDER, "I7"},
+    [MISTAKE_DEAF_SERVER] = {CAMPAIGN_FAULTS, APP_ADDER, "I8"},
+    [MISTAKE_PROGRESS_TWICE] = {CAMPAIGN_FAULTS, APP_ADDER, "report"},
+    [MISTAKE_FLUSH_LOST_IN_RESTORE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1"},
+    [MISTAKE_CATCH_UP_SKIPPED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1"},
+    [MISTAKE_UNDO_SKIPPED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1"},
+    [MISTAKE_COMMIT_TOO_EARLY] = {CAMPAIGN_ELASTIC, APP_ADDER, "I5"},
+    [MISTAKE_TWO_SERVERS_FENCED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I7"},
+    [MISTAKE_NOT_FENCED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I6"},
+    [MISTAKE_STORE_WRITE_LOST] = {CAMPAIGN_ELASTIC, APP_ADDER, NULL},
+    [MISTAKE_ROW_GIVEN_UP] = {CAMPAIGN_ELASTIC, APP_ADDER, "I2"},
+    [MISTAKE_TOPICS_FORGOTTEN] = {CAMPAIGN_ELASTIC, APP_LDA, "LDA"},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */
@@ -141,7 +144,7 @@ static bool run_mistake(enum mistake mistake) {
     const char *invariant = finds[mistake].invariant;
     for (uint64_t seed = 1; made < MISTAKE_SEEDS_MAX && seed < MISTAKE_TRIES && !found; seed++) {
         struct cluster_options options = {
-            .seed = seed, .campaign = finds[mistake].campaign, .schedule = SCHEDULE_NONE, .mistake = mistake};
+            .seed = seed, .campaign = finds[mistake].campaign, .app = finds[mistake].app, .schedule = SCHEDULE_NONE, .mistake = mistake};
         struct cluster_result result;
         cluster_run(&options, &result);
         made += result.mistaken ? 1 : 0;
@@ -179,27 +182,33 @@ static bool run_twice(void) {
     return true;
 }
 
-static bool run_all(void) {
-    struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .schedule = SCHEDULE_NONE};
-    bool passed = run_mistakes() && run_twice();
-    passed = run_seeds(options, 1, DEFAULT_SEEDS) && passed;
+/* All campaigns and schedules with one app, `seeds` of the elastic campaign. */
+static bool run_app(enum cluster_app app, uint64_t seeds) {
+    struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .app = app, .schedule = SCHEDULE_NONE};
+    bool passed = run_seeds(options, 1, seeds);
     options.campaign = CAMPAIGN_FAULTS;
-    passed = run_seeds(options, 1, DEFAULT_SEEDS / FAULTS_PART) && passed;
+    passed = run_seeds(options, 1, seeds / FAULTS_PART) && passed;
     options.campaign = CAMPAIGN_MISSING;
-    passed = run_seeds(options, 1, DEFAULT_SEEDS / MISSING_PART) && passed;
+    passed = run_seeds(options, 1, seeds / MISSING_PART) && passed;
     options.campaign = CAMPAIGN_ELASTIC;
     for (unsigned s = 0; s < cluster_schedules(); s++) {
         options.schedule = (int)s;
-        passed = run_seeds(options, 1, DEFAULT_SEEDS / SCHEDULE_PART) && passed;
+        passed = run_seeds(options, 1, seeds / SCHEDULE_PART) && passed;
     }
     return passed;
+}
+
+static bool run_all(void) {
+    bool passed = run_mistakes() && run_twice();
+    passed = run_app(APP_ADDER, DEFAULT_SEEDS) && passed;
+    return run_app(APP_LDA, DEFAULT_SEEDS / LDA_PART) && passed;
 }
 
 /* ---- The command line ---- */
 
 static int usage(void) {
-    fprintf(stderr, "usage: cluster_sim_test [--seeds N] [--first-seed S] [--seed S] [--campaign NAME] "
-                    "[--schedule NAME] [--mistake NAME]\n");
+    fprintf(stderr, "usage: cluster_sim_test [--seeds N] [--first-seed S] [--seed S] [--app NAME] "
+                    "[--campaign NAME] [--schedule NAME] [--mistake NAME]\n");
     return 2;
 }
 
@@ -215,6 +224,10 @@ static int named(const char *name, unsigned count, const char *(*name_of)(unsign
 
 static const char *campaign_name(unsigned campaign) {
     return campaign_names[campaign];
+}
+
+static const char *app_name(unsigned app) {
+    return app_names[app];
 }
 
 static const char *mistake_name(unsigned mistake) {
@@ -239,6 +252,9 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--seed") == 0) {
             one = true;
             options.seed = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--app") == 0) {
+            number = named(value, APPS, app_name);
+            options.app = (enum cluster_app)(number < 0 ? 0 : number);
         } else if (strcmp(argv[i], "--campaign") == 0) {
             number = named(value, CAMPAIGNS, campaign_name);
             options.campaign = (enum campaign)(number < 0 ? 0 : number);
