@@ -327,21 +327,25 @@ static bool held_at(const struct node *node, uint64_t clock) {
     return clock >= node->hold.clock;
 }
 
-static bool set_contains(const struct node_set *set, const struct node_set *part) {
+/* How many shards both have. */
+static uint32_t common_shards(const struct node_set *one, const struct node_set *other) {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < part->count; i++) {
-        while (at < set->count && set->shards[at] < part->shards[i]) {
+    uint32_t common = 0;
+    for (uint32_t i = 0; i < other->count; i++) {
+        while (at < one->count && one->shards[at] < other->shards[i]) {
             at++;
         }
-        if (at == set->count || set->shards[at] != part->shards[i]) {
-            return false;
-        }
+        common += at < one->count && one->shards[at] == other->shards[i] ? 1 : 0;
     }
-    return true;
+    return common;
 }
 
-/* In the duty's first clock, shards that were another's just before: what that one put last must be seen, whatever the
- * staleness, or our puts would undo it. */
+static bool set_contains(const struct node_set *set, const struct node_set *part) {
+    return common_shards(set, part) == part->count;
+}
+
+/* In the duty's first clock, shards that were another origin's just before: what that one put last must be seen, whatever
+ * the staleness, or our puts would undo it. */
 static bool shards_are_new(const struct node *node, const struct node_duty *duty, uint64_t clock) {
     if (clock != duty->from_clock) {
         return false;
@@ -356,10 +360,39 @@ static bool shards_are_new(const struct node *node, const struct node_duty *duty
     return true;
 }
 
+/* Whether all of the set's shards are in duties of this node in `clock`. */
+static bool worked_by_us(const struct node *node, const struct node_set *set, uint64_t clock) {
+    uint32_t found = 0;
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        const struct node_duty *duty = &node->duties[d];
+        if (duty->from_clock <= clock && clock <= duty->until_clock) {
+            found += common_shards(&node->sets[duty->set], set);
+        }
+    }
+    return found == set->count;
+}
+
+static bool has_put_tables(const struct job *job) {
+    unsigned t = 0;
+    while (t < job->table_count && job->tables[t].mode != AML_PUT) {
+        t++;
+    }
+    return t < job->table_count;
+}
+
+/* In the duty's first clock, shards that were another node's just before: that node's work must be committed. Else it
+ * might be lost with the node and done again, with other results, while ours, which goes on from what the node had put, is
+ * kept. (The clock before a duty's first one is a commit point.) */
+static bool may_be_done_again(const struct node *node, const struct node_duty *duty, uint64_t clock) {
+    return clock == duty->from_clock && node->client.committed < clock - 1 && has_put_tables(node->job) &&
+           !worked_by_us(node, &node->sets[duty->set], clock - 1);
+}
+
 static bool duty_may_begin(const struct node *node, const struct node_duty *duty, uint64_t clock) {
     return clock != WIRE_CLOCK_NEVER && !held_at(node, clock - 1) && (node->final == 0 || clock <= node->final) &&
            node->sets[duty->set].filled && client_may_begin(&node->client, clock) &&
-           (!shards_are_new(node, duty, clock) || client_has_state(&node->client, clock - 1));
+           (!shards_are_new(node, duty, clock) || client_has_state(&node->client, clock - 1)) &&
+           !may_be_done_again(node, duty, clock);
 }
 
 /* A catch-up that ends before `clock` is not done: what it puts must not come after what our own duty puts. */

@@ -187,7 +187,7 @@ static void replica_promote(struct server *server, struct server_replica *replic
 
 /* What there is to do at each clock of a replica that serves. */
 static void replica_at_clock(struct server *server, struct server_replica *replica) {
-    if (plan_is_commit_point(&server->plan.plan, replica->partition->clock)) {
+    if (plan_is_commit_point(&server->plan, replica->partition->clock)) {
         replica_update(server, replica);
         partition_point(replica->partition);
         replica_raise_durable(server, replica);

@@ -111,7 +111,7 @@ static void follower_update(struct server *server, struct server_replica *replic
     uint64_t clock = replica->partition->clock;
     bool to_be_whole = follower->copied && follower->update_count == 0;
     if (!(follower->whole || follower->copied) || !(follower->sent < clock || to_be_whole) ||
-        !plan_is_commit_point(&server->plan.plan, clock) ||
+        !plan_is_commit_point(&server->plan, clock) ||
         !(to_be_whole || follower_needs(server, replica->partition->id, follower->actor, clock)) ||
         !follows_beyond(server, replica->partition->id, follower->actor, clock - (clock > 0))) {
         return;
@@ -211,9 +211,9 @@ static void follow_copying(struct server *server, struct server_replica *replica
 }
 
 /* An update that spans a commit point leaves nothing that could be put at it. */
-static bool points_between(const struct message_plan *plan, uint64_t after, uint64_t before) {
+static bool points_between(const struct server *server, uint64_t after, uint64_t before) {
     uint64_t clock = after + 1;
-    while (clock < before && !plan_is_commit_point(plan, clock)) {
+    while (clock < before && !plan_is_commit_point(&server->plan, clock)) {
         clock++;
     }
     return clock < before;
@@ -224,7 +224,7 @@ static void follower_find_whole_from(const struct server *server, struct server_
     uint64_t at = follower->reached;
     for (unsigned u = 0; u < follower->update_count && follower->updates[u].update.clock <= clock; u++) {
         uint64_t next = follower->updates[u].update.clock;
-        if (points_between(&server->plan.plan, at, next)) {
+        if (points_between(server, at, next)) {
             follower->whole_from = next;
         }
         at = next;
@@ -322,17 +322,16 @@ static struct durable backups_have(const struct server *server, const struct ser
 /* What is durable by itself, without any reliable machine as well: then there is nothing to wait for. Commit points only:
  * other partitions can't be put at another clock, if that became the least of all. */
 static struct durable own_has(const struct server *server, const struct server_replica *replica) {
-    const struct message_plan *plan = &server->plan.plan;
     const struct partition *partition = replica->partition;
     struct durable has = {.until = partition->clock};
-    if (!plan->recoverable) {
+    if (!server->plan.plan.recoverable) {
         return has;
     }
-    if (!plan_is_commit_point(plan, partition->clock)) {
+    if (!plan_is_commit_point(&server->plan, partition->clock)) {
         return (struct durable){0, 0};
     }
     has.from = partition->clock;
-    for (unsigned p = partition->point_count; p > 0 && !points_between(plan, partition->points[p - 1].clock, has.from);
+    for (unsigned p = partition->point_count; p > 0 && !points_between(server, partition->points[p - 1].clock, has.from);
          p--) {
         has.from = partition->points[p - 1].clock;
     }
@@ -357,11 +356,11 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
     actor_id backup = clock < plan->from_clock ? placement->backup : placement->next_backup;
     const struct server_follower *follower = follower_find(replica, backup);
     if (server->reliable || !plan->recoverable || backup == ACTOR_NONE || (follower != NULL && follower->whole) ||
-        !plan_is_commit_point(plan, clock)) {
+        !plan_is_commit_point(&server->plan, clock)) {
         return false;
     }
     uint64_t next = clock + 1;
-    while (!plan_is_commit_point(plan, next)) {
+    while (!plan_is_commit_point(&server->plan, next)) {
         next++;
     }
     return next > server->committed + 1 + server->job->staleness + plan->window;

@@ -495,3 +495,16 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
     }
     return (int)tables;
 }
+
+int plan_is_commit_point(const struct message *message, uint64_t clock) {
+    const struct message_plan *plan = &message->plan;
+    uint32_t every = clock + 1 >= plan->from_clock ? plan->next_commit_every : plan->commit_every;
+    bool is_point =
+        clock % every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock || clock == plan->restore;
+    const struct wire_duty *duties = (const void *)message->frames[2]->data;
+    size_t count = message->frames[2]->size / sizeof *duties;
+    for (size_t d = 0; d < count && !is_point; d++) {
+        is_point = duties[d].from_clock == clock + 1;
+    }
+    return is_point;
+}

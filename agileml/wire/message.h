@@ -173,12 +173,6 @@ struct message_plan {
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
-/* Clocks at which every partition can be put again until the next one is committed. */
-static inline int plan_is_commit_point(const struct message_plan *plan, uint64_t clock) {
-    uint32_t every = clock + 1 >= plan->from_clock ? plan->next_commit_every : plan->commit_every;
-    return clock % every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock || clock == plan->restore;
-}
-
 /* A node has loaded what it works on from clock 1 on. Frame: WIRE_TOTALS doubles over its items. */
 struct message_loaded {
     uint64_t version; /* of the plan that says so */
@@ -522,6 +516,10 @@ struct message message_share(const struct message *message);
 
 /* Gives every frame back. The message may be used anew. */
 void message_close(struct message *message);
+
+/* Clocks at which every partition can be put again until the next one is committed: at regular distances, where the epoch
+ * or another half of the plan begins, and before each duty's first clock. `plan` is a PLAN. */
+int plan_is_commit_point(const struct message *plan, uint64_t clock);
 
 /* ---- Rows in frames ---- */
 

@@ -321,6 +321,50 @@ static void see_cut(struct cluster *cluster, struct cluster_node *node, actor_id
     cluster->result->counts.triggered = 1;
 }
 
+/* ---- All other transient nodes die when one has worked on shards that were another's in clocks not yet committed ---- */
+
+/* Commits are rare and come late, clocks are short, and the one that dies first need not serve. */
+static void shape_taken_over(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->initial_transient = (unsigned)cluster_between(cluster, 4, 8);
+    cluster->policy.partitions = (uint32_t)cluster_between(cluster, 1, 3);
+    cluster->terms.staleness %= 2;
+    cluster->terms.clocks_per_iteration = cluster->terms.staleness + 1;
+    cluster->commit_every = (uint32_t)cluster_between(cluster, 4, 8);
+    cluster->compute_us = 1000;
+    cluster->left = (unsigned)cluster_between(cluster, 0, cluster->policy.partitions);
+    if (cluster_one_in(cluster, 4)) {
+        join_at(cluster, cluster_between(cluster, 1, 5), (unsigned)cluster_between(cluster, 1, 4));
+    } else {
+        kill_at(cluster, cluster_between(cluster, 2, 6), 1);
+    }
+}
+
+static void see_taken_over(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                           const struct message *message) {
+    struct cluster_node *victims[CLUSTER_NODES_MAX];
+    struct cluster_node *worker = cluster_node_of(cluster, from);
+    if (node == NULL || worker == NULL || message->type != MESSAGE_FLUSH || message->epoch != cluster->plan.epoch) {
+        return;
+    }
+    const struct message_plan *plan = &cluster->plan.plan;
+    bool switched = plan->from_clock > plan->restore + 1 && plan->from_clock != WIRE_CLOCK_NEVER;
+    uint64_t first = switched ? plan->from_clock : plan->restore + 1;
+    bool taken = switched || origin_is_catch_up(message->flush.origin);
+    if (!taken || message->flush.clock < first || cluster->committed + 1 >= first || !cluster_node_lives(worker) ||
+        worker->tier != TIER_TRANSIENT || !now(cluster)) {
+        return;
+    }
+    unsigned count = cluster_pick(cluster, WHO_TRANSIENT, CLUSTER_NODES_MAX, victims);
+    unsigned kept = 0;
+    for (unsigned v = 0; v < count; v++) {
+        if (victims[v] != worker) {
+            victims[kept++] = victims[v];
+        }
+    }
+    strike(cluster, victims, kept);
+}
+
 /* ---- All of them ---- */
 
 static const struct schedule_of schedules[] = {
@@ -334,6 +378,7 @@ static const struct schedule_of schedules[] = {
     {"kill-during-save", shape_save, see_save},
     {"reliable-evicted", shape_reliable, see_reliable},
     {"node-cut-from-one-server", shape_cut, see_cut},
+    {"others-die-after-takeover", shape_taken_over, see_taken_over},
 };
 
 unsigned cluster_schedules(void) {

@@ -702,9 +702,11 @@ static void test_no_clock_begins_between_fence_and_plan(void **state) {
     fake_close(fake);
 }
 
-/* At clock 4 with nothing committed beyond 2, a node dies: what it left of clocks 3 and 4 comes to us. */
-static struct fake *fake_recover(void) {
+/* At clock 4 with nothing committed beyond 2, a node dies: what it left of the clocks after the restored one comes to
+ * us. */
+static struct fake *fake_recover_to(uint64_t restore, enum aml_mode mode) {
     struct fake *fake = fake_open(1, 0);
+    fake->job.tables[0].mode = mode;
     for (uint64_t c = 1; c <= 4; c++) {
         computed(fake, 1, c);
         if (c < 4) {
@@ -718,15 +720,19 @@ static struct fake *fake_recover(void) {
     computed(fake, 1, 5); /* not evaluated: waits for clock 4 */
     give_fence(fake, 2);
     fake->epoch = 2;
-    fake->plan.restore = 2;
+    fake->plan.restore = restore;
     no_duties(fake);
     add_duty(fake, SELF, 1, 5, 0, 4);
     add_duty(fake, SELF, 6, WIRE_CLOCK_NEVER, 0, 8);
-    add_duty(fake, origin_catch_up(SELF, 2), 3, 5, 4, 4);
+    add_duty(fake, origin_catch_up(SELF, 2), restore + 1, 5, 4, 4);
     forget(fake);
     give_plan(fake);
-    answer_subscribes(fake, 2);
+    answer_subscribes(fake, restore);
     return fake;
+}
+
+static struct fake *fake_recover(void) {
+    return fake_recover_to(2, AML_ADD);
 }
 
 static void test_catch_ups_come_first(void **state) {
@@ -758,6 +764,33 @@ static void test_catch_ups_come_first(void **state) {
     push(fake, 4, 5);
     computed(fake, 2, 6); /* our own, with all shards */
     assert_int_equal(fake->node.evaluated, 5);
+    fake_close(fake);
+}
+
+/* The dead node's clock 3 is not committed: it may yet be done again, and what we put after it would stand. */
+static void test_a_catch_up_waits_for_the_commit_of_what_it_goes_on_from(void **state) {
+    (void)state;
+    struct fake *fake = fake_recover_to(3, AML_PUT);
+    prepared(fake, 3, 40);
+    prepared(fake, 2, 70);
+    assert_true(fake->computing == 0 && fake->evaluating == 0);
+    push_durable(fake, 3, 3, 3);
+    evaluated(fake, 5);
+    computed(fake, 3, 4);
+    evaluated(fake, 4);
+    computed(fake, 3, 5);
+    evaluated(fake, 5);
+    push_durable(fake, 3, 5, 3);
+    computed(fake, 2, 6); /* all shards: whatever is done again of clocks 4 and 5 is our own */
+    fake_close(fake);
+}
+
+static void test_sums_need_no_commit(void **state) {
+    (void)state;
+    struct fake *fake = fake_recover_to(3, AML_ADD);
+    prepared(fake, 3, 40);
+    evaluated(fake, 5);
+    computed(fake, 3, 4);
     fake_close(fake);
 }
 
@@ -1094,6 +1127,8 @@ int main(void) {
         cmocka_unit_test(test_a_fence_is_answered_when_all_servers_stand_still),
         cmocka_unit_test(test_no_clock_begins_between_fence_and_plan),
         cmocka_unit_test(test_catch_ups_come_first),
+        cmocka_unit_test(test_a_catch_up_waits_for_the_commit_of_what_it_goes_on_from),
+        cmocka_unit_test(test_sums_need_no_commit),
         cmocka_unit_test(test_catch_ups_are_acknowledged_apart),
         cmocka_unit_test(test_an_earlier_catch_up_goes_on_through_the_next_failure),
         cmocka_unit_test(test_the_model_is_saved_when_asked),

@@ -500,15 +500,19 @@ static void test_duties_name_clocks_and_shards_that_there_are(void **state) {
 
 static void test_commit_points(void **state) {
     (void)state;
-    struct message_plan plan = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2};
-    static const uint64_t points[] = {2, 4, 8, 9, 10, 12, 15, 18};
+    struct message plan = {.type = MESSAGE_PLAN,
+                           .plan = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2}};
+    const struct wire_duty duties[] = {{.from_clock = 3, .until_clock = 9}, {.from_clock = 7, .until_clock = 7}};
+    static const uint64_t points[] = {2, 4, 6, 8, 9, 10, 12, 15, 18};
     unsigned found = 0;
+    plan.frames[2] = buffer_copy(duties, sizeof duties);
     for (uint64_t clock = 1; clock <= 18; clock++) {
         if (plan_is_commit_point(&plan, clock)) {
             assert_int_equal(points[found++], clock);
         }
     }
     assert_int_equal(found, sizeof points / sizeof points[0]);
+    buffer_drop(plan.frames[2]);
 }
 
 /* ---- Rows ---- */
