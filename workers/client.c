@@ -116,6 +116,20 @@ static bool plan_origin_works(const struct message *plan, actor_id origin, uint6
     return works;
 }
 
+/* Which commit the next clock wants: so near behind it, or of what others did before a duty's first clock (node.c). */
+static uint64_t durable_wanted(const struct client *client) {
+    const struct wire_duty *duties;
+    size_t count = plan_duties(&client->plan, &duties);
+    uint64_t ahead = (uint64_t)client->job->staleness + client->plan.plan.window;
+    uint64_t wanted = client->wanted > ahead ? client->wanted - ahead : 0;
+    for (size_t d = 0; d < count && job_has_put_tables(client->job); d++) {
+        bool ours = actor_node(duties[d].origin) == actor_node(client->self);
+        uint64_t before = duties[d].from_clock - 1;
+        wanted = ours && before <= client->wanted && before > wanted ? before : wanted;
+    }
+    return wanted;
+}
+
 /* Which state our next clock wants, and, before our first one, which clock counts as flushed. */
 static void find_wanted(struct client *client) {
     const struct wire_duty *duties;
@@ -142,6 +156,7 @@ static void find_wanted(struct client *client) {
     if (catch_up > client->wanted) {
         client->wanted = catch_up - 1;
     }
+    client->durable_wanted = durable_wanted(client);
 }
 
 /* ---- Waiting and asking again ---- */
@@ -160,9 +175,8 @@ static uint64_t partition_arrived(const struct client_partition *partition) {
  * begin. */
 static bool partition_behind(const struct client *client, const struct client_partition *partition) {
     uint64_t arrived = partition_arrived(partition);
-    uint64_t ahead = (uint64_t)client->job->staleness + client->plan.plan.window;
     return partition->subscribed &&
-           (arrived < client->wanted || partition->durable + ahead < client->wanted ||
+           (arrived < client->wanted || partition->durable < client->durable_wanted ||
             (partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > arrived));
 }
 

@@ -48,7 +48,7 @@ struct client_partition {
     bool subscribed;                      /* the first state has come: `clock` holds */
     uint64_t clock;                       /* the state in the cache, own later updates aside */
     uint32_t *filled; /* per table: rows of the cache's list whose first state has come: they have a stamp */
-    uint64_t durable, durable_from;       /* on a reliable machine, as the server says */
+    uint64_t durable, durable_from; /* on a reliable machine, as the server says */
     bool restoring;           /* rows seen beyond the epoch's `restore` are asked for again: CACHE_CLOCK_VOID ... */
     uint64_t restore_request; /* ... by this request; 0: not asked yet */
     uint64_t restore_pull;    /* the last PULL before it was sent */
@@ -74,18 +74,19 @@ struct client {
     struct message plan; /* in force, frames held */
     uint32_t partition_count;
     struct client_partition *partitions;
-    bool subscribing;   /* client_subscribe was called: what is new is asked for, a plan's new servers too */
-    uint64_t requests;  /* the last SUBSCRIBE's number */
-    uint64_t committed; /* every partition is durable up to there */
-    uint64_t flushed;   /* the highest clock flushed under `self`; before the first duty, the clock before it */
-    uint64_t wanted;    /* the state that the next clock of a duty waits for, at the most */
-    bool joins; /* none of our duties is of before the plan's switch: who serves from there pushes what we miss */
-    actor_id origin;    /* of the clock under way ... */
-    uint64_t clock;     /* ... which is this one */
-    bool alone;         /* ... and in which this origin is the plan's only one: nothing of it is pushed back */
-    bool working;       /* the app is at work on it: the cache is its own */
-    bool frozen;        /* the app reads the cache between clocks: it does not change */
-    uint32_t stamp;     /* number of the last push applied */
+    bool subscribing;        /* client_subscribe was called: what is new is asked for, a plan's new servers too */
+    uint64_t requests;       /* the last SUBSCRIBE's number */
+    uint64_t committed;      /* every partition is durable up to there */
+    uint64_t flushed;        /* the highest clock flushed under `self`; before the first duty, the clock before it */
+    uint64_t wanted;         /* the state that the next clock of a duty waits for, at the most ... */
+    uint64_t durable_wanted; /* ... and the commit */
+    bool joins;      /* none of our duties is of before the plan's switch: who serves from there pushes what we miss */
+    actor_id origin; /* of the clock under way ... */
+    uint64_t clock;  /* ... which is this one */
+    bool alone;      /* ... and in which this origin is the plan's only one: nothing of it is pushed back */
+    bool working;    /* the app is at work on it: the cache is its own */
+    bool frozen;     /* the app reads the cache between clocks: it does not change */
+    uint32_t stamp;  /* number of the last push applied */
     void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* tests: called after each push applied */
     /* An answer to SCAN; the message stays the caller's. */
     void (*rows)(void *context, const struct message *message);

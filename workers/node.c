@@ -372,19 +372,11 @@ static bool worked_by_us(const struct node *node, const struct node_set *set, ui
     return found == set->count;
 }
 
-static bool has_put_tables(const struct job *job) {
-    unsigned t = 0;
-    while (t < job->table_count && job->tables[t].mode != AML_PUT) {
-        t++;
-    }
-    return t < job->table_count;
-}
-
 /* In the duty's first clock, shards that were another node's just before: that node's work must be committed. Else it
  * might be lost with the node and done again, with other results, while ours, which goes on from what the node had put, is
  * kept. (The clock before a duty's first one is a commit point.) */
 static bool may_be_done_again(const struct node *node, const struct node_duty *duty, uint64_t clock) {
-    return clock == duty->from_clock && node->client.committed < clock - 1 && has_put_tables(node->job) &&
+    return clock == duty->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
            !worked_by_us(node, &node->sets[duty->set], clock - 1);
 }
 

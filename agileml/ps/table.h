@@ -33,6 +33,15 @@ struct job {
     uint32_t staleness;
 };
 
+/* Whether what a node does may go on from what another one has put, and not only from sums. */
+static inline bool job_has_put_tables(const struct job *job) {
+    unsigned t = 0;
+    while (t < job->table_count && job->tables[t].mode != AML_PUT) {
+        t++;
+    }
+    return t < job->table_count;
+}
+
 /* What rows_check must know of a table. */
 static inline struct row_shape table_shape(const struct table_spec *spec) {
     return (struct row_shape){.row_bytes = spec->row_bytes,
