@@ -173,7 +173,8 @@ static void replica_promote(struct server *server, struct server_replica *replic
     for (unsigned s = 0; s < partition->subscription_count; s++) {
         struct subscription *subscription = &partition->subscriptions[s];
         if (subscription->needs_from <= partition->clock) {
-            subscription->sent_clock = partition->clock; /* by who served before; the others got nothing from that one */
+            subscription->sent_clock =
+                partition->clock; /* by who served before; the others got nothing from that one */
         }
     }
     uint64_t committed = server->committed < partition->clock ? server->committed : partition->clock;
@@ -384,7 +385,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch,
         partition_keep(replica->partition, server->plan.plan.recoverable);
     }
     if (replica->serving) {
-        replica_at_clock(server, replica); /* the plan may make it a commit point */
+        replica_at_clock(server, replica);   /* the plan may make it a commit point */
         replica_push(server, replica, true); /* it may name a first clock that comes next */
     }
     replica_step(server, replica);
@@ -438,11 +439,9 @@ static void server_plan(struct server *server, const struct message *plan) {
         server->replicas = memory_zeroed(server->partition_count, sizeof *server->replicas);
     }
     const struct wire_node *nodes = (const void *)plan->frames[0]->data;
-    server->reliable = server->any_reliable = false;
+    server->reliable = false;
     for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
-        bool reliable = nodes[n].tier == TIER_RELIABLE;
-        server->reliable |= reliable && nodes[n].actor == server_agent(server);
-        server->any_reliable |= reliable;
+        server->reliable |= nodes[n].tier == TIER_RELIABLE && nodes[n].actor == server_agent(server);
     }
     if (new_epoch) {
         server->scan_count = 0;

@@ -87,8 +87,7 @@ struct server {
     struct message plan;             /* in force, frames held; type 0: none yet */
     struct plan_members members;     /* of the plan */
     struct message later_plan;       /* came while a replica was being written in place; type 0: none */
-    bool reliable;                   /* our node, in this plan ... */
-    bool any_reliable;               /* ... or some node */
+    bool reliable;                   /* our node, in this plan */
     uint32_t partition_count;        /* of the job */
     struct server_replica *replicas; /* by partition */
     uint64_t committed;              /* the highest that any FLUSH or UPDATE said */

@@ -319,8 +319,9 @@ static struct durable backups_have(const struct server *server, const struct ser
     return above.until >= boundary && above.until > below.until ? above : below;
 }
 
-/* What is durable by itself, without any reliable machine as well: then there is nothing to wait for. Commit points only:
- * other partitions can't be put at another clock, if that became the least of all. */
+/* What is durable by itself, also where the plan names no backup, having found no reliable machine (one may have come
+ * since): then there is nothing to wait for. Commit points only: other partitions can't be put at another clock, if that
+ * became the least of all. */
 static struct durable own_has(const struct server *server, const struct server_replica *replica) {
     const struct partition *partition = replica->partition;
     struct durable has = {.until = partition->clock};
@@ -331,15 +332,17 @@ static struct durable own_has(const struct server *server, const struct server_r
         return (struct durable){0, 0};
     }
     has.from = partition->clock;
-    for (unsigned p = partition->point_count; p > 0 && !points_between(server, partition->points[p - 1].clock, has.from);
-         p--) {
+    for (unsigned p = partition->point_count;
+         p > 0 && !points_between(server, partition->points[p - 1].clock, has.from); p--) {
         has.from = partition->points[p - 1].clock;
     }
     return has;
 }
 
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
-    bool own = server->reliable || !server->plan.plan.recoverable || !server->any_reliable;
+    const struct wire_placement *placement = server_placement(server, replica->partition->id);
+    bool followed = placement->backup != ACTOR_NONE || placement->next_backup != ACTOR_NONE;
+    bool own = server->reliable || !server->plan.plan.recoverable || !followed;
     struct durable has = own ? own_has(server, replica) : backups_have(server, replica);
     if (has.until <= replica->durable) {
         return false;
@@ -353,7 +356,7 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
     const struct message_plan *plan = &server->plan.plan;
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     uint64_t clock = replica->partition->clock;
-    actor_id backup = clock < plan->from_clock ? placement->backup : placement->next_backup;
+    actor_id backup = clock < plan->from_clock ? backup_now(placement) : placement->next_backup;
     const struct server_follower *follower = follower_find(replica, backup);
     if (server->reliable || !plan->recoverable || backup == ACTOR_NONE || (follower != NULL && follower->whole) ||
         !plan_is_commit_point(&server->plan, clock)) {

@@ -321,6 +321,42 @@ static void see_cut(struct cluster *cluster, struct cluster_node *node, actor_id
     cluster->result->counts.triggered = 1;
 }
 
+/* ---- A reliable node comes, when all had died, while nodes without one are getting ready ---- */
+
+static void shape_reliable_again(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->initial_reliable = 1;
+    cluster->left = (unsigned)cluster_between(cluster, 0, cluster->initial_transient);
+    struct action *action = &cluster->actions[cluster->action_count++];
+    *action = (struct action){.cluster = cluster,
+                              .kind = ACTION_KILL,
+                              .at_clock = cluster_between(cluster, 2, 5),
+                              .who = WHO_RELIABLE,
+                              .count = 1,
+                              .told = true};
+}
+
+static void see_reliable_again(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                               const struct message *message) {
+    enum plan_kind kind = plan_kind(cluster, message);
+    (void)from;
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        if (!cluster->nodes[n]->gone && cluster->nodes[n]->tier == TIER_RELIABLE) {
+            return;
+        }
+    }
+    if (node == NULL || (kind != PLAN_RECOVER && kind != PLAN_PREPARE)) {
+        return;
+    }
+    if (cluster->mark == 0 && kind == PLAN_RECOVER) {
+        cluster->mark = 1;
+        cluster_node_add(cluster, TIER_TRANSIENT, 0, cluster_between(cluster, 0, 500 * 1000));
+    } else if (cluster->mark == 1 && kind == PLAN_PREPARE && now(cluster)) {
+        cluster->result->counts.triggered = 1;
+        cluster_node_add(cluster, TIER_RELIABLE, 0, cluster_between(cluster, 0, 500 * 1000));
+    }
+}
+
 /* ---- All other transient nodes die when one has worked on shards that were another's in clocks not yet committed ---- */
 
 /* Commits are rare and come late, clocks are short, and the one that dies first need not serve. */
@@ -378,6 +414,7 @@ static const struct schedule_of schedules[] = {
     {"kill-during-save", shape_save, see_save},
     {"reliable-evicted", shape_reliable, see_reliable},
     {"node-cut-from-one-server", shape_cut, see_cut},
+    {"reliable-joins-in-change", shape_reliable_again, see_reliable_again},
     {"others-die-after-takeover", shape_taken_over, see_taken_over},
 };
 
