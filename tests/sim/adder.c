@@ -24,7 +24,7 @@ struct adder_shard {
 
 struct adder {
     struct adder_shard *shards;
-    uint64_t *elements; /* what a half contributes, of all rows ... */
+    uint64_t *elements;     /* what a half contributes, of all rows ... */
     unsigned char *touched; /* ... and which of them, a byte a row */
 };
 

@@ -234,8 +234,8 @@ void cluster_check_partition(struct cluster *cluster, const struct partition *pa
                                   table->spec->name);
                 return;
             }
-        } else if (!app_equal(&cluster->app, rows[r], state, partition_row(partition, row->table, (uint32_t)slot),
-                              text, sizeof text)) {
+        } else if (!app_equal(&cluster->app, rows[r], state, partition_row(partition, row->table, (uint32_t)slot), text,
+                              sizeof text)) {
             cluster_violation(cluster, "I1", "%s: partition %u at clock %llu: %s", what, partition->id,
                               (unsigned long long)clock, text);
             return;

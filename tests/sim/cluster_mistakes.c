@@ -97,8 +97,7 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
 
 /* A worker that names the rows which it still wants does not name one of them. */
 static void mistake_subscribe(struct cluster *cluster, struct message *message) {
-    const struct wire_directory_entry *first =
-        message->frame_count > 0 ? (const void *)message->frames[0]->data : NULL;
+    const struct wire_directory_entry *first = message->frame_count > 0 ? (const void *)message->frames[0]->data : NULL;
     if (message->subscribe.only && first != NULL && first->rows > 1 &&
         cluster_mistake_due(cluster, MISTAKE_ROW_GIVEN_UP)) {
         struct wire_directory_entry *directory = frame_own(message, 0);
@@ -162,8 +161,8 @@ void cluster_mistake_keep_row(struct cluster_server *server, const struct messag
              partition != NULL && partition->clock > message->plan.restore && slot < partition->tables[0].count;
              slot++) {
             int64_t row = app_find(&cluster->app, 0, table_key(&partition->tables[0], slot));
-            if (row >= 0 && !app_equal(&cluster->app, (unsigned)row, state, partition_row(partition, 0, slot), text,
-                                       sizeof text)) {
+            if (row >= 0 &&
+                !app_equal(&cluster->app, (unsigned)row, state, partition_row(partition, 0, slot), text, sizeof text)) {
                 size_t size = cluster->app.job.tables[0].row_bytes;
                 *kept = (struct undo_skipped){.partition = partition, .slot = slot, .row = memory_zeroed(1, size)};
                 memcpy(kept->row, partition_row(partition, 0, slot), size);

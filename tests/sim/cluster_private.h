@@ -71,11 +71,11 @@ struct cluster_node {
     bool lazy;
     struct cluster_set *sets;
     unsigned set_count;
-    unsigned preparing;                 /* the set's number; 0: none */
-    int64_t *slots;                     /* by the app's rows: the cache's slot, or -1 */
-    unsigned *row_of[APP_TABLES_MAX];   /* by table and slot: the app's row */
-    void *process;                      /* the app's */
-    struct own_change *own;             /* of the clocks not yet committed, in order */
+    unsigned preparing;               /* the set's number; 0: none */
+    int64_t *slots;                   /* by the app's rows: the cache's slot, or -1 */
+    unsigned *row_of[APP_TABLES_MAX]; /* by table and slot: the app's row */
+    void *process;                    /* the app's */
+    struct own_change *own;           /* of the clocks not yet committed, in order */
     unsigned own_count;
     struct node_duty at;    /* at work on */
     unsigned at_set;        /* its set's number */

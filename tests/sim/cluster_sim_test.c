@@ -24,7 +24,7 @@ enum {
     FAULTS_PART = 2, /* of these, one in so many of another campaign, or of each schedule */
     MISSING_PART = 15,
     SCHEDULE_PART = 15,
-    LDA_PART = 5, /* of each of these once more, with lda as the app */
+    LDA_PART = 5,           /* of each of these once more, with lda as the app */
     MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
     MISTAKE_TRIES = 1000    /* ... of so many tried */
 };
@@ -53,24 +53,25 @@ static const char *run_name(const struct cluster_options *options) {
 
 static void print_violation(const struct cluster_options *options, const struct cluster_result *result) {
     printf("violation with --app %s --seed %llu --%s %s: %s\n", app_names[options->app],
-           (unsigned long long)options->seed, options->schedule == SCHEDULE_NONE ? "campaign" : "schedule", run_name(options), result->violation);
+           (unsigned long long)options->seed, options->schedule == SCHEDULE_NONE ? "campaign" : "schedule",
+           run_name(options), result->violation);
     fflush(stdout);
 }
 
 static void print_totals(const struct cluster_options *options, uint64_t seeds, double seconds,
                          const struct cluster_counts *counts, const struct sim_statistics *statistics) {
-    printf("%s, %s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
-           "%llu evictions, %llu kills, %llu controller restarts, %llu checkpoints, %llu resumes, %llu jobs lost, "
-           "%llu items redone, %llu events, %llu messages, %llu lost, %llu duplicated",
-           app_names[options->app], run_name(options), (unsigned long long)seeds, seconds, (unsigned long long)counts->nodes,
-           (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
-           (unsigned long long)counts->recoveries, (unsigned long long)counts->joins,
-           (unsigned long long)counts->rejoins, (unsigned long long)counts->evictions,
-           (unsigned long long)counts->kills, (unsigned long long)counts->controller_restarts,
-           (unsigned long long)counts->checkpoints, (unsigned long long)counts->resumes,
-           (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
-           (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
-           (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
+    printf(
+        "%s, %s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
+        "%llu evictions, %llu kills, %llu controller restarts, %llu checkpoints, %llu resumes, %llu jobs lost, "
+        "%llu items redone, %llu events, %llu messages, %llu lost, %llu duplicated",
+        app_names[options->app], run_name(options), (unsigned long long)seeds, seconds,
+        (unsigned long long)counts->nodes, (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
+        (unsigned long long)counts->recoveries, (unsigned long long)counts->joins, (unsigned long long)counts->rejoins,
+        (unsigned long long)counts->evictions, (unsigned long long)counts->kills,
+        (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
+        (unsigned long long)counts->resumes, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
+        (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
+        (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
     if (options->schedule != SCHEDULE_NONE) {
         printf(", the moment came in %llu", (unsigned long long)counts->triggered);
     }
@@ -143,8 +144,11 @@ static bool run_mistake(enum mistake mistake) {
     bool found = false;
     const char *invariant = finds[mistake].invariant;
     for (uint64_t seed = 1; made < MISTAKE_SEEDS_MAX && seed < MISTAKE_TRIES && !found; seed++) {
-        struct cluster_options options = {
-            .seed = seed, .campaign = finds[mistake].campaign, .app = finds[mistake].app, .schedule = SCHEDULE_NONE, .mistake = mistake};
+        struct cluster_options options = {.seed = seed,
+                                          .campaign = finds[mistake].campaign,
+                                          .app = finds[mistake].app,
+                                          .schedule = SCHEDULE_NONE,
+                                          .mistake = mistake};
         struct cluster_result result;
         cluster_run(&options, &result);
         made += result.mistaken ? 1 : 0;

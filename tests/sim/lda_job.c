@@ -202,7 +202,8 @@ static void part_append(struct part *part, const void *bytes, size_t size) {
 /* As lda_emit names a document's rows and what it carries, with the process's slots. */
 static void part_add(struct part *part, const struct app *app, const struct document *document, const int64_t *slots) {
     const struct aml_item item = {.row_count = document->word_count + document->chunk_count,
-                                  .size = (uint32_t)(sizeof document->number + document->word_count * sizeof(uint32_t))};
+                                  .size =
+                                      (uint32_t)(sizeof document->number + document->word_count * sizeof(uint32_t))};
     part_append(part, &item, sizeof item);
     for (uint32_t i = 0; i < item.row_count; i++) {
         unsigned row = i < document->word_count ? app->table_rows[WORDS] + document->words[i]
@@ -390,8 +391,9 @@ static bool check_word(const struct app *app, uint32_t word, uint64_t clock, con
     for (uint32_t k = 0; k <= job->topics; k++) {
         int64_t count = (int32_t)row[k]; /* as the table has it */
         if (count < 0 || count != counted[word * (job->topics + 1) + k]) {
-            lda_violation(app, "at clock %" PRIu64 " word %u has %" PRId64 " tokens of topic %u of %u, %" PRId64
-                               " in the documents",
+            lda_violation(app,
+                          "at clock %" PRIu64 " word %u has %" PRId64 " tokens of topic %u of %u, %" PRId64
+                          " in the documents",
                           clock, word, count, k, job->topics, counted[word * (job->topics + 1) + k]);
             return false;
         }
