@@ -21,10 +21,10 @@ enum {
 #else
     DEFAULT_SEEDS = 1500,
 #endif
-    FAULTS_PART = 2, /* of these, one in so many of another campaign, or of each schedule */
+    FAULTS_PART = 2, /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
-    SCHEDULE_PART = 15,
-    LDA_PART = 5,           /* of each of these once more, with lda as the app */
+    SCHEDULE_PART = 15,     /* ... or of each schedule, with either app */
+    LDA_PART = 5,           /* of each campaign's, with lda as the app */
     MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
     MISTAKE_TRIES = 1000    /* ... of so many tried */
 };
@@ -197,7 +197,7 @@ static bool run_app(enum cluster_app app, uint64_t seeds) {
     options.campaign = CAMPAIGN_ELASTIC;
     for (unsigned s = 0; s < cluster_schedules(); s++) {
         options.schedule = (int)s;
-        passed = run_seeds(options, 1, seeds / SCHEDULE_PART) && passed;
+        passed = run_seeds(options, 1, DEFAULT_SEEDS / SCHEDULE_PART) && passed;
     }
     return passed;
 }
