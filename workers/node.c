@@ -116,9 +116,28 @@ static void send_leave(struct node *node) {
     node_send(node, &message);
 }
 
+static bool held_at(const struct node *node, uint64_t clock) {
+    return clock >= node->hold.clock;
+}
+
 static void send_progress(struct node *node, unsigned index) {
     struct message copy = message_share(&node->progress[index]);
     node_send(node, &copy);
+}
+
+static void send_progress_new(struct node *node) {
+    for (; node->progress_sent < node->progress_count; node->progress_sent++) {
+        send_progress(node, node->progress_sent);
+    }
+    node->progress_us = node_now(node);
+}
+
+/* A message to the network costs as much as a short clock: such clocks are told of together. What the controller waits
+ * for is not kept back: an iteration's end, where it may name the last clock or write a checkpoint. */
+static bool progress_is_due(const struct node *node) {
+    uint64_t clock = node->client.clock;
+    return clock % node->options.registration.job.clocks_per_iteration == 0 || held_at(node, clock) ||
+           node_now(node) >= node->progress_us + NODE_PROGRESS_US;
 }
 
 /* The oldest that are not acknowledged, again. */
@@ -150,7 +169,9 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
     assert(node->progress_count < NODE_PROGRESS_MAX); /* begin_clock sees to it */
     node->progress = memory_resized(node->progress, node->progress_count + 1, sizeof *node->progress);
     node->progress[node->progress_count++] = message;
-    send_progress(node, node->progress_count - 1);
+    if (progress_is_due(node)) {
+        send_progress_new(node);
+    }
 }
 
 /* ---- Data of the duties ---- */
@@ -321,10 +342,6 @@ static uint64_t duty_next(const struct node *node, const struct node_duty *duty)
     uint64_t done = duty->origin == node->options.self ? node->client.flushed : duty->done;
     uint64_t next = duty->from_clock > done ? duty->from_clock : done + 1;
     return next <= duty->until_clock ? next : WIRE_CLOCK_NEVER;
-}
-
-static bool held_at(const struct node *node, uint64_t clock) {
-    return clock >= node->hold.clock;
 }
 
 /* How many shards both have. */
@@ -501,6 +518,9 @@ static void node_set_timer(struct node *node) {
     uint64_t next = client_timer(&node->client);
     if (next == 0 || node->heartbeat_us < next) {
         next = node->heartbeat_us;
+    }
+    if (node->progress_sent < node->progress_count && node->progress_us + NODE_PROGRESS_US < next) {
+        next = node->progress_us + NODE_PROGRESS_US;
     }
     if (next != node->timer_us) {
         node->timer_us = next;
@@ -940,6 +960,7 @@ static bool progress_arrived(const struct node *node, const struct message_progr
 static void drop_arrived(struct node *node, const struct message *ack) {
     unsigned kept = 0;
     unsigned again = node->progress_again;
+    unsigned sent = node->progress_sent;
     for (unsigned i = 0; i < node->progress_count; i++) {
         if (!progress_arrived(node, &node->progress[i].progress, ack)) {
             node->progress[kept++] = node->progress[i];
@@ -947,8 +968,10 @@ static void drop_arrived(struct node *node, const struct message *ack) {
         }
         message_close(&node->progress[i]);
         node->progress_again -= i < again ? 1 : 0;
+        sent -= i < node->progress_sent ? 1 : 0;
     }
     node->progress_count = kept;
+    node->progress_sent = sent;
     if (again > 0 && node->progress_again == 0) {
         send_progress_again(node);
     }
@@ -1147,6 +1170,9 @@ void node_timer(void *self) {
     node->timer_us = 0;
     if (node_check_silence(node, now)) {
         return;
+    }
+    if (node->progress_sent < node->progress_count && now >= node->progress_us + NODE_PROGRESS_US) {
+        send_progress_new(node);
     }
     if (now >= node->heartbeat_us) {
         if (node->heartbeat_ms == 0) {

@@ -11,6 +11,7 @@ enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
     NODE_PROGRESS_MAX = 4096, /* PROGRESS messages that wait for their acknowledgement; no clock begins beyond */
     NODE_PROGRESS_BURST = 16, /* sent again at once */
+    NODE_PROGRESS_US = 2000,  /* PROGRESS of short clocks goes out together, this often and when an iteration ends */
 };
 
 /* Data shards that one duty or several consist of, and that the process has arranged for the app. */
@@ -105,6 +106,8 @@ struct node {
     uint64_t loaded, ready;   /* the last versions that LOADED and the heartbeat told of */
     struct message *progress; /* not acknowledged yet, oldest first */
     unsigned progress_count;
+    unsigned progress_sent; /* the rest has not been sent yet: more may go with it */
+    uint64_t progress_us;   /* when PROGRESS was sent last */
     unsigned progress_again; /* of the burst that was sent again, so many are not acknowledged yet */
     struct {
         uint64_t clock; /* of the last CHECKPOINT; 0: none in this epoch */

@@ -780,8 +780,7 @@ static void hook_rejoin(void *context, const char *why) {
     hook_end(runtime, 0, "");
 }
 
-static uint64_t hook_memory(void *context) {
-    (void)context;
+static uint64_t resident_bytes(void) {
     unsigned long long total;
     unsigned long long resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -793,6 +792,16 @@ static uint64_t hook_memory(void *context) {
     }
     fclose(file);
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t hook_memory(void *context) {
+    struct runtime *runtime = context;
+    uint64_t now_us = monotonic_us();
+    if (runtime->memory_us == 0 || now_us >= runtime->memory_us + RUNTIME_MEMORY_MS * UINT64_C(1000)) {
+        runtime->memory_bytes = resident_bytes();
+        runtime->memory_us = now_us;
+    }
+    return runtime->memory_bytes;
 }
 
 static void hook_bytes(void *context, uint64_t *sent, uint64_t *received) {

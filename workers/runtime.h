@@ -24,6 +24,7 @@ enum {
     RUNTIME_ROW_LOCKS = 64,
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
     RUNTIME_READ_NICE = 10,        /* how far reading the input stands back */
+    RUNTIME_MEMORY_MS = 100,       /* how old the resident size that is reported may be: asking takes 20 us */
     RUNTIME_RETRY_MS = 1000,       /* the main thread is asked again for what has not come after so long */
     RUNTIME_CACHE_SLACK = 1 << 20, /* rows beyond those of the items that a sparse table's cache has room for */
     RUNTIME_CACHE_DENSE = 1 << 24  /* ... and a dense table's, at most */
@@ -110,6 +111,7 @@ struct runtime {
     bool saving;                       /* the app's finish is called */
     bool unsaving;                     /* ... and is to return soon; under `lock` */
     uint64_t compute_us;
+    uint64_t memory_bytes, memory_us; /* the resident size, as of then; the main thread's */
     int wake;    /* eventfd: the pool's threads ask the main thread for something */
     int signals; /* signalfd */
     struct notice *notice; /* of the cloud; NULL: there is none to expect */

@@ -111,8 +111,9 @@ void controller_send(struct controller *controller, actor_id to, struct message 
     controller->io->send(controller->io, to, message);
 }
 
-void send_ack(struct controller *controller, const struct member *member) {
+void send_ack(struct controller *controller, struct member *member) {
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
+    member->acknowledged = controller->stored;
     ack.heartbeat_ack.progress = controller->stored;
     ack.heartbeat_ack.catch_up =
         member->catch_up_stored < controller->stored ? member->catch_up_stored : controller->stored;
@@ -764,7 +765,9 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_PROGRESS:
         if (controller->phase < PHASE_LEAVE) {
             progress_receive(controller, member, message);
-            send_ack(controller, member);
+            if (controller->stored > member->acknowledged || message->progress.clock <= controller->stored) {
+                send_ack(controller, member); /* there is news, or it lacks what was said before */
+            }
         }
         break;
     case MESSAGE_HEARTBEAT:

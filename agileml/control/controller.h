@@ -81,6 +81,7 @@ struct member {
     actor_id silent;          /* the node that it accuses */
     uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
     uint64_t catch_up_stored; /* ... and up to this are stored */
+    uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
     uint64_t heard_us, joined_us;
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;

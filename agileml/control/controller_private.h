@@ -9,9 +9,9 @@
 enum {
     CONTROLLER_COMMIT_EVERY = 4, /* clocks at most, when it is chosen, to begin with */
     CONTROLLER_COMMIT_LATE = 3, /* iterations in a row at whose end the commit is far behind, before it is made rarer */
-    CONTROLLER_WINDOW_POINTS = 3,   /* commit points that workers may be ahead of the commit */
-    CONTROLLER_HOLD_AHEAD_MS = 20,  /* a clock is named about so far ahead, so that nobody waits for it */
-    CONTROLLER_HOLD_AHEAD_MAX = 16, /* clocks */
+    CONTROLLER_WINDOW_POINTS = 3,    /* commit points that workers may be ahead of the commit */
+    CONTROLLER_HOLD_AHEAD_MS = 20,   /* a clock is named about so far ahead, so that nobody waits for it */
+    CONTROLLER_HOLD_AHEAD_MAX = 256, /* clocks */
     CONTROLLER_CHECKPOINTS_KEPT = 2
 };
 
@@ -25,7 +25,7 @@ void members_count(const struct controller *controller, unsigned count[2]);
 /* Someone says that so much is committed. */
 void controller_committed(struct controller *controller, uint64_t clock);
 void controller_send(struct controller *controller, actor_id to, struct message *message);
-void send_ack(struct controller *controller, const struct member *member);
+void send_ack(struct controller *controller, struct member *member);
 void send_acks(struct controller *controller);
 void send_plan(struct controller *controller, struct member *member);
 void send_empty(struct controller *controller, actor_id to, enum message_type type);
