@@ -47,16 +47,24 @@ bool mailbox_put(struct mailbox *mailbox, actor_id from, const struct message *m
         *mailbox->last = entry;
         mailbox->last = &entry->next;
         mailbox->count++;
-        if (!mailbox->signalled) {
-            mailbox->signalled = true;
-            eventfd_write(mailbox->event_fd, 1);
-        }
     }
     pthread_mutex_unlock(&mailbox->lock);
     if (!room) {
         free(entry);
     }
     return room;
+}
+
+/* Writes outside the lock, which whoever wakes takes at once. If it has found the messages by itself meanwhile, it wakes
+ * once for nothing. */
+void mailbox_wake(struct mailbox *mailbox) {
+    pthread_mutex_lock(&mailbox->lock);
+    bool wake = mailbox->first != NULL && !mailbox->signalled;
+    mailbox->signalled = mailbox->signalled || wake;
+    pthread_mutex_unlock(&mailbox->lock);
+    if (wake) {
+        eventfd_write(mailbox->event_fd, 1);
+    }
 }
 
 bool mailbox_take(struct mailbox *mailbox, actor_id *from, struct message *message) {
@@ -68,10 +76,8 @@ bool mailbox_take(struct mailbox *mailbox, actor_id *from, struct message *messa
         if (mailbox->first == NULL) {
             mailbox->last = &mailbox->first;
         }
-    } else if (mailbox->signalled) {
-        eventfd_t value;
+    } else {
         mailbox->signalled = false;
-        eventfd_read(mailbox->event_fd, &value);
     }
     pthread_mutex_unlock(&mailbox->lock);
     if (entry == NULL) {

@@ -1,5 +1,6 @@
 /* A bounded queue of messages from the threads of a process to one of them, which waits on the
- * mailbox's descriptor. Frames pass by reference: nothing is encoded or copied. Knows no network. */
+ * mailbox's descriptor. Frames pass by reference: nothing is encoded or copied. Knows no network. Putting a message
+ * there and waking who waits are two calls: to wake a thread costs more than most messages, so several share it. */
 #ifndef AGILEML_NET_MAILBOX_H
 #define AGILEML_NET_MAILBOX_H
 
@@ -15,17 +16,20 @@ struct mailbox {
     pthread_mutex_t lock; /* guards what follows */
     struct mailbox_entry *first, **last;
     size_t count;
-    bool signalled; /* event_fd is readable */
-    int event_fd;   /* readable while there may be messages; constant after open */
+    bool signalled; /* the taker has been woken, or is about to be, since it last found nothing */
+    int event_fd;   /* to be waited on edge-triggered, and never read; constant after open */
 };
 
 /* 0 or AML_EFAIL. */
 int mailbox_open(struct mailbox *mailbox, struct error *error);
 void mailbox_close(struct mailbox *mailbox);
 
-/* Any thread. Takes over the message's frames and returns true, or false when the mailbox is full. */
+/* Any thread. Takes over the message's frames and returns true, or false when the mailbox is full. mailbox_wake must
+ * follow. */
 bool mailbox_put(struct mailbox *mailbox, actor_id from, const struct message *message);
-/* The oldest message, now the caller's to close. False when there is none; event_fd is quiet then. */
+/* Any thread. Raises event_fd if there are messages that the taker may not know of. */
+void mailbox_wake(struct mailbox *mailbox);
+/* The oldest message, now the caller's to close. False when there is none: event_fd is raised for the next one. */
 bool mailbox_take(struct mailbox *mailbox, actor_id *from, struct message *message);
 
 #endif

@@ -220,6 +220,15 @@ enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const
     return delivery;
 }
 
+void net_wake(struct net *net, actor_id actor) {
+    pthread_rwlock_rdlock(&net->directory_lock);
+    struct mailbox *mailbox = net_find(net, actor);
+    if (mailbox != NULL) {
+        mailbox_wake(mailbox);
+    }
+    pthread_rwlock_unlock(&net->directory_lock);
+}
+
 /* ---- Endpoints ---- */
 
 int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,

@@ -19,6 +19,9 @@
 enum {
     TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
     TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
+    SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
+    SLEEPERS_MESSAGES = 64,   /* ... when so many messages wait for them, ... */
+    SLEEPERS_BYTES = 1 << 16, /* ... or so many bytes: they may go on with these meanwhile */
     HANDSHAKES_FAILED_MAX = 3 /* connections in a row that the peer closes at once before we call it refusal: a
                                  peer that just dies does so once */
 };
@@ -39,6 +42,10 @@ struct net_io {
     struct mailbox mailbox;
     struct source mailbox_source;
     bool mailbox_active;
+    bool running; /* in the loop, which wakes sleepers at each turn's end */
+    actor_id sleepers[SLEEPERS_MAX]; /* to whom messages were delivered in this turn */
+    unsigned sleeper_count, sleepers_messages;
+    size_t sleepers_bytes;
     struct link *router; /* NULL: doesn't listen */
     struct link **peers; /* ordered by their actors */
     size_t peer_count;
@@ -76,7 +83,8 @@ static void net_io_add(_Atomic uint64_t *counter, uint64_t amount) {
 /* ---- Descriptors ---- */
 
 static int net_io_wait_on(struct net_io *io, int fd, struct source *source, struct error *error) {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+    uint32_t once = source->kind == SOURCE_MAILBOX ? EPOLLET : 0;
+    struct epoll_event event = {.events = EPOLLIN | once, .data.ptr = source};
     if (epoll_ctl(io->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         return error_set(error, AML_EFAIL, "can't wait on a descriptor: %s", strerror(errno));
     }
@@ -382,10 +390,46 @@ static int64_t net_io_send_remote(struct net_io *io, actor_id to, const struct m
     return bytes;
 }
 
+/* Wakes those to whom messages were delivered. */
+static void net_io_wake(struct net_io *io) {
+    for (unsigned s = 0; s < io->sleeper_count; s++) {
+        net_wake(io->net, io->sleepers[s]);
+    }
+    io->sleeper_count = io->sleepers_messages = 0;
+    io->sleepers_bytes = 0;
+}
+
+static size_t payload_bytes(const struct message *message) {
+    size_t bytes = 0;
+    for (unsigned f = 0; f < message->frame_count; f++) {
+        bytes += message->frames[f]->size;
+    }
+    return bytes;
+}
+
+/* `actor` has got a message with so many bytes, and is woken at the turn's end at the latest. */
+static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
+    unsigned s = 0;
+    while (s < io->sleeper_count && io->sleepers[s] != actor) {
+        s++;
+    }
+    if (s == io->sleeper_count) {
+        io->sleepers[io->sleeper_count++] = actor;
+    }
+    io->sleepers_messages++;
+    io->sleepers_bytes += bytes;
+    if (!io->running || io->sleeper_count == SLEEPERS_MAX || io->sleepers_messages >= SLEEPERS_MESSAGES ||
+        io->sleepers_bytes >= SLEEPERS_BYTES) {
+        net_io_wake(io);
+    }
+}
+
 static void net_io_send(struct io *base, actor_id to, struct message *message) {
     struct net_io *io = (struct net_io *)base;
+    size_t payload = payload_bytes(message); /* its frames may be gone afterwards */
     enum net_delivery delivery = net_deliver(io->net, to, io->options.self, message);
     if (delivery == NET_DELIVERED) {
+        net_io_delivered(io, to, payload);
         message->frame_count = 0; /* the frames have gone with it */
         return;
     }
@@ -506,9 +550,12 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
 int net_io_run(struct net_io *io, struct error *error) {
     struct epoll_event events[TURN_EVENTS];
     io->stopping = false;
+    io->running = true;
     while (!io->stopping) {
+        net_io_wake(io);
         int count = epoll_wait(io->epoll, events, TURN_EVENTS, net_io_wait_ms(io));
         if (count < 0 && errno != EINTR) {
+            io->running = false;
             return error_set(error, AML_EFAIL, "can't wait for messages: %s", strerror(errno));
         }
         for (int i = 0; i < count; i++) {
@@ -522,6 +569,8 @@ int net_io_run(struct net_io *io, struct error *error) {
             net_io_revive_stopped(io, net_io_now_us(&io->io));
         }
     }
+    net_io_wake(io);
+    io->running = false;
     return 0;
 }
 

@@ -37,8 +37,10 @@ void net_unregister(struct net *net, actor_id actor);
 bool net_is_local(struct net *net, actor_id actor);
 
 enum net_delivery { NET_DELIVERED, NET_FULL, NET_NOT_HERE };
-/* Takes over the message's frames if delivered. */
+/* Takes over the message's frames if delivered; net_wake must follow. */
 enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message);
+/* Wakes the actor, if it is here, for what was delivered to it. */
+void net_wake(struct net *net, actor_id actor);
 
 /* Checks an endpoint and whether it may be used without a key. 0 or AML_EINPUT. */
 int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,
