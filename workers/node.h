@@ -11,7 +11,7 @@ enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
     NODE_PROGRESS_MAX = 4096, /* PROGRESS messages that wait for their acknowledgement; no clock begins beyond */
     NODE_PROGRESS_BURST = 16, /* sent again at once */
-    NODE_PROGRESS_US = 2000,  /* PROGRESS of short clocks goes out together, this often and when an iteration ends */
+    NODE_PROGRESS_US = 5000,  /* PROGRESS of short clocks goes out together, this often and when an iteration ends */
 };
 
 /* Data shards that one duty or several consist of, and that the process has arranged for the app. */

@@ -36,10 +36,13 @@ static void *pool_main(void *argument) {
         pthread_mutex_unlock(&pool->lock);
         pool->run(pool->context, self.number, command);
         pthread_mutex_lock(&pool->lock);
-        if (--pool->running == 0) {
+        bool last = --pool->running == 0;
+        if (last) { /* whoever is woken takes the lock */
+            pthread_mutex_unlock(&pool->lock);
             uint64_t one = 1;
             while (write(pool->done, &one, sizeof one) < 0 && errno == EINTR) {
             }
+            pthread_mutex_lock(&pool->lock);
         }
     }
     pthread_mutex_unlock(&pool->lock);
@@ -174,8 +177,8 @@ void pool_begin(struct pool *pool, int command) {
     pool->command = command;
     pool->running = pool->threads;
     pool->generation++;
-    pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
+    pthread_cond_broadcast(&pool->changed);
 }
 
 bool pool_close(struct pool *pool, unsigned timeout_ms) {

@@ -19,6 +19,7 @@ enum {
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming; after an eviction that */
     CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
     CONTROLLER_STORE_US = 20 * 1000,          /* progress is stored at most so much later, and acknowledged then */
+    CONTROLLER_CLOCK_LINE_US = 20 * 1000,     /* between clocks that get a line in the report, if not evaluated */
     CONTROLLER_SHARDS_DEFAULT = 1024,
     CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
@@ -193,7 +194,8 @@ struct controller {
     size_t lines_stored, lines_pruned;
     char **lines; /* the report's last lines, from number `first_line` on */
     size_t first_line;
-    size_t line_count; /* of the whole report so far */
+    size_t line_count;      /* of the whole report so far */
+    uint64_t clock_line_us; /* when the last one was written that is of a clock */
     struct observer {
         actor_id actor;
         size_t read; /* lines it has */

@@ -170,6 +170,18 @@ static void count_time(struct controller *controller, const struct clock_window 
     controller->progress.trained_us += least_us > trained_us ? least_us - trained_us : 0;
 }
 
+/* Short clocks are too many for a line each, but what was evaluated is always told. */
+static bool clock_is_told(struct controller *controller, const struct clock_sums *sums) {
+    uint64_t now = controller_now(controller);
+    bool told = controller->job.clocks_per_iteration > 1 &&
+                (controller->clock_line_us == 0 || now >= controller->clock_line_us + CONTROLLER_CLOCK_LINE_US);
+    for (unsigned i = 0; i < controller->metric_count && controller->job.clocks_per_iteration > 1; i++) {
+        told = told || (controller->metrics[i].evaluated != 0 && sums->metrics[i].weight != 0);
+    }
+    controller->clock_line_us = told ? now : controller->clock_line_us;
+    return told;
+}
+
 void progress_step(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
     while (controller->phase == PHASE_TRAIN && controller->change != CHANGE_RECOVER) {
@@ -192,7 +204,7 @@ void progress_step(struct controller *controller) {
         progress->items_processed += sums.items;
         sums_add(&progress->iteration, &sums, controller->metrics, controller->metric_count);
         persist_soon(controller);
-        if (controller->job.clocks_per_iteration > 1) {
+        if (clock_is_told(controller, &sums)) {
             controller_report(controller, report_clock(controller, &sums, controller_seconds(controller)));
         }
         if (clock % controller->job.clocks_per_iteration == 0) {
