@@ -58,6 +58,14 @@ double series_median(const struct series *series) {
     return median;
 }
 
+double series_mean(const struct series *series) {
+    double sum = 0;
+    for (size_t i = 0; i < series->count; i++) {
+        sum += series->values[i];
+    }
+    return sum / (double)series->count;
+}
+
 void series_clear(struct series *series) {
     series->count = 0;
 }

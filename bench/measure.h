@@ -25,6 +25,7 @@ struct series {
 void series_add(struct series *series, double value);
 /* The median; NAN when empty. */
 double series_median(const struct series *series);
+double series_mean(const struct series *series); /* likewise */
 void series_clear(struct series *series);
 void series_close(struct series *series);
 

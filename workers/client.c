@@ -678,11 +678,12 @@ static void gather_rows(const struct client *client, const struct cache_table *t
             bfloat16_send((uint16_t *)(void *)value, (float *)(void *)base, (const float *)(void *)row, spec->width);
             continue;
         }
-        table_delta(spec->type, value, row, base, spec->width);
         if (client->alone) {
-            table_add(spec->type, base, value, spec->width);
-            memcpy(row, base, spec->row_bytes);
-        } else if (client->job->staleness > 0) {
+            table_take(spec->type, value, row, base, spec->width);
+            continue;
+        }
+        table_delta(spec->type, value, row, base, spec->width);
+        if (client->job->staleness > 0) {
             memcpy(base, row, spec->row_bytes);
         }
     }

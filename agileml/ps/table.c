@@ -84,6 +84,41 @@ void table_delta(enum aml_type type, void *delta, const void *row, const void *b
     }
 }
 
+#define TABLE_TAKE(name, type)                                                                                         \
+    static void name(void *restrict delta, void *restrict row, void *restrict base, size_t count) {                    \
+        type *restrict difference = delta;                                                                             \
+        type *restrict new = row;                                                                                      \
+        type *restrict old = base;                                                                                     \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            type change = new[i] - old[i];                                                                             \
+            type sum = old[i] + change;                                                                                \
+            difference[i] = change;                                                                                    \
+            old[i] = sum;                                                                                              \
+            new[i] = sum;                                                                                              \
+        }                                                                                                              \
+    }
+TABLE_TAKE(table_take_float32, float)
+TABLE_TAKE(table_take_float64, double)
+TABLE_TAKE(table_take_int32, uint32_t)
+TABLE_TAKE(table_take_int64, uint64_t)
+
+void table_take(enum aml_type type, void *delta, void *row, void *base, size_t count) {
+    switch (type) {
+    case AML_FLOAT32:
+        table_take_float32(delta, row, base, count);
+        break;
+    case AML_FLOAT64:
+        table_take_float64(delta, row, base, count);
+        break;
+    case AML_INT32:
+        table_take_int32(delta, row, base, count);
+        break;
+    case AML_INT64:
+        table_take_int64(delta, row, base, count);
+        break;
+    }
+}
+
 /* Makes room for `count` slots; the new rows are zero, then get their start values. */
 static int table_grow(struct table *table, uint32_t count) {
     const struct table_spec *spec = table->spec;

@@ -64,6 +64,8 @@ void table_copy_rows(const struct table_spec *spec, void *target, const void *so
 
 /* delta[i] = row[i] - base[i]. None overlap. */
 void table_delta(enum aml_type type, void *delta, const void *row, const void *base, size_t count);
+/* The same; then base and row are both the old base plus the delta, rounded as by table_add. None overlap. */
+void table_take(enum aml_type type, void *delta, void *row, void *base, size_t count);
 
 /* The rows of one table in one partition: slot i holds one row, packed. */
 struct table {
