@@ -932,6 +932,7 @@ static int server_open(struct server_thread *thread, struct runtime *runtime, un
         .self = actor_of_part(runtime->self, part),
         .bind = bind,
         .actor = {.receive = server_receive, .timer = server_timer, .self = &thread->server},
+        .lent_for = MESSAGE_FLUSH, /* of the main thread */
         .warning = agent_warning,
     };
     int result = net_io_open(&thread->io, runtime->net, &options, error);

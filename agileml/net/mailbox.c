@@ -55,6 +55,10 @@ bool mailbox_put(struct mailbox *mailbox, actor_id from, const struct message *m
     return room;
 }
 
+void mailbox_raise(const struct mailbox *mailbox) {
+    eventfd_write(mailbox->event_fd, 1);
+}
+
 /* Writes outside the lock, which whoever wakes takes at once. If it has found the messages by itself meanwhile, it wakes
  * once for nothing. */
 void mailbox_wake(struct mailbox *mailbox) {
@@ -63,8 +67,15 @@ void mailbox_wake(struct mailbox *mailbox) {
     mailbox->signalled = mailbox->signalled || wake;
     pthread_mutex_unlock(&mailbox->lock);
     if (wake) {
-        eventfd_write(mailbox->event_fd, 1);
+        mailbox_raise(mailbox);
     }
+}
+
+unsigned mailbox_unheard(struct mailbox *mailbox) {
+    pthread_mutex_lock(&mailbox->lock);
+    unsigned type = mailbox->first != NULL && !mailbox->signalled ? (unsigned)mailbox->first->message.type : 0;
+    pthread_mutex_unlock(&mailbox->lock);
+    return type;
 }
 
 bool mailbox_take(struct mailbox *mailbox, actor_id *from, struct message *message) {

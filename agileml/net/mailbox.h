@@ -29,6 +29,10 @@ void mailbox_close(struct mailbox *mailbox);
 bool mailbox_put(struct mailbox *mailbox, actor_id from, const struct message *message);
 /* Any thread. Raises event_fd if there are messages that the taker may not know of. */
 void mailbox_wake(struct mailbox *mailbox);
+/* Any thread. Raises event_fd, whatever there is. */
+void mailbox_raise(const struct mailbox *mailbox);
+/* Any thread. The type of the oldest message; 0: there is none, or the taker has been woken for it. */
+unsigned mailbox_unheard(struct mailbox *mailbox);
 /* The oldest message, now the caller's to close. False when there is none: event_fd is raised for the next one. */
 bool mailbox_take(struct mailbox *mailbox, actor_id *from, struct message *message);
 

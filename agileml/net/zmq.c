@@ -176,7 +176,7 @@ static struct mailbox *net_find(const struct net *net, actor_id actor) {
     return NULL;
 }
 
-int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struct error *error) {
+int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struct net_io *io, struct error *error) {
     int result = 0;
     pthread_rwlock_wrlock(&net->directory_lock);
     if (net_find(net, actor) != NULL) {
@@ -186,6 +186,7 @@ int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struc
     } else {
         net->directory[net->directory_count].actor = actor;
         net->directory[net->directory_count].mailbox = mailbox;
+        net->directory[net->directory_count].io = io;
         net->directory_count++;
     }
     pthread_rwlock_unlock(&net->directory_lock);
@@ -227,6 +228,17 @@ void net_wake(struct net *net, actor_id actor) {
         mailbox_wake(mailbox);
     }
     pthread_rwlock_unlock(&net->directory_lock);
+}
+
+struct net_io *net_borrow(struct net *net, actor_id actor) {
+    struct net_io *io = NULL;
+    pthread_rwlock_rdlock(&net->directory_lock);
+    for (size_t i = 0; i < net->directory_count && io == NULL; i++) {
+        io = net->directory[i].actor == actor ? net->directory[i].io : NULL;
+    }
+    io = io != NULL && net_io_lend(io) ? io : NULL;
+    pthread_rwlock_unlock(&net->directory_lock);
+    return io;
 }
 
 /* ---- Endpoints ---- */

@@ -33,7 +33,7 @@ int net_open(struct net **net, const struct net_options *options, struct error *
 /* After every net_io is closed. Waits up to about a second for what they sent last to leave. */
 void net_close(struct net *net);
 
-/* ---- One actor's io: a loop, used by the one thread that runs it ---- */
+/* ---- One actor's io: a loop, used by the one thread that runs it (but see lent_for) ---- */
 
 struct net_io;
 
@@ -42,6 +42,10 @@ struct net_io_options {
     const char *bind;       /* listen here, see endpoint.h; NULL: don't */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
+    /* Messages of this type, an enum message_type, are received in the thread of an actor of this process that has sent
+     * them, if they are few and small and this actor's own thread sleeps: to wake it would cost more than they do. 0:
+     * none. */
+    unsigned lent_for;
     /* A peer that io.connect names is there but no connection comes about: told once per endpoint. NULL: a warning. */
     void (*refused)(void *self, const char *endpoint, const char *why);
     /* One line for the log; at most NET_WARNINGS_MAX in all. NULL: stderr. */

@@ -42,7 +42,8 @@ struct net_io {
     struct mailbox mailbox;
     struct source mailbox_source;
     bool mailbox_active;
-    bool running; /* in the loop, which wakes sleepers at each turn's end */
+    pthread_mutex_t turn; /* held by whoever uses what follows: our thread but while it sleeps, or who borrows us then */
+    bool running;         /* in the loop, which wakes sleepers at each turn's end */
     actor_id sleepers[SLEEPERS_MAX]; /* to whom messages were delivered in this turn */
     unsigned sleeper_count, sleepers_messages;
     size_t sleepers_bytes;
@@ -390,13 +391,66 @@ static int64_t net_io_send_remote(struct net_io *io, actor_id to, const struct m
     return bytes;
 }
 
-/* Wakes those to whom messages were delivered. */
-static void net_io_wake(struct net_io *io) {
+static void net_io_receive(struct net_io *io, actor_id from, struct message *message) {
+    io->options.actor.receive(io->options.actor.self, from, message);
+    message_close(message);
+}
+
+bool net_io_lend(struct net_io *io) {
+    if (io->options.lent_for == 0 || mailbox_unheard(&io->mailbox) != io->options.lent_for ||
+        pthread_mutex_trylock(&io->turn) != 0) {
+        return false;
+    }
+    bool lends = io->running && !io->stopping;
+    if (!lends) {
+        pthread_mutex_unlock(&io->turn);
+    }
+    return lends;
+}
+
+/* Receives what a borrowed io is lent for. `borrower` takes the answers to it without being woken for them; the io's own
+ * thread is woken for what is left to do. */
+static void net_io_use(struct net_io *io, struct net_io *borrower) {
+    uint64_t timer_us = io->timer_us;
+    struct message message;
+    actor_id from;
+    while (!io->stopping && mailbox_unheard(&io->mailbox) == io->options.lent_for &&
+           mailbox_take(&io->mailbox, &from, &message)) {
+        net_io_receive(io, from, &message);
+    }
     for (unsigned s = 0; s < io->sleeper_count; s++) {
-        net_wake(io->net, io->sleepers[s]);
+        if (io->sleepers[s] == borrower->options.self) {
+            borrower->mailbox_active = true;
+        } else {
+            net_wake(io->net, io->sleepers[s]);
+        }
     }
     io->sleeper_count = io->sleepers_messages = 0;
     io->sleepers_bytes = 0;
+    if (io->active_count > 0 || io->retired_count > 0 || io->timer_us != timer_us || io->stopping) {
+        mailbox_raise(&io->mailbox);
+    } else {
+        mailbox_wake(&io->mailbox);
+    }
+    pthread_mutex_unlock(&io->turn);
+}
+
+/* Wakes those to whom messages were delivered, or does their work. */
+static void net_io_wake(struct net_io *io) {
+    bool light = io->sleepers_messages < SLEEPERS_MESSAGES && io->sleepers_bytes < SLEEPERS_BYTES;
+    unsigned count = io->sleeper_count;
+    actor_id sleepers[SLEEPERS_MAX];
+    memcpy(sleepers, io->sleepers, count * sizeof *sleepers);
+    io->sleeper_count = io->sleepers_messages = 0;
+    io->sleepers_bytes = 0;
+    for (unsigned s = 0; s < count; s++) {
+        struct net_io *lent = light && io->running ? net_borrow(io->net, sleepers[s]) : NULL;
+        if (lent != NULL) {
+            net_io_use(lent, io);
+        } else {
+            net_wake(io->net, sleepers[s]);
+        }
+    }
 }
 
 static size_t payload_bytes(const struct message *message) {
@@ -451,11 +505,6 @@ static void net_io_connect_or_warn(struct io *base, actor_id actor, const char *
 }
 
 /* ---- The loop ---- */
-
-static void net_io_receive(struct net_io *io, actor_id from, struct message *message) {
-    io->options.actor.receive(io->options.actor.self, from, message);
-    message_close(message);
-}
 
 static void net_io_run_timer(struct net_io *io) {
     if (io->timer_us != 0 && !io->stopping && net_io_now_us(&io->io) >= io->timer_us) {
@@ -549,14 +598,20 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
 
 int net_io_run(struct net_io *io, struct error *error) {
     struct epoll_event events[TURN_EVENTS];
+    pthread_mutex_lock(&io->turn);
     io->stopping = false;
     io->running = true;
     while (!io->stopping) {
         net_io_wake(io);
-        int count = epoll_wait(io->epoll, events, TURN_EVENTS, net_io_wait_ms(io));
-        if (count < 0 && errno != EINTR) {
+        int wait_ms = net_io_wait_ms(io);
+        pthread_mutex_unlock(&io->turn);
+        int count = epoll_wait(io->epoll, events, TURN_EVENTS, wait_ms);
+        int code = errno;
+        pthread_mutex_lock(&io->turn);
+        if (count < 0 && code != EINTR) {
             io->running = false;
-            return error_set(error, AML_EFAIL, "can't wait for messages: %s", strerror(errno));
+            pthread_mutex_unlock(&io->turn);
+            return error_set(error, AML_EFAIL, "can't wait for messages: %s", strerror(code));
         }
         for (int i = 0; i < count; i++) {
             net_io_ready(io, events[i].data.ptr);
@@ -569,8 +624,9 @@ int net_io_run(struct net_io *io, struct error *error) {
             net_io_revive_stopped(io, net_io_now_us(&io->io));
         }
     }
-    net_io_wake(io);
     io->running = false;
+    net_io_wake(io);
+    pthread_mutex_unlock(&io->turn);
     return 0;
 }
 
@@ -593,7 +649,7 @@ static int net_io_open_parts(struct net_io *io, struct error *error) {
         }
     }
     if (result == 0) {
-        result = net_register(io->net, io->options.self, &io->mailbox, error);
+        result = net_register(io->net, io->options.self, &io->mailbox, io, error);
     }
     return result;
 }
@@ -607,6 +663,7 @@ static void net_io_close_parts(struct net_io *io) {
         link_close(io->router);
     }
     mailbox_close(&io->mailbox);
+    pthread_mutex_destroy(&io->turn);
     if (io->epoll >= 0) {
         close(io->epoll);
     }
@@ -632,6 +689,7 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
     io->net = net;
     io->options = *options;
     io->epoll = -1;
+    pthread_mutex_init(&io->turn, NULL);
     io->mailbox_source = (struct source){.kind = SOURCE_MAILBOX, .owner = io};
     int result = mailbox_open(&io->mailbox, error);
     if (result != 0) {
@@ -657,6 +715,8 @@ void net_io_close(struct net_io *io) {
         return;
     }
     net_unregister(io->net, io->options.self);
+    pthread_mutex_lock(&io->turn); /* whoever has borrowed it is through */
+    pthread_mutex_unlock(&io->turn);
     net_io_close_parts(io);
 }
 

@@ -28,11 +28,12 @@ struct net {
     struct {
         actor_id actor;
         struct mailbox *mailbox;
+        struct net_io *io;
     } directory[NET_ACTORS_MAX];
 };
 
 /* Makes an actor's mailbox known to the process. 0; AML_ELIMIT; AML_EINPUT when the actor is there already. */
-int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struct error *error);
+int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struct net_io *io, struct error *error);
 void net_unregister(struct net *net, actor_id actor);
 bool net_is_local(struct net *net, actor_id actor);
 
@@ -41,6 +42,12 @@ enum net_delivery { NET_DELIVERED, NET_FULL, NET_NOT_HERE };
 enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message);
 /* Wakes the actor, if it is here, for what was delivered to it. */
 void net_wake(struct net *net, actor_id actor);
+/* The actor's io, if it is here, lends itself for the first message in its mailbox, and its thread sleeps: then this
+ * holds it, until net_io_give_back. Else NULL. */
+struct net_io *net_borrow(struct net *net, actor_id actor);
+
+/* zmq_io.c: for net_borrow, which sees to it that the io is not closed meanwhile. */
+bool net_io_lend(struct net_io *io);
 
 /* Checks an endpoint and whether it may be used without a key. 0 or AML_EINPUT. */
 int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,
