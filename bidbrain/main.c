@@ -11,6 +11,10 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *help;
 } COMMANDS[] = {
+    {"run", command_run, "the daemon: buys machines for a job and gives them back"},
+    {"check-config", command_check_config, "whether a configuration of 'run' is right, and what it says"},
+    {"status", command_status, "what 'run' holds and what it has cost"},
+    {"prices", command_fetch_prices, "reads the provider's prices into a store (.db)"},
     {"simulate", command_simulate, "what jobs would have cost on recorded prices, scheme by scheme"},
     {"advise", command_advise, "what to buy now, why, and what it should cost"},
     {"calibrate", command_calibrate, "eviction estimates against what came, on recorded prices"},
@@ -20,7 +24,7 @@ enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
 static void print_help(void) {
     printf("usage: bidbrain COMMAND [OPTIONS]\n\n");
     for (int c = 0; c < COMMAND_COUNT; c++) {
-        printf("  %-12s%s\n", COMMANDS[c].name, COMMANDS[c].help);
+        printf("  %-14s%s\n", COMMANDS[c].name, COMMANDS[c].help);
     }
     printf("\n'bidbrain COMMAND --help' tells a command's options.\n"
            "  --help      this text\n"
@@ -29,7 +33,7 @@ static void print_help(void) {
 
 static int run_command(int argc, char **argv) {
     if (argc < 2) {
-        log_error("no command; expected simulate, advise or calibrate, see --help");
+        log_error("no command; see --help for the list");
         return 2;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -45,8 +49,7 @@ static int run_command(int argc, char **argv) {
             return COMMANDS[c].run(argc - 1, argv + 1);
         }
     }
-    log_error("unknown %s '%.100s'; expected simulate, advise or calibrate, see --help",
-              argv[1][0] == '-' ? "option" : "command", argv[1]);
+    log_error("unknown %s '%.100s'; see --help for the list", argv[1][0] == '-' ? "option" : "command", argv[1]);
     return 2;
 }
 

@@ -95,14 +95,14 @@ struct plan {
     const struct policy_view *view;
     struct policy_sum sum;
     double machines, work, dollars; /* of spot machines; dollars of all */
-    bool released[POLICY_ACTIONS_MAX];
+    bool released[POLICY_HELD_MAX];
     struct choice choices[POLICY_JOINT_MAX];
     size_t choice_count;
 };
 
 static double plan_market_work(const struct plan *plan, size_t market) {
     double work = plan->view->offers[market].held * plan->view->offers[market].nu;
-    for (size_t h = 0; h < plan->view->held_count && h < POLICY_ACTIONS_MAX; h++) {
+    for (size_t h = 0; h < plan->view->held_count; h++) {
         const struct policy_held *held = &plan->view->held[h];
         work -= plan->released[h] && held->market == market ? held->now.k * held->now.nu : 0;
     }
@@ -178,8 +178,7 @@ static struct plan plan_held(const struct policy_view *view, const bool *release
     plan.dollars = view->on_demand.k * view->on_demand.P;
     for (size_t h = 0; h < view->held_count; h++) {
         const struct policy_held *held = &view->held[h];
-        bool gone = h < POLICY_ACTIONS_MAX && released[h];
-        if (gone) {
+        if (released[h]) {
             plan.released[h] = true;
             continue;
         }
@@ -256,13 +255,14 @@ static bool decide_release(const struct policy_view *view, bool *released, size_
 
 size_t policy_decide(const struct policy_view *view, struct policy_action actions[POLICY_ACTIONS_MAX],
                      double *cost_per_work) {
-    bool released[POLICY_ACTIONS_MAX] = {false};
+    bool released[POLICY_HELD_MAX] = {false};
+    assert(view->held_count <= POLICY_HELD_MAX);
     size_t count = 0;
     size_t most = view->additions.joint ? POLICY_JOINT_MAX : 1;
     struct plan held = plan_held(view, released);
     *cost_per_work = policy_sum_cost_per_work(held.sum, &view->app, false);
     bool changed = false;
-    for (size_t h = 0; h < view->held_count && h < POLICY_ACTIONS_MAX - POLICY_JOINT_MAX; h++) {
+    for (size_t h = 0; h < view->held_count; h++) {
         if (view->held[h].expiring) {
             bool release = decide_release(view, released, h, most);
             changed = changed || release;

@@ -54,10 +54,11 @@ double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *
 /* ---- Decisions ---- */
 
 enum {
-    POLICY_ACTIONS_MAX = 16, /* of one decision */
-    POLICY_JOINT_MAX = 4,    /* acquisitions that are chosen together */
-    POLICY_JOINT_ROUNDS = 3, /* of exchanging one chosen candidate for a better one */
-    POLICY_COUNTS = 3,       /* sizes of candidates: all that limits leave, a half, a quarter */
+    POLICY_HELD_MAX = 256,                                   /* allocations that are held at once */
+    POLICY_JOINT_MAX = 4,                                    /* acquisitions that are chosen together */
+    POLICY_ACTIONS_MAX = POLICY_HELD_MAX + POLICY_JOINT_MAX, /* of one decision */
+    POLICY_JOINT_ROUNDS = 3,                                 /* of exchanging one chosen candidate for a better one */
+    POLICY_COUNTS = 3, /* sizes of candidates: all that limits leave, a half, a quarter */
 };
 
 /* A market as it stands now. */
@@ -102,7 +103,7 @@ struct policy_view {
     struct policy_additions additions;
     struct policy_allocation on_demand; /* never released; k = 0: none */
     const struct policy_held *held;
-    size_t held_count;
+    size_t held_count; /* at most POLICY_HELD_MAX */
     const struct policy_offer *offers;
     size_t offer_count;
     bool (*correlated)(const void *context, size_t a, size_t b); /* for `diverse`; NULL: none are */

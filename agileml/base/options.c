@@ -14,8 +14,8 @@ enum {
     OPTIONS_RANGE_MAX = 96,  /* bytes of "a whole number from X to Y" */
 };
 
-/* The edits (insert, delete, replace a byte) that turn a into b; Levenshtein's distance, one row at a time. */
-static size_t options_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
+/* Levenshtein's distance, one row at a time. */
+size_t options_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
     assert(a_length <= OPTIONS_NAME_MAX && b_length <= OPTIONS_NAME_MAX);
     size_t row[OPTIONS_NAME_MAX + 1];
     for (size_t j = 0; j <= b_length; j++) {

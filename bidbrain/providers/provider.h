@@ -137,17 +137,19 @@ struct provider_options {
     int64_t threads;              /* 0: as many as the machine has */
     /* ec2: */
     struct aws_options aws;
-    enum provider_call call; /* how spot machines are asked for */
+    enum provider_call call;                                           /* how spot machines are asked for */
     const char *image, *key_name, *instance_profile, *launch_template; /* NULL: none */
-    const char *const *security_groups;                               /* ids, NULL at the end */
-    const char *(*subnet)(const void *context, const char *zone);     /* NULL: none; may be NULL */
-    const char *const *types;                                         /* that prices are read for, NULL at the end */
+    const char *const *security_groups;                                /* ids, NULL at the end */
+    const char *(*subnet)(const void *context, const char *zone);      /* NULL: none; may be NULL */
+    const char *const *types;                                          /* that prices are read for, NULL at the end */
     const char *product;
     const void *context;
     /* local: */
-    const char *folder; /* where machines have their folders */
-    const char *prices; /* recorded prices that are offered; a path as of --prices */
-    int64_t (*now)(const void *context); /* the market's clock */
+    const char *folder;                      /* where machines have their folders */
+    const char *prices;                      /* recorded prices that are offered; a path as of --prices */
+    int64_t (*now)(const void *now_context); /* the market's clock ... */
+    const void *now_context;
+    double speed; /* ... and how fast it goes; 0: 1 */
     struct provider_listener listener;
 };
 

@@ -543,7 +543,7 @@ static void wrong_use_is_explained_in_one_line(void **unused) {
         const char *arguments; /* %s: the folder */
         const char *message;
     } examples[] = {
-        {"", "no command; expected simulate, advise or calibrate"},
+        {"", "no command; see --help"},
         {"simulat", "unknown command 'simulat'"},
         {"simulate", "--prices PATH is missing"},
         {"simulate --prices /nowhere", "/nowhere: No such file or directory"},

@@ -1,0 +1,612 @@
+/* See config.h. One table per object: a key, what it may be, and where it goes. */
+#include "bidbrain/daemon/config.h"
+
+#include "agileml/base/memory.h"
+#include "agileml/base/options.h"
+#include "agileml/net/endpoint.h"
+#include "bidbrain/instant.h"
+#include "bidbrain/market_read.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum config_kind {
+    CONFIG_END,
+    CONFIG_STRING,
+    CONFIG_PATH,
+    CONFIG_INTEGER,
+    CONFIG_REAL,
+    CONFIG_BOOL,
+    CONFIG_LIST,   /* of strings */
+    CONFIG_CHOICE, /* one of `choices`, its index into an int */
+    CONFIG_OTHER   /* by `read` */
+};
+
+struct reading;
+
+struct config_key {
+    const char *name;
+    enum config_kind kind;
+    void *target;
+    double minimum, maximum;
+    const char *const *choices; /* NULL at the end */
+    int (*read)(struct reading *reading, const char *path, const json_t *value);
+    bool needed;
+};
+
+struct reading {
+    struct config *config;
+    const char *file;
+    struct error *error;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(const struct reading *reading, const char *path,
+                                                        const char *format, ...) {
+    char text[ERROR_TEXT_MAX];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return error_set(reading->error, AML_EINPUT, "%.200s: %s: %s", reading->file, path, text);
+}
+
+/* ---- Values ---- */
+
+static bool text_is_plain(const char *text) {
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 127) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A string without control characters; not empty. */
+static int read_text(const struct reading *reading, const char *path, const json_t *value, const char **text) {
+    const char *string = json_string_value(value);
+    if (string == NULL || string[0] == '\0' || strlen(string) != json_string_length(value) || !text_is_plain(string)) {
+        return refuse(reading, path, "expected a string of at least one character, without control characters");
+    }
+    *text = string;
+    return 0;
+}
+
+static int read_path(struct reading *reading, const char *path, const json_t *value, const char **target) {
+    struct config *config = reading->config;
+    const char *text;
+    int code = read_text(reading, path, value, &text);
+    if (code != 0) {
+        return code;
+    }
+    const char *slash = strrchr(reading->file, '/');
+    size_t folder = slash != NULL && text[0] != '/' ? (size_t)(slash - reading->file) + 1 : 0;
+    char *full = memory_zeroed(folder + strlen(text) + 1, 1);
+    memcpy(full, reading->file, folder);
+    strcpy(full + folder, text);
+    config->paths[config->path_count++] = full;
+    *target = full;
+    return 0;
+}
+
+static int read_list(struct reading *reading, const char *path, const json_t *value, const char ***target) {
+    struct config *config = reading->config;
+    size_t count = json_array_size(value);
+    if (!json_is_array(value) || count > CONFIG_LIST_MAX) {
+        return refuse(reading, path, "expected a list of at most %d strings", CONFIG_LIST_MAX);
+    }
+    const char **list = memory_zeroed(count + 1, sizeof *list);
+    config->lists[config->list_count++] = list;
+    for (size_t i = 0; i < count; i++) {
+        char entry[128];
+        snprintf(entry, sizeof entry, "%.100s[%zu]", path, i);
+        int code = read_text(reading, entry, json_array_get(value, i), &list[i]);
+        if (code != 0) {
+            return code;
+        }
+    }
+    *target = list;
+    return 0;
+}
+
+static int read_number(const struct reading *reading, const char *path, const json_t *value,
+                       const struct config_key *key) {
+    bool whole = key->kind == CONFIG_INTEGER;
+    double number = json_number_value(value);
+    if (!(whole ? json_is_integer(value) : json_is_number(value)) ||
+        !(number >= key->minimum && number <= key->maximum)) {
+        return refuse(reading, path, "expected a%s number from %.10g to %.10g", whole ? " whole" : "", key->minimum,
+                      key->maximum);
+    }
+    if (whole) {
+        *(int64_t *)key->target = json_integer_value(value);
+    } else {
+        *(double *)key->target = number;
+    }
+    return 0;
+}
+
+static int read_choice(const struct reading *reading, const char *path, const json_t *value,
+                       const struct config_key *key) {
+    char all[200] = "";
+    const char *text = json_string_value(value);
+    for (int c = 0; key->choices[c] != NULL; c++) {
+        if (text != NULL && strcmp(text, key->choices[c]) == 0) {
+            *(int *)key->target = c;
+            return 0;
+        }
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s\"%s\"", c == 0 ? "" : ", ", key->choices[c]);
+    }
+    return refuse(reading, path, "expected one of %s", all);
+}
+
+static int read_value(struct reading *reading, const struct config_key *key, const char *path, const json_t *value) {
+    switch (key->kind) {
+    case CONFIG_STRING:
+        return read_text(reading, path, value, key->target);
+    case CONFIG_PATH:
+        return read_path(reading, path, value, key->target);
+    case CONFIG_INTEGER:
+    case CONFIG_REAL:
+        return read_number(reading, path, value, key);
+    case CONFIG_BOOL:
+        if (!json_is_boolean(value)) {
+            return refuse(reading, path, "expected true or false");
+        }
+        *(bool *)key->target = json_is_true(value);
+        return 0;
+    case CONFIG_LIST:
+        return read_list(reading, path, value, key->target);
+    case CONFIG_CHOICE:
+        return read_choice(reading, path, value, key);
+    default:
+        return key->read(reading, path, value);
+    }
+}
+
+/* ---- Objects ---- */
+
+static void key_path(const char *prefix, const char *name, char path[128]) {
+    snprintf(path, 128, "%.60s%s%.60s", prefix, prefix[0] != '\0' ? "." : "", name);
+}
+
+static int unknown_key(const struct reading *reading, const struct config_key *keys, const char *path,
+                       const char *name) {
+    const char *near = NULL;
+    size_t limit = OPTIONS_SUGGESTION_DISTANCE + 1;
+    size_t length = strlen(name);
+    for (const struct config_key *key = keys; key->kind != CONFIG_END && length < OPTIONS_NAME_MAX; key++) {
+        size_t distance = options_distance(name, length, key->name, strlen(key->name));
+        if (distance < limit) {
+            limit = distance;
+            near = key->name;
+        }
+    }
+    return near != NULL ? refuse(reading, path, "unknown key; did you mean \"%s\"?", near)
+                        : refuse(reading, path, "unknown key");
+}
+
+static int read_object(struct reading *reading, const char *prefix, const json_t *object,
+                       const struct config_key *keys) {
+    const char *name;
+    json_t *value;
+    char path[128];
+    if (!json_is_object(object)) {
+        return refuse(reading, prefix[0] != '\0' ? prefix : "the whole", "expected an object, {...}");
+    }
+    json_object_foreach((json_t *)object, name, value) {
+        const struct config_key *key = keys;
+        while (key->kind != CONFIG_END && strcmp(key->name, name) != 0) {
+            key++;
+        }
+        key_path(prefix, name, path);
+        int code =
+            key->kind != CONFIG_END ? read_value(reading, key, path, value) : unknown_key(reading, keys, path, name);
+        if (code != 0) {
+            return code;
+        }
+    }
+    for (const struct config_key *key = keys; key->kind != CONFIG_END; key++) {
+        if (key->needed && json_object_get(object, key->name) == NULL) {
+            key_path(prefix, key->name, path);
+            return refuse(reading, path, "is missing");
+        }
+    }
+    return 0;
+}
+
+static int read_clock(struct reading *reading, const char *path, const json_t *value) {
+    struct config *config = reading->config;
+    const char *start = NULL;
+    const struct config_key keys[] = {
+        {.name = "start", .kind = CONFIG_STRING, .target = &start, .needed = true},
+        {.name = "speed", .kind = CONFIG_REAL, .target = &config->clock_speed, .minimum = 1e-3, .maximum = 1e5},
+        {0},
+    };
+    if (json_is_string(value)) {
+        int code = read_text(reading, path, value, &config->clock_url);
+        bool url = code == 0 &&
+                   (strncmp(config->clock_url, "http://", 7) == 0 || strncmp(config->clock_url, "https://", 8) == 0);
+        return code != 0 || url ? code : refuse(reading, path, "expected http://... or https://...");
+    }
+    int code = read_object(reading, path, value, keys);
+    if (code == 0 && !instant_parse(start, &config->clock_start)) {
+        code = refuse(reading, "clock.start", "expected a time such as 2016-03-01T00:00:00Z");
+    }
+    return code;
+}
+
+static int read_markets(struct reading *reading, const char *path, const json_t *value) {
+    struct config *config = reading->config;
+    const struct config_key keys[] = {
+        {.name = "types", .kind = CONFIG_LIST, .target = &config->types},
+        {.name = "zones", .kind = CONFIG_LIST, .target = &config->zones},
+        {.name = "product", .kind = CONFIG_STRING, .target = &config->product},
+        {0},
+    };
+    return read_object(reading, path, value, keys);
+}
+
+static int read_subnets(struct reading *reading, const char *path, const json_t *value) {
+    const char *zone;
+    json_t *id;
+    if (!json_is_object(value)) {
+        return refuse(reading, path, "expected an object of zones and subnet ids");
+    }
+    json_object_foreach((json_t *)value, zone, id) {
+        char entry[128];
+        const char *text;
+        key_path(path, zone, entry);
+        int code = read_text(reading, entry, id, &text);
+        if (code != 0) {
+            return code;
+        }
+    }
+    reading->config->subnets = value;
+    return 0;
+}
+
+static const char *const CALLS[] = {"run-instances", "request-spot-instances", "create-fleet", NULL};
+
+static int read_launch(struct reading *reading, const char *path, const json_t *value) {
+    struct config *config = reading->config;
+    int call = (int)config->call;
+    const struct config_key keys[] = {
+        {.name = "call", .kind = CONFIG_CHOICE, .target = &call, .choices = CALLS},
+        {.name = "image", .kind = CONFIG_STRING, .target = &config->image},
+        {.name = "subnets", .kind = CONFIG_OTHER, .read = read_subnets},
+        {.name = "security_groups", .kind = CONFIG_LIST, .target = &config->security_groups},
+        {.name = "key_name", .kind = CONFIG_STRING, .target = &config->key_name},
+        {.name = "instance_profile", .kind = CONFIG_STRING, .target = &config->instance_profile},
+        {.name = "launch_template", .kind = CONFIG_STRING, .target = &config->launch_template},
+        {.name = "user_data", .kind = CONFIG_PATH, .target = &config->user_data},
+        {0},
+    };
+    int code = read_object(reading, path, value, keys);
+    config->call = (enum provider_call)call;
+    return code;
+}
+
+static int read_node(struct reading *reading, const char *path, const json_t *value) {
+    struct config *config = reading->config;
+    const struct config_key keys[] = {
+        {.name = "app", .kind = CONFIG_STRING, .target = &config->app, .needed = true},
+        {.name = "binary", .kind = CONFIG_STRING, .target = &config->binary, .needed = true},
+        {.name = "arguments", .kind = CONFIG_LIST, .target = &config->arguments},
+        {.name = "threads", .kind = CONFIG_INTEGER, .target = &config->threads, .maximum = 4096},
+        {0},
+    };
+    return read_object(reading, path, value, keys);
+}
+
+static int read_on_demand(struct reading *reading, const char *path, const json_t *value) {
+    struct config *config = reading->config;
+    const struct config_key keys[] = {
+        {.name = "type", .kind = CONFIG_STRING, .target = &config->reliable_type, .needed = true},
+        {.name = "zone", .kind = CONFIG_STRING, .target = &config->reliable_zone},
+        {.name = "count", .kind = CONFIG_INTEGER, .target = &config->reliable, .maximum = PROVIDER_COUNT_MAX},
+        {0},
+    };
+    return read_object(reading, path, value, keys);
+}
+
+static int read_application(struct reading *reading, const char *path, const json_t *value) {
+    struct config *config = reading->config;
+    const struct config_key keys[] = {
+        {.name = "work_vcpu_hours", .kind = CONFIG_REAL, .target = &config->work_vcpu_hours, .maximum = 1e12},
+        {.name = "phi", .kind = CONFIG_REAL, .target = &config->phi, .minimum = 1e-3, .maximum = 1},
+        {.name = "sigma_seconds", .kind = CONFIG_REAL, .target = &config->sigma_seconds, .maximum = 1e5},
+        {.name = "lambda_seconds", .kind = CONFIG_REAL, .target = &config->lambda_seconds, .maximum = 1e5},
+        {.name = "measure", .kind = CONFIG_BOOL, .target = &config->measure},
+        {0},
+    };
+    return read_object(reading, path, value, keys);
+}
+
+static int read_limits(struct reading *reading, const char *path, const json_t *value) {
+    struct config *c = reading->config;
+    const struct config_key keys[] = {
+        {.name = "most_vcpus",
+         .kind = CONFIG_REAL,
+         .target = &c->most_vcpus,
+         .minimum = 1,
+         .maximum = 1e9,
+         .needed = true},
+        {.name = "most_machines", .kind = CONFIG_INTEGER, .target = &c->most_machines, .minimum = 1, .maximum = 1e5},
+        {.name = "least_markets", .kind = CONFIG_INTEGER, .target = &c->least_markets, .minimum = 1, .maximum = 1000},
+        {.name = "most_dollars_per_hour", .kind = CONFIG_REAL, .target = &c->most_dollars_per_hour, .maximum = 1e9},
+        {.name = "budget_dollars", .kind = CONFIG_REAL, .target = &c->budget_dollars, .maximum = 1e9},
+        {.name = "cooldown_seconds", .kind = CONFIG_INTEGER, .target = &c->cooldown_seconds, .maximum = 1e6},
+        {.name = "vcpus_min", .kind = CONFIG_INTEGER, .target = &c->vcpus_min, .minimum = 1, .maximum = 1000},
+        {.name = "memory_min", .kind = CONFIG_REAL, .target = &c->memory_min, .maximum = 1e5},
+        {0},
+    };
+    return read_object(reading, path, value, keys);
+}
+
+static const char *const PROVIDERS[] = {"ec2", "local", NULL};
+static const char *const MODELS[] = {"ec2-2016", "ec2", NULL};
+
+static int read_root(struct reading *reading) {
+    struct config *c = reading->config;
+    int provider = 0;
+    int model = (int)c->model;
+    const struct config_key keys[] = {
+        {.name = "job", .kind = CONFIG_STRING, .target = &c->job, .needed = true},
+        {.name = "provider", .kind = CONFIG_CHOICE, .target = &provider, .choices = PROVIDERS, .needed = true},
+        {.name = "state", .kind = CONFIG_PATH, .target = &c->state},
+        {.name = "folder", .kind = CONFIG_PATH, .target = &c->folder},
+        {.name = "region", .kind = CONFIG_STRING, .target = &c->region},
+        {.name = "endpoint", .kind = CONFIG_STRING, .target = &c->endpoint},
+        {.name = "clock", .kind = CONFIG_OTHER, .read = read_clock},
+        {.name = "model", .kind = CONFIG_CHOICE, .target = &model, .choices = MODELS},
+        {.name = "prices", .kind = CONFIG_PATH, .target = &c->prices},
+        {.name = "catalog", .kind = CONFIG_PATH, .target = &c->catalog},
+        {.name = "interruptions", .kind = CONFIG_STRING, .target = &c->interruptions},
+        {.name = "markets", .kind = CONFIG_OTHER, .read = read_markets},
+        {.name = "launch", .kind = CONFIG_OTHER, .read = read_launch},
+        {.name = "node", .kind = CONFIG_OTHER, .read = read_node, .needed = true},
+        {.name = "controller", .kind = CONFIG_STRING, .target = &c->controller, .needed = true},
+        {.name = "key", .kind = CONFIG_PATH, .target = &c->key},
+        {.name = "insecure", .kind = CONFIG_BOOL, .target = &c->insecure},
+        {.name = "on_demand", .kind = CONFIG_OTHER, .read = read_on_demand, .needed = true},
+        {.name = "application", .kind = CONFIG_OTHER, .read = read_application},
+        {.name = "limits", .kind = CONFIG_OTHER, .read = read_limits, .needed = true},
+        {.name = "decision_seconds",
+         .kind = CONFIG_INTEGER,
+         .target = &c->decision_seconds,
+         .minimum = 1,
+         .maximum = HOUR / 2},
+        {.name = "list_seconds", .kind = CONFIG_INTEGER, .target = &c->list_seconds, .minimum = 1, .maximum = HOUR},
+        {.name = "price_seconds", .kind = CONFIG_INTEGER, .target = &c->price_seconds, .minimum = 1, .maximum = HOUR},
+        {.name = "notice_seconds", .kind = CONFIG_INTEGER, .target = &c->notice_seconds, .maximum = HOUR / 2},
+        {.name = "on_demand_fallback", .kind = CONFIG_BOOL, .target = &c->on_demand_fallback},
+        {0},
+    };
+    int code = read_object(reading, "", c->root, keys);
+    c->provider = (enum config_provider)provider;
+    c->model = (enum market_model)model;
+    return code;
+}
+
+/* ---- What no table can say ---- */
+
+static int check_names(const struct reading *reading) {
+    static const char *const of_nodes[] = {"controller", "tier", "name", "key", "threads", "insecure", "supervised"};
+    const struct config *config = reading->config;
+    size_t length = strlen(config->job);
+    if (length > CONFIG_JOB_MAX ||
+        strspn(config->job, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != length) {
+        return refuse(reading, "job", "expected at most %d letters, digits, points, dashes, underscores",
+                      CONFIG_JOB_MAX);
+    }
+    for (size_t a = 0; config->arguments[a] != NULL; a++) {
+        for (size_t n = 0; n < sizeof of_nodes / sizeof *of_nodes; n++) {
+            const char *argument = config->arguments[a];
+            size_t name = strlen(of_nodes[n]);
+            if (strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, of_nodes[n], name) == 0 &&
+                (argument[2 + name] == '\0' || argument[2 + name] == '=')) {
+                return refuse(reading, "node.arguments", "--%s is bidbrain's to give, for each node", of_nodes[n]);
+            }
+        }
+    }
+    for (int list = 0; list < 2; list++) {
+        const char **texts = list == 0 ? config->types : config->zones;
+        for (size_t i = 0; texts[i] != NULL; i++) {
+            if (strlen(texts[i]) >= MARKET_TEXT_MAX) {
+                return refuse(reading, list == 0 ? "markets.types" : "markets.zones", "'%.60s' is too long", texts[i]);
+            }
+        }
+    }
+    const char *const texts[] = {config->reliable_type, config->reliable_zone, config->product, config->region};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i] != NULL && strlen(texts[i]) >= MARKET_TEXT_MAX) {
+            return refuse(reading, "the whole", "'%.60s' is too long", texts[i]);
+        }
+    }
+    return 0;
+}
+
+static bool binary_is_remote(const char *binary) {
+    return strncmp(binary, "s3://", 5) == 0 || strncmp(binary, "https://", 8) == 0;
+}
+
+static int check_places(const struct reading *reading) {
+    struct config *config = reading->config;
+    if (config->reliable_zone == NULL && config->zones[0] != NULL) {
+        config->reliable_zone = config->zones[0];
+    }
+    if (config->reliable_zone == NULL && config->region == NULL) {
+        return refuse(reading, "region", "is missing, and no zone is given either");
+    }
+    if (config->reliable > 0 && config->reliable_zone == NULL) {
+        return refuse(reading, "on_demand.zone", "is missing: expected the zone of the reliable machines");
+    }
+    if (!binary_is_remote(config->binary) && config->binary[0] != '/') {
+        return refuse(reading, "node.binary", "expected s3://..., https://... or an absolute path");
+    }
+    if (strncmp(config->controller, "tcp://", 6) != 0) {
+        return refuse(reading, "controller", "expected tcp://HOST:PORT");
+    }
+    return 0;
+}
+
+static int check_together(const struct reading *reading) {
+    const struct config *config = reading->config;
+    bool local = config->provider == CONFIG_LOCAL;
+    if (config->model == MODEL_EC2_2016 && strcmp(config->interruptions, "none") != 0) {
+        return refuse(reading, "interruptions", "only with \"model\": \"ec2\"; in ec2-2016 prices tell");
+    }
+    if (local && config->prices == NULL) {
+        return refuse(reading, "prices", "is missing: the prices that provider local offers");
+    }
+    if (local && binary_is_remote(config->binary)) {
+        return refuse(reading, "node.binary", "expected an absolute path: provider local fetches nothing");
+    }
+    if (!local && config->clock_start != 0) {
+        return refuse(reading, "clock", "expected a URL: only provider local can be given a start and a speed");
+    }
+    if (!local && config->launch_template == NULL) {
+        if (config->call == PROVIDER_CREATE_FLEET) {
+            return refuse(reading, "launch.launch_template", "is missing: create-fleet needs one");
+        }
+        if (config->image == NULL) {
+            return refuse(reading, "launch.image", "is missing: expected an image's id (ami-...)");
+        }
+    }
+    if (!local && config->types[0] == NULL) {
+        return refuse(reading, "markets.types", "is missing: expected the instance types to choose from");
+    }
+    return 0;
+}
+
+static int check_file(const struct reading *reading, const char *path, const char *file) {
+    return file == NULL || access(file, R_OK) == 0 ? 0 : refuse(reading, path, "%.200s: %s", file, strerror(errno));
+}
+
+static int check_files(const struct reading *reading) {
+    const struct config *config = reading->config;
+    struct endpoint endpoint;
+    struct error error = {0};
+    int code = check_file(reading, "prices", config->prices);
+    code = code != 0 ? code : check_file(reading, "catalog", config->catalog);
+    code = code != 0 ? code : check_file(reading, "key", config->key);
+    code = code != 0 ? code : check_file(reading, "launch.user_data", config->user_data);
+    if (code == 0 && config->provider == CONFIG_LOCAL && access(config->binary, X_OK) != 0) {
+        code = refuse(reading, "node.binary", "%.200s: %s", config->binary, strerror(errno));
+    }
+    if (code == 0 && endpoint_parse(&endpoint, config->controller, false, &error) != 0) {
+        code = refuse(reading, "controller", "%.200s", error.text);
+    }
+    if (code == 0 && !endpoint.loopback && config->key == NULL && !config->insecure) {
+        code = refuse(reading, "key",
+                      "is missing: the controller is on another machine: expected a key file, or \"insecure\": true");
+    }
+    return code;
+}
+
+/* ---- The whole ---- */
+
+static const char *const NONE[] = {NULL};
+
+static void set_defaults(struct config *config) {
+    *config = (struct config){.model = MODEL_EC2,
+                              .clock_speed = 1,
+                              .interruptions = "none",
+                              .product = MARKET_PRODUCT,
+                              .types = (const char **)NONE,
+                              .zones = (const char **)NONE,
+                              .arguments = (const char **)NONE,
+                              .security_groups = (const char **)NONE,
+                              .reliable = 1,
+                              .phi = 1,
+                              .sigma_seconds = 30,
+                              .lambda_seconds = 60,
+                              .measure = true,
+                              .most_dollars_per_hour = INFINITY,
+                              .budget_dollars = INFINITY,
+                              .most_machines = 1000,
+                              .least_markets = 1,
+                              .cooldown_seconds = 600,
+                              .vcpus_min = 2,
+                              .memory_min = 3,
+                              .decision_seconds = 120,
+                              .list_seconds = 15,
+                              .price_seconds = 60,
+                              .notice_seconds = 120};
+}
+
+int config_parse(struct config *config, const char *path, const char *text, size_t size, struct error *error) {
+    json_error_t wrong;
+    struct reading reading = {config, path, error};
+    set_defaults(config);
+    config->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &wrong);
+    if (config->root == NULL) {
+        return error_set(error, AML_EINPUT, "%.200s:%d: %.200s", path, wrong.line > 0 ? wrong.line : 1, wrong.text);
+    }
+    int code = read_root(&reading);
+    if (code == 0 && config->state == NULL) {
+        json_t *name = json_string("bidbrain.db");
+        code = read_path(&reading, "state", name, &config->state);
+        json_decref(name);
+    }
+    if (code == 0 && config->folder == NULL) {
+        json_t *name = json_string("machines");
+        code = read_path(&reading, "folder", name, &config->folder);
+        json_decref(name);
+    }
+    code = code != 0 ? code : check_names(&reading);
+    code = code != 0 ? code : check_places(&reading);
+    return code != 0 ? code : check_together(&reading);
+}
+
+int config_read(struct config *config, const char *path, struct error *error) {
+    set_defaults(config);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return error_set(error, AML_EINPUT, "%.300s: %s", path, strerror(errno));
+    }
+    char *text = memory_zeroed(CONFIG_BYTES_MAX + 1, 1);
+    size_t size = fread(text, 1, CONFIG_BYTES_MAX + 1, file);
+    bool failed = ferror(file) != 0;
+    int code = 0;
+    fclose(file);
+    if (failed || size > CONFIG_BYTES_MAX) {
+        code = error_set(error, AML_EINPUT, "%.300s: %s", path,
+                         failed ? "can't be read" : "larger than a configuration may be (1 MiB)");
+    }
+    code = code != 0 ? code : config_parse(config, path, text, size, error);
+    const struct reading reading = {config, path, error};
+    code = code != 0 ? code : check_files(&reading);
+    free(text);
+    return code;
+}
+
+void config_close(struct config *config) {
+    for (size_t p = 0; p < config->path_count; p++) {
+        free(config->paths[p]);
+    }
+    for (size_t l = 0; l < config->list_count; l++) {
+        free(config->lists[l]);
+    }
+    json_decref(config->root);
+    *config = (struct config){0};
+}
+
+const char *config_subnet(const void *context, const char *zone) {
+    const struct config *config = context;
+    return json_string_value(json_object_get(config->subnets, zone));
+}
+
+void config_region(const struct config *config, char region[MARKET_TEXT_MAX]) {
+    if (config->region != NULL) {
+        snprintf(region, MARKET_TEXT_MAX, "%s", config->region);
+    } else {
+        market_region(config->reliable_zone, region);
+    }
+}

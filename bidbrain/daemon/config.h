@@ -1,0 +1,72 @@
+/* The daemon's configuration: bidbrain.json (docs/bidbrain.md has every key). Reads and checks it; opens nothing that it
+ * names. What can be wrong with it ends in one line: FILE:LINE for broken JSON, FILE: KEY for the rest. One thread. */
+#ifndef BIDBRAIN_DAEMON_CONFIG_H
+#define BIDBRAIN_DAEMON_CONFIG_H
+
+#include "bidbrain/billing.h"
+#include "bidbrain/providers/provider.h"
+
+#include <jansson.h>
+
+enum {
+    CONFIG_BYTES_MAX = 1 << 20,
+    CONFIG_JOB_MAX = 40,   /* characters of the job's name: tokens of 64 begin with it */
+    CONFIG_LIST_MAX = 256, /* entries of a list */
+    CONFIG_PATHS_MAX = 12,
+};
+
+enum config_provider { CONFIG_EC2, CONFIG_LOCAL };
+
+/* Texts live as long as the config. NULL: not given. */
+struct config {
+    const char *job;
+    enum config_provider provider;
+    const char *region, *endpoint;
+    const char *clock_url; /* where the market's time comes from, or */
+    int64_t clock_start;   /* it began here, seconds since 1970, when the job did; 0: real time */
+    double clock_speed;    /* and goes so many times as fast */
+    enum market_model model;
+    const char *interruptions;
+    const char *product;
+    const char **types, **zones; /* NULL at the end; empty: all */
+    enum provider_call call;
+    const char *image, *key_name, *instance_profile, *launch_template;
+    const char **security_groups;
+    const json_t *subnets; /* zone: id; NULL: none */
+    const char *app, *binary;
+    const char **arguments;
+    int64_t threads;
+    const char *controller;
+    bool insecure;
+    const char *reliable_type, *reliable_zone;
+    int64_t reliable;
+    double work_vcpu_hours; /* 0: not known */
+    double phi, sigma_seconds, lambda_seconds;
+    bool measure;
+    double most_vcpus, most_dollars_per_hour, budget_dollars; /* INFINITY: no such limit */
+    int64_t most_machines, least_markets, cooldown_seconds, vcpus_min;
+    double memory_min; /* GiB */
+    int64_t decision_seconds, list_seconds, price_seconds, notice_seconds;
+    bool on_demand_fallback;
+    /* Paths, as they are to be opened: relative ones count from the folder of the configuration. */
+    const char *state, *prices, *catalog, *key, *user_data, *folder;
+
+    json_t *root;
+    char *paths[CONFIG_PATHS_MAX];
+    size_t path_count;
+    const char **lists[CONFIG_PATHS_MAX];
+    size_t list_count;
+};
+
+/* Reads the file and looks whether the files that it names are there. 0 or AML_EINPUT. config_close in any case. */
+int config_read(struct config *config, const char *path, struct error *error);
+/* The same for text in memory, of a file called `path`; looks for no files. */
+int config_parse(struct config *config, const char *path, const char *text, size_t size, struct error *error);
+void config_close(struct config *config);
+
+/* The id of a zone's subnet, NULL if none is given; `config` is a struct config. For provider_options. */
+const char *config_subnet(const void *config, const char *zone);
+/* The region that on-demand prices are those of: "region", or that of the zones. */
+void config_region(const struct config *config, char region[MARKET_TEXT_MAX]);
+
+#endif

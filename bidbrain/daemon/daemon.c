@@ -1,0 +1,599 @@
+/* See daemon.h: start, loop and end. The other parts are in daemon_private.h. */
+#include "bidbrain/daemon/daemon_private.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "bidbrain/instant.h"
+#include "bidbrain/providers/user_data.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+int64_t daemon_now(const struct daemon *daemon) {
+    return (int64_t)market_clock_seconds(&daemon->clock);
+}
+
+double daemon_wall_of(const struct daemon *daemon, double market) {
+    return (market - market_clock_seconds(&daemon->clock)) / daemon->clock.speed;
+}
+
+static void daemon_stop(struct daemon *daemon) {
+    if (daemon->link != NULL) {
+        net_io_stop(link_io(daemon->link));
+    }
+}
+
+void daemon_fail(struct daemon *daemon, const struct error *error) {
+    if (daemon->error.code == 0) {
+        daemon->error = *error;
+    }
+    daemon_stop(daemon);
+}
+
+void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase) {
+    if (phase > daemon->phase) {
+        daemon->phase = phase;
+        daemon->phase_wall = market_clock_wall();
+        for (size_t i = 0; i < daemon->machine_count && phase == DAEMON_AT_ONCE; i++) {
+            daemon->machine_notes[i].terminate_wall = 0;
+        }
+    }
+}
+
+char *daemon_price_path(const char *state) {
+    size_t length = strlen(state);
+    size_t stem = length > 3 && strcmp(state + length - 3, ".db") == 0 ? length - 3 : length;
+    char *path = memory_zeroed(stem + sizeof "-prices.db", 1);
+    memcpy(path, state, stem);
+    strcpy(path + stem, "-prices.db");
+    return path;
+}
+
+/* ---- The provider ---- */
+
+static void take_failure(void *context, const char *text) {
+    struct daemon *daemon = context;
+    double wall = market_clock_wall();
+    if (strcmp(daemon->failure, text) != 0 || wall - daemon->failure_wall > 60) { /* the same one fails on and on */
+        log_warn("%s", text);
+        snprintf(daemon->failure, sizeof daemon->failure, "%s", text);
+        daemon->failure_wall = wall;
+    }
+}
+
+static int64_t clock_now(const void *context) {
+    return daemon_now(context);
+}
+
+static int read_user_data(struct daemon *daemon, struct error *error) {
+    const char *path = daemon->config->user_data;
+    if (path == NULL) {
+        return 0;
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return error_set(error, AML_EINPUT, "%.300s: %s", path, strerror(errno));
+    }
+    daemon->user_data = memory_zeroed(USER_DATA_MAX + 2, 1);
+    size_t size = fread(daemon->user_data, 1, USER_DATA_MAX + 1, file);
+    fclose(file);
+    return size <= USER_DATA_MAX
+               ? 0
+               : error_set(error, AML_EINPUT, "%.300s: longer than user data may be (%d bytes)", path, USER_DATA_MAX);
+}
+
+static int open_provider(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    int code = read_user_data(daemon, error);
+    const struct provider_options options = {
+        .job = config->job,
+        .user_data = daemon->user_data,
+        .app = config->app,
+        .arguments = config->arguments,
+        .binary = config->binary,
+        .controller = config->controller,
+        .key = config->key,
+        .threads = config->threads,
+        .aws = {.region = config->region, .endpoint = config->endpoint},
+        .call = config->call,
+        .image = config->image,
+        .key_name = config->key_name,
+        .instance_profile = config->instance_profile,
+        .launch_template = config->launch_template,
+        .security_groups = config->security_groups,
+        .subnet = config_subnet,
+        .types = config->types,
+        .product = config->product,
+        .context = config,
+        .folder = config->folder,
+        .prices = config->prices,
+        .now = clock_now,
+        .now_context = daemon,
+        .speed = daemon->clock.speed,
+        .listener = {.price = daemon_take_price,
+                     .prices_end = daemon_prices_end,
+                     .outcome = daemon_take_outcome,
+                     .machine = daemon_take_machine,
+                     .list_end = daemon_list_end,
+                     .failed = take_failure,
+                     .context = daemon},
+    };
+    if (code != 0) {
+        return code;
+    }
+    return config->provider == CONFIG_LOCAL ? provider_local_open(&daemon->provider, &options, error)
+                                            : provider_ec2_open(&daemon->provider, &options, error);
+}
+
+/* ---- The controller ---- */
+
+static void take_joined(void *context, const char *node) {
+    struct daemon *daemon = context;
+    size_t i = daemon_find_machine(daemon, node);
+    daemon->nodes_joined = true;
+    if (i != SIZE_MAX && daemon->machines[i].ended == 0) {
+        daemon_machine_joined(daemon, i);
+    }
+}
+
+static void take_left(void *context, const char *node, bool failed) {
+    struct daemon *daemon = context;
+    size_t i = daemon_find_machine(daemon, node);
+    (void)failed;
+    daemon->nodes_left = true;
+    if (i != SIZE_MAX) {
+        daemon->machine_notes[i].left = true;
+    }
+}
+
+static void take_unknown(void *context, const char *node) {
+    struct daemon *daemon = context;
+    size_t i = daemon_find_machine(daemon, node);
+    if (i != SIZE_MAX) {
+        daemon->machine_notes[i].left = true;
+    }
+}
+
+struct counting {
+    const struct daemon *daemon;
+    double vcpus;
+};
+
+static void count_node(void *context, const char *node) {
+    struct counting *counting = context;
+    counting->vcpus += daemon_node_vcpus(counting->daemon, node);
+}
+
+/* The configured guesses, or what was measured, in hours of the market. */
+static void use_measured(struct daemon *daemon) {
+    const struct config *config = daemon->config;
+    double sigma = config->sigma_seconds;
+    double lambda = config->lambda_seconds;
+    daemon->app = (struct policy_app){.phi = config->phi};
+    if (config->measure) {
+        double seconds;
+        sigma = measure_loss(&daemon->measure.joins, &seconds) ? seconds * daemon->clock.speed : sigma;
+        lambda = measure_loss(&daemon->measure.evictions, &seconds) ? seconds * daemon->clock.speed : lambda;
+        (void)measure_phi(&daemon->measure, &daemon->app.phi, &daemon->app.reference);
+    }
+    (void)measure_throughput(&daemon->measure, &daemon->throughput);
+    daemon->app.sigma = sigma / HOUR;
+    daemon->app.lambda = lambda / HOUR;
+}
+
+static void take_iteration(void *context, const struct link_iteration *iteration) {
+    struct daemon *daemon = context;
+    struct counting counting = {.daemon = daemon};
+    link_visit(daemon->link, count_node, &counting);
+    const struct measure_iteration told = {.seconds = iteration->seconds,
+                                           .items = iteration->items,
+                                           .vcpus = counting.vcpus,
+                                           .joined = daemon->nodes_joined,
+                                           .left = daemon->nodes_left};
+    measure_add(&daemon->measure, &told);
+    daemon->nodes_joined = daemon->nodes_left = false;
+    daemon->iterations = iteration->iteration;
+    use_measured(daemon);
+}
+
+static void take_summary(void *context, bool ok, const char *error, double seconds, uint64_t iterations) {
+    struct daemon *daemon = context;
+    if (daemon->phase == DAEMON_RUN) {
+        daemon_say(daemon, "the job has ended %s after %.1f s and %llu iterations%s%s", ok ? "well" : "badly", seconds,
+                   (unsigned long long)iterations, error != NULL ? ": " : "", error != NULL ? error : "");
+    }
+    daemon->iterations = iterations;
+    daemon->job_ok = ok;
+    daemon_set_phase(daemon, DAEMON_JOB_OVER);
+}
+
+/* ---- Signals ---- */
+
+static void take_signal(void *context) {
+    struct daemon *daemon = context;
+    struct signalfd_siginfo told;
+    while (read(daemon->signal_fd, &told, sizeof told) == (ssize_t)sizeof told) {
+        daemon->signals++;
+    }
+    if (daemon->options->keep && daemon->signals > 0) {
+        daemon_say(daemon, "ending; the machines stay");
+        daemon_stop(daemon);
+    } else if (daemon->signals == 1) {
+        daemon_say(daemon, "giving everything back; another signal does it at once");
+        daemon_set_phase(daemon, DAEMON_GIVE_BACK);
+    } else if (daemon->signals > 1) {
+        daemon_set_phase(daemon, DAEMON_AT_ONCE);
+    }
+}
+
+static int open_signals(struct daemon *daemon, struct error *error) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    daemon->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    return daemon->signal_fd >= 0 ? 0 : error_set(error, AML_EFAIL, "can't wait for signals: %s", strerror(errno));
+}
+
+/* ---- The loop ---- */
+
+static void warn_of_silence(struct daemon *daemon) {
+    double silence = link_silence(daemon->link);
+    double wall = market_clock_wall();
+    if (isinf(silence) && !daemon->waited) {
+        daemon->waited = true;
+        daemon_say(daemon, "waiting for the controller at %s", daemon->config->controller);
+    } else if (silence > DAEMON_SILENCE_S && !isinf(silence) && wall - daemon->silence_warned > 60) {
+        daemon->silence_warned = wall;
+        log_warn("no word from the controller at %s for %.0f s: nothing is bought meanwhile",
+                 daemon->config->controller, silence);
+    }
+}
+
+/* Before all is known about what there is, and without a job, nothing is bought. */
+static bool ready_to_buy(struct daemon *daemon) {
+    if (!daemon->listed || !daemon->priced || link_silence(daemon->link) > DAEMON_SILENCE_S) {
+        return false;
+    }
+    daemon_keep_reliable(daemon);
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->machines[i];
+        if (machine->reliable && machine->ended == 0 && machine->running != 0) {
+            return true;
+        }
+    }
+    return daemon->config->reliable == 0;
+}
+
+static double next_renewal(const struct daemon *daemon) {
+    const struct footprint footprint = {.now = daemon_now(daemon),
+                                        .lead = (int64_t)daemon_lead(daemon),
+                                        .machines = daemon->machines,
+                                        .machine_count = daemon->machine_count};
+    int64_t next = footprint_next_renewal(&footprint);
+    return next == MARKET_NEVER ? INFINITY : (double)next;
+}
+
+static void run_phase(struct daemon *daemon) {
+    double now = market_clock_seconds(&daemon->clock);
+    if (daemon->phase != DAEMON_RUN) {
+        daemon_release_all(daemon);
+        if (daemon->listed && daemon_all_gone(daemon)) {
+            daemon_stop(daemon);
+        } else if (daemon->phase >= DAEMON_GIVE_BACK && market_clock_wall() - daemon->phase_wall > DAEMON_END_S) {
+            struct error error = {0};
+            error_set(&error, AML_EFAIL, "machines or launches are left after %d s: see 'bidbrain status'",
+                      DAEMON_END_S);
+            daemon_fail(daemon, &error);
+        }
+        return;
+    }
+    warn_of_silence(daemon);
+    if (ready_to_buy(daemon) && (daemon->decide_now || now >= daemon->next_decision)) {
+        daemon->decide_now = false;
+        daemon_decide(daemon);
+        daemon->next_decision = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
+    }
+}
+
+static double sooner(double a, double b) {
+    return b < a ? b : a;
+}
+
+static void set_timer(struct daemon *daemon) {
+    struct io *io = net_io_of(link_io(daemon->link));
+    double wait = daemon->next_link - market_clock_wall();
+    int provider_ms = provider_wait_ms(daemon->provider);
+    wait = sooner(wait, daemon_wall_of(daemon, daemon->next_prices));
+    wait = sooner(wait, daemon_wall_of(daemon, daemon->next_list));
+    wait = sooner(wait, daemon_wall_of(daemon, daemon_machines_due(daemon)));
+    if (daemon->phase == DAEMON_RUN && daemon->listed && daemon->priced &&
+        link_silence(daemon->link) <= DAEMON_SILENCE_S) {
+        wait = sooner(wait, fmax(0.01, daemon_wall_of(daemon, daemon->next_decision)));
+    }
+    wait = provider_ms >= 0 ? sooner(wait, provider_ms / 1e3) : wait;
+    io->set_timer(io, io->now_us(io) + (uint64_t)(fmax(wait, 0.001) * 1e6));
+}
+
+static void tick(void *context) {
+    struct daemon *daemon = context;
+    provider_step(daemon->provider);
+    double now = market_clock_seconds(&daemon->clock);
+    double wall = market_clock_wall();
+    if (wall >= daemon->next_link) {
+        daemon->next_link = wall + LINK_REPEAT_MS / 1e3;
+        link_step(daemon->link);
+        daemon_ask_again(daemon, false);
+    }
+    if (now >= daemon->next_prices) {
+        daemon_ask_prices(daemon);
+    }
+    if (now >= daemon->next_list) {
+        daemon_ask_list(daemon);
+    }
+    if (daemon->error.code == 0) {
+        run_phase(daemon);
+        daemon_move_machines(daemon);
+    }
+    set_timer(daemon);
+}
+
+static void provider_ready(void *context) {
+    tick(context);
+}
+
+/* Without the loop: until prices and machines are known. */
+static void wait_for_provider(struct daemon *daemon) {
+    double until = market_clock_wall() + DAEMON_END_S;
+    while ((!daemon->listed || !daemon->priced) && daemon->error.code == 0 && daemon->signals == 0) {
+        struct pollfd ready[2] = {{.fd = provider_fd(daemon->provider), .events = POLLIN},
+                                  {.fd = daemon->signal_fd, .events = POLLIN}};
+        int wait = provider_wait_ms(daemon->provider);
+        (void)poll(ready, 2, wait >= 0 && wait < 1000 ? wait : 1000);
+        provider_step(daemon->provider);
+        take_signal(daemon);
+        if (market_clock_wall() > until) {
+            error_set(&daemon->error, AML_EFAIL, "the provider has not told what there is within %d s", DAEMON_END_S);
+        } else if (!daemon->pricing && !daemon->priced) {
+            daemon_ask_prices(daemon);
+        } else if (!daemon->listing && !daemon->listed) {
+            daemon_ask_list(daemon);
+        }
+    }
+}
+
+static int run_loop(struct daemon *daemon, struct error *error) {
+    struct net_io *io = link_io(daemon->link);
+    int code = net_io_watch(io, provider_fd(daemon->provider), provider_ready, daemon);
+    code = code != 0 ? code : net_io_watch(io, daemon->signal_fd, take_signal, daemon);
+    if (code != 0) {
+        return error_set(error, code, "can't wait for the provider");
+    }
+    daemon_ask_again(daemon, true);
+    tick(daemon);
+    code = daemon->error.code != 0 ? 0 : net_io_run(io, error);
+    net_io_watch(io, provider_fd(daemon->provider), NULL, NULL);
+    net_io_watch(io, daemon->signal_fd, NULL, NULL);
+    return code;
+}
+
+/* ---- Start and end ---- */
+
+/* A replayed clock goes on where it was when bidbrain is started again. */
+static int open_clock(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    if (config->clock_url != NULL) {
+        return market_clock_ask(&daemon->clock, config->clock_url, error);
+    }
+    if (config->clock_start == 0) {
+        daemon->clock = market_clock_real();
+        return 0;
+    }
+    double anchor = 0;
+    int code = ledger_value(daemon->ledger, "clock-anchor", &anchor, error);
+    if (code == 0 && anchor == 0) {
+        anchor = market_clock_wall();
+        code = ledger_put_value(daemon->ledger, "clock-anchor", anchor, error);
+    }
+    daemon->clock = market_clock_replay((double)config->clock_start, config->clock_speed, anchor);
+    return code;
+}
+
+static int open_report(struct daemon *daemon, struct error *error) {
+    const char *path = daemon->options->report;
+    if (path == NULL) {
+        return 0;
+    }
+    daemon->report = fopen(path, "ae");
+    if (daemon->report == NULL) {
+        return error_set(error, AML_EINPUT, "--report %.300s: %s", path, strerror(errno));
+    }
+    setvbuf(daemon->report, NULL, _IOLBF, 0); /* others read along */
+    return 0;
+}
+
+static int open_link(struct daemon *daemon, struct error *error) {
+    const struct link_options options = {.controller = daemon->config->controller,
+                                         .key = daemon->config->key,
+                                         .insecure = daemon->config->insecure,
+                                         .listener = {.joined = take_joined,
+                                                      .left = take_left,
+                                                      .iteration = take_iteration,
+                                                      .summary = take_summary,
+                                                      .unknown = take_unknown,
+                                                      .timer = tick,
+                                                      .context = daemon}};
+    return link_open(&daemon->link, &options, error);
+}
+
+static void daemon_close(struct daemon *daemon) {
+    provider_close(daemon->provider);
+    link_close(daemon->link);
+    daemon_market_close(daemon);
+    ledger_close(daemon->ledger);
+    if (daemon->signal_fd >= 0) {
+        close(daemon->signal_fd);
+    }
+    if (daemon->report != NULL) {
+        fclose(daemon->report);
+    }
+    free(daemon->launches);
+    free(daemon->launch_notes);
+    free(daemon->machines);
+    free(daemon->machine_notes);
+    free(daemon->closed);
+    free(daemon->user_data);
+    free(daemon);
+}
+
+static struct daemon *daemon_new(const struct daemon_options *options) {
+    struct daemon *daemon = memory_zeroed(1, sizeof *daemon);
+    daemon->options = options;
+    daemon->config = options->config;
+    daemon->signal_fd = -1;
+    daemon->clock = market_clock_real();
+    return daemon;
+}
+
+static int daemon_open(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    enum ledger_mode mode = daemon->options->dry_run ? LEDGER_COPY : LEDGER_WRITE;
+    int code = open_signals(daemon, error);
+    code = code != 0 ? code : open_report(daemon, error);
+    code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, mode, error);
+    code = code != 0 ? code : open_clock(daemon, error);
+    use_measured(daemon);
+    code = code != 0 ? code : daemon_load(daemon, error);
+    code = code != 0 ? code : daemon_market_open(daemon, error);
+    code = code != 0 || daemon->options->dry_run ? code : open_link(daemon, error);
+    return code != 0 ? code : open_provider(daemon, error);
+}
+
+int daemon_run(const struct daemon_options *options, struct error *error) {
+    struct daemon *daemon = daemon_new(options);
+    int code = daemon_open(daemon, error);
+    if (code == 0 && options->dry_run) {
+        wait_for_provider(daemon);
+        if (daemon->error.code == 0 && daemon->signals == 0) {
+            daemon_decide(daemon);
+        }
+    } else if (code == 0) {
+        code = run_loop(daemon, error);
+    }
+    if (code == 0 && !options->dry_run) {
+        daemon_report_summary(daemon);
+    }
+    if (code == 0 && daemon->error.code != 0) {
+        code = error_set(error, daemon->error.code, "%s", daemon->error.text);
+    }
+    daemon_close(daemon);
+    return code;
+}
+
+/* ---- The other commands ---- */
+
+int daemon_fetch_prices(const struct config *config, const char *store, uint64_t *points, struct error *error) {
+    const struct daemon_options options = {.config = config, .quiet = true};
+    struct daemon *daemon = daemon_new(&options);
+    daemon->store_path = store;
+    int code = open_signals(daemon, error);
+    code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
+    code = code != 0 ? code : open_clock(daemon, error);
+    code = code != 0 ? code : daemon_market_open(daemon, error);
+    code = code != 0 ? code : open_provider(daemon, error);
+    daemon->listed = true; /* machines are of no interest */
+    if (code == 0) {
+        wait_for_provider(daemon);
+        code = daemon->error.code != 0 ? error_set(error, daemon->error.code, "%s", daemon->error.text) : 0;
+    }
+    *points = daemon->points;
+    daemon_close(daemon);
+    return code;
+}
+
+static void print_machines(const struct daemon *daemon, const struct footprint *footprint) {
+    static const char *const states[] = {"pending", "running", "stopping", "gone"};
+    printf("%-22s %-10s %-32s %-9s %-20s %10s\n", "machine", "kind", "market", "state", "since", "dollars");
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->machines[i];
+        char market[MARKET_NAME_MAX];
+        char since[INSTANT_TEXT_MAX] = "-";
+        if (machine->ended != 0) {
+            continue;
+        }
+        snprintf(market, sizeof market, "%s/%s", machine->machine.type, machine->machine.zone);
+        if (machine->machine.launched != 0) {
+            instant_format(machine->machine.launched, since);
+        }
+        printf("%-22s %-10s %-32s %-9s %-20s %10.4f\n", machine->machine.id,
+               machine->reliable                        ? "reliable"
+               : machine->machine.kind == PROVIDER_SPOT ? "spot"
+                                                        : "on-demand",
+               market, states[machine->machine.state], since,
+               amount_dollars(footprint_bill(footprint, machine).amount));
+    }
+}
+
+static void print_status(struct daemon *daemon, bool json) {
+    struct eviction_table table;
+    struct footprint footprint = daemon_footprint(daemon, &table);
+    struct footprint_spend spend = footprint_spend(&footprint);
+    size_t there = 0;
+    size_t unanswered = 0;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        there += daemon->machines[i].ended == 0;
+    }
+    for (size_t l = 0; l < daemon->launch_count; l++) {
+        unanswered += daemon->launches[l].stage <= LEDGER_WAITING;
+    }
+    double dollars = amount_dollars(spend.spot.amount + spend.on_demand.amount);
+    if (json) {
+        daemon->report = stdout;
+        for (size_t i = 0; i < daemon->machine_count; i++) {
+            if (daemon->machines[i].ended == 0) {
+                daemon_report_machine(daemon, &daemon->machines[i]);
+            }
+        }
+        daemon_report(daemon, "status",
+                      json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:I}", "job", daemon->config->job, "machines",
+                                (json_int_t)there, "machines_ever", (json_int_t)daemon->machine_count,
+                                "launches_without_answer", (json_int_t)unanswered, "dollars", dollars, "spot_dollars",
+                                amount_dollars(spend.spot.amount), "on_demand_dollars",
+                                amount_dollars(spend.on_demand.amount), "all_on_demand_dollars",
+                                amount_dollars(spend.alike), "evictions", (json_int_t)spend.evictions));
+        daemon->report = NULL;
+    } else {
+        print_machines(daemon, &footprint);
+        printf("job %s: %zu machines now, %zu ever, %zu launches without an answer, %zu evictions\n",
+               daemon->config->job, there, daemon->machine_count, unanswered, spend.evictions);
+        printf("$%.4f so far (spot $%.4f, on demand $%.4f); the same machines on demand: $%.4f\n", dollars,
+               amount_dollars(spend.spot.amount), amount_dollars(spend.on_demand.amount), amount_dollars(spend.alike));
+    }
+    daemon_footprint_close(daemon, &table);
+}
+
+int daemon_status(const struct config *config, bool json, struct error *error) {
+    const struct daemon_options options = {.config = config, .dry_run = true};
+    struct daemon *daemon = daemon_new(&options);
+    int code = access(config->state, F_OK) == 0
+                   ? 0
+                   : error_set(error, AML_EINPUT, "%.300s: %s: bidbrain run has not worked with it yet", config->state,
+                               strerror(errno));
+    code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
+    code = code != 0 ? code : open_clock(daemon, error);
+    code = code != 0 ? code : daemon_load(daemon, error);
+    code = code != 0 ? code : daemon_market_open(daemon, error);
+    if (code == 0) {
+        print_status(daemon, json);
+    }
+    daemon_close(daemon);
+    return code;
+}

@@ -1,0 +1,29 @@
+/* The daemon of `bidbrain run`: prices and machines come from a provider, decisions from the policy, what was done goes to
+ * the ledger before it is done, and the job's controller hears of what leaves. One thread, one loop (docs/bidbrain.md). */
+#ifndef BIDBRAIN_DAEMON_DAEMON_H
+#define BIDBRAIN_DAEMON_DAEMON_H
+
+#include "bidbrain/daemon/config.h"
+
+struct daemon_options {
+    const struct config *config;
+    bool dry_run;       /* one decision, printed */
+    bool keep;          /* a signal leaves the machines as they are */
+    bool quiet;         /* no lines on standard output */
+    const char *report; /* a file, lines of JSON are appended; NULL: none */
+};
+
+/* Runs until the job has ended, or a signal (SIGINT, SIGTERM). 0 or a code of *error. */
+int daemon_run(const struct daemon_options *options, struct error *error);
+
+/* Fills `store` (made if absent) with the provider's prices of the markets in the configuration, from what it holds already,
+ * or the last 90 days. *points: how many were told. */
+int daemon_fetch_prices(const struct config *config, const char *store, uint64_t *points, struct error *error);
+
+/* Prints what the state file holds: machines that are there, what all have cost. As one JSON object if `json`. */
+int daemon_status(const struct config *config, bool json, struct error *error);
+
+/* The file beside the state in which prices are kept: STATE without ".db", and "-prices.db". From malloc. */
+char *daemon_price_path(const char *state);
+
+#endif

@@ -1,0 +1,632 @@
+/* The daemon's launches and machines. A launch is in the ledger before it is asked for; what the provider says goes into the
+ * ledger before anything follows from it. Given back is what nobody needs any more: the controller is told, and the machine
+ * goes when it has left the job, or when its time is over. */
+#include "bidbrain/daemon/daemon_private.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "bidbrain/market_read.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* ---- Rows ---- */
+
+size_t daemon_find_machine(const struct daemon *daemon, const char *id) {
+    for (size_t i = daemon->machine_count; i-- > 0;) {
+        if (strcmp(daemon->machines[i].machine.id, id) == 0) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static size_t find_launch(const struct daemon *daemon, const char *token) {
+    for (size_t l = daemon->launch_count; l-- > 0;) {
+        if (strcmp(daemon->launches[l].launch.token, token) == 0) {
+            return l;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static void store_launch(struct daemon *daemon, size_t l) {
+    struct error error = {0};
+    if (ledger_put_launch(daemon->ledger, &daemon->launches[l], &error) != 0) {
+        daemon_fail(daemon, &error);
+    }
+    daemon_report_launch(daemon, &daemon->launches[l]);
+}
+
+static void store_machine(struct daemon *daemon, size_t i) {
+    struct error error = {0};
+    if (ledger_put_machine(daemon->ledger, &daemon->machines[i], &error) != 0) {
+        daemon_fail(daemon, &error);
+    }
+    daemon_report_machine(daemon, &daemon->machines[i]);
+}
+
+static size_t add_launch(struct daemon *daemon, const struct ledger_launch *launch) {
+    size_t count = daemon->launch_count++;
+    daemon->launches = memory_resized(daemon->launches, count + 1, sizeof *daemon->launches);
+    daemon->launch_notes = memory_resized(daemon->launch_notes, count + 1, sizeof *daemon->launch_notes);
+    daemon->launches[count] = *launch;
+    daemon->launch_notes[count] = (struct daemon_launch){0};
+    return count;
+}
+
+static size_t add_machine(struct daemon *daemon, const struct ledger_machine *machine) {
+    size_t count = daemon->machine_count++;
+    daemon->machines = memory_resized(daemon->machines, count + 1, sizeof *daemon->machines);
+    daemon->machine_notes = memory_resized(daemon->machine_notes, count + 1, sizeof *daemon->machine_notes);
+    daemon->machines[count] = *machine;
+    daemon->machine_notes[count] = (struct daemon_machine){0};
+    return count;
+}
+
+static void load_launch(void *context, const struct ledger_launch *launch) {
+    (void)add_launch(context, launch);
+}
+
+static void load_machine(void *context, const struct ledger_machine *machine) {
+    struct daemon *daemon = context;
+    size_t i = add_machine(daemon, machine);
+    struct daemon_machine *notes = &daemon->machine_notes[i];
+    notes->hold =
+        machine->release_at != 0 && machine->machine.kind == PROVIDER_SPOT && daemon->config->model == MODEL_EC2_2016;
+    notes->noticed = machine->machine.noticed ? daemon_now(daemon) : 0; /* when it came is not known any more */
+}
+
+static void load_market(void *context, const struct ledger_market *market) {
+    struct daemon *daemon = context;
+    daemon->closed = memory_resized(daemon->closed, daemon->closed_count + 1, sizeof *daemon->closed);
+    daemon->closed[daemon->closed_count++] = *market;
+}
+
+int daemon_load(struct daemon *daemon, struct error *error) {
+    int code = ledger_launches(daemon->ledger, load_launch, daemon, error);
+    code = code != 0 ? code : ledger_machines(daemon->ledger, load_machine, daemon, error);
+    return code != 0 ? code : ledger_markets(daemon->ledger, load_market, daemon, error);
+}
+
+/* ---- Markets that nothing is bought in for a while ---- */
+
+static const char ANY_MARKET[] = "*"; /* a quota counts for all of a kind */
+
+static struct ledger_market *find_closed(const struct daemon *daemon, enum provider_kind kind, const char *type,
+                                         const char *zone) {
+    for (size_t c = 0; c < daemon->closed_count; c++) {
+        struct ledger_market *closed = &daemon->closed[c];
+        if (closed->kind == kind && strcmp(closed->type, type) == 0 && strcmp(closed->zone, zone) == 0) {
+            return closed;
+        }
+    }
+    return NULL;
+}
+
+int64_t daemon_closed_until(const struct daemon *daemon, enum provider_kind kind, const char *type, const char *zone) {
+    const struct ledger_market *one = find_closed(daemon, kind, type, zone);
+    const struct ledger_market *all = find_closed(daemon, kind, ANY_MARKET, ANY_MARKET);
+    int64_t until = one != NULL ? one->closed_until : 0;
+    until = all != NULL && all->closed_until > until ? all->closed_until : until;
+    return daemon->stopped[kind] ? MARKET_NEVER : until;
+}
+
+static void close_market(struct daemon *daemon, enum provider_kind kind, const char *type, const char *zone,
+                         int64_t seconds, bool doubled) {
+    struct error error = {0};
+    struct ledger_market *closed = find_closed(daemon, kind, type, zone);
+    if (closed == NULL) {
+        struct ledger_market market = {.kind = kind};
+        snprintf(market.type, sizeof market.type, "%s", type);
+        snprintf(market.zone, sizeof market.zone, "%s", zone);
+        load_market(daemon, &market);
+        closed = &daemon->closed[daemon->closed_count - 1];
+    }
+    for (unsigned f = 0; doubled && f < closed->failures && seconds < DAEMON_BACK_OFF_MAX_S; f++) {
+        seconds *= 2;
+    }
+    seconds = doubled && seconds > DAEMON_BACK_OFF_MAX_S ? DAEMON_BACK_OFF_MAX_S : seconds;
+    closed->failures += doubled;
+    int64_t until = daemon_now(daemon) + seconds;
+    closed->closed_until = until > closed->closed_until ? until : closed->closed_until;
+    if (ledger_put_market(daemon->ledger, closed, &error) != 0) {
+        daemon_fail(daemon, &error);
+    }
+}
+
+void daemon_machine_joined(struct daemon *daemon, size_t i) {
+    const struct provider_machine *machine = &daemon->machines[i].machine;
+    struct error error = {0};
+    struct ledger_market *const both[] = {find_closed(daemon, machine->kind, machine->type, machine->zone),
+                                          find_closed(daemon, machine->kind, ANY_MARKET, ANY_MARKET)};
+    for (int b = 0; b < 2; b++) {
+        if (both[b] != NULL && both[b]->failures > 0) {
+            both[b]->failures = 0;
+            if (ledger_put_market(daemon->ledger, both[b], &error) != 0) {
+                daemon_fail(daemon, &error);
+            }
+        }
+    }
+}
+
+static bool is_one_of(const char *code, const char *const *codes) {
+    for (; *codes != NULL; codes++) {
+        if (strcmp(code, *codes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What follows from EC2's reasons. */
+static void back_off(struct daemon *daemon, const struct provider_launch *launch, const char *code) {
+    static const char *const prices[] = {"SpotMaxPriceTooLow", "price-too-low", NULL};
+    static const char *const quotas[] = {"MaxSpotInstanceCountExceeded",
+                                         "VcpuLimitExceeded",
+                                         "InstanceLimitExceeded",
+                                         "limit-exceeded",
+                                         "MaxSpotFleetRequestCountExceeded",
+                                         "SpotInstanceCountLimitExceeded",
+                                         NULL};
+    if (is_one_of(code, prices)) { /* until there are new prices */
+        close_market(daemon, launch->kind, launch->type, launch->zone, 2 * daemon->config->price_seconds, false);
+    } else if (is_one_of(code, quotas)) {
+        close_market(daemon, launch->kind, ANY_MARKET, ANY_MARKET, DAEMON_QUOTA_S, true);
+    } else {
+        close_market(daemon, launch->kind, launch->type, launch->zone, DAEMON_BACK_OFF_S, true);
+    }
+}
+
+/* ---- Launches ---- */
+
+/* For tests: ends the process as if by the kernel, at a named point of its first launch. */
+static void crash_point(struct daemon *daemon, const char *point) {
+    const char *wanted = getenv("BIDBRAIN_CRASH");
+    if (wanted != NULL && !daemon->crash_done && strcmp(wanted, point) == 0) {
+        daemon->crash_done = true;
+        kill(getpid(), SIGKILL);
+    }
+}
+
+static void new_token(const struct daemon *daemon, char token[PROVIDER_TOKEN_TEXT]) {
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+        random = (uint64_t)market_clock_wall() ^ ((uint64_t)getpid() << 40);
+    }
+    snprintf(token, PROVIDER_TOKEN_TEXT, "%.*s-%016" PRIx64, CONFIG_JOB_MAX, daemon->config->job, random);
+}
+
+static void send_launch(struct daemon *daemon, size_t l) {
+    daemon->launch_notes[l].asked = market_clock_wall();
+    provider_launch(daemon->provider, &daemon->launches[l].launch);
+}
+
+static void plan_launch(struct daemon *daemon, const struct provider_launch *launch, bool fallback) {
+    const struct ledger_launch row = {.launch = *launch, .fallback = fallback, .planned = daemon_now(daemon)};
+    size_t l = add_launch(daemon, &row);
+    store_launch(daemon, l);
+    if (daemon->error.code != 0) {
+        return; /* what is not stored is not asked for */
+    }
+    crash_point(daemon, "before-send");
+    send_launch(daemon, l);
+    daemon->launches[l].stage = LEDGER_SENT;
+    store_launch(daemon, l);
+}
+
+void daemon_launch(struct daemon *daemon, const struct footprint_buy *buy) {
+    const struct footprint_market *market = &daemon->buyable[buy->market];
+    struct provider_launch launch = {.kind = market->kind, .count = buy->count, .bid = buy->bid};
+    new_token(daemon, launch.token);
+    snprintf(launch.type, sizeof launch.type, "%s", market->price->type);
+    snprintf(launch.zone, sizeof launch.zone, "%s", market->zone);
+    snprintf(launch.product, sizeof launch.product, "%s", daemon->config->product);
+    plan_launch(daemon, &launch, market->kind == PROVIDER_ON_DEMAND);
+}
+
+void daemon_keep_reliable(struct daemon *daemon) {
+    const struct config *config = daemon->config;
+    struct provider_launch launch = {.kind = PROVIDER_ON_DEMAND, .reliable = true};
+    unsigned count = 0;
+    if (config->reliable == 0 ||
+        daemon_now(daemon) <
+            daemon_closed_until(daemon, PROVIDER_ON_DEMAND, config->reliable_type, config->reliable_zone)) {
+        return;
+    }
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->machines[i];
+        count += machine->reliable && machine->ended == 0 && machine->machine.state <= MACHINE_RUNNING;
+    }
+    for (size_t l = 0; l < daemon->launch_count; l++) {
+        const struct ledger_launch *pending = &daemon->launches[l];
+        count += pending->launch.reliable && pending->stage <= LEDGER_WAITING ? pending->launch.count : 0;
+    }
+    if (count >= (unsigned)config->reliable) {
+        return;
+    }
+    launch.count = (unsigned)config->reliable - count;
+    new_token(daemon, launch.token);
+    snprintf(launch.type, sizeof launch.type, "%s", config->reliable_type);
+    snprintf(launch.zone, sizeof launch.zone, "%s", config->reliable_zone);
+    snprintf(launch.product, sizeof launch.product, "%s", config->product);
+    daemon_say(daemon, "%u x %s/%s on demand, reliable", launch.count, launch.type, launch.zone);
+    plan_launch(daemon, &launch, false);
+}
+
+void daemon_ask_again(struct daemon *daemon, bool all) {
+    double wall = market_clock_wall();
+    int64_t now = daemon_now(daemon);
+    for (size_t l = 0; l < daemon->launch_count; l++) {
+        const struct ledger_launch *launch = &daemon->launches[l];
+        struct daemon_launch *notes = &daemon->launch_notes[l];
+        if (launch->stage > LEDGER_WAITING) {
+            continue;
+        }
+        bool unanswered = launch->stage < LEDGER_WAITING && wall - notes->asked > DAEMON_ASK_AGAIN_S;
+        if (all || unanswered) {
+            send_launch(daemon, l);
+        } else if (launch->stage == LEDGER_WAITING && !notes->cancelled &&
+                   (daemon->phase != DAEMON_RUN || now - launch->planned > DAEMON_WAIT_S)) {
+            notes->cancelled = true;
+            notes->asked = wall;
+            provider_cancel(daemon->provider, launch->launch.token);
+        } else if (notes->cancelled && wall - notes->asked > DAEMON_ASK_AGAIN_S) {
+            notes->cancelled = false;
+        }
+    }
+}
+
+static void launch_filled(struct daemon *daemon, const struct ledger_launch *launch) {
+    const struct provider_launch *l = &launch->launch;
+    daemon_say(daemon, "%u of %u x %s/%s %s", launch->machines, l->count, l->type, l->zone,
+               l->kind == PROVIDER_SPOT ? "spot" : "on demand");
+}
+
+static void launch_refused(struct daemon *daemon, const struct ledger_launch *launch, bool ours) {
+    const struct provider_launch *l = &launch->launch;
+    const char *kind = l->kind == PROVIDER_SPOT ? "spot" : "on-demand";
+    if (ours) {
+        log_error("no more %s machines are asked for: %u x %s/%s was refused: %s: %s; mend that and start bidbrain "
+                  "again",
+                  kind, l->count, l->type, l->zone, launch->code, launch->text);
+        daemon->stopped[l->kind] = true;
+        return;
+    }
+    daemon_say(daemon, "%u x %s/%s %s refused: %s", l->count, l->type, l->zone, kind, launch->code);
+    back_off(daemon, l, launch->code);
+}
+
+void daemon_take_outcome(void *context, const struct provider_outcome *outcome) {
+    static const enum ledger_stage stages[] = {
+        [LAUNCH_WAITING] = LEDGER_WAITING, [LAUNCH_FILLED] = LEDGER_FILLED, [LAUNCH_REFUSED] = LEDGER_REFUSED};
+    struct daemon *daemon = context;
+    size_t l = find_launch(daemon, outcome->token);
+    if (l == SIZE_MAX && outcome->state == LAUNCH_WAITING && !daemon->options->dry_run) {
+        log_warn("withdrawing an open request of this job that the state does not know (token %s)", outcome->token);
+        provider_cancel(daemon->provider, outcome->token);
+    }
+    if (l == SIZE_MAX || daemon->launches[l].stage > LEDGER_WAITING ||
+        (daemon->launches[l].stage == LEDGER_WAITING && outcome->state == LAUNCH_WAITING)) {
+        return; /* told again */
+    }
+    struct ledger_launch *launch = &daemon->launches[l];
+    crash_point(daemon, "before-store");
+    launch->stage = stages[outcome->state];
+    launch->answered = daemon_now(daemon);
+    launch->machines = outcome->machines;
+    snprintf(launch->code, sizeof launch->code, "%s", outcome->code);
+    snprintf(launch->text, sizeof launch->text, "%s", outcome->text);
+    if (outcome->state == LAUNCH_REFUSED && daemon->launch_notes[l].cancelled && !outcome->ours) {
+        launch->stage = LEDGER_CLOSED;
+    }
+    store_launch(daemon, l);
+    crash_point(daemon, "after-store");
+    if (launch->stage == LEDGER_FILLED) {
+        launch_filled(daemon, launch);
+    } else if (outcome->state == LAUNCH_REFUSED) {
+        launch_refused(daemon, launch, outcome->ours);
+        daemon->decide_now = true; /* elsewhere, perhaps */
+    }
+}
+
+/* ---- Machines ---- */
+
+static void sweep(struct daemon *daemon, const struct provider_machine *told) {
+    const char *const ids[] = {told->id};
+    if (told->state == MACHINE_GONE || told->state == MACHINE_STOPPING) {
+        return;
+    }
+    log_warn("machine %s (%s/%s) is tagged with this job but its launch (token '%s') is not in the state: an orphan%s",
+             told->id, told->type, told->zone, told->token, daemon->options->dry_run ? "" : ", it is terminated");
+    daemon_report(daemon, "orphan", json_pack("{s:s,s:s}", "id", told->id, "token", told->token));
+    if (!daemon->options->dry_run) {
+        provider_terminate(daemon->provider, ids, 1);
+    }
+}
+
+/* Its node is no part of the job any more: the controller need not wait for its silence. */
+static void tell_gone(struct daemon *daemon, const char *id) {
+    if (daemon->link != NULL && link_has(daemon->link, id)) {
+        link_gone(daemon->link, &id, 1);
+    }
+}
+
+static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) {
+    struct ledger_machine *machine = &daemon->machines[i];
+    const struct daemon_machine *notes = &daemon->machine_notes[i];
+    const struct provider_machine *told = &machine->machine;
+    bool asked = notes->terminated != 0 && how == LEDGER_RELEASED;
+    if (how == LEDGER_EVICTED && notes->noticed == 0 && told->kind == PROVIDER_SPOT) {
+        close_market(daemon, told->kind, told->type, told->zone, daemon->config->cooldown_seconds, false);
+    } else if (how != LEDGER_EVICTED && machine->release_at == 0 && daemon->phase == DAEMON_RUN) {
+        log_warn("%s (%s/%s) has ended by itself, nothing is bought there for a while: see what its node said",
+                 told->id, told->type, told->zone);
+        close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
+    }
+    machine->ended = asked ? notes->terminated : daemon_now(daemon);
+    machine->how = how;
+    machine->machine.state = MACHINE_GONE;
+    tell_gone(daemon, machine->machine.id);
+    daemon->decide_now = daemon->decide_now || (how == LEDGER_EVICTED && !machine->machine.noticed);
+}
+
+static void machine_noticed(struct daemon *daemon, size_t i) {
+    struct ledger_machine *machine = &daemon->machines[i];
+    daemon->machine_notes[i].noticed = daemon_now(daemon);
+    daemon_say(daemon, "%s (%s/%s) is about to be taken", machine->machine.id, machine->machine.type,
+               machine->machine.zone);
+    if (machine->machine.kind == PROVIDER_SPOT) {
+        close_market(daemon, PROVIDER_SPOT, machine->machine.type, machine->machine.zone,
+                     daemon->config->cooldown_seconds, false);
+    }
+    daemon->decide_now = true;
+}
+
+static const char *how_text(const struct ledger_machine *machine) {
+    return machine->how == LEDGER_EVICTED    ? "taken by the cloud"
+           : machine->how == LEDGER_RELEASED ? "given back"
+                                             : "gone";
+}
+
+/* What changed, stored only if something did. */
+static void update_machine(struct daemon *daemon, size_t i, const struct provider_machine *told) {
+    struct ledger_machine *machine = &daemon->machines[i];
+    struct provider_machine before = machine->machine;
+    if (machine->ended != 0) {
+        return;
+    }
+    machine->machine.state = told->state;
+    machine->machine.launched = told->launched != 0 ? told->launched : before.launched;
+    machine->machine.noticed = before.noticed || told->noticed;
+    machine->machine.evicted = before.evicted || told->evicted;
+    snprintf(machine->machine.reason, sizeof machine->machine.reason, "%s", told->reason);
+    bool ran = machine->running != 0;
+    if (told->state == MACHINE_RUNNING && !ran) {
+        machine->running = daemon_now(daemon);
+        machine->machine.launched = machine->machine.launched != 0 ? machine->machine.launched : machine->running;
+    }
+    if (told->noticed && !before.noticed && told->state != MACHINE_GONE) {
+        machine_noticed(daemon, i);
+    }
+    if (told->state == MACHINE_GONE) {
+        bool evicted = machine->machine.evicted;
+        machine_ended(daemon, i, evicted ? LEDGER_EVICTED : LEDGER_RELEASED);
+        daemon_say(daemon, "%s (%s/%s) is %s%s%s", told->id, told->type, told->zone, how_text(machine),
+                   told->reason[0] != '\0' ? ": " : "", told->reason);
+    }
+    if (before.state != told->state || before.noticed != machine->machine.noticed ||
+        before.launched != machine->machine.launched || before.evicted != machine->machine.evicted || !ran) {
+        store_machine(daemon, i);
+    }
+}
+
+void daemon_take_machine(void *context, const struct provider_machine *told) {
+    struct daemon *daemon = context;
+    size_t i = daemon_find_machine(daemon, told->id);
+    if (i == SIZE_MAX) {
+        size_t l = find_launch(daemon, told->token);
+        if (l == SIZE_MAX) {
+            sweep(daemon, told);
+            return;
+        }
+        const struct ledger_launch *launch = &daemon->launches[l];
+        struct ledger_machine machine = {.machine = *told,
+                                         .reliable = launch->launch.reliable,
+                                         .fallback = launch->fallback,
+                                         .bid = launch->launch.bid};
+        machine.machine.state = MACHINE_PENDING; /* what is told now is a change */
+        machine.machine.noticed = false;
+        i = add_machine(daemon, &machine);
+        store_machine(daemon, i);
+    }
+    daemon->machine_notes[i].told = daemon->machine_notes[i].listed = true;
+    daemon->machine_notes[i].absent = 0;
+    update_machine(daemon, i, told);
+}
+
+void daemon_ask_list(struct daemon *daemon) {
+    daemon->next_list = market_clock_seconds(&daemon->clock) + (double)daemon->config->list_seconds;
+    if (daemon->listing) {
+        return;
+    }
+    daemon->listing = true;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        daemon->machine_notes[i].listed = false;
+    }
+    provider_list(daemon->provider);
+}
+
+void daemon_list_end(void *context, bool whole) {
+    struct daemon *daemon = context;
+    daemon->listing = false;
+    for (size_t i = 0; i < daemon->machine_count && whole; i++) {
+        struct ledger_machine *machine = &daemon->machines[i];
+        struct daemon_machine *notes = &daemon->machine_notes[i];
+        notes->absent = notes->listed ? 0 : notes->absent + 1;
+        if (machine->ended == 0 && notes->absent >= DAEMON_ABSENT) {
+            machine_ended(daemon, i, machine->machine.evicted ? LEDGER_EVICTED : LEDGER_VANISHED);
+            daemon_say(daemon, "%s (%s/%s) is gone", machine->machine.id, machine->machine.type, machine->machine.zone);
+            store_machine(daemon, i);
+        }
+    }
+    daemon->listed = daemon->listed || whole;
+}
+
+/* ---- Giving back ---- */
+
+void daemon_release(struct daemon *daemon, size_t i, int64_t at, bool hold) {
+    struct ledger_machine *machine = &daemon->machines[i];
+    struct daemon_machine *notes = &daemon->machine_notes[i];
+    if (machine->ended != 0 || (machine->release_at != 0 && machine->release_at <= at && !hold == !notes->hold)) {
+        return;
+    }
+    machine->release_at = at;
+    notes->hold = hold;
+    store_machine(daemon, i);
+}
+
+static bool machine_here(const struct ledger_machine *machine) {
+    return machine->ended == 0 && machine->machine.state != MACHINE_GONE;
+}
+
+/* Market time by which the node is to have left; 0: it stays. */
+static double leaves_by(const struct daemon *daemon, size_t i) {
+    const struct ledger_machine *machine = &daemon->machines[i];
+    const struct daemon_machine *notes = &daemon->machine_notes[i];
+    double by = machine->release_at != 0 ? (double)machine->release_at - daemon_margin(daemon) * notes->hold : 0;
+    if (notes->noticed != 0) {
+        double taken = (double)(notes->noticed + DAEMON_NOTICE_S);
+        by = by == 0 || taken < by ? taken : by;
+    }
+    return by;
+}
+
+/* All machines that leave by the same moment are told of in one message. */
+static void tell_evictions(struct daemon *daemon) {
+    const char *names[WIRE_NODES_MAX];
+    for (size_t first = 0; first < daemon->machine_count; first++) {
+        double by = leaves_by(daemon, first);
+        size_t count = 0;
+        if (by == 0 || !machine_here(&daemon->machines[first]) || daemon->machine_notes[first].evict_asked) {
+            continue;
+        }
+        for (size_t i = first; i < daemon->machine_count && count < WIRE_NODES_MAX; i++) {
+            struct daemon_machine *notes = &daemon->machine_notes[i];
+            if (!machine_here(&daemon->machines[i]) || notes->evict_asked || leaves_by(daemon, i) != by) {
+                continue;
+            }
+            notes->evict_asked = true;
+            if (link_has(daemon->link, daemon->machines[i].machine.id)) {
+                names[count++] = daemon->machines[i].machine.id;
+            } else {
+                notes->left = true; /* nobody waits for it */
+            }
+        }
+        double notice_ms = 1e3 * daemon_wall_of(daemon, by);
+        link_evict(daemon->link, names, count, (uint32_t)fmin(fmax(notice_ms, 0), UINT32_MAX));
+    }
+}
+
+/* Machines that hold the state go last. */
+static bool may_end(const struct daemon *daemon, size_t i, double now) {
+    const struct ledger_machine *machine = &daemon->machines[i];
+    const struct daemon_machine *notes = &daemon->machine_notes[i];
+    if (!machine_here(machine) || machine->release_at == 0) {
+        return false;
+    }
+    double margin = notes->hold ? daemon_margin(daemon) : 0;
+    return daemon->phase == DAEMON_AT_ONCE || now >= (double)machine->release_at - margin ||
+           (notes->left && !notes->hold);
+}
+
+static void terminate_due(struct daemon *daemon) {
+    double now = market_clock_seconds(&daemon->clock);
+    double wall = market_clock_wall();
+    const char **ids = memory_zeroed(daemon->machine_count + 1, sizeof *ids);
+    size_t count = 0;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        struct daemon_machine *notes = &daemon->machine_notes[i];
+        if (may_end(daemon, i, now) && wall - notes->terminate_wall > DAEMON_ASK_AGAIN_S) {
+            notes->terminate_wall = wall;
+            notes->terminated = notes->terminated != 0 ? notes->terminated : (int64_t)now;
+            ids[count++] = daemon->machines[i].machine.id;
+        }
+    }
+    if (count > 0) {
+        provider_terminate(daemon->provider, ids, count);
+    }
+    free(ids);
+}
+
+void daemon_move_machines(struct daemon *daemon) {
+    if (daemon->phase == DAEMON_RUN || daemon->phase == DAEMON_GIVE_BACK) {
+        tell_evictions(daemon);
+    }
+    terminate_due(daemon);
+}
+
+double daemon_machines_due(const struct daemon *daemon) {
+    double due = INFINITY;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->machines[i];
+        if (machine_here(machine) && machine->release_at != 0 && daemon->machine_notes[i].terminate_wall == 0) {
+            double margin = daemon->machine_notes[i].hold ? daemon_margin(daemon) : 0;
+            due = fmin(due, (double)machine->release_at - margin);
+        }
+    }
+    return due;
+}
+
+/* By what the phase says: after the job's end nobody has to leave it first. */
+static void release_one(struct daemon *daemon, size_t i, bool transient_left) {
+    const struct ledger_machine *machine = &daemon->machines[i];
+    int64_t now = daemon_now(daemon);
+    bool spot = machine->machine.kind == PROVIDER_SPOT;
+    if (!machine_here(machine)) {
+        return;
+    }
+    if (daemon->phase == DAEMON_AT_ONCE) {
+        daemon_release(daemon, i, now, false);
+    } else if (daemon->phase == DAEMON_JOB_OVER) {
+        bool hold = spot && daemon->config->model == MODEL_EC2_2016 && machine->running != 0;
+        int64_t at = hold ? footprint_hour_end(machine, now) : now;
+        if (machine->release_at == 0 || machine->release_at > at) {
+            daemon_release(daemon, i, at, hold);
+        }
+    } else if (machine->reliable && !transient_left && machine->release_at == 0) {
+        daemon->machine_notes[i].left = daemon->machine_notes[i].evict_asked = true;
+        daemon_release(daemon, i, now, false);
+    } else if (!machine->reliable && (machine->release_at == 0 || daemon->machine_notes[i].hold)) {
+        daemon_release(daemon, i, now + daemon->config->notice_seconds, false);
+    }
+}
+
+void daemon_release_all(struct daemon *daemon) {
+    bool transient_left = false;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        transient_left = transient_left || (machine_here(&daemon->machines[i]) && !daemon->machines[i].reliable);
+    }
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        release_one(daemon, i, transient_left);
+    }
+}
+
+bool daemon_all_gone(const struct daemon *daemon) {
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        if (daemon->machines[i].ended == 0) {
+            return false;
+        }
+    }
+    for (size_t l = 0; l < daemon->launch_count; l++) {
+        if (daemon->launches[l].stage <= LEDGER_WAITING) {
+            return false;
+        }
+    }
+    return true;
+}

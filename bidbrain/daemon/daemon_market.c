@@ -1,0 +1,392 @@
+/* The daemon's prices, what can be bought, and its decisions. */
+#include "bidbrain/daemon/daemon_private.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "bidbrain/instant.h"
+#include "bidbrain/market_read.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- What is wanted ---- */
+
+static bool in_list(const char *const *list, const char *text) {
+    for (size_t i = 0; list[i] != NULL; i++) {
+        if (strcmp(list[i], text) == 0) {
+            return true;
+        }
+    }
+    return list[0] == NULL;
+}
+
+bool daemon_wants(const struct daemon *daemon, const char *type, const char *zone, const char *product) {
+    const struct config *config = daemon->config;
+    char region[MARKET_TEXT_MAX];
+    market_region(zone, region);
+    const struct catalog_price *known = catalog_find(&daemon->catalog, type, region);
+    return known != NULL && strcmp(region, daemon->region) == 0 && strcmp(product, config->product) == 0 &&
+           in_list(config->types, type) && in_list(config->zones, zone) && !catalog_burstable(type) &&
+           known->vcpus >= (uint64_t)config->vcpus_min && known->memory_mib >= 1024 * config->memory_min;
+}
+
+/* ---- Prices ---- */
+
+void daemon_take_price(void *context, const char *type, const char *zone, const char *product,
+                       struct market_point point) {
+    struct daemon *daemon = context;
+    struct error error = {0};
+    if (!daemon_wants(daemon, type, zone, product) || point.price <= 0 || point.price >= PRICE_MAX) {
+        return;
+    }
+    daemon->points++;
+    if (markets_add(&daemon->fresh, type, zone, product, point, &error) != 0) {
+        daemon_fail(daemon, &error);
+    }
+}
+
+static void take_fresh(struct daemon *daemon) {
+    struct error error = {0};
+    int code = 0;
+    markets_finish(&daemon->fresh);
+    for (size_t m = 0; m < daemon->fresh.count && code == 0; m++) {
+        const struct market *market = daemon->fresh.list[m];
+        for (size_t p = 0; p < market->count && code == 0; p++) {
+            code =
+                markets_add(&daemon->markets, market->type, market->zone, market->product, market->points[p], &error);
+        }
+    }
+    markets_finish(&daemon->markets);
+    if (code == 0 && daemon->store != NULL && daemon->fresh.count > 0) {
+        code = market_store_append(daemon->store, &daemon->fresh, &error);
+    }
+    markets_close(&daemon->fresh);
+    if (code != 0) {
+        daemon_fail(daemon, &error);
+    }
+}
+
+/* One on-demand type in place of spot machines: the one that costs least per vCPU. */
+static const struct catalog_price *fallback_type(const struct daemon *daemon) {
+    const struct catalog_price *best = NULL;
+    for (size_t m = 0; m < daemon->markets.count; m++) {
+        const struct catalog_price *type =
+            catalog_find(&daemon->catalog, daemon->markets.list[m]->type, daemon->region);
+        if (best == NULL || (double)type->price / type->vcpus < (double)best->price / best->vcpus) {
+            best = type;
+        }
+    }
+    return best;
+}
+
+static void add_on_demand(struct daemon *daemon, const struct catalog_price *price, const char *zone) {
+    const struct footprint known = {.markets = daemon->buyable, .market_count = daemon->buyable_count};
+    if (price == NULL || footprint_find(&known, PROVIDER_ON_DEMAND, price->type, zone) != MARKET_NONE) {
+        return;
+    }
+    daemon->buyable = memory_resized(daemon->buyable, daemon->buyable_count + 1, sizeof *daemon->buyable);
+    struct footprint_market *market = &daemon->buyable[daemon->buyable_count++];
+    *market = (struct footprint_market){.kind = PROVIDER_ON_DEMAND, .price = price};
+    snprintf(market->zone, sizeof market->zone, "%s", zone);
+}
+
+static void find_buyable(struct daemon *daemon) {
+    free(daemon->buyable);
+    daemon->buyable = memory_zeroed(daemon->markets.count + 1, sizeof *daemon->buyable);
+    daemon->buyable_count = 0;
+    for (size_t m = 0; m < daemon->markets.count; m++) {
+        const struct market *market = daemon->markets.list[m];
+        struct footprint_market *buyable = &daemon->buyable[daemon->buyable_count++];
+        *buyable = (struct footprint_market){.kind = PROVIDER_SPOT,
+                                             .prices = market,
+                                             .price = catalog_find(&daemon->catalog, market->type, daemon->region)};
+        snprintf(buyable->zone, sizeof buyable->zone, "%s", market->zone);
+    }
+    for (size_t i = 0; i < daemon->machine_count; i++) { /* of an earlier configuration too */
+        const struct provider_machine *machine = &daemon->machines[i].machine;
+        if (daemon->machines[i].fallback) {
+            add_on_demand(daemon, catalog_find(&daemon->catalog, machine->type, daemon->region), machine->zone);
+        }
+    }
+    if (daemon->config->on_demand_fallback && daemon->markets.count > 0) {
+        const char *zone = daemon->config->reliable_zone;
+        add_on_demand(daemon, fallback_type(daemon), zone != NULL ? zone : daemon->markets.list[0]->zone);
+    }
+}
+
+/* New prices are learned from; new markets have everything learned again. */
+static void learn(struct daemon *daemon) {
+    struct error error = {0};
+    bool by_price = daemon->config->model == MODEL_EC2_2016;
+    size_t count = daemon->markets.count;
+    if (daemon->learned != count) {
+        int64_t *on_demand = memory_zeroed(count + 1, sizeof *on_demand);
+        for (size_t m = 0; m < count; m++) {
+            on_demand[m] = catalog_find(&daemon->catalog, daemon->markets.list[m]->type, daemon->region)->price;
+        }
+        if (daemon->learned > 0 && by_price) {
+            eviction_close(&daemon->eviction);
+        } else if (daemon->learned > 0) {
+            interruptions_close(&daemon->interruptions);
+        }
+        daemon->learned = count;
+        if (by_price) {
+            eviction_open(&daemon->eviction, &daemon->markets, on_demand);
+        } else if (interruptions_open(&daemon->interruptions, daemon->config->interruptions, &daemon->markets,
+                                      &error) != 0) {
+            daemon->learned = 0;
+            daemon_fail(daemon, &error);
+        }
+        free(on_demand);
+    }
+    if (by_price && count > 0) {
+        eviction_advance(&daemon->eviction, daemon_now(daemon));
+    }
+}
+
+void daemon_prices_end(void *context, bool whole) {
+    struct daemon *daemon = context;
+    take_fresh(daemon);
+    daemon->pricing = false;
+    if (whole) {
+        daemon->priced_to = daemon->priced_from;
+        if (!daemon->priced) {
+            daemon_say(daemon, "prices of %zu markets are known", daemon->markets.count);
+            if (daemon->markets.count == 0) {
+                log_warn("no market can be bought in: no prices of a type that the configuration wants and the catalog "
+                         "knows");
+            }
+        }
+        daemon->priced = true;
+    }
+    find_buyable(daemon);
+    learn(daemon);
+}
+
+void daemon_ask_prices(struct daemon *daemon) {
+    int64_t now = daemon_now(daemon);
+    int64_t since =
+        daemon->priced_to > 0 ? daemon->priced_to - DAEMON_OVERLAP_S : now - DAEMON_HISTORY_DAYS * INT64_C(86400);
+    daemon->next_prices = (double)(now + daemon->config->price_seconds);
+    if (daemon->pricing) {
+        return;
+    }
+    daemon->pricing = true;
+    daemon->priced_from = now;
+    provider_prices(daemon->provider, since);
+}
+
+/* History from a file: nothing that is later than now. */
+static int read_history(struct daemon *daemon, struct error *error) {
+    struct markets all = {0};
+    int64_t now = daemon_now(daemon);
+    int code = market_read(&all, daemon->config->prices, daemon->config->product, error);
+    markets_finish(&all);
+    for (size_t m = 0; m < all.count && code == 0; m++) {
+        const struct market *market = all.list[m];
+        for (size_t p = 0; p < market->count && market->points[p].time <= now; p++) {
+            daemon_take_price(daemon, market->type, market->zone, market->product, market->points[p]);
+        }
+    }
+    markets_close(&all);
+    return code != 0 ? code : daemon->error.code;
+}
+
+struct stored {
+    struct daemon *daemon;
+    int64_t last;
+};
+
+static int take_stored(void *context, const char *type, const char *zone, const char *product,
+                       struct market_point point) {
+    struct stored *stored = context;
+    if (daemon_wants(stored->daemon, type, zone, product)) {
+        stored->last = point.time > stored->last ? point.time : stored->last;
+        return markets_add(&stored->daemon->markets, type, zone, product, point, NULL);
+    }
+    return 0;
+}
+
+static int open_store(struct daemon *daemon, struct error *error) {
+    char *path =
+        daemon->store_path != NULL ? memory_string(daemon->store_path) : daemon_price_path(daemon->config->state);
+    int64_t now = daemon_now(daemon);
+    struct stored stored = {.daemon = daemon};
+    if (daemon->options->dry_run && access(path, F_OK) != 0) {
+        free(path);
+        return 0;
+    }
+    int code = market_store_open(&daemon->store, path, error);
+    free(path);
+    if (code == 0) {
+        code = market_store_iterate(daemon->store, now - DAEMON_HISTORY_DAYS * INT64_C(86400), now, take_stored,
+                                    &stored, error);
+    }
+    markets_finish(&daemon->markets);
+    daemon->priced_to = stored.last;
+    if (daemon->options->dry_run) {
+        market_store_close(daemon->store);
+        daemon->store = NULL;
+    }
+    return code;
+}
+
+int daemon_market_open(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    catalog_open(&daemon->catalog, config->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017);
+    int code = config->catalog != NULL ? catalog_read(&daemon->catalog, config->catalog, error) : 0;
+    if (code != 0) {
+        return code;
+    }
+    config_region(config, daemon->region);
+    daemon->reliable_price = catalog_find(&daemon->catalog, config->reliable_type, daemon->region);
+    if (daemon->reliable_price == NULL) {
+        return error_set(error, AML_EINPUT, "on_demand.type: '%s' has no price in %s: expected a type of the catalog",
+                         config->reliable_type, daemon->region);
+    }
+    code = open_store(daemon, error);
+    if (code == 0 && config->provider == CONFIG_EC2 && config->prices != NULL) {
+        code = read_history(daemon, error);
+    }
+    take_fresh(daemon);
+    find_buyable(daemon);
+    learn(daemon);
+    return code != 0 ? code : daemon->error.code;
+}
+
+void daemon_market_close(struct daemon *daemon) {
+    if (daemon->learned > 0 && daemon->config->model == MODEL_EC2_2016) {
+        eviction_close(&daemon->eviction);
+    } else if (daemon->learned > 0) {
+        interruptions_close(&daemon->interruptions);
+    }
+    market_store_close(daemon->store);
+    markets_close(&daemon->markets);
+    markets_close(&daemon->fresh);
+    catalog_close(&daemon->catalog);
+    free(daemon->buyable);
+}
+
+/* ---- Decisions ---- */
+
+double daemon_margin(const struct daemon *daemon) {
+    return fmax(DAEMON_MARGIN_S, daemon->clock.speed * DAEMON_MARGIN_MS / 1e3);
+}
+
+double daemon_lead(const struct daemon *daemon) {
+    double least = daemon_margin(daemon) + daemon->clock.speed * DAEMON_LEAD_MS / 1e3;
+    return fmin(HOUR / 2, fmax((double)daemon->config->decision_seconds, least));
+}
+
+double daemon_node_vcpus(const struct daemon *daemon, const char *node) {
+    size_t i = daemon_find_machine(daemon, node);
+    if (i == SIZE_MAX || daemon->machines[i].reliable) {
+        return 0;
+    }
+    const struct catalog_price *type = catalog_find(&daemon->catalog, daemon->machines[i].machine.type, daemon->region);
+    return type != NULL ? type->vcpus : 0;
+}
+
+struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *table) {
+    const struct config *config = daemon->config;
+    int64_t now = daemon_now(daemon);
+    bool by_price = config->model == MODEL_EC2_2016 && daemon->learned > 0;
+    for (size_t m = 0; m < daemon->buyable_count; m++) {
+        struct footprint_market *market = &daemon->buyable[m];
+        market->closed_until = daemon_closed_until(daemon, market->kind, market->price->type, market->zone);
+    }
+    *table = (struct eviction_table){0};
+    if (by_price) {
+        eviction_advance(&daemon->eviction, now);
+        eviction_table_open(table, &daemon->eviction, now);
+    }
+    double budget = config->budget_dollars * (double)PRICE_DOLLAR;
+    return (struct footprint){.model = config->model,
+                              .now = now,
+                              .lead = (int64_t)daemon_lead(daemon),
+                              .decision_seconds = config->decision_seconds,
+                              .notice_seconds = config->notice_seconds,
+                              .markets = daemon->buyable,
+                              .market_count = daemon->buyable_count,
+                              .table = by_price ? table : NULL,
+                              .interruptions = &daemon->interruptions,
+                              .reliable_price = daemon->reliable_price,
+                              .reliable = (unsigned)config->reliable,
+                              .launches = daemon->launches,
+                              .launch_count = daemon->launch_count,
+                              .machines = daemon->machines,
+                              .machine_count = daemon->machine_count,
+                              .app = daemon->app,
+                              .limits = {.most_machines = (double)config->most_machines,
+                                         .most_work = config->most_vcpus,
+                                         .most_dollars_per_hour = config->most_dollars_per_hour,
+                                         .least_markets = (unsigned)config->least_markets},
+                              .fallback = config->on_demand_fallback,
+                              .budget_micro = isinf(budget) ? INT64_MAX : (int64_t)budget};
+}
+
+void daemon_footprint_close(struct daemon *daemon, struct eviction_table *table) {
+    (void)daemon;
+    if (table->markets != NULL) {
+        eviction_table_close(table);
+    }
+}
+
+static json_t *cost_json(double cost) {
+    return isfinite(cost) ? json_real(cost) : json_null();
+}
+
+static void report_plan(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
+    json_t *buys = json_array();
+    for (size_t b = 0; b < plan->buy_count; b++) {
+        const struct footprint_buy *buy = &plan->buys[b];
+        const struct footprint_market *market = &footprint->markets[buy->market];
+        bool spot = market->kind == PROVIDER_SPOT;
+        json_array_append_new(buys, json_pack("{s:s,s:s,s:s,s:i,s:f,s:f,s:o}", "kind", spot ? "spot" : "on-demand",
+                                              "instance_type", market->price->type, "zone", market->zone, "count",
+                                              (int)buy->count, "price", buy->price, "bid", price_dollars(buy->bid),
+                                              "cost_per_work", cost_json(buy->cost_per_work)));
+        daemon_say(daemon, "decision: %u x %s/%s %s at $%.4f%s%.4f, $%.5f per vCPU-hour with it", buy->count,
+                   market->price->type, market->zone, spot ? "spot" : "on demand", buy->price,
+                   spot ? ", bid $" : " = $", spot ? price_dollars(buy->bid) : buy->price, buy->cost_per_work);
+    }
+    if (plan->released > 0) {
+        daemon_say(daemon, "decision: %zu allocations are given back%s", plan->released,
+                   plan->over_budget ? " (the budget)" : "");
+    }
+    daemon_report(daemon, "decision",
+                  json_pack("{s:o,s:o,s:i,s:i,s:b,s:f,s:f,s:f}", "cost_per_work", cost_json(plan->cost_per_work),
+                            "buys", buys, "renewed", (int)plan->renewed, "released", (int)plan->released, "over_budget",
+                            (int)plan->over_budget, "phi", footprint->app.phi, "sigma_seconds",
+                            footprint->app.sigma * HOUR, "lambda_seconds", footprint->app.lambda * HOUR));
+}
+
+void daemon_decide(struct daemon *daemon) {
+    struct eviction_table table;
+    struct footprint_plan plan;
+    struct footprint footprint = daemon_footprint(daemon, &table);
+    int64_t *release_at = memory_zeroed(daemon->machine_count + 1, sizeof *release_at);
+    footprint_decide(&footprint, &plan, release_at);
+    report_plan(daemon, &footprint, &plan);
+    if (daemon->options->dry_run) {
+        if (plan.buy_count == 0 && plan.released == 0) {
+            daemon_say(daemon, "decision: nothing is bought");
+        }
+    } else {
+        bool hold = daemon->config->model == MODEL_EC2_2016;
+        for (size_t i = 0; i < footprint.machine_count; i++) {
+            if (release_at[i] != 0) {
+                daemon_release(daemon, i, release_at[i], hold && daemon->machines[i].machine.kind == PROVIDER_SPOT);
+            }
+        }
+        for (size_t b = 0; b < plan.buy_count && daemon->error.code == 0; b++) {
+            daemon_launch(daemon, &plan.buys[b]);
+        }
+    }
+    free(release_at);
+    daemon_footprint_close(daemon, &table);
+}

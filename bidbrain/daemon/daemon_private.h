@@ -1,0 +1,176 @@
+/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_market.c (prices, what can be bought, decisions),
+ * daemon_machines.c (launches and machines, from plan to end) and daemon_report.c (what people and programs are told). */
+#ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
+#define BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
+
+#include "bidbrain/daemon/daemon.h"
+#include "bidbrain/daemon/footprint.h"
+#include "bidbrain/daemon/ledger.h"
+#include "bidbrain/daemon/link.h"
+#include "bidbrain/daemon/market_clock.h"
+#include "bidbrain/daemon/measure.h"
+#include "bidbrain/market_store.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+enum {
+    DAEMON_HISTORY_DAYS = 90,
+    DAEMON_OVERLAP_S = 300,       /* of one reading of prices with the next: they are not told in order */
+    DAEMON_ASK_AGAIN_S = 30,      /* real: a launch or a termination without an answer */
+    DAEMON_WAIT_S = 300,          /* market: an open spot request is withdrawn then */
+    DAEMON_SILENCE_S = 30,        /* real: nothing is bought while the controller is silent for longer */
+    DAEMON_END_S = 300,           /* real: after a signal everything has to be gone by then */
+    DAEMON_ABSENT = 3,            /* whole lists that a machine is missing from before it counts as gone */
+    DAEMON_BACK_OFF_S = 120,      /* market: after a refusal, doubled by each one that follows ... */
+    DAEMON_QUOTA_S = 300,         /* ... for all markets when a quota is used up ... */
+    DAEMON_BACK_OFF_MAX_S = HOUR, /* ... at most */
+    DAEMON_NOTICE_S = 120,        /* market: between the cloud's notice and the end */
+    DAEMON_MARGIN_S = 10,         /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
+    DAEMON_MARGIN_MS = 250,
+    DAEMON_LEAD_MS = 1000, /* real: a decision about the next hour is made at least so long before the margin */
+};
+
+enum daemon_phase {
+    DAEMON_RUN,
+    DAEMON_JOB_OVER,  /* the summary has come */
+    DAEMON_GIVE_BACK, /* a signal */
+    DAEMON_AT_ONCE,   /* another */
+};
+
+/* A launch in memory: what is in the ledger, and what needs not be. */
+struct daemon_launch {
+    double asked; /* wall; 0: not by this process */
+    bool cancelled;
+};
+
+struct daemon_machine {
+    bool told;             /* by this process's provider */
+    bool evict_asked;      /* the controller knows that it goes */
+    bool left;             /* it is no part of the job, or never was */
+    unsigned absent;       /* whole lists without it */
+    bool listed;           /* in the list under way */
+    double terminate_wall; /* when its end was last asked for; 0: never */
+    int64_t terminated;    /* market: when it first was */
+    int64_t noticed;       /* market: when the notice was seen */
+    bool hold;             /* it stays to release_at though it has left the job */
+};
+
+struct daemon {
+    const struct daemon_options *options;
+    const struct config *config;
+    struct market_clock clock;
+    struct ledger *ledger;
+    struct market_store *store; /* NULL in a dry run */
+    struct provider *provider;
+    struct link *link;
+    int signal_fd;
+    FILE *report;
+    char *user_data;
+    const char *store_path; /* NULL: that beside the state */
+    uint64_t points;        /* of prices that were told and wanted */
+
+    /* What can be bought. */
+    char region[MARKET_TEXT_MAX];
+    struct catalog catalog;
+    const struct catalog_price *reliable_price;
+    struct markets markets, fresh;
+    struct footprint_market *buyable; /* the spot markets as in `markets`, then on demand */
+    size_t buyable_count;
+    size_t learned; /* markets that `eviction` and `interruptions` know */
+    struct eviction eviction;
+    struct interruptions interruptions;
+
+    /* What there is; the two arrays of each kind go together. */
+    struct ledger_launch *launches;
+    struct daemon_launch *launch_notes;
+    size_t launch_count;
+    struct ledger_machine *machines;
+    struct daemon_machine *machine_notes;
+    size_t machine_count;
+    struct ledger_market *closed;
+    size_t closed_count;
+    bool stopped[2]; /* per kind: a launch was refused because it is wrong */
+
+    /* The application. */
+    struct measure measure;
+    bool nodes_joined, nodes_left; /* since the last iteration */
+    struct policy_app app;
+    double throughput; /* 0: not known */
+    uint64_t iterations;
+
+    enum daemon_phase phase;
+    bool priced, listed;                          /* wholly, once */
+    bool pricing, listing;                        /* under way */
+    int64_t priced_from;                          /* when the reading under way was asked for */
+    int64_t priced_to;                            /* prices up to here are known; 0: none */
+    double next_prices, next_list, next_decision; /* market */
+    double next_link, phase_wall;                 /* wall */
+    double silence_warned;
+    bool waited; /* "waiting for the controller" was said */
+    bool decide_now;
+    bool crash_done;
+    unsigned signals;
+    char failure[PROVIDER_LINE_TEXT]; /* the last one that was logged */
+    double failure_wall;
+    bool job_ok;
+    struct error error;
+};
+
+/* ---- daemon.c ---- */
+int64_t daemon_now(const struct daemon *daemon);
+/* The daemon can't go on. Only the first reason is kept. */
+void daemon_fail(struct daemon *daemon, const struct error *error);
+/* Real seconds until a market time. */
+double daemon_wall_of(const struct daemon *daemon, double market);
+void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase);
+
+/* ---- daemon_market.c ---- */
+bool daemon_wants(const struct daemon *daemon, const char *type, const char *zone, const char *product);
+int daemon_market_open(struct daemon *daemon, struct error *error);
+void daemon_market_close(struct daemon *daemon);
+void daemon_take_price(void *context, const char *type, const char *zone, const char *product,
+                       struct market_point point);
+void daemon_prices_end(void *context, bool whole);
+void daemon_ask_prices(struct daemon *daemon);
+/* What is known now; the eviction table is opened if the model needs it: close it with daemon_footprint_close. */
+struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *table);
+void daemon_footprint_close(struct daemon *daemon, struct eviction_table *table);
+void daemon_decide(struct daemon *daemon);
+/* Vcpus of a machine by the node's name; 0 if it is none of ours or a reliable one. */
+double daemon_node_vcpus(const struct daemon *daemon, const char *node);
+double daemon_lead(const struct daemon *daemon);
+double daemon_margin(const struct daemon *daemon);
+
+/* ---- daemon_machines.c ---- */
+int daemon_load(struct daemon *daemon, struct error *error);
+void daemon_launch(struct daemon *daemon, const struct footprint_buy *buy);
+void daemon_keep_reliable(struct daemon *daemon);
+/* Asks again for what has no answer, since this process or the one before it asked. */
+void daemon_ask_again(struct daemon *daemon, bool all);
+void daemon_take_outcome(void *context, const struct provider_outcome *outcome);
+void daemon_take_machine(void *context, const struct provider_machine *told);
+void daemon_list_end(void *context, bool whole);
+void daemon_ask_list(struct daemon *daemon);
+void daemon_release(struct daemon *daemon, size_t machine, int64_t at, bool hold);
+/* Evictions that are to be told, terminations that are due. */
+void daemon_move_machines(struct daemon *daemon);
+/* When the next of them is due, market seconds; infinite: none. */
+double daemon_machines_due(const struct daemon *daemon);
+void daemon_release_all(struct daemon *daemon);
+/* Its node has joined the job: what failed there before is forgotten. */
+void daemon_machine_joined(struct daemon *daemon, size_t machine);
+/* Nothing is left, neither a machine nor a launch that may bring one. */
+bool daemon_all_gone(const struct daemon *daemon);
+size_t daemon_find_machine(const struct daemon *daemon, const char *id);
+int64_t daemon_closed_until(const struct daemon *daemon, enum provider_kind kind, const char *type, const char *zone);
+
+/* ---- daemon_report.c ---- */
+__attribute__((format(printf, 2, 3))) void daemon_say(struct daemon *daemon, const char *format, ...);
+/* Writes a line of the report; takes the object. */
+void daemon_report(struct daemon *daemon, const char *type, json_t *object);
+void daemon_report_launch(struct daemon *daemon, const struct ledger_launch *launch);
+void daemon_report_machine(struct daemon *daemon, const struct ledger_machine *machine);
+void daemon_report_summary(struct daemon *daemon);
+
+#endif

@@ -1,0 +1,114 @@
+/* What the daemon tells: lines for people on standard output, lines of JSON in --report. */
+#include "bidbrain/daemon/daemon_private.h"
+
+#include "bidbrain/instant.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+static const char *const STAGES[] = {"planned", "sent", "waiting", "filled", "refused", "closed"};
+static const char *const STATES[] = {"pending", "running", "stopping", "gone"};
+static const char *const ENDS[] = {"running", "released", "evicted", "vanished"};
+
+void daemon_say(struct daemon *daemon, const char *format, ...) {
+    char time[INSTANT_TEXT_MAX];
+    va_list list;
+    if (daemon->options->quiet) {
+        return;
+    }
+    instant_format(daemon_now(daemon), time);
+    printf("%s ", time);
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void daemon_report(struct daemon *daemon, const char *type, json_t *object) {
+    char time[INSTANT_TEXT_MAX];
+    instant_format(daemon_now(daemon), time);
+    if (daemon->report != NULL && object != NULL) {
+        json_t *line = json_pack("{s:s,s:s}", "type", type, "time", time);
+        json_object_update(line, object);
+        json_dumpf(line, daemon->report, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        fputc('\n', daemon->report);
+        json_decref(line);
+    }
+    json_decref(object);
+}
+
+static const char *kind_name(enum provider_kind kind) {
+    return kind == PROVIDER_SPOT ? "spot" : "on-demand";
+}
+
+void daemon_report_launch(struct daemon *daemon, const struct ledger_launch *launch) {
+    const struct provider_launch *l = &launch->launch;
+    daemon_report(daemon, "launch",
+                  json_pack("{s:s,s:s,s:s,s:s,s:s,s:i,s:f,s:i,s:s,s:s}", "token", l->token, "stage",
+                            STAGES[launch->stage], "kind", kind_name(l->kind), "instance_type", l->type, "zone",
+                            l->zone, "count", (int)l->count, "bid", price_dollars(l->bid), "machines",
+                            (int)launch->machines, "code", launch->code, "text", launch->text));
+}
+
+static json_t *instant_json(int64_t time) {
+    char text[INSTANT_TEXT_MAX];
+    if (time == 0) {
+        return json_null();
+    }
+    instant_format(time, text);
+    return json_string(text);
+}
+
+void daemon_report_machine(struct daemon *daemon, const struct ledger_machine *machine) {
+    const struct provider_machine *m = &machine->machine;
+    daemon_report(daemon, "machine",
+                  json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:s,s:s,s:b,s:o,s:o,s:f}", "id", m->id, "token", m->token, "kind",
+                            kind_name(m->kind), "instance_type", m->type, "zone", m->zone, "reliable",
+                            (int)machine->reliable, "state", STATES[m->state], "how", ENDS[machine->how], "noticed",
+                            (int)m->noticed, "launched", instant_json(m->launched), "ended",
+                            instant_json(machine->ended), "bid", price_dollars(machine->bid)));
+}
+
+static void report_bill(struct daemon *daemon, const struct footprint *footprint,
+                        const struct ledger_machine *machine) {
+    struct bill bill = footprint_bill(footprint, machine);
+    daemon_report(daemon, "bill",
+                  json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:s,s:f,s:I,s:I}", "id", machine->machine.id, "kind",
+                            kind_name(machine->machine.kind), "instance_type", machine->machine.type, "zone",
+                            machine->machine.zone, "start", instant_json(machine->machine.launched), "end",
+                            instant_json(machine->ended), "how", ENDS[machine->how], "dollars",
+                            amount_dollars(bill.amount), "paid_seconds", (json_int_t)bill.paid_seconds, "free_seconds",
+                            (json_int_t)bill.free_seconds));
+}
+
+void daemon_report_summary(struct daemon *daemon) {
+    struct eviction_table table;
+    struct footprint footprint = daemon_footprint(daemon, &table);
+    struct footprint_spend spend = footprint_spend(&footprint);
+    double spot_hours = (double)(spend.spot.paid_seconds + spend.spot.free_seconds) / HOUR;
+    double free_hours = (double)spend.spot.free_seconds / HOUR;
+    double on_demand_hours = (double)spend.on_demand.paid_seconds / HOUR;
+    double dollars = amount_dollars(spend.spot.amount + spend.on_demand.amount);
+    size_t left = 0;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        report_bill(daemon, &footprint, &daemon->machines[i]);
+        left += daemon->machines[i].ended == 0;
+    }
+    daemon_footprint_close(daemon, &table);
+    daemon_report(daemon, "summary",
+                  json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:b}", "dollars", dollars, "spot_dollars",
+                            amount_dollars(spend.spot.amount), "on_demand_dollars",
+                            amount_dollars(spend.on_demand.amount), "spot_hours", spot_hours, "free_hours", free_hours,
+                            "on_demand_hours", on_demand_hours, "all_on_demand_dollars", amount_dollars(spend.alike),
+                            "evictions", (json_int_t)spend.evictions, "iterations", (json_int_t)daemon->iterations,
+                            "machines_left", (json_int_t)left, "ok", (int)daemon->job_ok));
+    daemon_say(daemon, "%.2f spot machine-hours (%.2f of them free), %.2f on demand; %zu evictions", spot_hours,
+               free_hours, on_demand_hours, spend.evictions);
+    daemon_say(daemon, "$%.4f in all: spot $%.4f, on demand $%.4f; the same machines on demand: $%.4f", dollars,
+               amount_dollars(spend.spot.amount), amount_dollars(spend.on_demand.amount), amount_dollars(spend.alike));
+    if (left > 0) {
+        daemon_say(daemon, "%zu machines are left and cost on", left);
+    }
+}

@@ -1,0 +1,85 @@
+/* From what the daemon knows to what the policy sees, and from the policy's actions to launches and releases. Pure
+ * functions: no clock, no network, no ledger.
+ *
+ * An allocation of the policy is what one launch brought: machines of one market at one bid. What runs works; what is
+ * pending (machines that have not started, launches without an answer, open spot requests) works not, but takes its part
+ * of every limit, so that it isn't bought twice. What is leaving (noticed, or to be given back) is not there any more. */
+#ifndef BIDBRAIN_DAEMON_FOOTPRINT_H
+#define BIDBRAIN_DAEMON_FOOTPRINT_H
+
+#include "bidbrain/billing.h"
+#include "bidbrain/catalog.h"
+#include "bidbrain/daemon/ledger.h"
+#include "bidbrain/interruption.h"
+#include "bidbrain/policy.h"
+
+/* What can be bought. The spot markets come first, as in the table and the interruptions. */
+struct footprint_market {
+    enum provider_kind kind;
+    const struct market *prices;       /* PROVIDER_SPOT */
+    const struct catalog_price *price; /* on demand, and what the type is */
+    char zone[MARKET_TEXT_MAX];
+    int64_t closed_until; /* market time: it is cooling down, or has refused */
+};
+
+struct footprint {
+    enum market_model model;
+    int64_t now;              /* market time, seconds */
+    int64_t lead;             /* so long before a paid hour's end it is decided whether another follows */
+    int64_t decision_seconds; /* between decisions */
+    int64_t notice_seconds;   /* that machines are given to leave the job */
+    const struct footprint_market *markets;
+    size_t market_count;
+    const struct eviction_table *table;         /* ec2-2016 */
+    const struct interruptions *interruptions;  /* ec2 */
+    const struct catalog_price *reliable_price; /* of a reliable machine: the yardstick of what a vCPU may cost */
+    unsigned reliable;                          /* machines of it */
+    const struct ledger_launch *launches;
+    size_t launch_count;
+    const struct ledger_machine *machines;
+    size_t machine_count;
+    struct policy_app app;
+    struct policy_limits limits;
+    bool fallback;        /* on demand when no spot market is below the ceiling */
+    int64_t budget_micro; /* micro-dollars; INT64_MAX: none */
+};
+
+struct footprint_buy {
+    size_t market;
+    unsigned count;
+    int64_t bid;          /* micro-dollars; 0 on demand */
+    double price;         /* dollars per machine-hour now */
+    double cost_per_work; /* E_A with it */
+};
+
+struct footprint_plan {
+    struct footprint_buy buys[POLICY_JOINT_MAX];
+    size_t buy_count;
+    double cost_per_work;     /* E_A as it was: dollars per vCPU-hour; infinite when nothing works */
+    size_t renewed, released; /* allocations */
+    bool over_budget;         /* something was not bought, or is given back, for the budget's sake */
+};
+
+/* A zeroed list of machines' release times goes in (one for each machine), 0 for those that are kept; what was decided comes
+ * out there and in *plan. */
+void footprint_decide(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
+/* The next moment at which a paid hour's renewal has to be decided; MARKET_NEVER. */
+int64_t footprint_next_renewal(const struct footprint *footprint);
+
+/* What a machine costs from its start until it ended, or until now if it runs (ec2-2016: its whole hour). */
+struct bill footprint_bill(const struct footprint *footprint, const struct ledger_machine *machine);
+/* The same machine on demand, by the second. Amount as in money.h. */
+int64_t footprint_on_demand(const struct footprint *footprint, const struct ledger_machine *machine);
+/* All machines. */
+struct footprint_spend {
+    struct bill spot, on_demand;
+    int64_t alike; /* what the same machines would have cost on demand */
+    size_t evictions;
+};
+struct footprint_spend footprint_spend(const struct footprint *footprint);
+
+/* The end of the billing hour that is under way. */
+int64_t footprint_hour_end(const struct ledger_machine *machine, int64_t now);
+size_t footprint_find(const struct footprint *footprint, enum provider_kind kind, const char *type, const char *zone);
+
+#endif

@@ -1,0 +1,78 @@
+/* What the daemon must not forget, in an SQLite file: launches (stored before they are sent), machines, markets that
+ * are closed for a while, and single values. Each put is a transaction that is on disk when it returns, so that a
+ * kill at any moment loses nothing that was acted on. One process at a time may write a state file; others may read it.
+ * Keeps rows; what they mean is the daemon's business. One thread. */
+#ifndef BIDBRAIN_DAEMON_LEDGER_H
+#define BIDBRAIN_DAEMON_LEDGER_H
+
+#include "bidbrain/providers/provider.h"
+
+struct ledger;
+
+/* What has become of a launch. Numbers are stored: they stay. */
+enum ledger_stage {
+    LEDGER_PLANNED = 0, /* stored; perhaps sent */
+    LEDGER_SENT = 1,    /* given to the provider, no answer yet */
+    LEDGER_WAITING = 2, /* accepted, no machine yet */
+    LEDGER_FILLED = 3,
+    LEDGER_REFUSED = 4,
+    LEDGER_CLOSED = 5, /* withdrawn before it got a machine */
+};
+
+struct ledger_launch {
+    struct provider_launch launch;
+    enum ledger_stage stage;
+    bool fallback;             /* on demand, in place of spot machines that are too dear */
+    int64_t planned, answered; /* market time; 0: not yet */
+    unsigned machines;         /* that it brought */
+    char code[PROVIDER_CODE_TEXT];
+    char text[PROVIDER_LINE_TEXT];
+};
+
+enum ledger_end { LEDGER_RUNS = 0, LEDGER_RELEASED = 1, LEDGER_EVICTED = 2, LEDGER_VANISHED = 3 };
+
+struct ledger_machine {
+    struct provider_machine machine; /* as last told */
+    bool reliable, fallback;
+    int64_t bid;        /* its launch's */
+    int64_t running;    /* market time at which it was first seen running; 0: not yet */
+    int64_t release_at; /* it is to be given back by then; 0: it is kept */
+    int64_t ended;      /* 0: it is there */
+    enum ledger_end how;
+};
+
+/* A market that nothing is bought in for a while. */
+struct ledger_market {
+    char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX];
+    enum provider_kind kind;
+    int64_t closed_until; /* market time */
+    unsigned failures;    /* one after another */
+};
+
+enum ledger_mode {
+    LEDGER_WRITE, /* made if absent; AML_EINPUT when another process has it */
+    LEDGER_READ,  /* AML_EINPUT if absent */
+    LEDGER_COPY,  /* reads what is there, if anything; changes stay in memory */
+};
+
+/* The state of `job`. AML_EINPUT with one line: another job's, another process's, damaged, not a state file. */
+int ledger_open(struct ledger **ledger, const char *path, const char *job, enum ledger_mode mode, struct error *error);
+void ledger_close(struct ledger *ledger); /* NULL is allowed */
+
+/* Adds it, or replaces what is there under the same key (token; id; kind, type and zone; name). */
+int ledger_put_launch(struct ledger *ledger, const struct ledger_launch *launch, struct error *error);
+int ledger_put_machine(struct ledger *ledger, const struct ledger_machine *machine, struct error *error);
+int ledger_put_market(struct ledger *ledger, const struct ledger_market *market, struct error *error);
+int ledger_put_value(struct ledger *ledger, const char *name, double value, struct error *error);
+
+/* Visits all of them, in the order in which they were added. */
+int ledger_launches(struct ledger *ledger, void (*visit)(void *context, const struct ledger_launch *launch),
+                    void *context, struct error *error);
+int ledger_machines(struct ledger *ledger, void (*visit)(void *context, const struct ledger_machine *machine),
+                    void *context, struct error *error);
+int ledger_markets(struct ledger *ledger, void (*visit)(void *context, const struct ledger_market *market),
+                   void *context, struct error *error);
+/* *value stays as it is when there is none of that name. */
+int ledger_value(struct ledger *ledger, const char *name, double *value, struct error *error);
+
+#endif

@@ -1,0 +1,361 @@
+/* See link.h. */
+#include "bidbrain/daemon/link.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "agileml/net/key.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum {
+    LINK_BURST = 256,      /* lines after which more are asked for at once; the controller sends 512 at a time */
+    LINK_STATUS_MS = 4000, /* between requests that the controller answers whether there is news or not */
+};
+
+struct link_node {
+    char name[WIRE_NAME_MAX];
+    bool present;
+};
+
+struct link_request {
+    uint64_t number;
+    struct message message;
+};
+
+struct link {
+    struct link_listener listener;
+    struct net *net;
+    struct net_io *io;
+    uint64_t lines_read, lines_asked;
+    uint64_t heard_us, status_us; /* 0: never */
+    bool summary;
+    double iteration_ended;
+    struct link_node *nodes; /* in the order in which they came */
+    size_t node_count;
+    struct link_request requests[LINK_REQUESTS_MAX];
+    size_t request_count;
+    uint64_t requests_made;
+};
+
+static uint64_t link_now(const struct link *link) {
+    struct io *io = net_io_of(link->io);
+    return io->now_us(io);
+}
+
+static void link_send(struct link *link, struct message *message) {
+    struct io *io = net_io_of(link->io);
+    io->send(io, ACTOR_CONTROLLER, message);
+}
+
+/* ---- Nodes ---- */
+
+static struct link_node *link_find(const struct link *link, const char *name) {
+    for (size_t n = link->node_count; n-- > 0;) {
+        if (strcmp(link->nodes[n].name, name) == 0) {
+            return &link->nodes[n];
+        }
+    }
+    return NULL;
+}
+
+bool link_has(const struct link *link, const char *name) {
+    const struct link_node *node = link_find(link, name);
+    return node != NULL && node->present;
+}
+
+size_t link_nodes(const struct link *link) {
+    size_t count = 0;
+    for (size_t n = 0; n < link->node_count; n++) {
+        count += link->nodes[n].present;
+    }
+    return count;
+}
+
+void link_visit(const struct link *link, void (*visit)(void *context, const char *node), void *context) {
+    for (size_t n = 0; n < link->node_count; n++) {
+        if (link->nodes[n].present) {
+            visit(context, link->nodes[n].name);
+        }
+    }
+}
+
+static void node_joined(struct link *link, const char *name) {
+    struct link_node *node = link_find(link, name);
+    if (node == NULL && strlen(name) < WIRE_NAME_MAX && link->node_count < LINK_NODES_MAX) {
+        link->nodes = memory_resized(link->nodes, link->node_count + 1, sizeof *link->nodes);
+        node = &link->nodes[link->node_count++];
+        snprintf(node->name, sizeof node->name, "%s", name);
+    }
+    if (node != NULL) {
+        node->present = true;
+        link->listener.joined(link->listener.context, node->name);
+    }
+}
+
+static void node_left(struct link *link, const char *name, bool failed) {
+    struct link_node *node = link_find(link, name);
+    if (node != NULL && node->present) {
+        node->present = false;
+        link->listener.left(link->listener.context, node->name, failed);
+    }
+}
+
+/* ---- The report ---- */
+
+static void read_event(struct link *link, const json_t *line) {
+    const char *event = json_string_value(json_object_get(line, "event"));
+    const json_t *names = json_object_get(line, "nodes");
+    for (size_t n = 0; event != NULL && n < json_array_size(names); n++) {
+        const char *name = json_string_value(json_array_get(names, n));
+        if (name != NULL && strcmp(event, "join") == 0) {
+            node_joined(link, name);
+        } else if (name != NULL && strcmp(event, "evicted") == 0) {
+            node_left(link, name, false);
+        } else if (name != NULL && strcmp(event, "failure") == 0) {
+            node_left(link, name, true);
+        }
+    }
+}
+
+static void read_iteration(struct link *link, const json_t *line) {
+    const json_t *number = json_object_get(line, "iteration");
+    double ended = json_number_value(json_object_get(line, "seconds"));
+    struct link_iteration iteration = {.ended = ended,
+                                       .items = json_number_value(json_object_get(line, "items")),
+                                       .seconds = ended - link->iteration_ended};
+    link->iteration_ended = ended;
+    if (json_is_integer(number) && json_integer_value(number) >= 0) {
+        iteration.iteration = (uint64_t)json_integer_value(number);
+        link->listener.iteration(link->listener.context, &iteration);
+    }
+}
+
+static void read_line(struct link *link, const json_t *line) {
+    const char *type = json_string_value(json_object_get(line, "type"));
+    if (type == NULL) {
+        return;
+    }
+    if (strcmp(type, "event") == 0) {
+        read_event(link, line);
+    } else if (strcmp(type, "iteration") == 0) {
+        read_iteration(link, line);
+    } else if (strcmp(type, "summary") == 0) {
+        double iterations = json_number_value(json_object_get(line, "iterations"));
+        link->summary = true;
+        link->listener.summary(link->listener.context, json_is_true(json_object_get(line, "ok")),
+                               json_string_value(json_object_get(line, "error")),
+                               json_number_value(json_object_get(line, "seconds")),
+                               iterations > 0 && iterations < 1e15 ? (uint64_t)iterations : 0);
+    }
+}
+
+static void send_observe(struct link *link) {
+    struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = link->lines_read}};
+    link->lines_asked = link->lines_read;
+    link_send(link, &observe);
+}
+
+static void receive_report(struct link *link, const struct message *message) {
+    uint64_t number = message->report.number;
+    if (link->summary ||
+        (number != link->lines_read && (number < link->lines_read || number != message->report.oldest))) {
+        return; /* known already, or beyond a gap: it will be asked for */
+    }
+    json_t *line = json_loadb((const char *)message->frames[0]->data, message->frames[0]->size, 0, NULL);
+    link->lines_read = number + 1;
+    if (line == NULL) {
+        log_warn("the controller sent a line of its report that is not JSON; left out");
+        return;
+    }
+    read_line(link, line);
+    json_decref(line);
+    if (link->summary || link->lines_read - link->lines_asked >= LINK_BURST) {
+        send_observe(link); /* the controller waits to hear that we have them */
+    }
+}
+
+/* ---- Requests ---- */
+
+static void request_send(struct link *link, const struct link_request *request) {
+    struct message copy = message_share(&request->message);
+    link_send(link, &copy);
+}
+
+static void link_request(struct link *link, enum message_type type, const char *const *nodes, size_t count,
+                         uint32_t notice_ms) {
+    if (count == 0 || count > WIRE_NODES_MAX || link->request_count == LINK_REQUESTS_MAX || link->summary) {
+        return; /* who asks does so again, and goes by the notice's end */
+    }
+    struct link_request *request = &link->requests[link->request_count++];
+    *request = (struct link_request){
+        .number = ++link->requests_made,
+        .message = {.type = type, .frame_count = 1, .frames = {buffer_new(count * WIRE_NAME_MAX)}}};
+    request->message.evict.request = request->number;
+    request->message.evict.notice_ms = notice_ms;
+    memset(request->message.frames[0]->data, 0, request->message.frames[0]->size);
+    for (size_t n = 0; n < count; n++) {
+        snprintf((char *)request->message.frames[0]->data + n * WIRE_NAME_MAX, WIRE_NAME_MAX, "%s", nodes[n]);
+    }
+    request_send(link, request);
+}
+
+void link_evict(struct link *link, const char *const *nodes, size_t count, uint32_t notice_ms) {
+    link_request(link, MESSAGE_EVICT, nodes, count, notice_ms);
+}
+
+void link_gone(struct link *link, const char *const *nodes, size_t count) {
+    link_request(link, MESSAGE_GONE, nodes, count, 0);
+}
+
+/* One name that is unknown spoils an EVICT: each is asked for alone then. */
+static void request_refused(struct link *link, const struct message *message) {
+    const char *names = (const char *)message->frames[0]->data;
+    size_t count = message->frames[0]->size / WIRE_NAME_MAX;
+    if (count == 1) {
+        char name[WIRE_NAME_MAX];
+        snprintf(name, sizeof name, "%s", names);
+        node_left(link, name, false);
+        link->listener.unknown(link->listener.context, name);
+        return;
+    }
+    for (size_t n = 0; n < count; n++) {
+        const char *name = names + n * WIRE_NAME_MAX;
+        link_evict(link, &name, 1, message->evict.notice_ms);
+    }
+}
+
+static void receive_outcome(struct link *link, const struct message_outcome *outcome) {
+    for (size_t r = 0; r < link->request_count; r++) {
+        if (link->requests[r].number == outcome->request) {
+            struct message message = link->requests[r].message;
+            link->requests[r] = link->requests[--link->request_count];
+            if (outcome->code != 0 && message.type == MESSAGE_EVICT) {
+                request_refused(link, &message);
+            }
+            message_close(&message);
+            return;
+        }
+    }
+}
+
+static void ask_status(struct link *link) {
+    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
+    status.frames[0] = buffer_new(0);
+    link->status_us = link_now(link);
+    link_send(link, &status);
+}
+
+void link_step(struct link *link) {
+    uint64_t now = link_now(link);
+    if (link->summary) {
+        return;
+    }
+    send_observe(link);
+    for (size_t r = 0; r < link->request_count; r++) {
+        request_send(link, &link->requests[r]);
+    }
+    if (link->status_us == 0 || now - link->status_us >= LINK_STATUS_MS * UINT64_C(1000)) {
+        ask_status(link);
+    }
+}
+
+double link_silence(const struct link *link) {
+    return link->heard_us == 0 ? INFINITY : (double)(link_now(link) - link->heard_us) / 1e6;
+}
+
+/* ---- The loop ---- */
+
+static void link_receive(void *self, actor_id from, struct message *message) {
+    struct link *link = self;
+    if (from != ACTOR_CONTROLLER) {
+        return;
+    }
+    link->heard_us = link_now(link);
+    if (message->type == MESSAGE_REPORT) {
+        receive_report(link, message);
+    } else if (message->type == MESSAGE_OUTCOME) {
+        receive_outcome(link, &message->outcome);
+    }
+}
+
+static void link_timer(void *self) {
+    struct link *link = self;
+    link->listener.timer(link->listener.context);
+}
+
+static void link_refused(void *self, const char *endpoint, const char *why) {
+    (void)self;
+    log_error("the controller at %s: %s", endpoint, why);
+}
+
+/* An id for one that takes no part in the job. */
+static actor_id observer_id(void) {
+    actor_id actor = 0;
+    while (actor_node(actor) == 0) {
+        if (getrandom(&actor, sizeof actor, 0) != sizeof actor) {
+            actor = (actor_id)getpid() << ACTOR_PART_BITS;
+        }
+    }
+    return actor_of_part(actor, 0);
+}
+
+static int open_net(const struct link_options *options, struct net **net, struct error *error) {
+    struct net_key key;
+    struct net_options net_options = {.insecure = options->insecure};
+    if (options->key != NULL) {
+        int code = net_key_load(options->key, &key, error);
+        if (code != 0) {
+            return code;
+        }
+        net_options.key = &key;
+    }
+    int code = net_open(net, &net_options, error);
+    explicit_bzero(&key, sizeof key);
+    return code;
+}
+
+int link_open(struct link **opened, const struct link_options *options, struct error *error) {
+    struct link *link = memory_zeroed(1, sizeof *link);
+    const struct net_io_options io_options = {
+        .self = observer_id(),
+        .actor = {.receive = link_receive, .timer = link_timer, .self = link},
+        .refused = link_refused,
+    };
+    link->listener = options->listener;
+    int code = open_net(options, &link->net, error);
+    code = code != 0 ? code : net_io_open(&link->io, link->net, &io_options, error);
+    code = code != 0 ? code : net_io_connect(link->io, ACTOR_CONTROLLER, options->controller, error);
+    if (code != 0) {
+        link_close(link);
+        return code;
+    }
+    *opened = link;
+    return 0;
+}
+
+void link_close(struct link *link) {
+    if (link == NULL) {
+        return;
+    }
+    for (size_t r = 0; r < link->request_count; r++) {
+        message_close(&link->requests[r].message);
+    }
+    if (link->io != NULL) {
+        net_io_close(link->io);
+    }
+    if (link->net != NULL) {
+        net_close(link->net);
+    }
+    free(link->nodes);
+    free(link);
+}
+
+struct net_io *link_io(struct link *link) {
+    return link->io;
+}

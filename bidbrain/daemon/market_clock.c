@@ -1,0 +1,76 @@
+/* See market_clock.h. */
+#include "bidbrain/daemon/market_clock.h"
+
+#include "agileml/net/http.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { CLOCK_TRIES = 5, CLOCK_TIMEOUT_MS = 5000, CLOCK_WAIT_MS = 500 };
+
+double market_clock_wall(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double market_clock_seconds(const struct market_clock *clock) {
+    return clock->base + clock->speed * (market_clock_wall() - clock->anchor);
+}
+
+struct market_clock market_clock_real(void) {
+    return (struct market_clock){.speed = 1};
+}
+
+struct market_clock market_clock_replay(double start, double speed, double anchor) {
+    return (struct market_clock){.base = start, .anchor = anchor, .speed = speed};
+}
+
+struct asking {
+    struct market_clock *clock;
+    const char *url;
+    struct error error;
+};
+
+static void take_clock(void *context, const struct http_answer *answer) {
+    struct asking *asking = context;
+    json_t *object = answer->status == 200 ? json_loadb(answer->body, answer->body_size, 0, NULL) : NULL;
+    double seconds = json_number_value(json_object_get(object, "seconds"));
+    double speed = json_number_value(json_object_get(object, "speed"));
+    json_decref(object);
+    if (seconds > 0 && speed > 0) {
+        *asking->clock = market_clock_replay(seconds, speed, market_clock_wall());
+        asking->error = (struct error){0};
+        return;
+    }
+    asking->error = (struct error){0};
+    if (answer->status == 0) {
+        error_set(&asking->error, AML_EFAIL, "clock: no answer from %.200s: %.150s", asking->url, answer->error);
+    } else {
+        error_set(&asking->error, AML_EINPUT,
+                  "clock: %.200s answered with status %d, expected {\"seconds\":..., "
+                  "\"speed\":...}",
+                  asking->url, answer->status);
+    }
+}
+
+int market_clock_ask(struct market_clock *clock, const char *url, struct error *error) {
+    struct asking asking = {.clock = clock, .url = url};
+    struct http *http;
+    int code = http_open(&http, error);
+    if (code != 0) {
+        return code;
+    }
+    for (int attempt = 0; attempt < CLOCK_TRIES; attempt++) {
+        const struct http_request request = {.method = "GET", .url = url, .timeout_ms = CLOCK_TIMEOUT_MS};
+        http_run(http, http_start(http, &request, take_clock, &asking));
+        if (asking.error.code == 0) {
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = CLOCK_WAIT_MS * 1000000L}, NULL);
+    }
+    http_close(http);
+    return asking.error.code != 0 ? error_set(error, asking.error.code, "%s", asking.error.text) : 0;
+}

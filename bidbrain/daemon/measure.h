@@ -1,0 +1,65 @@
+/* What a running job tells of the application (Table 2 of the paper): throughput per vCPU, phi, sigma and lambda, from the
+ * iterations of its report. Pure functions of what was told before. One thread.
+ *
+ * An iteration in which nodes joined or left, and the one after it (work is moved at a clock soon, not at once), belong to a
+ * change; all others are clean: samples of (vCPUs v, items per second r).
+ *
+ *   throughput   median of r / v over the clean iterations
+ *   phi          R(v): median of r of a size v with MEASURE_LEAST samples or more; v0: the smallest such size, the reference.
+ *                phi = median over pairs of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within 0.05 .. 1:
+ *                what a vCPU beyond the reference does, relative to one of the reference (Theil's and Sen's slope, which
+ *                a few odd iterations do not move)
+ *   sigma        median of the losses of changes in which nodes only joined; lambda: of those in which some left.
+ *                loss = seconds that the change's iterations took - their items / r0 x v1 / v0, with r0 the rate of the
+ *                last clean iterations before, v0 their vCPUs and v1 those that were left (at most v0): the time without
+ *                progress beyond what the lost vCPUs explain; not below 0 */
+#ifndef BIDBRAIN_DAEMON_MEASURE_H
+#define BIDBRAIN_DAEMON_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    MEASURE_SAMPLES_MAX = 256, /* the newest count */
+    MEASURE_LOSSES_MAX = 32,
+    MEASURE_BEFORE = 3, /* clean iterations before a change whose rate is what it is measured by */
+    MEASURE_LEAST = 3,  /* observations without which a guess is better */
+};
+#define MEASURE_PHI_MIN 0.05
+
+struct measure_sample {
+    double vcpus, rate; /* items per second */
+};
+
+struct measure_losses {
+    double seconds[MEASURE_LOSSES_MAX];
+    size_t count; /* ever; the newest are kept */
+};
+
+/* Zeroed: nothing seen. */
+struct measure {
+    struct measure_sample samples[MEASURE_SAMPLES_MAX];
+    size_t count; /* ever */
+    struct measure_losses joins, evictions;
+    unsigned settling; /* iterations of the change under way that are still to come */
+    bool evicting;     /* nodes have left in it */
+    bool measured;     /* there was a clean rate before it: */
+    double before_rate, before_vcpus, least_vcpus;
+    double change_seconds, change_items;
+};
+
+/* An iteration has ended. */
+struct measure_iteration {
+    double seconds, items; /* it took; it worked on */
+    double vcpus;          /* that work at its end */
+    bool joined, left;     /* nodes, during it */
+};
+
+void measure_add(struct measure *measure, const struct measure_iteration *iteration);
+
+/* Each false when there is not enough to go by; the value then stays as it is. */
+bool measure_throughput(const struct measure *measure, double *items_per_vcpu_second);
+bool measure_phi(const struct measure *measure, double *phi, double *reference_vcpus);
+bool measure_loss(const struct measure_losses *losses, double *seconds);
+
+#endif
