@@ -98,13 +98,21 @@ static void print_node(FILE *stream, const json_t *node, bool traditional) {
             number_of(node, "clock"), number_of(node, "shards"), network, memory, role);
 }
 
+static void print_expected(FILE *stream, const json_t *machine) {
+    fprintf(stream, "%-9.20s %-10.10s %-9s %-11s\n", text_of(machine, "name"), "-", text_of(machine, "tier"), "expected");
+}
+
 void status_print(FILE *stream, const json_t *status) {
     const json_t *stage = json_object_get(status, "stage");
     const json_t *nodes = json_object_get(status, "nodes");
+    const json_t *expected = json_object_get(status, "expected");
     print_job(stream, status);
     fprintf(stream, "%-9s %-10s %-9s %-11s %7s %6s %7s %7s  %s\n", "node", "host", "tier", "state", "clock", "shards",
             "network", "memory", "partitions");
     for (size_t n = 0; n < json_array_size(nodes); n++) {
         print_node(stream, json_array_get(nodes, n), json_is_string(stage));
+    }
+    for (size_t e = 0; e < json_array_size(expected); e++) {
+        print_expected(stream, json_array_get(expected, e));
     }
 }

@@ -91,6 +91,7 @@ void controller_close(struct controller *controller) {
         buffer_drop(controller->members[m].reaches);
     }
     free(controller->members);
+    free(controller->expected);
     progress_close(controller);
     checkpoints_close(controller);
     for (size_t l = controller->first_line; l < controller->line_count; l++) {
@@ -415,8 +416,9 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         }
     }
     controller->member_count++;
+    expected_joined(controller, member->name);
     controller->replan = true;
-    controller->replan_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
+    expected_replan(controller);
     controller_report(controller, report_event(controller, "join", member->name, NULL));
     return member;
 }
@@ -563,7 +565,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
 
 /* ---- What operators ask for ---- */
 
-static void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text) {
+void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text) {
     struct message outcome = {.type = MESSAGE_OUTCOME};
     outcome.outcome.request = request;
     outcome.outcome.code = code;
@@ -836,6 +838,9 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         break;
     case MESSAGE_GONE:
         receive_gone(controller, from, message);
+        break;
+    case MESSAGE_ALLOCATION:
+        expected_receive(controller, from, message);
         break;
     case MESSAGE_STATUS:
         receive_status(controller, from, message);

@@ -1,5 +1,5 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and announced
- * changes), recover.c (failures), progress.c, checkpoints.c, persist.c. */
+ * changes), expected.c (machines that are to join), recover.c (failures), progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -33,6 +33,7 @@ void send_empty(struct controller *controller, actor_id to, enum message_type ty
 void controller_report(struct controller *controller, char *line);
 /* Sends observers the lines from number `first` on; they are stored. */
 void observers_tell(struct controller *controller, size_t first);
+void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text);
 /* Asks for the timer. */
 void controller_tick_at(struct controller *controller, uint64_t at_us);
 /* Takes the member out; it is told nothing. */
@@ -55,6 +56,15 @@ uint32_t change_commit_every(const struct controller *controller, bool next);
 /* After an iteration: commit points become rarer when followers can't keep up with them. */
 void change_check_commit(struct controller *controller);
 enum node_tier actor_tier(const struct controller *controller, actor_id actor);
+
+/* ---- expected.c ---- */
+
+/* Nodes that come within a short time have one plan, which moves the data once: sets until when the plan that takes in
+ * one that has just come waits for others. Whoever has to go does not wait for those who come. */
+void expected_replan(struct controller *controller);
+/* A node of this name has come. */
+void expected_joined(struct controller *controller, const char *name);
+void expected_receive(struct controller *controller, actor_id from, const struct message *message);
 
 /* ---- recover.c ---- */
 

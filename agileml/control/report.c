@@ -278,6 +278,18 @@ static json_t *status_node(const struct controller *controller, const struct mem
     return object;
 }
 
+static json_t *status_expected(const struct controller *controller) {
+    json_t *list = json_array();
+    for (size_t m = 0; m < controller->expected_count; m++) {
+        const struct wire_machine *machine = &controller->expected[m];
+        json_t *object = json_object();
+        json_object_set_new(object, "name", new_text(machine->name));
+        json_object_set_new(object, "tier", json_string(machine->tier == TIER_RELIABLE ? "reliable" : "transient"));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
 char *report_status(struct controller *controller) {
     static const char *const phases[] = {"gather", "load", "train", "save", "leave", "leave"};
     static const char *const changes[] = {"none", "prepare", "hold", "switch", "recover"};
@@ -306,6 +318,7 @@ char *report_status(struct controller *controller) {
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     json_object_set_new(object, "nodes", nodes);
+    json_object_set_new(object, "expected", status_expected(controller));
     json_object_set_new(object, "partitions", status_partitions(controller));
     return finish_line(object);
 }

@@ -139,6 +139,12 @@ static const struct layout LAYOUTS[] = {
                       {WIRE_NAME_MAX},
                       {WIRE_NODES_MAX},
                       {U64(evict.request, ANY), U32(evict.notice_ms, UINT32_MAX)}},
+    [MESSAGE_ALLOCATION] = {"ALLOCATION",
+                            FRAMES_RECORDS,
+                            1,
+                            {sizeof(struct wire_machine)},
+                            {WIRE_NODES_MAX},
+                            {U64(allocation.request, ANY)}},
     [MESSAGE_OUTCOME] = {"OUTCOME", NO_FRAMES, {U64(outcome.request, ANY), I32(outcome.code), TEXT(outcome.text)}},
     [MESSAGE_STATUS] = {"STATUS", FRAMES_RECORDS, 1, {1}, {WIRE_STATUS_MAX}, {U64(status.request, ANY)}},
     [MESSAGE_FENCED] = {"FENCED",
@@ -355,6 +361,17 @@ static int plan_check(const struct message *message, struct error *error) {
     return 0;
 }
 
+static int allocation_check(const struct message *message, struct error *error) {
+    const struct wire_machine *machines = (const void *)message->frames[0]->data;
+    for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
+        if (machines[m].name[0] == '\0' || machines[m].tier > TIER_TRANSIENT) {
+            return error_set(error, AML_EPROTOCOL, "ALLOCATION: machine %zu has no name or is of tier %u", m,
+                             machines[m].tier);
+        }
+    }
+    return 0;
+}
+
 /* Texts of records inside frames must end too: they are used in place. */
 static int records_check(const struct message *message, const struct layout *layout, struct error *error) {
     struct {
@@ -368,6 +385,7 @@ static int records_check(const struct message *message, const struct layout *lay
         {MESSAGE_PLAN, 4, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint), WIRE_ENDPOINT_MAX},
         {MESSAGE_EVICT, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},
         {MESSAGE_GONE, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},
+        {MESSAGE_ALLOCATION, 0, sizeof(struct wire_machine), offsetof(struct wire_machine, name), WIRE_NAME_MAX},
     };
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
         if (texts[t].type != (unsigned)message->type) {
@@ -386,7 +404,9 @@ static int records_check(const struct message *message, const struct layout *lay
         return error_set(error, AML_EPROTOCOL, "%s: %zu bytes of totals, expected %d totals", layout->name,
                          message->frames[0]->size, WIRE_TOTALS);
     }
-    return message->type == MESSAGE_PLAN ? plan_check(message, error) : 0;
+    return message->type == MESSAGE_PLAN         ? plan_check(message, error)
+           : message->type == MESSAGE_ALLOCATION ? allocation_check(message, error)
+                                                 : 0;
 }
 
 int message_decode_head(struct message *message, const void *head, size_t size, struct error *error) {

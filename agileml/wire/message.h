@@ -107,6 +107,7 @@ enum message_type {
     MESSAGE_GONE = 20,
     MESSAGE_OUTCOME = 21,
     MESSAGE_STATUS = 22,
+    MESSAGE_ALLOCATION = 23,
     /* more of node <-> controller */
     MESSAGE_FENCED = 24,
     MESSAGE_REJOIN = 25,
@@ -246,6 +247,13 @@ struct message_replicas {
 struct message_evict {
     uint64_t request; /* the sender's number for it, in OUTCOME */
     uint32_t notice_ms;
+};
+
+/* From who buys machines: those that it has been given and that have not joined yet, all of them each time; without any,
+ * none are expected any more. Frame: struct wire_machine each, of different names. Answered by OUTCOME. A controller that
+ * is started again knows of none: the sender repeats the message now and then. */
+struct message_allocation {
+    uint64_t request; /* as in message_evict */
 };
 
 struct message_outcome {
@@ -406,6 +414,7 @@ struct message {
         struct message_fenced fenced;
         struct message_replicas replicas;
         struct message_evict evict; /* EVICT, GONE */
+        struct message_allocation allocation;
         struct message_outcome outcome;
         struct message_status status;
         struct message_checkpoint checkpoint;
@@ -461,6 +470,12 @@ struct wire_node {
     char name[WIRE_NAME_MAX];
     uint32_t tier;
     uint32_t threads;
+};
+
+/* A machine that is to become a node. */
+struct wire_machine {
+    char name[WIRE_NAME_MAX]; /* the node's, not empty */
+    uint32_t tier;
 };
 
 /* Server threads, or ACTOR_NONE. Without a change under way both halves are the same. */

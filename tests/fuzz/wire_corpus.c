@@ -79,6 +79,13 @@ static void add_payload(struct message *message, unsigned variant) {
     case MESSAGE_GONE:
         add_frame(message, (size_t)variant * WIRE_NAME_MAX);
         break;
+    case MESSAGE_ALLOCATION:
+        add_frame(message, variant * sizeof(struct wire_machine));
+        for (unsigned m = 0; m < variant; m++) {
+            struct wire_machine *machine = (struct wire_machine *)(void *)message->frames[0]->data + m;
+            *machine = (struct wire_machine){.name = "i-0", .tier = m % 2};
+        }
+        break;
     case MESSAGE_FENCED:
     case MESSAGE_REPLICAS:
         add_frame(message, variant * sizeof(struct wire_reach));

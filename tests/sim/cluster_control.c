@@ -249,9 +249,13 @@ static void control_timer(void *self) {
 
 static void operator_send(struct cluster *cluster, const struct operator_request *request) {
     struct message message = {.type = request->type, .frame_count = 1};
-    message.evict.request = request->number;
-    message.evict.notice_ms = request->notice_ms;
-    message.frames[0] = buffer_hold(request->names);
+    if (request->type == MESSAGE_ALLOCATION) {
+        message.allocation.request = request->number;
+    } else {
+        message.evict.request = request->number;
+        message.evict.notice_ms = request->notice_ms;
+    }
+    message.frames[0] = buffer_hold(request->frame);
     cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &message);
 }
 
@@ -304,18 +308,40 @@ static void operator_receive(void *self, actor_id from, struct message *message)
     }
 }
 
-void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
-                          unsigned count, uint32_t notice_ms) {
-    if (cluster->request_count == CLUSTER_REQUESTS_MAX || count == 0) {
-        return;
+/* NULL when he has asked for too much. */
+static struct operator_request *request_add(struct cluster *cluster, enum message_type type, size_t frame_bytes) {
+    if (cluster->request_count == CLUSTER_REQUESTS_MAX || frame_bytes == 0) {
+        return NULL;
     }
     struct operator_request *request = &cluster->requests[cluster->request_count++];
-    *request = (struct operator_request){.number = cluster->request_count,
-                                         .type = type,
-                                         .notice_ms = notice_ms,
-                                         .names = buffer_new(count * (size_t)WIRE_NAME_MAX)};
+    *request = (struct operator_request){
+        .number = cluster->request_count, .type = type, .frame = buffer_new(frame_bytes)};
+    return request;
+}
+
+void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
+                          unsigned count, uint32_t notice_ms) {
+    struct operator_request *request = request_add(cluster, type, count * (size_t)WIRE_NAME_MAX);
+    if (request == NULL) {
+        return;
+    }
+    request->notice_ms = notice_ms;
     for (unsigned n = 0; n < count; n++) {
-        memcpy(request->names->data + n * (size_t)WIRE_NAME_MAX, nodes[n]->node.name, WIRE_NAME_MAX);
+        memcpy(request->frame->data + n * (size_t)WIRE_NAME_MAX, nodes[n]->node.name, WIRE_NAME_MAX);
+    }
+    operator_send(cluster, request);
+}
+
+void cluster_operator_announce(struct cluster *cluster, struct cluster_node *const *nodes, unsigned count) {
+    struct operator_request *request = request_add(cluster, MESSAGE_ALLOCATION, count * sizeof(struct wire_machine));
+    if (request == NULL) {
+        return;
+    }
+    for (unsigned n = 0; n < count; n++) {
+        struct wire_machine *machine = (struct wire_machine *)(void *)request->frame->data + n;
+        *machine = (struct wire_machine){.tier = nodes[n]->tier};
+        const char *name = nodes[n]->node.name;
+        snprintf(machine->name, sizeof machine->name, "%s", name[0] != '\0' ? name : "never-comes");
     }
     operator_send(cluster, request);
 }
@@ -352,7 +378,7 @@ void cluster_control_close(struct cluster *cluster) {
     }
     free(cluster->store.entries);
     for (unsigned r = 0; r < cluster->request_count; r++) {
-        buffer_drop(cluster->requests[r].names);
+        buffer_drop(cluster->requests[r].frame);
     }
     cluster->request_count = 0;
 }

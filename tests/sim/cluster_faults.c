@@ -129,6 +129,23 @@ static void cut_some(const struct action *action, struct cluster_node **nodes, u
     cluster->disturbed = true;
 }
 
+static void join_some(const struct action *action) {
+    struct cluster *cluster = action->cluster;
+    struct cluster_node *nodes[CLUSTER_NODES_MAX];
+    unsigned joined = 0;
+    for (unsigned n = 0; n < action->count; n++) {
+        enum node_tier tier = action->who == WHO_RELIABLE ? TIER_RELIABLE : TIER_TRANSIENT;
+        struct cluster_node *node = cluster_node_add(cluster, tier, 0, cluster_between(cluster, 0, 200 * 1000));
+        cluster->result->counts.joins += node != NULL ? 1 : 0;
+        if (node != NULL && joined < CLUSTER_NODES_MAX) {
+            nodes[joined++] = node;
+        }
+    }
+    if (action->told) {
+        cluster_operator_announce(cluster, nodes, joined);
+    }
+}
+
 static void action_happen(void *context) {
     struct action *action = context;
     struct cluster *cluster = action->cluster;
@@ -161,12 +178,7 @@ static void action_happen(void *context) {
         sim_remove(cluster->sim, action->machine);
         break;
     case ACTION_JOIN:
-        for (unsigned n = 0; n < action->count; n++) {
-            enum node_tier tier = action->who == WHO_RELIABLE ? TIER_RELIABLE : TIER_TRANSIENT;
-            if (cluster_node_add(cluster, tier, 0, cluster_between(cluster, 0, 200 * 1000)) != NULL) {
-                cluster->result->counts.joins++;
-            }
-        }
+        join_some(action);
         break;
     case ACTION_EVICT:
     case ACTION_LEAVE:

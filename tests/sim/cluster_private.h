@@ -153,7 +153,7 @@ struct action {
     uint64_t length_us; /* of a pause, a separation, a notice; until the controller starts again */
     enum who who;
     unsigned count; /* nodes */
-    bool told;      /* the operator tells the controller that they are gone; a notice is generous */
+    bool told;      /* the operator tells the controller that they are gone, or will join; a notice is generous */
     unsigned machine;
     int other;
     enum store_fault store_fault;
@@ -162,9 +162,9 @@ struct action {
 
 struct operator_request {
     uint64_t number;
-    enum message_type type; /* EVICT or GONE; 0: answered */
+    enum message_type type; /* EVICT, GONE or ALLOCATION; 0: answered */
     uint32_t notice_ms;
-    struct buffer *names;
+    struct buffer *frame;
 };
 
 struct cluster_work {
@@ -276,6 +276,9 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us);
 /* The operator asks for it until it is answered. He reads the report, too. */
 void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
                           unsigned count, uint32_t notice_ms);
+/* He tells that these will join, by the names that they have: the controller is to choose others' names, and waits for
+ * them in vain. */
+void cluster_operator_announce(struct cluster *cluster, struct cluster_node *const *nodes, unsigned count);
 
 /* ---- cluster_disk.c ---- */
 

@@ -401,6 +401,32 @@ static void see_taken_over(struct cluster *cluster, struct cluster_node *node, a
     strike(cluster, victims, kept);
 }
 
+/* ---- Machines are announced, join one by one, some never; others are evicted or die meanwhile ---- */
+
+static void announce_at(struct cluster *cluster, uint64_t clock) {
+    join_at(cluster, clock, (unsigned)cluster_between(cluster, 1, 5));
+    cluster->actions[cluster->action_count - 1].told = true;
+    cluster->actions[cluster->action_count - 1].delay_us = cluster_between(cluster, 0, 2 * cluster->compute_us);
+}
+
+static void shape_expected(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->mark = cluster_between(cluster, 1, 3);
+    announce_at(cluster, cluster->mark);
+    announce_at(cluster, cluster_between(cluster, 1, 4));
+    evict_at(cluster, cluster->mark, WHO_TRANSIENT, (unsigned)cluster_between(cluster, 1, 2));
+    cluster->left = (unsigned)cluster_between(cluster, 0, 4);
+}
+
+static void see_expected(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                         const struct message *message) {
+    struct cluster_node *victims[1];
+    (void)from;
+    if (node == NULL && message->type == MESSAGE_REGISTER && cluster->begun >= cluster->mark && now(cluster)) {
+        strike(cluster, victims, serving_nodes(cluster, false, 1, victims));
+    }
+}
+
 /* ---- All of them ---- */
 
 static const struct schedule_of schedules[] = {
@@ -416,6 +442,7 @@ static const struct schedule_of schedules[] = {
     {"node-cut-from-one-server", shape_cut, see_cut},
     {"reliable-joins-in-change", shape_reliable_again, see_reliable_again},
     {"others-die-after-takeover", shape_taken_over, see_taken_over},
+    {"machines-are-expected", shape_expected, see_expected},
 };
 
 unsigned cluster_schedules(void) {

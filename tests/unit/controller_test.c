@@ -3,6 +3,7 @@
 #include "agileml/control/controller.h"
 
 #include "agileml/control/manifest.h"
+#include "agileml/control/report.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -386,6 +387,19 @@ static void expect_outcome(struct fake *fake, unsigned to, int code, const char 
     assert_int_equal(outcome.outcome.code, code);
     assert_non_null(strstr(outcome.outcome.text, text));
     forget(fake);
+}
+
+/* Whom an operator expects: names in one string, with spaces between them. */
+static void allocate(struct fake *fake, const char *names) {
+    struct message message = {.type = MESSAGE_ALLOCATION, .allocation = {.request = 17}, .frame_count = 1};
+    struct wire_machine machines[PLAYERS_MAX] = {0};
+    size_t count = 0;
+    for (int used = 0; sscanf(names, " %31s%n", machines[count].name, &used) == 1; names += used) {
+        machines[count++].tier = TIER_TRANSIENT;
+    }
+    message.frames[0] = buffer_copy(machines, count * sizeof *machines);
+    give(fake, OPERATOR, &message);
+    expect_outcome(fake, OPERATOR, 0, "");
 }
 
 /* How many lines of the report hold `text`. */
@@ -2049,6 +2063,105 @@ static void test_a_hold_outlives_the_controller(void **state) {
     fake_close(fake);
 }
 
+/* A cluster of two in training, and these machines on their way. */
+static struct fake *expecting(const char *names) {
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    fake_start(fake);
+    begin(fake);
+    tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
+    allocate(fake, names);
+    return fake;
+}
+
+static bool is_expected(struct fake *fake, const char *name) {
+    char *text = report_status(&fake->controller);
+    json_t *status = json_loads(text, 0, NULL);
+    json_t *expected = json_object_get(status, "expected");
+    bool found = false;
+    for (size_t e = 0; e < json_array_size(expected); e++) {
+        json_t *machine = json_array_get(expected, e);
+        assert_string_equal(json_string_value(json_object_get(machine, "tier")), "transient");
+        found = found || strcmp(json_string_value(json_object_get(machine, "name")), name) == 0;
+    }
+    json_decref(status);
+    free(text);
+    return found;
+}
+
+static void test_allocated_machines_are_expected_until_they_join(void **state) {
+    (void)state;
+    struct fake *fake = expecting("c a b a two");
+    assert_int_equal(fake->controller.expected_count, 3); /* each once; 'two' is here already */
+    assert_true(is_expected(fake, "a") && is_expected(fake, "b") && is_expected(fake, "c"));
+    assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 1);
+    assert_int_equal(lines_with(fake, "\"nodes\":[\"a\",\"b\",\"c\"]"), 1);
+    join(fake, 2, "b", TIER_TRANSIENT, &fake->terms);
+    assert_true(is_expected(fake, "a") && !is_expected(fake, "b") && is_expected(fake, "c"));
+    allocate(fake, "b c d"); /* the whole list; 'b' joined while it was on its way */
+    assert_true(!is_expected(fake, "a") && !is_expected(fake, "b") && is_expected(fake, "c") && is_expected(fake, "d"));
+    assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2); /* only what is new */
+    assert_int_equal(lines_with(fake, "\"nodes\":[\"d\"]"), 1);
+    allocate(fake, "c d");
+    assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2);
+    allocate(fake, "");
+    assert_int_equal(fake->controller.expected_count, 0);
+    fake_close(fake);
+}
+
+static void test_one_plan_takes_in_all_that_are_expected(void **state) {
+    (void)state;
+    struct fake *fake = expecting("a b");
+    uint64_t version = fake->controller.version;
+    join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
+    tick(fake, CONTROLLER_EXPECTED_WAIT_US / 2);
+    assert_int_equal(fake->controller.version, version); /* it waits for b */
+    join(fake, 3, "b", TIER_TRANSIENT, &fake->terms);
+    tick(fake, CONTROLLER_JOIN_WAIT_US + 1); /* ... and for nobody else */
+    assert_int_equal(fake->controller.version, version + 1);
+    assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+    for (unsigned m = 0; m < 4; m++) {
+        assert_true(fake->controller.members[m].planned);
+    }
+    fake_close(fake);
+}
+
+static void test_a_machine_that_never_comes_is_not_waited_for_long(void **state) {
+    (void)state;
+    struct fake *fake = expecting("a b c");
+    uint64_t version = fake->controller.version;
+    join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
+    tick(fake, CONTROLLER_EXPECTED_WAIT_US - CONTROLLER_JOIN_WAIT_US);
+    join(fake, 3, "b", TIER_TRANSIENT, &fake->terms); /* the wait counts from the first */
+    tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
+    assert_int_equal(fake->controller.version, version + 1);
+    fake_close(fake);
+    fake = expecting("a b"); /* or not at all once it is known that it won't */
+    version = fake->controller.version;
+    join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
+    allocate(fake, "");
+    tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
+    assert_int_equal(fake->controller.version, version + 1);
+    fake_close(fake);
+}
+
+static void test_who_leaves_does_not_wait_for_who_is_expected(void **state) {
+    (void)state;
+    for (unsigned order = 0; order < 2; order++) { /* the notice comes before or after the first has joined */
+        struct fake *fake = expecting("a b");
+        uint64_t version = fake->controller.version;
+        if (order == 0) {
+            ask(fake, OPERATOR, MESSAGE_EVICT, "two");
+        }
+        join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
+        if (order == 1) {
+            ask(fake, OPERATOR, MESSAGE_EVICT, "two");
+        }
+        tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
+        assert_true(fake->controller.version > version);
+        fake_close(fake);
+    }
+}
+
 static void test_a_store_that_fails_ends_the_job(void **state) {
     (void)state;
     bool failed = true;
@@ -2115,6 +2228,10 @@ int main(void) {
         cmocka_unit_test(test_time_without_a_controller),
         cmocka_unit_test(test_catch_ups_are_acknowledged_when_they_are_stored),
         cmocka_unit_test(test_a_hold_outlives_the_controller),
+        cmocka_unit_test(test_allocated_machines_are_expected_until_they_join),
+        cmocka_unit_test(test_one_plan_takes_in_all_that_are_expected),
+        cmocka_unit_test(test_a_machine_that_never_comes_is_not_waited_for_long),
+        cmocka_unit_test(test_who_leaves_does_not_wait_for_who_is_expected),
         cmocka_unit_test(test_a_store_that_fails_ends_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,7 @@ static const struct wire_field {
     FIELD(MESSAGE_EVICT, WHOLE, evict.notice_ms, UINT32_MAX),
     FIELD(MESSAGE_GONE, WHOLE, evict.request, UINT64_MAX),
     FIELD(MESSAGE_GONE, WHOLE, evict.notice_ms, UINT32_MAX),
+    FIELD(MESSAGE_ALLOCATION, WHOLE, allocation.request, UINT64_MAX),
     FIELD(MESSAGE_OUTCOME, WHOLE, outcome.request, UINT64_MAX),
     FIELD(MESSAGE_OUTCOME, SIGNED, outcome.code, 0),
     FIELD(MESSAGE_OUTCOME, TEXT, outcome.text, 0),
@@ -171,7 +172,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_FAIL,      MESSAGE_ABORT,         MESSAGE_FENCE,   MESSAGE_OBSERVE, MESSAGE_REPORT,     MESSAGE_STOP,
     MESSAGE_EVICT,     MESSAGE_GONE,          MESSAGE_OUTCOME, MESSAGE_STATUS,  MESSAGE_FENCED,     MESSAGE_REJOIN,
     MESSAGE_REPLICAS,  MESSAGE_WRITTEN,       MESSAGE_PULL,    MESSAGE_PUSH,    MESSAGE_CHECKPOINT, MESSAGE_SUBSCRIBE,
-    MESSAGE_FLUSH,     MESSAGE_SCAN,          MESSAGE_ROWS,    MESSAGE_FOLLOW,  MESSAGE_UPDATE,
+    MESSAGE_FLUSH,     MESSAGE_SCAN,          MESSAGE_ROWS,    MESSAGE_FOLLOW,  MESSAGE_UPDATE,     MESSAGE_ALLOCATION,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -233,6 +234,11 @@ static struct message new_message(enum message_type type) {
     case MESSAGE_EVICT:
     case MESSAGE_GONE:
         add_frame(&message, (size_t)2 * WIRE_NAME_MAX);
+        break;
+    case MESSAGE_ALLOCATION:
+        add_frame(&message, 2 * sizeof(struct wire_machine));
+        ((struct wire_machine *)(void *)message.frames[0]->data)[0] = (struct wire_machine){"i-1", TIER_RELIABLE};
+        ((struct wire_machine *)(void *)message.frames[0]->data)[1] = (struct wire_machine){"i-2", TIER_TRANSIENT};
         break;
     case MESSAGE_FENCED:
     case MESSAGE_REPLICAS:
@@ -391,7 +397,8 @@ static void test_payload_frames_are_checked(void **state) {
     }
     static const enum message_type with_frames[] = {
         MESSAGE_REGISTER, MESSAGE_PLAN,   MESSAGE_LOADED,   MESSAGE_START,  MESSAGE_PROGRESS, MESSAGE_EVICT,
-        MESSAGE_GONE,     MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,   MESSAGE_CHECKPOINT};
+        MESSAGE_GONE,     MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,   MESSAGE_CHECKPOINT,
+        MESSAGE_ALLOCATION};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);
@@ -438,6 +445,37 @@ static void test_payload_frames_are_checked(void **state) {
         assert_int_equal(pass(&message, &got), 0);
         message_close(&message);
     }
+}
+
+static struct wire_machine *second_machine(const struct message *message) {
+    return (struct wire_machine *)(void *)message->frames[0]->data + 1;
+}
+
+static void test_allocated_machines_have_names_and_tiers(void **state) {
+    (void)state;
+    struct message got;
+    struct message message = new_message(MESSAGE_ALLOCATION);
+    memset(second_machine(&message)->name, 'x', WIRE_NAME_MAX - 1); /* the longest name */
+    assert_int_equal(pass(&message, &got), 0);
+    memset(second_machine(&message)->name, 'x', WIRE_NAME_MAX);
+    expect_refused(&message);
+    message = new_message(MESSAGE_ALLOCATION);
+    second_machine(&message)->name[0] = '\0';
+    expect_refused(&message);
+    message = new_message(MESSAGE_ALLOCATION);
+    second_machine(&message)->tier = TIER_TRANSIENT + 1;
+    expect_refused(&message);
+    message = new_message(MESSAGE_ALLOCATION); /* more than there may be nodes */
+    buffer_drop(message.frames[0]);
+    message.frames[0] = buffer_new((WIRE_NODES_MAX + 1) * sizeof(struct wire_machine));
+    for (unsigned m = 0; m <= WIRE_NODES_MAX; m++) {
+        ((struct wire_machine *)(void *)message.frames[0]->data)[m] = (struct wire_machine){"i-1", TIER_RELIABLE};
+    }
+    expect_refused(&message);
+    message = new_message(MESSAGE_ALLOCATION); /* nothing is expected any more */
+    message.frames[0]->size = 0;
+    assert_int_equal(pass(&message, &got), 0);
+    message_close(&message);
 }
 
 /* ---- Plans ---- */
@@ -679,6 +717,7 @@ int main(void) {
         cmocka_unit_test(test_heads_of_another_size_are_refused),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_payload_frames_are_checked),
+        cmocka_unit_test(test_allocated_machines_have_names_and_tiers),
         cmocka_unit_test(test_plans_fit_themselves),
         cmocka_unit_test(test_duties_name_clocks_and_shards_that_there_are),
         cmocka_unit_test(test_commit_points),

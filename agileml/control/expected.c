@@ -1,0 +1,92 @@
+/* Machines that have been allocated to the job and have not joined it yet (MESSAGE_ALLOCATION). */
+#include "agileml/control/controller_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const void *a, const void *b) {
+    return strcmp(((const struct wire_machine *)a)->name, ((const struct wire_machine *)b)->name);
+}
+
+static struct wire_machine *find(const struct wire_machine *machines, size_t count, const char *name) {
+    struct wire_machine key = {0};
+    snprintf(key.name, sizeof key.name, "%s", name);
+    return count > 0 ? bsearch(&key, machines, count, sizeof key, compare) : NULL;
+}
+
+/* Sorts, and leaves each name once. The number that is left. */
+static size_t put_in_order(struct wire_machine *machines, size_t count) {
+    size_t kept = 0;
+    qsort(machines, count, sizeof *machines, compare);
+    for (size_t m = 0; m < count; m++) {
+        if (kept == 0 || strcmp(machines[kept - 1].name, machines[m].name) != 0) {
+            machines[kept++] = machines[m];
+        }
+    }
+    return kept;
+}
+
+static void report_new(struct controller *controller, const struct wire_machine *before, size_t before_count) {
+    const char **names = memory_zeroed(controller->expected_count + 1, sizeof *names);
+    unsigned count = 0;
+    for (size_t m = 0; m < controller->expected_count; m++) {
+        if (find(before, before_count, controller->expected[m].name) == NULL) {
+            names[count++] = controller->expected[m].name;
+        }
+    }
+    if (count > 0) {
+        controller_report(controller, report_event_nodes(controller, "allocation", names, count));
+    }
+    free(names);
+}
+
+void expected_replan(struct controller *controller) {
+    uint64_t now_us = controller_now(controller);
+    uint64_t first_us = now_us;
+    bool leaving = false;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        bool new = !member->planned && !member->settled && !member->leaving;
+        first_us = new && member->joined_us < first_us ? member->joined_us : first_us;
+        leaving = leaving || (member->leaving && !member->dismissed);
+    }
+    uint64_t wait_us = now_us + CONTROLLER_JOIN_WAIT_US;
+    uint64_t most_us = first_us + CONTROLLER_EXPECTED_WAIT_US;
+    bool more = controller->expected_count > 0 && !leaving && most_us > wait_us;
+    controller->replan_us = more ? most_us : wait_us;
+}
+
+void expected_joined(struct controller *controller, const char *name) {
+    struct wire_machine *machine = find(controller->expected, controller->expected_count, name);
+    if (machine != NULL) {
+        controller->expected_count--;
+        size_t behind = controller->expected_count - (size_t)(machine - controller->expected);
+        memmove(machine, machine + 1, behind * sizeof *machine);
+    }
+}
+
+void expected_receive(struct controller *controller, actor_id from, const struct message *message) {
+    struct wire_machine *before = controller->expected;
+    size_t before_count = controller->expected_count;
+    if (controller->phase >= PHASE_LEAVE) {
+        send_outcome(controller, from, message->allocation.request, AML_EINPUT, "the job is over");
+        return;
+    }
+    size_t count = message->frames[0]->size / sizeof *controller->expected;
+    controller->expected = memory_zeroed(count + 1, sizeof *controller->expected);
+    memcpy(controller->expected, message->frames[0]->data, message->frames[0]->size);
+    controller->expected_count = put_in_order(controller->expected, count);
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        expected_joined(controller, controller->members[m].name);
+    }
+    report_new(controller, before, before_count);
+    free(before);
+    uint64_t soon_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
+    if (controller->expected_count == 0 && controller->replan && controller->replan_us > soon_us) {
+        controller->replan_us = soon_us; /* there is nobody left to wait for */
+    }
+    send_outcome(controller, from, message->allocation.request, 0, "");
+}
