@@ -290,7 +290,7 @@ void events_close(struct events *events) {
 /* The cluster as it is when the lines above have happened. */
 struct checked {
     unsigned tiers[2]; /* nodes that there were in all */
-    bool elastic, controller_killed;
+    bool elastic, market, controller_killed;
 };
 
 static int check_nodes(const struct event *event, const struct checked *before, struct error *error) {
@@ -313,6 +313,12 @@ static int check_event(const struct event *event, struct checked *cluster, struc
         return error_set(error, AML_EINPUT, "%s: nodes can't come or go with --stage traditional",
                          ACTIONS[event->action]);
     }
+    if (cluster->market && (event->action == EVENT_JOIN || event->target != EVENT_CONTROLLER)) {
+        return error_set(error, AML_EINPUT,
+                         "%s: with --market nodes come and go by what is bought and taken: expected an event of the "
+                         "controller",
+                         ACTIONS[event->action]);
+    }
     if (event->action == EVENT_START && !cluster->controller_killed) {
         return error_set(error, AML_EINPUT, "start controller: no line above kills it");
     }
@@ -331,7 +337,8 @@ static int check_event(const struct event *event, struct checked *cluster, struc
 
 int events_check(const struct events *events, const struct events_cluster *cluster, struct error *error) {
     struct checked checked = {.tiers = {[TIER_RELIABLE] = cluster->reliable, [TIER_TRANSIENT] = cluster->transient},
-                              .elastic = cluster->elastic};
+                              .elastic = cluster->elastic,
+                              .market = cluster->market};
     for (size_t e = 0; e < events->count; e++) {
         struct error why = {0};
         if (check_event(&events->list[e], &checked, &why) != 0) {

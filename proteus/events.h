@@ -60,6 +60,7 @@ void event_close(struct event *event);
 struct events_cluster {
     unsigned reliable, transient;
     bool elastic; /* nodes may come and go */
+    bool market;  /* by what is bought and taken, and not by events */
 };
 
 /* Whether these events can happen to the cluster. 0, AML_EINPUT or AML_ELIMIT. */

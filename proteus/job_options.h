@@ -8,7 +8,7 @@
 #include "agileml/net/zmq.h"
 
 enum {
-    JOB_OPTIONS_OWN_MAX = 8,                        /* options of one command alone */
+    JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
     JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 16, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */

@@ -62,7 +62,7 @@ static int start_app(const struct join *join, struct process *process, bool chec
     if (check) {
         arguments_add(&arguments, "--check");
     }
-    int result = process_start(process, options->app.path, &arguments, -1, error);
+    int result = process_start(process, options->app.path, &arguments, PROCESS_SETTING_OURS, error);
     arguments_close(&arguments);
     return result;
 }

@@ -6,6 +6,8 @@
 #include "agileml/base/memory.h"
 #include "proteus/signals.h"
 
+#include <errno.h>
+#include <ftw.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,10 +34,11 @@ static void launcher_signal_all(const struct launcher *launcher, int number) {
         process_signal(&launcher->nodes[n].process, number);
     }
     process_signal(&launcher->controller, number);
+    launcher_market_signal(launcher, number);
 }
 
 static bool launcher_any_runs(const struct launcher *launcher) {
-    bool any = launcher->check.running || launcher->controller.running;
+    bool any = launcher->check.running || launcher->controller.running || launcher_market_runs(launcher);
     for (unsigned n = 0; n < launcher->node_count; n++) {
         any = any || launcher->nodes[n].process.running;
     }
@@ -69,7 +72,8 @@ void launcher_stop(struct launcher *launcher, int code, const char *text) {
 /* ---- Starting ---- */
 
 double launcher_start_timeout(const struct launcher *launcher) {
-    double least = fmax(launcher->options->job->failure_timeout, LAUNCHER_START_MIN_S);
+    double shortest = launcher->market != NULL ? LAUNCHER_MARKET_START_S : LAUNCHER_START_MIN_S;
+    double least = fmax(launcher->options->job->failure_timeout, shortest);
     return least + (double)launcher->first_nodes / LAUNCHER_STARTS_PER_S;
 }
 
@@ -80,7 +84,7 @@ static void start_check(struct launcher *launcher) {
         arguments_add(&arguments, "%s", options->app->arguments[a]);
     }
     arguments_add(&arguments, "--check");
-    if (process_start(&launcher->check, options->app->path, &arguments, -1, &launcher->error) != 0) {
+    if (process_start(&launcher->check, options->app->path, &arguments, PROCESS_SETTING_OURS, &launcher->error) != 0) {
         launcher_kill_all(launcher);
     }
     arguments_close(&arguments);
@@ -97,6 +101,31 @@ void launcher_add_net_arguments(const struct launcher *launcher, struct argument
 
 /* ---- Children that end ---- */
 
+static int make_folder(struct launcher *launcher) {
+    const char *parent = getenv("TMPDIR");
+    parent = parent != NULL && parent[0] != '\0' ? parent : "/tmp";
+    int length = snprintf(launcher->folder, sizeof launcher->folder, "%s/proteus-XXXXXX", parent);
+    if (length >= (int)sizeof launcher->folder || mkdtemp(launcher->folder) == NULL) {
+        launcher->folder[0] = '\0';
+        return error_set(&launcher->error, AML_EFAIL, "can't make a folder in %.200s: %s", parent, strerror(errno));
+    }
+    return 0;
+}
+
+static int remove_entry(const char *path, const struct stat *file, int kind, struct FTW *place) {
+    (void)file;
+    (void)kind;
+    (void)place;
+    remove(path);
+    return 0;
+}
+
+static void remove_folder(const struct launcher *launcher) {
+    if (launcher->folder[0] != '\0') {
+        nftw(launcher->folder, remove_entry, LAUNCHER_FOLDERS_OPEN, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
 static void check_ended(struct launcher *launcher) {
     char end[PROCESS_END_TEXT];
     process_describe_end(&launcher->check, end);
@@ -105,7 +134,13 @@ static void check_ended(struct launcher *launcher) {
     }
     if (process_succeeded(&launcher->check)) {
         launcher->phase = LAUNCHER_START;
-        launcher_start_controller(launcher);
+        if (make_folder(launcher) != 0) {
+            launcher_kill_all(launcher);
+        } else if (launcher->market != NULL) {
+            launcher_market_start(launcher);
+        } else {
+            launcher_start_controller(launcher);
+        }
     } else if (WIFEXITED(launcher->check.status)) {
         launcher->status = WEXITSTATUS(launcher->check.status); /* it has said why */
         launcher->phase = LAUNCHER_END;
@@ -119,6 +154,7 @@ static void launcher_reap(struct launcher *launcher) {
         check_ended(launcher);
     }
     launcher_reap_nodes(launcher);
+    launcher_market_reap(launcher);
     if (process_ended(&launcher->controller)) {
         launcher_controller_ended(launcher);
     }
@@ -141,6 +177,10 @@ static void launcher_suspend(struct launcher *launcher) {
     uint64_t *const times[] = {&launcher->start_us, &launcher->silence_us, &launcher->kill_us};
     uint64_t began_us = launcher_now(launcher);
     progress_clear(launcher->progress);
+    if (launcher->market != NULL) {
+        progress_note(launcher->progress, "a market does not stand still: Ctrl-Z has no effect with --market");
+        return;
+    }
     launcher_signal_all(launcher, SIGSTOP);
     raise(SIGSTOP);
     launcher_signal_all(launcher, SIGCONT);
@@ -174,7 +214,7 @@ static bool is_due(const struct launcher *launcher, uint64_t at_us) {
 void launcher_settle(struct launcher *launcher) {
     uint64_t events_us = launcher_run_events(launcher);
     const uint64_t times[] = {launcher->start_us, launcher->silence_us, launcher->kill_us, events_us,
-                              launcher_watch_nodes(launcher)};
+                              launcher_watch_nodes(launcher), launcher_market_due(launcher)};
     uint64_t next_us = launcher_after(launcher, LAUNCHER_OBSERVE_MS);
     for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
         next_us = times[t] != 0 && times[t] < next_us ? times[t] : next_us;
@@ -203,6 +243,7 @@ static void launcher_timer(void *self) {
         launcher_kill_all(launcher);
     }
     launcher_remind(launcher);
+    launcher_market_step(launcher);
     launcher_settle(launcher);
 }
 
@@ -238,12 +279,13 @@ static int launcher_open(struct launcher *launcher, struct error *error) {
     if (result == 0 && net_io_watch(launcher->io, launcher->signal_fd, launcher_signalled, launcher) != 0) {
         result = error_set(error, AML_EFAIL, "can't wait for signals");
     }
-    return result;
+    return result == 0 ? launcher_market_open(launcher, error) : result;
 }
 
 static void launcher_close(struct launcher *launcher) {
     if (launcher->io != NULL) {
-        launcher_close_ready(launcher);
+        ready_close(&launcher->ready);
+        launcher_market_close(launcher);
         net_io_close(launcher->io);
     }
     if (launcher->net != NULL) {
@@ -252,7 +294,7 @@ static void launcher_close(struct launcher *launcher) {
     if (launcher->signal_fd >= 0) {
         close(launcher->signal_fd);
     }
-    launcher_remove_folder(launcher);
+    remove_folder(launcher);
     for (size_t r = 0; r < launcher->request_count; r++) {
         message_close(&launcher->requests[r].message);
     }
@@ -278,7 +320,6 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         .report = report,
         .progress = progress,
         .signal_fd = -1,
-        .ready_fd = -1,
         .elastic = strcmp(options->job->stage, "traditional") != 0,
         .first_nodes = (unsigned)(options->job->reliable + options->job->transient),
         .pace = 1,
@@ -291,6 +332,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         }
     }
     int status = launcher_verdict(&launcher);
+    launcher_market_tell(&launcher);
     if (!launcher.summary && process_succeeded(&launcher.check)) {
         launcher_write_summary(&launcher, status);
     }

@@ -7,6 +7,7 @@
 #include "proteus/app.h"
 #include "proteus/events.h"
 #include "proteus/job_options.h"
+#include "proteus/marketplace.h"
 #include "proteus/progress.h"
 #include "proteus/report_file.h"
 
@@ -20,6 +21,10 @@ enum {
     LAUNCHER_STOP_WAIT_MS = 3000,                     /* for the controller to end a job that it was asked to end */
     LAUNCHER_END_WAIT_MS = 5000,                      /* for the processes to end by themselves after the job */
     LAUNCHER_ABORT_WAIT_MS = 2000,                    /* the same after a failure: nothing is left to be saved */
+    LAUNCHER_MARKET_START_S = 60,                     /* for machines that are bought: to join; see above */
+    LAUNCHER_MARKET_END_WAIT_MS = 20 * 1000,          /* for bidbrain to give everything back, and the bill */
+    LAUNCHER_MARKET_RESTARTS_MAX = 50,                /* of a bidbrain that was killed */
+    LAUNCHER_FOLDERS_OPEN = 16,                       /* while the temporary folder is removed */
     LAUNCHER_NAMED_MAX = 3,                           /* nodes that a message about their end names */
     LAUNCHER_NODES_TEXT = 320,                        /* bytes of that message */
     LAUNCHER_REASON_TEXT = LAUNCHER_NODES_TEXT + 160, /* of a message around it */
@@ -30,6 +35,7 @@ struct launcher_options {
     const char *host; /* where the controller and the nodes listen */
     int64_t threads;  /* of each node */
     const struct app *app;
+    const struct marketplace *market; /* where machines are bought; NULL: the nodes are processes of ours */
 };
 
 /* Runs the job to its end and returns the exit status; `error` holds what to print, if anything: when the app

@@ -5,9 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/control/controller.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,37 +62,6 @@ void launcher_remind(struct launcher *launcher) {
 
 /* ---- Its process ---- */
 
-void launcher_remove_folder(struct launcher *launcher) {
-    DIR *directory = launcher->folder[0] != '\0' ? opendir(launcher->folder) : NULL;
-    if (directory == NULL) {
-        return;
-    }
-    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-        unlinkat(dirfd(directory), entry->d_name, 0);
-    }
-    closedir(directory);
-    rmdir(launcher->folder);
-}
-
-static int make_folder(struct launcher *launcher) {
-    const char *parent = getenv("TMPDIR");
-    parent = parent != NULL && parent[0] != '\0' ? parent : "/tmp";
-    int length = snprintf(launcher->folder, sizeof launcher->folder, "%s/proteus-XXXXXX", parent);
-    if (length >= (int)sizeof launcher->folder || mkdtemp(launcher->folder) == NULL) {
-        launcher->folder[0] = '\0';
-        return error_set(&launcher->error, AML_EFAIL, "can't make a folder in %.200s: %s", parent, strerror(errno));
-    }
-    return 0;
-}
-
-void launcher_close_ready(struct launcher *launcher) {
-    if (launcher->ready_fd >= 0) {
-        net_io_watch(launcher->io, launcher->ready_fd, NULL, NULL);
-        close(launcher->ready_fd);
-        launcher->ready_fd = -1;
-    }
-}
-
 static void start_job(struct launcher *launcher) {
     const struct job_options *job = launcher->options->job;
     if (net_io_connect(launcher->io, ACTOR_CONTROLLER, launcher->endpoint, &launcher->error) != 0) {
@@ -103,37 +70,23 @@ static void start_job(struct launcher *launcher) {
     }
     progress_note(launcher->progress, "controller at %s", launcher->endpoint);
     launcher->phase = LAUNCHER_JOB;
-    launcher->start_us = launcher_now(launcher) + (uint64_t)(launcher_start_timeout(launcher) * 1e6);
     send_observe(launcher);
+    if (launcher->market != NULL) {
+        launcher_market_buy(launcher);
+        return;
+    }
+    launcher->start_us = launcher_now(launcher) + (uint64_t)(launcher_start_timeout(launcher) * 1e6);
     launcher_add_nodes(launcher, TIER_RELIABLE, (unsigned)job->reliable);
     launcher_add_nodes(launcher, TIER_TRANSIENT, (unsigned)job->transient);
 }
 
-static void controller_ready(struct launcher *launcher) {
+static void controller_ready(void *context, const char *line) {
+    struct launcher *launcher = context;
     launcher->is_ready = true;
     launcher->controller_lost_us = 0;
     if (launcher->phase == LAUNCHER_START) {
-        snprintf(launcher->endpoint, sizeof launcher->endpoint, "%s", launcher->ready);
+        snprintf(launcher->endpoint, sizeof launcher->endpoint, "%s", line);
         start_job(launcher);
-    }
-}
-
-/* The controller writes where it listens, one line, or ends. */
-static void read_ready(void *context) {
-    struct launcher *launcher = context;
-    char *end = launcher->ready + launcher->ready_size;
-    ssize_t size = read(launcher->ready_fd, end, sizeof launcher->ready - 1 - launcher->ready_size);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
-    }
-    launcher->ready_size += size > 0 ? (size_t)size : 0;
-    char *newline = memchr(launcher->ready, '\n', launcher->ready_size);
-    if (newline != NULL) {
-        *newline = '\0';
-        launcher_close_ready(launcher);
-        controller_ready(launcher);
-    } else if (size <= 0 || launcher->ready_size == sizeof launcher->ready - 1) {
-        launcher_close_ready(launcher); /* it has ended, or will soon: that is told by SIGCHLD */
     }
 }
 
@@ -171,26 +124,22 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
 void launcher_start_controller(struct launcher *launcher) {
     struct arguments arguments = {0};
     char path[PATH_MAX];
-    int ready[2];
-    launcher->ready_size = 0;
+    int ready_fd;
     launcher->is_ready = launcher->controller_killed = false;
-    if (process_self(path, &launcher->error) != 0 || (launcher->folder[0] == '\0' && make_folder(launcher) != 0)) {
+    launcher->ready.done = controller_ready;
+    launcher->ready.context = launcher;
+    if (process_self(path, &launcher->error) != 0 ||
+        ready_open(&launcher->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
         launcher_kill_all(launcher);
-        return;
-    }
-    if (pipe2(ready, O_CLOEXEC | O_NONBLOCK) != 0) {
-        launcher_fail(launcher, AML_EFAIL, "can't make a pipe: %s", strerror(errno));
         return;
     }
     add_controller_arguments(launcher, &arguments);
-    arguments_add(&arguments, "--ready-fd=%d", ready[1]);
-    launcher->ready_fd = ready[0];
-    if (process_start(&launcher->controller, path, &arguments, ready[1], &launcher->error) != 0) {
+    arguments_add(&arguments, "--ready-fd=%d", ready_fd);
+    struct process_setting setting = {.inherited_fd = ready_fd, .output_fd = -1};
+    if (process_start(&launcher->controller, path, &arguments, setting, &launcher->error) != 0) {
         launcher_kill_all(launcher);
-    } else if (net_io_watch(launcher->io, ready[0], read_ready, launcher) != 0) {
-        launcher_fail(launcher, AML_EFAIL, "can't wait for the controller");
     }
-    close(ready[1]);
+    close(ready_fd);
     arguments_close(&arguments);
 }
 
@@ -214,7 +163,7 @@ static void controller_lost(struct launcher *launcher) {
 
 void launcher_controller_ended(struct launcher *launcher) {
     int status = launcher->controller.status;
-    launcher_close_ready(launcher);
+    ready_close(&launcher->ready);
     if (launcher->phase != LAUNCHER_START && launcher->phase != LAUNCHER_JOB) {
         return;
     }
@@ -242,6 +191,9 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     if (!ok) {
         launcher->status = json_integer_value(status) == 2 ? 2 : 1;
         error_set(&launcher->error, AML_EFAIL, "%s", text != NULL ? text : "the job failed");
+    }
+    if (launcher->market != NULL) {
+        launcher_market_finish(launcher);
     }
 }
 
@@ -280,6 +232,16 @@ static void read_line(struct launcher *launcher, json_t *line) {
     }
 }
 
+void launcher_show(struct launcher *launcher, const json_t *line) {
+    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (text == NULL) {
+        memory_exhausted(0);
+    }
+    report_file_write(launcher->report, text, strlen(text));
+    progress_report(launcher->progress, line);
+    free(text);
+}
+
 void launcher_write_summary(struct launcher *launcher, int status) {
     static const char *const not_of_the_job[] = {"iteration",        "clock",      "items",
                                                  "items_per_second", "bytes_sent", "bytes_received"};
@@ -296,12 +258,7 @@ void launcher_write_summary(struct launcher *launcher, int status) {
     json_object_set_new(line, "status", json_integer(status));
     json_t *text = json_string(launcher->error.text);
     json_object_set_new(line, "error", text != NULL ? text : json_string("(not text)"));
-    char *bytes = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    if (bytes == NULL) {
-        memory_exhausted(0);
-    }
-    report_file_write(launcher->report, bytes, strlen(bytes));
-    free(bytes);
+    launcher_show(launcher, line);
     json_decref(metrics);
     json_decref(line);
 }
@@ -334,8 +291,10 @@ static void receive_report(struct launcher *launcher, const struct message *mess
         return;
     }
     launcher->lines_read = number + 1;
-    report_file_write(launcher->report, text, message->frames[0]->size);
-    progress_report(launcher->progress, line);
+    if (launcher->market == NULL || !launcher_market_holds(launcher, line)) {
+        report_file_write(launcher->report, text, message->frames[0]->size);
+        progress_report(launcher->progress, line);
+    }
     read_line(launcher, line);
     json_decref(line);
     if (launcher->summary || launcher->lines_read - launcher->lines_asked >= CONTROLLER_BURST_MAX) {

@@ -24,7 +24,7 @@ static void start_node(struct launcher *launcher, unsigned index) {
     arguments_add(&arguments, "--listen=%s", options->host);
     arguments_add(&arguments, "--supervised"); /* the controller hears of errors: no need to print them too */
     launcher_add_net_arguments(launcher, &arguments);
-    if (process_start(&node->process, options->app->path, &arguments, -1, &launcher->error) != 0) {
+    if (process_start(&node->process, options->app->path, &arguments, PROCESS_SETTING_OURS, &launcher->error) != 0) {
         launcher_kill_all(launcher);
     }
     arguments_close(&arguments);

@@ -1,10 +1,12 @@
 /* What the parts of the launcher share: launcher.c (the job as a whole, the loop), launcher_controller.c (the controller's
- * process, its report), launcher_nodes.c (the nodes' processes) and launcher_events.c. One thread. */
+ * process, its report), launcher_nodes.c (the nodes' processes), launcher_market.c (instead of these: a market, and bidbrain, which buys
+ * machines there) and launcher_events.c. One thread. */
 #ifndef PROTEUS_LAUNCHER_PRIVATE_H
 #define PROTEUS_LAUNCHER_PRIVATE_H
 
 #include "proteus/launcher.h"
 #include "proteus/process.h"
+#include "proteus/ready.h"
 
 #include <limits.h>
 
@@ -40,6 +42,8 @@ struct launcher {
     struct net *net;
     struct net_io *io;
     int signal_fd;
+    char folder[PATH_MAX];          /* for the controller's store and the market; empty: not made */
+    struct launcher_market *market; /* NULL: the nodes are processes of ours */
 
     enum launcher_phase phase;
     bool elastic; /* nodes may come and go */
@@ -50,10 +54,7 @@ struct launcher {
     unsigned joined_count; /* of these */
 
     struct process controller;
-    char folder[PATH_MAX]; /* for its store; empty: not made */
-    int ready_fd;          /* on which it says its endpoint; -1: closed */
-    char ready[WIRE_ENDPOINT_MAX + 1];
-    size_t ready_size;
+    struct ready ready;                   /* on which it says its endpoint */
     char endpoint[WIRE_ENDPOINT_MAX + 1]; /* of the first one, and so of all; empty: not known yet */
     bool is_ready;                        /* the present one has said it */
     unsigned restarts;                    /* of it, not by events */
@@ -103,15 +104,14 @@ void launcher_add_net_arguments(const struct launcher *launcher, struct argument
 /* Also again, after the one before has ended. */
 void launcher_start_controller(struct launcher *launcher);
 void launcher_controller_ended(struct launcher *launcher);
-void launcher_close_ready(struct launcher *launcher);
-/* Its store's folder, with what is in it. */
-void launcher_remove_folder(struct launcher *launcher);
 /* Sends EVICT or GONE for nodes with these indices, and again until it is answered. */
 void launcher_request(struct launcher *launcher, enum message_type type, const unsigned *nodes, unsigned count,
                       double notice);
 /* What the controller must hear again, until it has answered. */
 void launcher_remind(struct launcher *launcher);
 void launcher_receive(void *self, actor_id from, struct message *message);
+/* A line of the report: into its file, and for people. */
+void launcher_show(struct launcher *launcher, const json_t *line);
 /* The report's last line, when the controller could not write it: as much as we know. */
 void launcher_write_summary(struct launcher *launcher, int status);
 
@@ -132,6 +132,28 @@ void launcher_shift_nodes(struct launcher *launcher, uint64_t by_us);
 void launcher_stop_for_missing(struct launcher *launcher);
 /* After a job that went well: those nodes that did not, in words. False when there are none. */
 bool launcher_describe_unwell(const struct launcher *launcher, char *text, size_t size);
+
+/* ---- launcher_market.c ---- */
+
+/* The market of options->market; NULL without one. 0 or AML_EFAIL. */
+int launcher_market_open(struct launcher *launcher, struct error *error);
+void launcher_market_close(struct launcher *launcher); /* nothing of it runs any more */
+/* Starts the cloud, and the controller when that is ready. */
+void launcher_market_start(struct launcher *launcher);
+/* The controller is there: starts bidbrain, which gets the job its machines. */
+void launcher_market_buy(struct launcher *launcher);
+/* The job is over: has bidbrain give everything back, asks for the bill, ends the cloud. */
+void launcher_market_finish(struct launcher *launcher);
+/* Keeps the report's summary until the bill is there; false for other lines. */
+bool launcher_market_holds(struct launcher *launcher, json_t *line);
+/* Shows that summary if the bill never came. */
+void launcher_market_tell(struct launcher *launcher);
+void launcher_market_reap(struct launcher *launcher);
+void launcher_market_signal(const struct launcher *launcher, int number);
+bool launcher_market_runs(const struct launcher *launcher);
+/* Goes on with what it waits for, and when to do so next at the latest; 0: at no known time. */
+void launcher_market_step(struct launcher *launcher);
+uint64_t launcher_market_due(const struct launcher *launcher);
 
 /* ---- launcher_events.c ---- */
 

@@ -95,8 +95,8 @@ int process_find(const char *name, char path[PATH_MAX], struct error *error) {
 
 /* In the child, where only what is safe in a signal handler may be called: other threads of the parent may have
  * held locks. Reports a failure's errno through `failure_fd`, which closes by itself when all went well. */
-_Noreturn static void child_run(const char *path, char *const arguments[], int inherited_fd, int failure_fd,
-                                pid_t parent) {
+_Noreturn static void child_run(const char *path, char *const arguments[], struct process_setting setting,
+                                int failure_fd, pid_t parent) {
     sigset_t none;
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -110,18 +110,22 @@ _Noreturn static void child_run(const char *path, char *const arguments[], int i
         dup2(null, STDIN_FILENO);
         close(null);
     }
-    if (inherited_fd >= 0) {
-        fcntl(inherited_fd, F_SETFD, 0);
+    if (setting.inherited_fd >= 0) {
+        fcntl(setting.inherited_fd, F_SETFD, 0);
     }
-    execv(path, arguments);
+    if (setting.output_fd >= 0) {
+        dup2(setting.output_fd, STDOUT_FILENO);
+        dup2(setting.output_fd, STDERR_FILENO);
+    }
+    execve(path, arguments, setting.environment != NULL ? setting.environment : environ);
     int failure = errno;
     ssize_t written = write(failure_fd, &failure, sizeof failure);
     (void)written;
     _exit(PROCESS_EXEC_FAILED);
 }
 
-int process_start(struct process *process, const char *path, const struct arguments *arguments, int inherited_fd,
-                  struct error *error) {
+int process_start(struct process *process, const char *path, const struct arguments *arguments,
+                  struct process_setting setting, struct error *error) {
     int failure_pipe[2];
     int failure = 0;
     *process = (struct process){0};
@@ -131,7 +135,7 @@ int process_start(struct process *process, const char *path, const struct argume
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        child_run(path, arguments->list, inherited_fd, failure_pipe[1], parent);
+        child_run(path, arguments->list, setting, failure_pipe[1], parent);
     }
     int fork_failure = errno;
     close(failure_pipe[1]);

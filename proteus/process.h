@@ -33,12 +33,19 @@ int process_find(const char *name, char path[PATH_MAX], struct error *error);
 /* The path of this program. */
 int process_self(char path[PATH_MAX], struct error *error);
 
+/* What a child has of ours. Zeroed but for the descriptors: everything. */
+struct process_setting {
+    int inherited_fd;         /* stays open in it under its number; -1: none */
+    int output_fd;            /* its standard output and error; -1: ours */
+    char *const *environment; /* "NAME=VALUE", NULL at the end; NULL: ours */
+};
+#define PROCESS_SETTING_OURS ((struct process_setting){.inherited_fd = -1, .output_fd = -1})
+
 /* Starts a program in a process group of its own, so that the terminal's Ctrl-C is the parent's to deal with; standard
- * input is empty, no signal is blocked, and when the parent ends, however it does, so does the child. `inherited_fd`
- * (or -1) stays open in it. Returns when the program runs. AML_EINPUT when it can't be run, AML_EFAIL when there is
- * no room for a process. */
-int process_start(struct process *process, const char *path, const struct arguments *arguments, int inherited_fd,
-                  struct error *error);
+ * input is empty, no signal is blocked, and when the parent ends, however it does, so does the child. Returns
+ * when the program runs. AML_EINPUT when it can't be run, AML_EFAIL when there is no room for a process. */
+int process_start(struct process *process, const char *path, const struct arguments *arguments,
+                  struct process_setting setting, struct error *error);
 /* To the child and its own children; nothing when it doesn't run. */
 void process_signal(const struct process *process, int number);
 /* True once, when the child has ended: then `status` is set, and what it had started is killed. Doesn't wait. */

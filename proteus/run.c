@@ -18,6 +18,8 @@ struct run_options {
     int64_t threads;
     const char *events_path;
     struct events events;
+    struct marketplace_options market;
+    struct marketplace place;
     bool quiet;
 };
 
@@ -65,7 +67,12 @@ static int check_report(const struct run_options *options, struct error *error) 
 
 static int run_job(struct run_options *options, struct error *error) {
     const struct launcher_options launch = {
-        .job = &options->job, .host = options->host, .threads = options->threads, .app = &options->app};
+        .job = &options->job,
+        .host = options->host,
+        .threads = options->threads,
+        .app = &options->app,
+        .market = options->market.prices != NULL ? &options->place : NULL,
+    };
     struct report_file report = {0};
     struct progress progress;
     struct error report_error = {0};
@@ -85,13 +92,35 @@ static int run_job(struct run_options *options, struct error *error) {
 static int read_events(struct run_options *options, struct error *error) {
     const struct events_cluster cluster = {.reliable = (unsigned)options->job.reliable,
                                            .transient = (unsigned)options->job.transient,
-                                           .elastic = strcmp(options->job.stage, "traditional") != 0};
+                                           .elastic = strcmp(options->job.stage, "traditional") != 0,
+                                           .market = options->market.prices != NULL};
     int result = options->events_path != NULL ? events_read(&options->events, options->events_path, error) : 0;
     if (result == 0) {
         result = events_check(&options->events, &cluster, error);
     }
-    options->job.joining = events_joining(&options->events);
+    options->job.joining += events_joining(&options->events);
     return result;
+}
+
+/* What --market asks for, and that nothing asks for what it can't be. */
+static int check_market(struct run_options *options, struct error *error) {
+    struct job_options *job = &options->job;
+    const struct marketplace_options *market = &options->market;
+    if (market->prices == NULL) {
+        job->transient = job->transient < 0 ? 0 : job->transient;
+        bool alone = market->start != NULL || market->types != NULL || market->folder != NULL;
+        return alone ? error_set(error, AML_EINPUT, "--market-... without --market DIR, recorded prices") : 0;
+    }
+    if (strcmp(job->stage, "traditional") == 0) {
+        return error_set(error, AML_EINPUT, "--stage traditional: expected another with --market, where nodes come and go");
+    }
+    if (job->reliable == 0 || job->transient == 0) {
+        return error_set(error, AML_EINPUT, "--%s 0: expected at least 1 with --market",
+                         job->reliable == 0 ? "reliable" : "transient");
+    }
+    job->joining = job->transient < 0 ? MARKETPLACE_TRANSIENT : job->transient; /* these many at most */
+    job->transient = 0;
+    return marketplace_open(&options->place, market, error);
 }
 
 static int check_options(struct run_options *options, int operand, int argc, char **argv, struct error *error) {
@@ -104,6 +133,9 @@ static int check_options(struct run_options *options, int operand, int argc, cha
         result = check_report(options, error);
     }
     if (result == 0) {
+        result = check_market(options, error);
+    }
+    if (result == 0) {
         result = read_events(options, error);
     }
     if (result == 0) {
@@ -113,21 +145,35 @@ static int check_options(struct run_options *options, int operand, int argc, cha
 }
 
 int command_run(int argc, char **argv) {
-    struct run_options options = {.job = job_options_defaults(), .host = "127.0.0.1", .threads = 1};
+    struct run_options options = {
+        .job = job_options_defaults(), .host = "127.0.0.1", .threads = 1, .market = MARKETPLACE_DEFAULTS};
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, RUN_THREADS_MAX, "worker threads of each node"},
         {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0, "what shall happen to the nodes, and when"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},
+        {"market", "DIR", AML_OPTION_STRING, &options.market.prices, 0, 0,
+         "buy the machines of the nodes in a market that replays these recorded prices: see docs/proteus.md"},
+        {"market-start", "TIME", AML_OPTION_STRING, &options.market.start, 0, 0, "where in the prices to begin"},
+        {"market-speed", "X", AML_OPTION_REAL, &options.market.speed, 1, MARKETPLACE_SPEED_MAX,
+         "the market's time by real time"},
+        {"market-model", "MODEL", AML_OPTION_STRING, &options.market.model, 0, 0,
+         "ec2-2016 (bids, whole hours) or ec2 (today)"},
+        {"market-types", "LIST", AML_OPTION_STRING, &options.market.types, 0, 0,
+         "instance types to choose from, with commas between them"},
+        {"market-folder", "DIR", AML_OPTION_STRING, &options.market.folder, 0, 0,
+         "a new folder that keeps the bill, logs and the like"},
         {"quiet", NULL, AML_OPTION_FLAG, &options.quiet, 0, 0, "print errors only"},
         {0},
     };
     const struct aml_option *const tables[] = {table};
     struct error error = {0};
     int operand;
+    options.job.transient = -1; /* not given */
     job_options_table(&options.job, own, table);
     int result = options_parse(tables, 1, argc, argv, &operand, &error);
     if (result == 0 && options.job.help) {
+        options.job.transient = 0;
         print_help(table);
         return 0;
     }
@@ -143,6 +189,7 @@ int command_run(int argc, char **argv) {
         status = run_job(&options, &error);
     }
     events_close(&options.events);
+    marketplace_close(&options.place);
     if (error.code != 0) {
         log_error("%s", error.text);
     }

@@ -197,6 +197,30 @@ static void test_bad_files(void **state) {
     assert_non_null(strstr(error.text, ":1: "));
 }
 
+static void test_a_market_decides_about_nodes(void **state) {
+    (void)state;
+    static const char *const refused[] = {"seconds 1 join transient 2", "seconds 1 kill node-1",
+                                          "seconds 1 kill controller\niteration 2 evict transient all",
+                                          "iteration 5 pause reliable 1"};
+    const struct events_cluster cluster = {.reliable = 2, .transient = 1, .elastic = true, .market = true};
+    struct events events;
+    struct error error = {0};
+    for (size_t c = 0; c < sizeof refused / sizeof refused[0]; c++) {
+        error = (struct error){0};
+        assert_int_equal(read_text(&events, refused[c], &error), 0);
+        assert_int_equal(events_check(&events, &cluster, &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, "expected an event of the controller"));
+        events_close(&events);
+    }
+    error = (struct error){0};
+    assert_int_equal(read_text(&events, "seconds 1 pause controller\nseconds 2 resume controller\n"
+                                        "iteration 3 kill controller\niteration 4 start controller",
+                               &error),
+                     0);
+    assert_int_equal(events_check(&events, &cluster, &error), 0);
+    events_close(&events);
+}
+
 static void test_check(void **state) {
     (void)state;
     static const struct {

@@ -1,0 +1,445 @@
+/* The launcher's market: spotmarket, whose machines run the nodes, and bidbrain, which buys them. bidbrain is started again
+ * when it is killed; without spotmarket there are no machines, and the job ends. */
+#include "proteus/launcher_private.h"
+
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "agileml/net/http.h"
+#include "bidbrain/instant.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    BILL_TIMEOUT_MS = 5000,
+    BURY_WAIT_MS = 3000, /* for machines whose cloud is gone to be gone too */
+    BURY_LOOK_MS = 10,
+    LOG_TAIL = 400, /* bytes at the end of a log that may be its last line */
+};
+
+struct launcher_market {
+    const struct marketplace *place;
+    struct process cloud, buyer;
+    struct ready ready;         /* on which the cloud says its address */
+    char url[READY_LINE_MAX];   /* empty: not known yet */
+    char folder[PATH_MAX];      /* empty: not made */
+    unsigned restarts;          /* of the buyer */
+    bool finishing;             /* the job is over */
+    struct http *http;
+    struct http_call *bill_call; /* NULL: none is under way */
+    json_t *summary;             /* of the job, kept back; NULL: it has not come, or was shown */
+    json_t *bill;                /* the report's line; NULL: not there */
+};
+
+/* ---- Its processes ---- */
+
+static int open_log(const struct launcher_market *market, const char *name, struct error *error) {
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s.log", market->folder, name);
+    int fd = length < (int)sizeof path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    return fd >= 0 ? fd : error_set(error, AML_EFAIL, "can't write %.300s/%s.log", market->folder, name);
+}
+
+/* ": " and the last line of a log; nothing when there is none. */
+static void last_words(const struct launcher_market *market, const char *name, char text[LOG_TAIL]) {
+    char path[PATH_MAX];
+    char bytes[LOG_TAIL - 2] = "";
+    text[0] = '\0';
+    int length = snprintf(path, sizeof path, "%s/%s.log", market->folder, name);
+    int fd = length < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        return;
+    }
+    off_t end = lseek(fd, 0, SEEK_END);
+    off_t from = end > (off_t)sizeof bytes - 1 ? end - (off_t)sizeof bytes + 1 : 0;
+    ssize_t size = pread(fd, bytes, sizeof bytes - 1, from);
+    close(fd);
+    while (size > 0 && bytes[size - 1] == '\n') {
+        bytes[--size] = '\0';
+    }
+    const char *line = strrchr(bytes, '\n');
+    if (size > 0) {
+        snprintf(text, LOG_TAIL, ": %s", line != NULL ? line + 1 : bytes);
+    }
+}
+
+/* Its output goes to its log. */
+static void start_program(struct launcher *launcher, struct process *process, const char *name,
+                          const struct arguments *arguments, struct process_setting setting) {
+    char path[PATH_MAX];
+    int result = process_find(name, path, &launcher->error);
+    int log_fd = result == 0 ? open_log(launcher->market, name, &launcher->error) : -1;
+    if (log_fd >= 0) {
+        setting.output_fd = log_fd;
+        result = process_start(process, path, arguments, setting, &launcher->error);
+        close(log_fd);
+    }
+    if (result != 0 || log_fd < 0) {
+        launcher_kill_all(launcher);
+    }
+}
+
+/* ---- The cloud ---- */
+
+static void cloud_ready(void *context, const char *line) {
+    struct launcher *launcher = context;
+    struct launcher_market *market = launcher->market;
+    char start[INSTANT_TEXT_MAX];
+    snprintf(market->url, sizeof market->url, "%s", line);
+    instant_format(market->place->start, start);
+    progress_note(launcher->progress, "market at %s: %s from %s, %g times as fast as time", market->url,
+                  market_model_name(market->place->model), start, market->place->options.speed);
+    launcher_start_controller(launcher);
+}
+
+static int make_market_folder(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    const char *kept = market->place->options.folder;
+    char path[PATH_MAX];
+    int length = kept != NULL ? snprintf(path, sizeof path, "%s", kept)
+                              : snprintf(path, sizeof path, "%s/market", launcher->folder);
+    if (length >= (int)sizeof path) {
+        return error_set(&launcher->error, AML_EINPUT, "--market-folder: too long a path");
+    }
+    if ((mkdir(path, 0700) != 0 && (errno != EEXIST || kept == NULL)) || realpath(path, market->folder) == NULL) {
+        market->folder[0] = '\0';
+        return error_set(&launcher->error, AML_EINPUT, "can't make the folder %.300s: %s", path, strerror(errno));
+    }
+    length = snprintf(path, sizeof path, "%s/machines", market->folder);
+    if (length >= (int)sizeof path || mkdir(path, 0700) != 0) {
+        return errno == EEXIST ? error_set(&launcher->error, AML_EINPUT,
+                                           "--market-folder %.300s: holds another run: expected a new folder", kept)
+                               : error_set(&launcher->error, AML_EFAIL, "can't make a folder in %.300s: %s",
+                                           market->folder, strerror(errno));
+    }
+    return 0;
+}
+
+static void add_cloud_arguments(const struct launcher_market *market, struct arguments *arguments) {
+    const struct marketplace *place = market->place;
+    char start[INSTANT_TEXT_MAX];
+    instant_format(place->start, start);
+    arguments_add(arguments, "spotmarket");
+    arguments_add(arguments, "--prices=%s", place->prices);
+    arguments_add(arguments, "--start=%s", start);
+    arguments_add(arguments, "--speed=%.17g", place->options.speed);
+    arguments_add(arguments, "--model=%s", market_model_name(place->model));
+    arguments_add(arguments, "--region=%s", place->region);
+    arguments_add(arguments, "--zone=%s", place->region);
+    arguments_add(arguments, "--notice=%lld", (long long)place->notice);
+    arguments_add(arguments, "--credentials=%s/credentials", market->folder);
+    arguments_add(arguments, "--folder=%s/machines", market->folder);
+}
+
+void launcher_market_start(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    struct arguments arguments = {0};
+    int ready_fd;
+    market->ready.done = cloud_ready;
+    market->ready.context = launcher;
+    if (make_market_folder(launcher) != 0 || marketplace_write_credentials(market->folder, &launcher->error) != 0 ||
+        ready_open(&market->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
+        launcher_kill_all(launcher);
+        return;
+    }
+    add_cloud_arguments(market, &arguments);
+    arguments_add(&arguments, "--ready-fd=%d", ready_fd);
+    start_program(launcher, &market->cloud, "spotmarket", &arguments, (struct process_setting){.inherited_fd = ready_fd});
+    close(ready_fd);
+    arguments_close(&arguments);
+}
+
+static void cloud_ended(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    char end[PROCESS_END_TEXT];
+    char words[LOG_TAIL];
+    ready_close(&market->ready);
+    process_describe_end(&market->cloud, end);
+    last_words(market, "spotmarket", words);
+    if (launcher->phase != LAUNCHER_END) {
+        bool refused = WIFEXITED(market->cloud.status) && WEXITSTATUS(market->cloud.status) == 2;
+        launcher_fail(launcher, refused ? AML_EINPUT : AML_EFAIL, "the market is gone: spotmarket %s%s", end, words);
+    }
+}
+
+/* ---- The buyer ---- */
+
+/* Its own credentials, and none of ours: they are not this cloud's business. From malloc, but for what is ours. */
+static char **buyer_environment(const struct launcher_market *market) {
+    static const char *const settings[] = {"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1"};
+    size_t count = 0;
+    while (environ[count] != NULL) {
+        count++;
+    }
+    char **list = memory_zeroed(count + 4, sizeof *list);
+    size_t kept = 0;
+    for (size_t e = 0; e < count; e++) {
+        if (strncmp(environ[e], "AWS_", 4) != 0 && strncasecmp(environ[e], "no_proxy=", 9) != 0) {
+            list[kept++] = strdup(environ[e]);
+        }
+    }
+    if (asprintf(&list[kept++], "AWS_SHARED_CREDENTIALS_FILE=%s/credentials", market->folder) < 0) {
+        memory_exhausted(PATH_MAX);
+    }
+    for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
+        list[kept++] = strdup(settings[s]);
+    }
+    return list;
+}
+
+static void start_buyer(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    struct arguments arguments = {0};
+    char **environment = buyer_environment(market);
+    arguments_add(&arguments, "bidbrain");
+    arguments_add(&arguments, "run");
+    arguments_add(&arguments, "--config=%s/bidbrain.json", market->folder);
+    arguments_add(&arguments, "--report=%s/bidbrain.jsonl", market->folder);
+    start_program(launcher, &market->buyer, "bidbrain", &arguments,
+                  (struct process_setting){.inherited_fd = -1, .environment = environment});
+    arguments_close(&arguments);
+    for (size_t e = 0; environment[e] != NULL; e++) {
+        free(environment[e]);
+    }
+    free(environment);
+}
+
+void launcher_market_buy(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    const struct launcher_options *options = launcher->options;
+    const struct marketplace_job job = {.app = options->app,
+                                        .job = options->job,
+                                        .host = options->host,
+                                        .threads = options->threads,
+                                        .controller = launcher->endpoint,
+                                        .cloud = market->url};
+    if (marketplace_write_script(market->folder, &job, &launcher->error) != 0 ||
+        marketplace_write_config(market->place, market->folder, &job, &launcher->error) != 0) {
+        launcher_kill_all(launcher);
+        return;
+    }
+    start_buyer(launcher);
+}
+
+/* What it has bought stands in its ledger and in the cloud: another goes on from there. */
+static void buyer_lost(struct launcher *launcher, const char *end) {
+    struct launcher_market *market = launcher->market;
+    if (++market->restarts > LAUNCHER_MARKET_RESTARTS_MAX) {
+        launcher_stop(launcher, AML_EFAIL, "bidbrain was killed again and again");
+        return;
+    }
+    progress_note(launcher->progress, "bidbrain %s; starting it again", end);
+    start_buyer(launcher);
+}
+
+static void ask_for_bill(struct launcher *launcher);
+
+static void buyer_ended(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    char end[PROCESS_END_TEXT];
+    char words[LOG_TAIL];
+    char reason[LOG_TAIL + PROCESS_END_TEXT + 64];
+    process_describe_end(&market->buyer, end);
+    last_words(market, "bidbrain", words);
+    if (market->finishing) {
+        if (!process_succeeded(&market->buyer)) {
+            progress_note(launcher->progress, "bidbrain %s%s", end, words);
+        }
+        ask_for_bill(launcher);
+    } else if (launcher->phase == LAUNCHER_JOB && WIFSIGNALED(market->buyer.status)) {
+        buyer_lost(launcher, end);
+    } else if (launcher->phase == LAUNCHER_JOB) {
+        bool refused = WEXITSTATUS(market->buyer.status) == 2;
+        snprintf(reason, sizeof reason, "bidbrain %s before the job was over%s", end, words);
+        launcher_stop(launcher, refused ? AML_EINPUT : AML_EFAIL, reason);
+    }
+}
+
+/* ---- The end ---- */
+
+static void end_cloud(struct launcher *launcher) {
+    launcher_market_tell(launcher);
+    process_signal(&launcher->market->cloud, SIGTERM);
+}
+
+static void bill_came(void *context, const struct http_answer *answer) {
+    struct launcher *launcher = context;
+    struct launcher_market *market = launcher->market;
+    struct error error = {0};
+    market->bill_call = NULL;
+    if (answer->status == 200) {
+        if (marketplace_write(market->folder, "bill.json", answer->body, answer->body_size, &error) != 0) {
+            progress_note(launcher->progress, "%s", error.text);
+        }
+        market->bill = marketplace_bill(market->place, answer->body, answer->body_size, &error);
+    } else {
+        error_set(&error, AML_EFAIL, "%s", answer->status != 0 ? "not 200" : answer->error);
+    }
+    if (market->bill == NULL) {
+        progress_note(launcher->progress, "there is no bill: %s", error.text);
+    }
+    end_cloud(launcher);
+}
+
+static void ask_for_bill(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    char url[READY_LINE_MAX + 8];
+    snprintf(url, sizeof url, "%s/bill", market->url);
+    if (!market->cloud.running) {
+        launcher_market_tell(launcher);
+    } else if (market->bill_call == NULL) {
+        const struct http_request request = {.method = "GET", .url = url, .timeout_ms = BILL_TIMEOUT_MS};
+        market->bill_call = http_start(market->http, &request, bill_came, launcher);
+    }
+}
+
+void launcher_market_finish(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    market->finishing = true;
+    launcher->kill_us = launcher_after(launcher, LAUNCHER_MARKET_END_WAIT_MS);
+    if (market->buyer.running) {
+        process_signal(&market->buyer, SIGTERM);
+    } else {
+        ask_for_bill(launcher);
+    }
+}
+
+bool launcher_market_holds(struct launcher *launcher, json_t *line) {
+    const char *type = json_string_value(json_object_get(line, "type"));
+    if (type == NULL || strcmp(type, "summary") != 0) {
+        return false;
+    }
+    launcher->market->summary = json_incref(line);
+    return true;
+}
+
+void launcher_market_tell(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    char text[MARKETPLACE_SUMMARY_TEXT];
+    if (market == NULL || market->summary == NULL) {
+        return;
+    }
+    if (market->bill != NULL) {
+        launcher_show(launcher, market->bill);
+    }
+    launcher_show(launcher, market->summary);
+    if (market->bill != NULL && json_is_true(json_object_get(market->summary, "ok"))) {
+        marketplace_bill_text(market->bill, text);
+        text[strlen(text) - 1] = '\0'; /* a note ends its line */
+        progress_note(launcher->progress, "%s", text);
+    }
+    json_decref(market->summary);
+    market->summary = NULL;
+}
+
+/* ---- All of it ---- */
+
+void launcher_market_reap(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    if (market != NULL && process_ended(&market->buyer)) {
+        buyer_ended(launcher);
+    }
+    if (market != NULL && process_ended(&market->cloud)) {
+        cloud_ended(launcher);
+    }
+}
+
+void launcher_market_signal(const struct launcher *launcher, int number) {
+    if (launcher->market != NULL) {
+        process_signal(&launcher->market->buyer, number);
+        process_signal(&launcher->market->cloud, number);
+    }
+}
+
+bool launcher_market_runs(const struct launcher *launcher) {
+    return launcher->market != NULL && (launcher->market->buyer.running || launcher->market->cloud.running);
+}
+
+static void http_ready(void *context) {
+    struct launcher *launcher = context;
+    http_step(launcher->market->http);
+    launcher_settle(launcher);
+}
+
+uint64_t launcher_market_due(const struct launcher *launcher) {
+    int wait_ms = launcher->market != NULL ? http_wait_ms(launcher->market->http) : -1;
+    return wait_ms < 0 ? 0 : launcher_after(launcher, (unsigned)wait_ms);
+}
+
+void launcher_market_step(struct launcher *launcher) {
+    if (launcher->market != NULL) {
+        http_step(launcher->market->http);
+    }
+}
+
+/* Kills the children that there are. */
+static void kill_children(void) {
+    char path[64];
+    int pid;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fscanf(file, "%d", &pid) == 1) {
+        kill(pid, SIGKILL);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+/* A cloud that was killed takes its machines with it, a moment later. They are our children then, and waited for. */
+static void bury_machines(void) {
+    for (int waited_ms = 0; waited_ms <= 2 * BURY_WAIT_MS; waited_ms += BURY_LOOK_MS) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0 && errno == ECHILD) {
+            return;
+        }
+        if (pid == 0) {
+            if (waited_ms >= BURY_WAIT_MS) {
+                kill_children();
+            }
+            nanosleep(&(struct timespec){.tv_nsec = BURY_LOOK_MS * 1000000L}, NULL);
+        }
+    }
+}
+
+int launcher_market_open(struct launcher *launcher, struct error *error) {
+    if (launcher->options->market == NULL) {
+        return 0;
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    struct launcher_market *market = memory_zeroed(1, sizeof *market);
+    launcher->market = market;
+    market->place = launcher->options->market;
+    int result = http_open(&market->http, error);
+    if (result == 0 && net_io_watch(launcher->io, http_fd(market->http), http_ready, launcher) != 0) {
+        result = error_set(error, AML_EFAIL, "can't wait for the market's answers");
+    }
+    return result;
+}
+
+void launcher_market_close(struct launcher *launcher) {
+    struct launcher_market *market = launcher->market;
+    if (market == NULL) {
+        return;
+    }
+    ready_close(&market->ready);
+    if (market->http != NULL) {
+        net_io_watch(launcher->io, http_fd(market->http), NULL, NULL);
+        http_close(market->http);
+    }
+    bury_machines();
+    json_decref(market->summary);
+    json_decref(market->bill);
+    free(market);
+    launcher->market = NULL;
+}
