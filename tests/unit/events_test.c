@@ -276,8 +276,13 @@ static void test_joining(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),     cmocka_unit_test(test_bad_lines), cmocka_unit_test(test_file),
-        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_check),     cmocka_unit_test(test_joining),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_a_market_decides_about_nodes),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_joining),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
