@@ -142,9 +142,8 @@ static void run_launch(struct api *api, const struct launch *launch) {
     }
     size_t most = (size_t)launch->most < room.machines ? (size_t)launch->most : room.machines;
     if (room.machines < (size_t)launch->least) {
-        api_error_set(&api->error, room.code != NULL && strcmp(room.code, "InsufficientInstanceCapacity") != 0 ? 400 : 500,
-                      room.code != NULL ? room.code : "InsufficientInstanceCapacity", "%s",
-                      room.message != NULL ? room.message : "There is not enough capacity for the machines asked for");
+        bool capacity = strcmp(room.code, "InsufficientInstanceCapacity") == 0;
+        api_error_set(&api->error, capacity ? 500 : 400, room.code, "%s", room.message);
         return;
     }
     if (api->cloud->instance_count + most > CLOUD_RECORDS_MAX || api->cloud->request_count + most > CLOUD_RECORDS_MAX) {

@@ -141,6 +141,9 @@ void api_tag_check(struct api *api, const char *key, const char *value) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "Tag key '%.60s': expected 1 to %d bytes that do not "
                       "begin with aws:", key, API_TAG_KEY_MAX);
     }
+    if (!text_is_clean(key) || !text_is_clean(value)) {
+        api_error_set(&api->error, 400, "InvalidParameterValue", "A tag is not UTF-8 text");
+    }
     if (strlen(value) > API_TAG_VALUE_MAX) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "The value of tag '%.60s' is longer than %d bytes", key,
                       API_TAG_VALUE_MAX);

@@ -211,7 +211,7 @@ static size_t fleet_launch(struct api *api, struct fleet *fleet, struct fleet_po
         count++;
     }
     if (count < most) {
-        fleet_error(fleet, pool, spot, "InsufficientInstanceCapacity", "There is capacity for fewer machines");
+        fleet_error(fleet, pool, spot, room.code, room.message);
     }
     cloud_tags_close(&tags);
     return count;

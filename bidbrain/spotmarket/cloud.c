@@ -140,10 +140,11 @@ static struct cloud_room room_of_pool(const struct cloud *cloud, const struct ca
                                                    "request fulfillment price");
         }
     }
-    return left > 0 ? (struct cloud_room){.machines = left}
-                    : room_none("InsufficientInstanceCapacity",
-                                "We currently do not have sufficient capacity of that type in the Availability Zone "
-                                "you requested");
+    struct cloud_room room = room_none("InsufficientInstanceCapacity",
+                                       "We currently do not have sufficient capacity of that type in the Availability "
+                                       "Zone you requested");
+    room.machines = left;
+    return room;
 }
 
 struct cloud_room cloud_room(const struct cloud *cloud, const struct catalog_price *type, const char *zone,
@@ -155,12 +156,13 @@ struct cloud_room cloud_room(const struct cloud *cloud, const struct catalog_pri
         return room;
     }
     int64_t left = (quota - cloud_vcpus(cloud, spot)) / type->vcpus;
-    if (left <= 0) {
-        return spot ? room_none("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+    left = left > 0 ? left : 0;
+    if ((uint64_t)left < room.machines) {
+        room = spot ? room_none("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
                     : room_none("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU "
                                                      "limit allows");
+        room.machines = (size_t)left;
     }
-    room.machines = (uint64_t)left < room.machines ? (size_t)left : room.machines;
     return room;
 }
 
@@ -533,7 +535,7 @@ static void request_evaluate(struct cloud *cloud, struct spot_request *request) 
         return;
     }
     request->look = request_price_change(cloud, request);
-    if (room.code != NULL && strcmp(room.code, "SpotMaxPriceTooLow") == 0) {
+    if (zone != NULL && strcmp(room.code, "SpotMaxPriceTooLow") == 0) {
         request_say(cloud, request, REQUEST_OPEN, "price-too-low",
                     "Your Spot request price is lower than the minimum required Spot request fulfillment price.");
         return;

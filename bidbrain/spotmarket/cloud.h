@@ -171,7 +171,8 @@ void cloud_advance(struct cloud *cloud, int64_t now);
 /* Terminates all machines as by their user, and cancels all requests. */
 void cloud_end(struct cloud *cloud);
 
-/* How many machines of that type could start in that zone now, and if none, EC2's error. `bid` PRICE_UNKNOWN: on demand. */
+/* How many machines of that type could start in that zone now, and EC2's error for those that could not (NULL: there is no
+ * limit). `bid` PRICE_UNKNOWN: on demand. */
 struct cloud_room {
     size_t machines;
     const char *code, *message;

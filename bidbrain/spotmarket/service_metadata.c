@@ -127,7 +127,6 @@ static void metadata_say(const struct service *service, const struct instance *i
         {"meta-data/placement/availability-zone", instance->zone},
         {"meta-data/placement/region", service->cloud->options.region},
         {"meta-data/local-ipv4", "127.0.0.1"},
-        {"user-data", instance->spec->user_data},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(path, texts[i].path) == 0 && texts[i].value != NULL) {
@@ -135,7 +134,11 @@ static void metadata_say(const struct service *service, const struct instance *i
             return;
         }
     }
-    if (strcmp(path, "meta-data/spot/instance-action") == 0) {
+    if (strcmp(path, "user-data") == 0 && instance->spec->user_data != NULL) {
+        text_bytes(&answer->body, instance->spec->user_data, instance->spec->user_data_size);
+        answer->status = 200;
+        answer->type = "application/octet-stream";
+    } else if (strcmp(path, "meta-data/spot/instance-action") == 0) {
         say_action(instance, answer);
     } else if (strcmp(path, "meta-data/spot/termination-time") == 0) {
         say_termination_time(instance, answer);

@@ -65,6 +65,15 @@ static size_t xml_length(const unsigned char *c) {
     return overlong || outside || nothing ? 0 : length;
 }
 
+bool text_is_clean(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    size_t length;
+    while (*c != '\0' && (length = xml_length(c)) > 0) {
+        c += length;
+    }
+    return *c == '\0';
+}
+
 static void xml_escaped(struct text *text, const char *value) {
     for (const unsigned char *c = (const unsigned char *)value; *c != '\0';) {
         size_t length = xml_length(c);

@@ -3,6 +3,7 @@
 #ifndef BIDBRAIN_SPOTMARKET_TEXT_H
 #define BIDBRAIN_SPOTMARKET_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@ void text_add(struct text *text, const char *piece);
 void text_bytes(struct text *text, const char *bytes, size_t size);
 __attribute__((format(printf, 2, 3))) void text_format(struct text *text, const char *format, ...);
 void text_close(struct text *text);
+
+/* Whether XML and JSON can hold it as it is: UTF-8 without control characters but tab and line ends. */
+bool text_is_clean(const char *text);
 
 /* <name>value</name>. Nothing when `value` is NULL; what XML 1.0 can't hold becomes '?'. */
 void xml_text(struct text *text, const char *name, const char *value);

@@ -1,0 +1,622 @@
+/* What the embedded cloud answers to HTTP requests, without sockets and in virtual time: signatures, EC2's errors, tokens
+ * of launches, pages, filters, throttling, faults, metadata, and what is written out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bidbrain/spotmarket/service.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define START INT64_C(1456790400) /* 2016-03-01, the market's */
+#define NOW   INT64_C(1700000000) /* the real time */
+#define CENT  INT64_C(10000)
+#define RUN   "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&Placement.AvailabilityZone=us-east-1a"
+#define SPOT  "&InstanceMarketOptions.MarketType=spot&InstanceMarketOptions.SpotOptions.MaxPrice="
+
+static struct markets markets;
+static struct catalog catalog;
+static struct cloud cloud;
+static struct users users;
+static struct service service;
+static struct service_answer answer;
+static int64_t second; /* of market time since START */
+static int64_t real_us = NOW * 1000000;
+
+/* m3.large in a: 2 cents, 40 from 5000 s on, and a point each minute before; in b: 3 cents. */
+static int set_up(void **unused) {
+    (void)unused;
+    second = 0;
+    real_us = NOW * 1000000;
+    for (int minute = 0; minute < 20; minute++) {
+        struct market_point point = {START - 60 * (20 - minute), (2 + minute % 2) * CENT};
+        assert_int_equal(markets_add(&markets, "m3.large", "us-east-1a", "Linux/UNIX", point, NULL), 0);
+    }
+    assert_int_equal(markets_add(&markets, "m3.large", "us-east-1a", "Linux/UNIX",
+                                 (struct market_point){START + 5000, 40 * CENT}, NULL), 0);
+    assert_int_equal(markets_add(&markets, "m3.large", "us-east-1b", "Linux/UNIX",
+                                 (struct market_point){START - 100000, 3 * CENT}, NULL), 0);
+    markets_finish(&markets);
+    catalog_open(&catalog, CATALOG_2016);
+    users = (struct users){.list = calloc(USERS_MAX, sizeof(struct user)), .count = 2};
+    strcpy(users.list[0].key_id, "AKIDONE");
+    strcpy(users.list[0].secret, "one/secret");
+    strcpy(users.list[1].key_id, "ASIATWO");
+    strcpy(users.list[1].secret, "two+secret");
+    strcpy(users.list[1].token, "session");
+    struct cloud_options options = {
+        .markets = &markets, .catalog = &catalog, .region = "us-east-1", .notice = 120, .seed = 1};
+    cloud_open(&cloud, &options, START);
+    service_open(&service, &cloud, &users);
+    return 0;
+}
+
+static int tear_down(void **unused) {
+    (void)unused;
+    text_close(&answer.body);
+    service_close(&service);
+    cloud_close(&cloud);
+    users_close(&users);
+    markets_close(&markets);
+    catalog_close(&catalog);
+    return 0;
+}
+
+/* ---- Asking ---- */
+
+static const char *handle(const struct sigv4_request *request) {
+    struct service_clock clock = {(START + second) * 1000000, real_us, real_us};
+    text_close(&answer.body);
+    service_handle(&service, request, &clock, &answer);
+    return answer.body.data;
+}
+
+struct signer {
+    const char *key_id, *secret, *token, *region;
+    int64_t skew;
+    const char *sent_body; /* another body than the signed one; NULL: that */
+};
+
+static const char *ask_as(const struct signer *signer, const char *form) {
+    char body[8192];
+    char date[SIGV4_DATE];
+    char *authorization;
+    snprintf(body, sizeof body, "%s&Version=2016-11-15", form);
+    sigv4_date(real_us / 1000000 + signer->skew, date);
+    struct sigv4_header headers[5] = {{"Host", "127.0.0.1:1234"},
+                                      {"X-Amz-Date", date},
+                                      {"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
+    size_t count = 3;
+    if (signer->token != NULL) {
+        headers[count++] = (struct sigv4_header){"X-Amz-Security-Token", signer->token};
+    }
+    struct sigv4_request request = {"POST", "/", "", headers, count, body, strlen(body)};
+    struct sigv4_scope scope = {.region = signer->region, .service = "ec2"};
+    strcpy(scope.date, date);
+    assert_int_equal(sigv4_authorization(&request, &scope, signer->key_id, signer->secret, &authorization, NULL), 0);
+    headers[count++] = (struct sigv4_header){"Authorization", authorization};
+    request.header_count = count;
+    if (signer->sent_body != NULL) {
+        request.body = signer->sent_body;
+        request.body_size = strlen(signer->sent_body);
+    }
+    const char *text = handle(&request);
+    free(authorization);
+    return text;
+}
+
+static const struct signer ONE = {"AKIDONE", "one/secret", NULL, "us-east-1", 0, NULL};
+
+static const char *ask(const char *form) {
+    return ask_as(&ONE, form);
+}
+
+static void assert_error(const char *text, int status, const char *code) {
+    char wanted[100];
+    snprintf(wanted, sizeof wanted, "<Code>%s</Code>", code);
+    if (strstr(text, wanted) == NULL || answer.status != status) {
+        fail_msg("expected %d %s, got %d: %s", status, code, answer.status, text);
+    }
+}
+
+static const char *asked(const char *form) {
+    const char *text = ask(form);
+    if (answer.status != 200) {
+        fail_msg("%s: %d %s", form, answer.status, text);
+    }
+    return text;
+}
+
+/* What stands in the first <name> of `text`. */
+static const char *element(const char *text, const char *name, char value[200]) {
+    char open[60];
+    snprintf(open, sizeof open, "<%s>", name);
+    const char *begin = strstr(text, open);
+    assert_non_null(begin);
+    begin += strlen(open);
+    snprintf(value, 200, "%.*s", (int)strcspn(begin, "<"), begin);
+    return value;
+}
+
+static size_t count_of(const char *text, const char *piece) {
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, piece)) != NULL; at += strlen(piece)) {
+        count++;
+    }
+    return count;
+}
+
+/* ---- Signatures ---- */
+
+static void test_who_is_let_in(void **unused) {
+    (void)unused;
+    static const char form[] = "Action=DescribeAvailabilityZones";
+    struct signer two = {"ASIATWO", "two+secret", "session", "us-east-1", 0, NULL};
+    assert_non_null(strstr(asked(form), "us-east-1b"));
+    (void)ask_as(&two, form);
+    assert_int_equal(answer.status, 200);
+
+    struct signer signer = ONE;
+    signer.key_id = "AKIDOTHER";
+    assert_error(ask_as(&signer, form), 401, "AuthFailure");
+    signer = ONE;
+    signer.secret = "two+secret";
+    assert_error(ask_as(&signer, form), 403, "SignatureDoesNotMatch");
+    signer = ONE;
+    signer.region = "us-west-2";
+    assert_error(ask_as(&signer, form), 403, "SignatureDoesNotMatch");
+    signer = ONE;
+    signer.sent_body = "Action=DescribeInstances&Version=2016-11-15";
+    assert_error(ask_as(&signer, form), 403, "SignatureDoesNotMatch");
+    two.token = "another";
+    assert_error(ask_as(&two, form), 403, "InvalidClientTokenId");
+    two.token = NULL;
+    assert_error(ask_as(&two, form), 403, "InvalidClientTokenId");
+    signer = ONE;
+    signer.skew = -15 * 60;
+    (void)ask_as(&signer, form);
+    assert_int_equal(answer.status, 200);
+    signer.skew = -15 * 60 - 1;
+    assert_error(ask_as(&signer, form), 400, "RequestExpired");
+    signer.skew = 15 * 60 + 1;
+    assert_error(ask_as(&signer, form), 400, "RequestExpired");
+}
+
+static void test_no_or_broken_authorization(void **unused) {
+    (void)unused;
+    static const char body[] = "Action=DescribeInstances&Version=2016-11-15";
+    static const char *const broken[] = {
+        "", "AWS4-HMAC-SHA256", "Basic abc", "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2",
+        "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2/aws4_request, SignedHeaders=host",
+        "AWS4-HMAC-SHA256 Credential=////aws4_request, SignedHeaders=host, Signature=00, More=x"};
+    struct sigv4_header headers[] = {{"Host", "x"}, {"X-Amz-Date", "20231114T221320Z"}, {"Authorization", ""}};
+    struct sigv4_request request = {"POST", "/", "", headers, 2, body, sizeof body - 1};
+    assert_error(handle(&request), 403, "MissingAuthenticationToken");
+    request.header_count = 3;
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        headers[2].value = broken[i];
+        assert_error(handle(&request), 400, "IncompleteSignature");
+    }
+    /* A signature that leaves out the host could be used elsewhere. */
+    headers[2].value = "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2/aws4_request, "
+                       "SignedHeaders=x-amz-date, Signature=00";
+    assert_error(handle(&request), 403, "SignatureDoesNotMatch");
+}
+
+/* ---- Parameters ---- */
+
+static void test_wrong_parameters(void **unused) {
+    (void)unused;
+    assert_error(ask("Nothing=1"), 400, "MissingAction");
+    assert_error(ask("Action=BuyEverything"), 400, "InvalidAction");
+    assert_error(ask("Action=DescribeInstances&Version=2016-11-15"), 400, "InvalidParameterCombination"); /* twice */
+    assert_error(ask("Action=DescribeInstances&InstanceId.1=%zz"), 400, "MalformedQueryString");
+    assert_error(ask("Action=DescribeInstances&Depth=1"), 400, "UnknownParameter");
+    assert_error(ask("Action=DescribeInstances&MaxResults=4"), 400, "InvalidParameterValue");
+    assert_error(ask("Action=DescribeInstances&NextToken=x"), 400, "InvalidParameterValue");
+    assert_error(ask("Action=DescribeInstances&InstanceId.1=i-1"), 400, "InvalidInstanceID.NotFound");
+    assert_error(ask("Action=DescribeInstances&InstanceId.1=1"), 400, "InvalidInstanceID.Malformed");
+    assert_error(ask("Action=DescribeInstances&Filter.1.Name=colour&Filter.1.Value.1=red"), 400,
+                 "InvalidParameterValue");
+    assert_error(ask("Action=DescribeSpotPriceHistory&StartTime=yesterday"), 400, "InvalidParameterValue");
+    assert_error(ask("Action=TerminateInstances"), 400, "MissingParameter");
+    assert_error(ask("Action=CancelSpotInstanceRequests&SpotInstanceRequestId.1=sir-1"), 400,
+                 "InvalidSpotInstanceRequestID.NotFound");
+    assert_error(ask(RUN "&MinCount=1"), 400, "MissingParameter");
+    assert_error(ask(RUN "&MinCount=2&MaxCount=1"), 400, "InvalidParameterValue");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1001"), 400, "InvalidParameterValue");
+    assert_error(ask("Action=RunInstances&ImageId=ami-1&MinCount=1&MaxCount=1"), 400, "MissingParameter");
+    assert_error(ask("Action=RunInstances&ImageId=x&MinCount=1&MaxCount=1&InstanceType=m3.large"), 400,
+                 "InvalidAMIID.Malformed");
+    assert_error(ask("Action=RunInstances&ImageId=ami-1&MinCount=1&MaxCount=1&InstanceType=m9.large"), 400,
+                 "InvalidParameterValue");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&UserData=abc"), 400, "InvalidUserData.Malformed");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&SubnetId=subnet-x"), 400, "InvalidSubnetID.NotFound");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&SubnetId=subnet-us-east-1b"), 400, "InvalidParameterCombination");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "-1"), 400, "InvalidParameterValue");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.01"), 400, "SpotMaxPriceTooLow");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1&ClientToken="
+                         "12345678901234567890123456789012345678901234567890123456789012345"), 400,
+                 "InvalidParameterValue");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&TagSpecification.1.ResourceType=instance"
+                         "&TagSpecification.1.Tag.1.Key=aws:x"), 400, "InvalidParameterValue");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&TagSpecification.1.ResourceType=instance"
+                         "&TagSpecification.1.Tag.1.Key=%ff"), 400, "InvalidParameterValue");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&DryRun=true"), 412, "DryRunOperation");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&DryRun=yes"), 400, "InvalidParameterValue");
+    assert_error(ask("Action=CreateFleet&Type=maintain"), 400, "UnsupportedOperation");
+    assert_int_equal(cloud.instance_count, 0);
+    assert_int_equal(cloud.request_count, 0);
+}
+
+/* ---- Launches ---- */
+
+static void test_one_launch_per_token(void **unused) {
+    (void)unused;
+    static const char launch[] = RUN "&MinCount=1&MaxCount=2&ClientToken=t1" SPOT "0.1";
+    char first[200], again[200];
+    element(asked(launch), "instanceId", first);
+    assert_int_equal(count_of(answer.body.data, "<instanceId>"), 2);
+    second = 10;
+    element(asked(launch), "instanceId", again);
+    assert_string_equal(first, again);
+    assert_non_null(strstr(answer.body.data, "<name>running</name>"));
+    assert_int_equal(cloud.instance_count, 2);
+    assert_error(ask(RUN "&MinCount=1&MaxCount=3&ClientToken=t1" SPOT "0.1"), 400, "IdempotentParameterMismatch");
+    (void)asked(RUN "&MinCount=1&MaxCount=1&ClientToken=t2" SPOT "0.1");
+    assert_int_equal(cloud.instance_count, 3);
+
+    static const char request[] = "Action=RequestSpotInstances&SpotPrice=0.01&InstanceCount=2&ClientToken=t1"
+                                  "&LaunchSpecification.ImageId=ami-1&LaunchSpecification.InstanceType=m3.large";
+    element(asked(request), "spotInstanceRequestId", first);
+    element(asked(request), "spotInstanceRequestId", again);
+    assert_string_equal(first, again);
+    assert_int_equal(cloud.request_count, 3 + 2);
+
+    /* What was refused may be asked for again. */
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&ClientToken=t3" SPOT "0.01"), 400, "SpotMaxPriceTooLow");
+    (void)asked(RUN "&MinCount=1&MaxCount=1&ClientToken=t3" SPOT "0.05");
+}
+
+static void test_fleet(void **unused) {
+    (void)unused;
+    static const char fleet[] = "Action=CreateFleet&Type=instant&ClientToken=f1"
+                                "&TargetCapacitySpecification.TotalTargetCapacity=3"
+                                "&TargetCapacitySpecification.DefaultTargetCapacityType=spot"
+                                "&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=tpl"
+                                "&LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version=1"
+                                "&LaunchTemplateConfigs.1.Overrides.1.AvailabilityZone=us-east-1a"
+                                "&LaunchTemplateConfigs.1.Overrides.1.MaxPrice=0.01"
+                                "&LaunchTemplateConfigs.1.Overrides.2.AvailabilityZone=us-east-1b"
+                                "&TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=job"
+                                "&TagSpecification.1.Tag.1.Value=j";
+    char id[200], again[200];
+    assert_error(ask(fleet), 400, "InvalidLaunchTemplateName.NotFoundException");
+    (void)asked("Action=CreateLaunchTemplate&LaunchTemplateName=tpl&LaunchTemplateData.ImageId=ami-1"
+                "&LaunchTemplateData.InstanceType=m3.large&LaunchTemplateData.UserData=IyEvYmluL3No");
+    element(asked(fleet), "fleetId", id);
+    assert_int_equal(cloud.instance_count, 3);
+    assert_non_null(strstr(answer.body.data, "<errorCode>SpotMaxPriceTooLow</errorCode>"));
+    assert_string_equal(cloud.instances[2]->zone, "us-east-1b");
+    assert_string_equal(cloud.instances[2]->spec->user_data, "#!/bin/sh");
+    assert_string_equal(cloud_tags_get(&cloud.instances[2]->tags, "job"), "j");
+    element(asked(fleet), "fleetId", again);
+    assert_string_equal(id, again);
+    assert_int_equal(cloud.instance_count, 3);
+}
+
+static void test_end_of_a_machine(void **unused) {
+    (void)unused;
+    char id[200], sir[200], form[300];
+    element(asked(RUN "&MinCount=1&MaxCount=1" SPOT "0.1"), "instanceId", id);
+    element(answer.body.data, "spotInstanceRequestId", sir);
+    second = 5000;
+    (void)asked("Action=DescribeSpotInstanceRequests");
+    assert_non_null(strstr(answer.body.data, "<code>marked-for-termination</code>"));
+    second = 5120;
+    (void)asked("Action=DescribeInstances");
+    assert_non_null(strstr(answer.body.data, "<code>Server.SpotInstanceTermination</code>"));
+    snprintf(form, sizeof form, "Action=TerminateInstances&InstanceId.1=%s", id);
+    (void)asked(form);
+    assert_non_null(strstr(answer.body.data, "<previousState><code>48</code>"));
+    snprintf(form, sizeof form, "Action=CancelSpotInstanceRequests&SpotInstanceRequestId.1=%s", sir);
+    assert_non_null(strstr(asked(form), "<state>closed</state>"));
+    second = 5121 + HOUR;
+    assert_null(strstr(asked("Action=DescribeInstances"), "<instanceId>"));
+    snprintf(form, sizeof form, "Action=TerminateInstances&InstanceId.1=%s", id);
+    assert_error(ask(form), 400, "InvalidInstanceID.NotFound");
+}
+
+/* ---- Describing ---- */
+
+static void test_price_history(void **unused) {
+    (void)unused;
+    size_t points = 0;
+    char token[200] = "";
+    char form[400];
+    int pages = 0;
+    second = 60;
+    service.api.page = 4;
+    do { /* 20 points in a and the one in b, four to a page */
+        snprintf(form, sizeof form, "Action=DescribeSpotPriceHistory&InstanceType.1=m3.large&NextToken=%s", token);
+        const char *text = asked(form);
+        points += count_of(text, "<spotPrice>");
+        assert_true(count_of(text, "<spotPrice>") <= 4);
+        token[0] = '\0';
+        if (strstr(text, "<nextToken/>") == NULL) {
+            element(text, "nextToken", token);
+        }
+        second += 10000; /* time goes on, and prices with it: the pages are of the first one's moment */
+        pages++;
+    } while (token[0] != '\0');
+    assert_int_equal(points, 21);
+    assert_int_equal(pages, 6);
+    service.api.page = 0;
+    /* From a moment between two points on: the one that holds then comes along. */
+    (void)asked("Action=DescribeSpotPriceHistory&AvailabilityZone=us-east-1a&StartTime=2016-02-29T23:58:30Z"
+                "&EndTime=2016-02-29T23:59:30Z");
+    assert_int_equal(count_of(answer.body.data, "<spotPrice>"), 2);
+    assert_non_null(strstr(answer.body.data, "2016-02-29T23:58:00.000Z"));
+    assert_non_null(strstr(answer.body.data, "2016-02-29T23:59:00.000Z"));
+    (void)asked("Action=DescribeSpotPriceHistory&ProductDescription.1=Linux/UNIX+(Amazon+VPC)"
+                "&Filter.1.Name=availability-zone&Filter.1.Value.1=*b");
+    assert_int_equal(count_of(answer.body.data, "<spotPrice>0.03</spotPrice>"), 1);
+    (void)asked("Action=DescribeSpotPriceHistory&ProductDescription.1=Windows");
+    assert_int_equal(count_of(answer.body.data, "<item>"), 0);
+}
+
+static void test_future_is_not_told(void **unused) {
+    (void)unused;
+    (void)asked("Action=DescribeSpotPriceHistory&EndTime=2099-01-01T00:00:00Z");
+    assert_null(strstr(answer.body.data, "<spotPrice>0.4</spotPrice>"));
+    second = 5000;
+    (void)asked("Action=DescribeSpotPriceHistory");
+    assert_non_null(strstr(answer.body.data, "<spotPrice>0.4</spotPrice>"));
+}
+
+static void test_filters_and_pages(void **unused) {
+    (void)unused;
+    char token[200], form[300];
+    (void)asked(RUN "&MinCount=7&MaxCount=7&TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=job"
+                    "&TagSpecification.1.Tag.1.Value=a%3Cb" SPOT "0.1");
+    (void)asked(RUN "&MinCount=2&MaxCount=2");
+    second = 1;
+    assert_int_equal(count_of(asked("Action=DescribeInstances&Filter.1.Name=tag:job&Filter.1.Value.1=a%3C*"),
+                              "<instanceId>"), 7);
+    assert_non_null(strstr(answer.body.data, "<value>a&lt;b</value>"));
+    assert_int_equal(count_of(asked("Action=DescribeInstances&Filter.1.Name=instance-lifecycle&Filter.1.Value.1=spot"
+                                    "&Filter.2.Name=instance-state-name&Filter.2.Value.1=pending"
+                                    "&Filter.2.Value.2=stopped"), "<instanceId>"), 0);
+    (void)asked("Action=DescribeInstances&MaxResults=5");
+    assert_int_equal(count_of(answer.body.data, "<instanceId>"), 5);
+    element(answer.body.data, "nextToken", token);
+    snprintf(form, sizeof form, "Action=DescribeInstances&MaxResults=5&NextToken=%s", token);
+    (void)asked(form);
+    assert_int_equal(count_of(answer.body.data, "<instanceId>"), 4);
+    assert_int_equal(count_of(answer.body.data, "<reservationId>"), 2);
+    assert_null(strstr(answer.body.data, "nextToken"));
+    snprintf(form, sizeof form, "Action=DescribeInstances&MaxResults=5&InstanceId.1=%s", cloud.instances[0]->id);
+    assert_error(ask(form), 400, "InvalidParameterCombination");
+    snprintf(form, sizeof form, "Action=CreateTags&ResourceId.1=%s&Tag.1.Key=colour&Tag.1.Value=red",
+             cloud.requests[0]->id);
+    (void)asked(form);
+    (void)asked("Action=DescribeSpotInstanceRequests&Filter.1.Name=tag:colour&Filter.1.Value.1=r?d");
+    assert_int_equal(count_of(answer.body.data, "<spotInstanceRequestId>"), 1);
+    (void)asked("Action=DescribeTags&Filter.1.Name=key&Filter.1.Value.1=colour");
+    assert_int_equal(count_of(answer.body.data, "<item>"), 1);
+}
+
+/* ---- Throttling and faults ---- */
+
+static void test_throttle(void **unused) {
+    (void)unused;
+    service.throttling = true;
+    int refused = 0;
+    for (int i = 0; i < 8; i++) {
+        (void)ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1");
+        refused += answer.status == 503;
+    }
+    assert_int_equal(refused, 3); /* a bucket of 5 */
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1"), 503, "RequestLimitExceeded");
+    real_us += 1000000; /* two more */
+    (void)asked(RUN "&MinCount=1&MaxCount=1" SPOT "0.1");
+    (void)asked(RUN "&MinCount=1&MaxCount=1" SPOT "0.1");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1"), 503, "RequestLimitExceeded");
+    for (int i = 0; i < 50; i++) {
+        (void)asked("Action=DescribeInstances");
+    }
+    assert_error(ask("Action=DescribeInstances"), 503, "RequestLimitExceeded");
+    (void)asked("Action=DescribeInstances&MaxResults=5"); /* another bucket */
+}
+
+static void faults(const char *spec) {
+    char body[200];
+    snprintf(body, sizeof body, "{\"spec\": \"%s\"}", spec);
+    struct sigv4_request request = {"POST", "/faults", "", NULL, 0, body, strlen(body)};
+    (void)handle(&request);
+    assert_int_equal(answer.status, 200);
+}
+
+static void test_faults(void **unused) {
+    (void)unused;
+    static const char form[] = "Action=DescribeInstances";
+    faults("503=1");
+    assert_error(ask(form), 503, "Unavailable");
+    faults("throttle=1");
+    assert_error(ask(form), 503, "RequestLimitExceeded");
+    faults("html=1");
+    assert_non_null(strstr(ask(form), "<html>"));
+    assert_int_equal(answer.status, 502);
+    faults("expired=1");
+    (void)ask(form);
+    assert_true(strstr(answer.body.data, "RequestExpired") != NULL || strstr(answer.body.data, "ExpiredToken") != NULL);
+    faults("slow=2.5s:1,broken=1");
+    (void)asked(form);
+    assert_int_equal(answer.delay_ms, 2500);
+    assert_true(answer.broken);
+    faults("lost=1");
+    (void)asked(form);
+    assert_false(answer.lost);
+    (void)ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1");
+    assert_true(answer.lost);
+    assert_int_equal(cloud.instance_count, 1);
+    faults("capacity=1");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1"), 500, "InsufficientInstanceCapacity");
+    faults("clock=1000");
+    assert_error(ask(form), 400, "RequestExpired");
+    assert_int_equal(answer.date, NOW + 1000);
+    struct signer signer = ONE;
+    signer.skew = 1000;
+    (void)ask_as(&signer, form);
+    assert_int_equal(answer.status, 200);
+    faults("");
+    (void)asked(form);
+}
+
+static void test_wrong_faults(void **unused) {
+    (void)unused;
+    static const char *const wrong[] = {"slow=1", "503=1.5", "503", "503=x", "boom=1", "clock=1e99", "slow=-1:0.5",
+                                        "503=nan", "503=-0.1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct error error = {0};
+        struct faults parsed = {.slow_seconds = 7};
+        assert_int_equal(faults_parse(&parsed, wrong[i], &error), AML_EINPUT);
+        assert_true(error.text[0] != '\0');
+        assert_true(parsed.slow_seconds == 7);
+    }
+    struct faults half = {.seed = 3};
+    int hits = 0;
+    assert_int_equal(faults_parse(&half, "503=0.5", NULL), 0);
+    for (int i = 0; i < 1000; i++) {
+        hits += faults_draw(&half, FAULT_503);
+    }
+    assert_in_range(hits, 400, 600);
+}
+
+/* ---- Metadata ---- */
+
+static const char *get(const char *method, const char *path, const char *name, const char *value) {
+    struct sigv4_header header = {name, value};
+    struct sigv4_request request = {method, path, "", &header, 1, "", 0};
+    return handle(&request);
+}
+
+static void test_metadata(void **unused) {
+    (void)unused;
+    static const char token_header[] = "X-aws-ec2-metadata-token";
+    static const char ttl_header[] = "X-aws-ec2-metadata-token-ttl-seconds";
+    char id[200], base[300], path[400], token[100];
+    element(asked(RUN "&MinCount=2&MaxCount=2&IamInstanceProfile.Name=role&UserData=aGVsbG8%3D" SPOT "0.1"),
+            "instanceId", id);
+    snprintf(base, sizeof base, "/metadata/%s/latest", id);
+#define PATH(end) (snprintf(path, sizeof path, "%s/%s", base, end), path)
+    (void)get("GET", PATH("meta-data/instance-id"), "Accept", "*/*");
+    assert_int_equal(answer.status, 401);
+    (void)get("PUT", PATH("api/token"), ttl_header, "21601");
+    assert_int_equal(answer.status, 400);
+    snprintf(token, sizeof token, "%s", get("PUT", PATH("api/token"), ttl_header, "60"));
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(get("GET", PATH("meta-data/instance-id"), token_header, token), id);
+    assert_string_equal(get("GET", PATH("user-data"), token_header, token), "hello");
+    assert_string_equal(get("GET", PATH("meta-data/placement/availability-zone"), token_header, token), "us-east-1a");
+    assert_string_equal(get("GET", PATH("meta-data/iam/security-credentials/"), token_header, token), "role");
+    assert_non_null(strstr(get("GET", PATH("meta-data/iam/security-credentials/role"), token_header, token), "AKIDONE"));
+    (void)get("GET", PATH("meta-data/iam/security-credentials/other"), token_header, token);
+    assert_int_equal(answer.status, 404);
+    (void)get("GET", PATH("meta-data/spot/instance-action"), token_header, token);
+    assert_int_equal(answer.status, 404);
+    second = 5000;
+    assert_string_equal(get("GET", PATH("meta-data/spot/instance-action"), token_header, token),
+                        "{\"action\":\"terminate\",\"time\":\"2016-03-01T01:25:20Z\"}");
+    faults("metadata=1");
+    (void)get("GET", PATH("meta-data/instance-id"), token_header, token);
+    assert_int_equal(answer.status, 500);
+    faults("");
+    /* Tokens end, and are one machine's. */
+    snprintf(path, sizeof path, "/metadata/%s/latest/meta-data/instance-id", cloud.instances[1]->id);
+    (void)get("GET", path, token_header, token);
+    assert_int_equal(answer.status, 401);
+    real_us += 60 * 1000000;
+    (void)get("GET", PATH("meta-data/instance-id"), token_header, token);
+    assert_int_equal(answer.status, 401);
+    second = 5121;
+    (void)get("PUT", PATH("api/token"), ttl_header, "60");
+    assert_int_equal(answer.status, 404); /* the machine is gone */
+}
+
+/* ---- Clock and bill ---- */
+
+static void test_clock(void **unused) {
+    (void)unused;
+    service.speed = 120;
+    second = 120;
+    assert_string_equal(get("GET", "/clock", "Accept", "*/*"),
+                        "{\"now\":\"2016-03-01T00:02:00.000Z\",\"seconds\":1456790520.000000,\"speed\":120}\n");
+    (void)get("GET", "/nowhere", "Accept", "*/*");
+    assert_int_equal(answer.status, 404);
+}
+
+static void test_bill(void **unused) {
+    (void)unused;
+    (void)asked(RUN "&MinCount=1&MaxCount=1&ClientToken=t&TagSpecification.1.ResourceType=instance"
+                    "&TagSpecification.1.Tag.1.Key=proteus:job&TagSpecification.1.Tag.1.Value=j%22" SPOT "0.1");
+    (void)asked(RUN "&MinCount=1&MaxCount=1");
+    second = 6000;
+    json_t *bill = json_loads(get("GET", "/bill", "Accept", "*/*"), 0, NULL);
+    assert_non_null(bill);
+    json_t *spot = json_array_get(json_object_get(bill, "instances"), 0);
+    json_t *other = json_array_get(json_object_get(bill, "instances"), 1);
+    assert_string_equal(json_string_value(json_object_get(spot, "job")), "j\"");
+    assert_string_equal(json_string_value(json_object_get(spot, "token")), "t");
+    assert_string_equal(json_string_value(json_object_get(spot, "how")), "evicted");
+    assert_string_equal(json_string_value(json_object_get(spot, "end")), "2016-03-01T01:25:20Z");
+    assert_true(json_is_null(json_object_get(other, "end")));
+    assert_string_equal(json_string_value(json_object_get(other, "how")), "running");
+    /* The spot machine: an hour at 3 cents, and 1520 s that EC2 cut short. The other one: 0.133 dollars an hour. */
+    json_t *total = json_object_get(json_object_get(bill, "total"), "ec2-2016");
+    assert_string_equal(json_string_value(json_object_get(total, "spot_dollars")), "0.0300");
+    assert_string_equal(json_string_value(json_object_get(total, "on_demand_dollars")), "0.2660");
+    assert_string_equal(json_string_value(json_object_get(total, "dollars")), "0.2960");
+    assert_int_equal(json_integer_value(json_object_get(total, "evictions")), 1);
+    total = json_object_get(json_object_get(bill, "total"), "ec2");
+    assert_string_equal(json_string_value(json_object_get(total, "spot_dollars")), "0.0427"); /* 3 x 5120/3600 cents */
+    assert_string_equal(json_string_value(json_object_get(total, "on_demand_dollars")), "0.2217");
+    json_decref(bill);
+}
+
+static void test_xml_text(void **unused) {
+    (void)unused;
+    struct text text = {0};
+    xml_text(&text, "a", "<&>\"\r\x01\xff\xc3\xa9\xed\xa0\x80");
+    assert_string_equal(text.data, "<a>&lt;&amp;&gt;\"&#13;??\xc3\xa9???</a>");
+    text_close(&text);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_who_is_let_in),
+        TEST(test_no_or_broken_authorization),
+        TEST(test_wrong_parameters),
+        TEST(test_one_launch_per_token),
+        TEST(test_fleet),
+        TEST(test_end_of_a_machine),
+        TEST(test_price_history),
+        TEST(test_future_is_not_told),
+        TEST(test_filters_and_pages),
+        TEST(test_throttle),
+        TEST(test_faults),
+        TEST(test_wrong_faults),
+        TEST(test_metadata),
+        TEST(test_clock),
+        TEST(test_bill),
+        TEST(test_xml_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
