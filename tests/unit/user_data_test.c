@@ -1,0 +1,259 @@
+/* bidbrain/providers/user_data: templates are filled in, and the built-in script does on a machine (here: a folder, with a
+ * curl that plays the metadata service) what it says, whatever fails. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agileml/net/key.h"
+#include "bidbrain/providers/user_data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static const char *path_of(const char *name) {
+    static char paths[4][128];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *text, mode_t mode) {
+    FILE *file = fopen(path_of(name), "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path_of(name), mode), 0);
+}
+
+/* "" when there is no such file. */
+static const char *read_file(const char *name) {
+    static char text[1 << 14];
+    FILE *file = fopen(path_of(name), "r");
+    text[0] = '\0';
+    if (file != NULL) {
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+    }
+    return text;
+}
+
+static const char *const arguments[] = {"--data", "it's here; rm -rf $HOME \"x\" `y` \\", "", NULL};
+
+static struct provider_options options_of(const char *binary, const char *key) {
+    return (struct provider_options){.job = "ml-1m",
+                                     .app = "mf",
+                                     .arguments = arguments,
+                                     .binary = binary,
+                                     .controller = "tcp://10.0.0.1:7000",
+                                     .key = key,
+                                     .threads = 3};
+}
+
+static struct provider_launch launch_of(bool reliable) {
+    return (struct provider_launch){
+        .token = "token-1", .type = "c4.large", .zone = "us-east-1a", .count = 1, .reliable = reliable};
+}
+
+static char *rendered(const struct provider_options *options, bool reliable) {
+    struct provider_launch launch = launch_of(reliable);
+    struct error error = {0};
+    char *text = NULL;
+    if (user_data_render(options, &launch, &text, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    return text;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/bidbrain_user_data_XXXXXX");
+    return mkdtemp(folder) == NULL || mkdir(path_of("bin"), 0700) != 0
+               ? -1
+               : net_key_generate(path_of("job.key.file"), NULL);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static void names_are_filled_in(void **state) {
+    (void)state;
+    struct provider_options options = options_of("/opt/mf", NULL);
+    options.user_data =
+        "a=${app} t=${tier} j=${job} n=${threads} l=${token}\n${arguments}|${key}|$app ${SHELL} ${a:-b} $${x";
+    char *text = rendered(&options, true);
+    assert_string_equal(text,
+                        "a='mf' t='reliable' j='ml-1m' n='3' l='token-1'\n'--data' 'it'\\''s here; rm -rf $HOME \"x\" "
+                        "`y` \\' ''||$app ${SHELL} ${a:-b} $${x");
+    free(text);
+    options = options_of("/opt/mf", path_of("job.key.file"));
+    options.user_data = "${key}\n";
+    text = rendered(&options, false);
+    assert_string_equal(text, read_file("job.key.file"));
+    free(text);
+}
+
+static void assert_render_fails(const struct provider_options *options, const char *message) {
+    struct provider_launch launch = launch_of(false);
+    struct error error = {0};
+    char *text = NULL;
+    assert_int_equal(user_data_render(options, &launch, &text, &error), AML_EINPUT);
+    assert_null(text);
+    if (strstr(error.text, message) == NULL) {
+        fail_msg("%s: expected %s", error.text, message);
+    }
+}
+
+static void wrong_templates_are_explained(void **state) {
+    (void)state;
+    struct provider_options options = options_of("/opt/mf", NULL);
+    options.user_data = "one\n\n  ${binary} ${controler}\n";
+    assert_render_fails(&options, "user data, line 3: no value is named ${controler}, expected app, arguments");
+    char *large = calloc(1, USER_DATA_MAX + 2);
+    memset(large, 'x', USER_DATA_MAX);
+    options.user_data = large;
+    char *text = rendered(&options, false);
+    assert_int_equal(strlen(text), USER_DATA_MAX);
+    free(text);
+    large[USER_DATA_MAX] = 'x';
+    assert_render_fails(&options, "longer than the 16384 bytes");
+    free(large);
+    static const char *const binaries[] = {NULL, "", "mf", "http://example.org/mf", "ftp://x", "file://host/mf"};
+    for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++) {
+        options = options_of(binaries[i], NULL);
+        assert_render_fails(&options, "expected s3://..., https://... or an absolute path");
+    }
+    write_file("open.key", "agileml-key 1\n", 0644);
+    options = options_of("/opt/mf", path_of("open.key"));
+    assert_render_fails(&options, "expected mode 0600");
+    options = options_of("/opt/mf", path_of("none.key"));
+    assert_render_fails(&options, "none.key");
+}
+
+/* ---- The built-in script ---- */
+
+static const char CURL[] =
+    "#!/bin/bash\n"
+    "for last; do :; done\n"
+    "echo \"$*\" >>\"$0.log\"\n"
+    "case $last in\n"
+    "http://meta/i/latest/api/token) [[ \"$*\" == *'-X PUT'* ]] && printf 'TOKEN' ;;\n"
+    "http://meta/i/latest/meta-data/*)\n"
+    "    read -r header\n"
+    "    [ \"$header\" = 'X-aws-ec2-metadata-token: TOKEN' ] || exit 22\n"
+    "    [[ \"$*\" == *'-H @-'* ]] || exit 22\n"
+    "    case $last in\n"
+    "    */instance-id) printf 'i-0abc' ;;\n"
+    "    */local-ipv4) printf '10.0.0.9' ;;\n"
+    "    */placement/region) printf 'eu-west-1' ;;\n"
+    "    *) exit 22 ;;\n"
+    "    esac ;;\n"
+    "https://good/* | https://s3.eu-west-1.amazonaws.com/bucket/a/mf) cp \"$PROGRAM\" program ;;\n"
+    "*) exit 22 ;;\n"
+    "esac\n";
+static const char PROGRAM[] = "#!/bin/bash\n"
+                              "printf '%s\\n' \"$@\" >arguments\n"
+                              "for last; do :; done\n"
+                              "[ ! -e job.key ] || stat -c %a job.key >>arguments\n"
+                              "exit 3\n";
+
+/* Runs the script in a fresh folder `machine` with nothing but our curl and the system's tools. */
+static void run_script(const struct provider_options *options) {
+    char command[1000];
+    char *text = rendered(options, false);
+    write_file("script", text, 0700);
+    free(text);
+    write_file("bin/curl", CURL, 0700);
+    write_file("program.source", PROGRAM, 0700);
+    snprintf(command, sizeof command,
+             "cd %s && rm -rf machine bin/curl.log && mkdir machine && cd machine && env -i PATH=%s/bin:/usr/bin:/bin "
+             "PROGRAM=%s/program.source AWS_EC2_METADATA_SERVICE_ENDPOINT=http://meta/i/ "
+             "PROTEUS_SHUTDOWN='touch shut.down' bash ../script >../console 2>&1",
+             folder, folder, folder);
+    (void)!system(command);
+    assert_int_equal(access(path_of("machine/shut.down"), F_OK), 0); /* always */
+}
+
+static const char EXPECTED[] =
+    "--controller\ntcp://10.0.0.1:7000\n--tier\ntransient\n--name\ni-0abc\n--listen\n10.0.0.9\n"
+    "--poll-notice\n%s--threads\n3\n--data\nit's here; rm -rf $HOME \"x\" `y` \\\n\n%s";
+
+static void assert_arguments(bool key) {
+    char expected[500];
+    snprintf(expected, sizeof expected, EXPECTED, key ? "--key\njob.key\n" : "", key ? "600\n" : "");
+    assert_string_equal(read_file("machine/arguments"), expected);
+}
+
+static void the_script_starts_a_node(void **state) {
+    (void)state;
+    char binary[200];
+    snprintf(binary, sizeof binary, "%s/program.source", folder);
+    struct provider_options options = options_of(binary, NULL);
+    run_script(&options);
+    assert_arguments(false);
+    assert_non_null(strstr(read_file("console"), "the node has ended with status 3"));
+    snprintf(binary, sizeof binary, "file://%s/program.source", folder);
+    run_script(&options);
+    assert_arguments(false);
+    options = options_of("https://good/mf", path_of("job.key.file"));
+    run_script(&options);
+    assert_arguments(true);
+    char key[500];
+    snprintf(key, sizeof key, "%s", read_file("job.key.file"));
+    assert_string_equal(read_file("machine/job.key"), key);
+    char *secret = strstr(key, "secret ");
+    assert_non_null(secret);
+    secret[20] = '\0';
+    assert_null(strstr(read_file("bin/curl.log"), secret + 7));
+    assert_null(strstr(read_file("console"), secret + 7));
+}
+
+static void the_script_fetches_from_s3(void **state) {
+    (void)state;
+    struct provider_options options = options_of("s3://bucket/a/mf", NULL);
+    if (access("/usr/bin/aws", X_OK) != 0) { /* then by https */
+        run_script(&options);
+        assert_arguments(false);
+    }
+    write_file(
+        "bin/aws",
+        "#!/bin/bash\n[ \"$*\" = 's3 cp --only-show-errors s3://bucket/a/mf program' ] && cp \"$PROGRAM\" program\n",
+        0700);
+    run_script(&options);
+    assert_arguments(false);
+    assert_int_equal(unlink(path_of("bin/aws")), 0);
+}
+
+static void a_failing_script_shuts_down_too(void **state) {
+    (void)state;
+    struct provider_options options = options_of("https://bad/mf", NULL);
+    run_script(&options);
+    assert_non_null(strstr(read_file("console"), "no program at https://bad/mf"));
+    options = options_of("/nonexistent/mf", NULL);
+    run_script(&options);
+    assert_non_null(strstr(read_file("console"), "no program at /nonexistent/mf"));
+    assert_string_equal(read_file("machine/arguments"), "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_filled_in),
+        cmocka_unit_test(wrong_templates_are_explained),
+        cmocka_unit_test(the_script_starts_a_node),
+        cmocka_unit_test(the_script_fetches_from_s3),
+        cmocka_unit_test(a_failing_script_shuts_down_too),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
