@@ -76,7 +76,7 @@ const char USER_DATA_TEMPLATE[] =
     "fi\n"
     "\n"
     "# The node. The key goes by a file that nobody else may read.\n"
-    "set -- --controller ${controller} --tier ${tier} --name \"$instance\" --listen \"$address\" --poll-notice\n"
+    "set -- --controller ${controller} --tier ${tier} --name \"$instance\" --listen \"$address\" --poll-notice 5\n"
     "cat >job.key <<'PROTEUS_KEY'\n"
     "${key}\n"
     "PROTEUS_KEY\n"

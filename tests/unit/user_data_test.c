@@ -188,7 +188,7 @@ static void run_script(const struct provider_options *options) {
 
 static const char EXPECTED[] =
     "--controller\ntcp://10.0.0.1:7000\n--tier\ntransient\n--name\ni-0abc\n--listen\n10.0.0.9\n"
-    "--poll-notice\n%s--threads\n3\n--data\nit's here; rm -rf $HOME \"x\" `y` \\\n\n%s";
+    "--poll-notice\n5\n%s--threads\n3\n--data\nit's here; rm -rf $HOME \"x\" `y` \\\n\n%s";
 
 static void assert_arguments(bool key) {
     char expected[500];
