@@ -2,6 +2,7 @@
 #include "bidbrain/spotmarket/throttle.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Buckets and what flows into them a second; the first that fits counts. */
@@ -40,7 +41,10 @@ bool throttle_take(struct throttle *throttle, const char *action, bool unfiltere
     }
     if (bucket == NULL && throttle->count < THROTTLE_BUCKETS) {
         bucket = &throttle->buckets[throttle->count++];
-        *bucket = (struct throttle_bucket){name, RULES[rule].size, RULES[rule].size, RULES[rule].per_second, now_us};
+        *bucket = (struct throttle_bucket){
+            .tokens = RULES[rule].size, .size = RULES[rule].size, .per_second = RULES[rule].per_second};
+        snprintf(bucket->name, sizeof bucket->name, "%s", name);
+        bucket->filled_us = now_us;
     }
     if (bucket == NULL) {
         return true;

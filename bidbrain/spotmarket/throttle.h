@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { THROTTLE_BUCKETS = 24 };
+enum { THROTTLE_BUCKETS = 24, THROTTLE_NAME_MAX = 48 };
 
 struct throttle {
     struct throttle_bucket {
-        const char *name;
+        char name[THROTTLE_NAME_MAX];
         double tokens, size, per_second;
         int64_t filled_us;
     } buckets[THROTTLE_BUCKETS];
@@ -17,7 +17,7 @@ struct throttle {
 };
 
 /* Takes a token for a call of `action` at `now_us`; false: there is none. `unfiltered`: a Describe without ids or filters,
- * which EC2 counts apart for machines and spot requests. A zeroed struct has all buckets full. `action` is one that lives. */
+ * which EC2 counts apart for machines and spot requests. A zeroed struct has all buckets full. */
 bool throttle_take(struct throttle *throttle, const char *action, bool unfiltered, int64_t now_us);
 
 #endif

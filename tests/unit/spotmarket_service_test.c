@@ -594,7 +594,7 @@ static void test_xml_text(void **unused) {
     (void)unused;
     struct text text = {0};
     xml_text(&text, "a", "<&>\"\r\x01\xff\xc3\xa9\xed\xa0\x80");
-    assert_string_equal(text.data, "<a>&lt;&amp;&gt;\"&#13;??\xc3\xa9???</a>");
+    assert_string_equal(text.data, "<a>&lt;&amp;&gt;\"&#13;?" "?\xc3\xa9?" "?" "?</a>");
     text_close(&text);
 }
 
