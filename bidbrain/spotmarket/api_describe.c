@@ -1,5 +1,5 @@
 /* EC2's actions that only tell. See api_private.h. */
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/spotmarket/api_private.h"
 
 #include <stdio.h>

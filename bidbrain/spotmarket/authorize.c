@@ -1,7 +1,7 @@
 /* See authorize.h. */
 #include "bidbrain/spotmarket/authorize.h"
 
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <openssl/crypto.h>
 #include <stdio.h>

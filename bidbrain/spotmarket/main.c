@@ -4,7 +4,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
 #include "bidbrain/command.h"
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/spotmarket/machines.h"
 #include "bidbrain/spotmarket/timetable.h"

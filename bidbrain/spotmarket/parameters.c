@@ -2,7 +2,7 @@
 #include "bidbrain/spotmarket/parameters.h"
 
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/money.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* See service.h. */
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/spotmarket/authorize.h"
 #include "bidbrain/spotmarket/service_private.h"
 

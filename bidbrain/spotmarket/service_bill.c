@@ -1,6 +1,6 @@
 /* The bill: what each machine and all together cost, by both billing models, exactly (billing.h). */
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/spotmarket/service_private.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* The instance metadata service, version 2, of every machine: /metadata/INSTANCE-ID/latest/... See service.h. */
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/spotmarket/service_private.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "bidbrain/spotmarket/text.h"
 
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #include "bidbrain/spotmarket/timetable.h"
 
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <errno.h>
 #include <math.h>
