@@ -1,10 +1,10 @@
 /* See config.h. One table per object: a key, what it may be, and where it goes. */
 #include "bidbrain/daemon/config.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
 #include "agileml/net/endpoint.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/market_read.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static int read_text(const struct reading *reading, const char *path, const json
 
 static int read_path(struct reading *reading, const char *path, const json_t *value, const char **target) {
     struct config *config = reading->config;
-    const char *text;
+    const char *text = NULL;
     int code = read_text(reading, path, value, &text);
     if (code != 0) {
         return code;
@@ -260,7 +260,7 @@ static int read_subnets(struct reading *reading, const char *path, const json_t 
     }
     json_object_foreach((json_t *)value, zone, id) {
         char entry[128];
-        const char *text;
+        const char *text = NULL;
         key_path(path, zone, entry);
         int code = read_text(reading, entry, id, &text);
         if (code != 0) {

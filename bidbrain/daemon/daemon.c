@@ -1,9 +1,9 @@
 /* See daemon.h: start, loop and end. The other parts are in daemon_private.h. */
 #include "bidbrain/daemon/daemon_private.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ double daemon_wall_of(const struct daemon *daemon, double market) {
 
 static void daemon_stop(struct daemon *daemon) {
     if (daemon->link != NULL) {
-        net_io_stop(link_io(daemon->link));
+        net_io_stop(job_link_io(daemon->link));
     }
 }
 
@@ -187,10 +187,10 @@ static void use_measured(struct daemon *daemon) {
     daemon->app.lambda = lambda / HOUR;
 }
 
-static void take_iteration(void *context, const struct link_iteration *iteration) {
+static void take_iteration(void *context, const struct job_link_iteration *iteration) {
     struct daemon *daemon = context;
     struct counting counting = {.daemon = daemon};
-    link_visit(daemon->link, count_node, &counting);
+    job_link_visit(daemon->link, count_node, &counting);
     const struct measure_iteration told = {.seconds = iteration->seconds,
                                            .items = iteration->items,
                                            .vcpus = counting.vcpus,
@@ -246,7 +246,7 @@ static int open_signals(struct daemon *daemon, struct error *error) {
 /* ---- The loop ---- */
 
 static void warn_of_silence(struct daemon *daemon) {
-    double silence = link_silence(daemon->link);
+    double silence = job_link_silence(daemon->link);
     double wall = market_clock_wall();
     if (isinf(silence) && !daemon->waited) {
         daemon->waited = true;
@@ -260,7 +260,7 @@ static void warn_of_silence(struct daemon *daemon) {
 
 /* Before all is known about what there is, and without a job, nothing is bought. */
 static bool ready_to_buy(struct daemon *daemon) {
-    if (!daemon->listed || !daemon->priced || link_silence(daemon->link) > DAEMON_SILENCE_S) {
+    if (!daemon->listed || !daemon->priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;
     }
     daemon_keep_reliable(daemon);
@@ -309,14 +309,14 @@ static double sooner(double a, double b) {
 }
 
 static void set_timer(struct daemon *daemon) {
-    struct io *io = net_io_of(link_io(daemon->link));
+    struct io *io = net_io_of(job_link_io(daemon->link));
     double wait = daemon->next_link - market_clock_wall();
     int provider_ms = provider_wait_ms(daemon->provider);
     wait = sooner(wait, daemon_wall_of(daemon, daemon->next_prices));
     wait = sooner(wait, daemon_wall_of(daemon, daemon->next_list));
     wait = sooner(wait, daemon_wall_of(daemon, daemon_machines_due(daemon)));
     if (daemon->phase == DAEMON_RUN && daemon->listed && daemon->priced &&
-        link_silence(daemon->link) <= DAEMON_SILENCE_S) {
+        job_link_silence(daemon->link) <= DAEMON_SILENCE_S) {
         wait = sooner(wait, fmax(0.01, daemon_wall_of(daemon, daemon->next_decision)));
     }
     wait = provider_ms >= 0 ? sooner(wait, provider_ms / 1e3) : wait;
@@ -330,7 +330,7 @@ static void tick(void *context) {
     double wall = market_clock_wall();
     if (wall >= daemon->next_link) {
         daemon->next_link = wall + LINK_REPEAT_MS / 1e3;
-        link_step(daemon->link);
+        job_link_step(daemon->link);
         daemon_ask_again(daemon, false);
     }
     if (now >= daemon->next_prices) {
@@ -371,7 +371,7 @@ static void wait_for_provider(struct daemon *daemon) {
 }
 
 static int run_loop(struct daemon *daemon, struct error *error) {
-    struct net_io *io = link_io(daemon->link);
+    struct net_io *io = job_link_io(daemon->link);
     int code = net_io_watch(io, provider_fd(daemon->provider), provider_ready, daemon);
     code = code != 0 ? code : net_io_watch(io, daemon->signal_fd, take_signal, daemon);
     if (code != 0) {
@@ -421,22 +421,22 @@ static int open_report(struct daemon *daemon, struct error *error) {
 }
 
 static int open_link(struct daemon *daemon, struct error *error) {
-    const struct link_options options = {.controller = daemon->config->controller,
-                                         .key = daemon->config->key,
-                                         .insecure = daemon->config->insecure,
-                                         .listener = {.joined = take_joined,
-                                                      .left = take_left,
-                                                      .iteration = take_iteration,
-                                                      .summary = take_summary,
-                                                      .unknown = take_unknown,
-                                                      .timer = tick,
-                                                      .context = daemon}};
-    return link_open(&daemon->link, &options, error);
+    const struct job_link_options options = {.controller = daemon->config->controller,
+                                             .key = daemon->config->key,
+                                             .insecure = daemon->config->insecure,
+                                             .listener = {.joined = take_joined,
+                                                          .left = take_left,
+                                                          .iteration = take_iteration,
+                                                          .summary = take_summary,
+                                                          .unknown = take_unknown,
+                                                          .timer = tick,
+                                                          .context = daemon}};
+    return job_link_open(&daemon->link, &options, error);
 }
 
 static void daemon_close(struct daemon *daemon) {
     provider_close(daemon->provider);
-    link_close(daemon->link);
+    job_link_close(daemon->link);
     daemon_market_close(daemon);
     ledger_close(daemon->ledger);
     if (daemon->signal_fd >= 0) {

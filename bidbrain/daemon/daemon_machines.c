@@ -352,8 +352,8 @@ static void sweep(struct daemon *daemon, const struct provider_machine *told) {
 
 /* Its node is no part of the job any more: the controller need not wait for its silence. */
 static void tell_gone(struct daemon *daemon, const char *id) {
-    if (daemon->link != NULL && link_has(daemon->link, id)) {
-        link_gone(daemon->link, &id, 1);
+    if (daemon->link != NULL && job_link_has(daemon->link, id)) {
+        job_link_gone(daemon->link, &id, 1);
     }
 }
 
@@ -522,14 +522,14 @@ static void tell_evictions(struct daemon *daemon) {
                 continue;
             }
             notes->evict_asked = true;
-            if (link_has(daemon->link, daemon->machines[i].machine.id)) {
+            if (job_link_has(daemon->link, daemon->machines[i].machine.id)) {
                 names[count++] = daemon->machines[i].machine.id;
             } else {
                 notes->left = true; /* nobody waits for it */
             }
         }
         double notice_ms = 1e3 * daemon_wall_of(daemon, by);
-        link_evict(daemon->link, names, count, (uint32_t)fmin(fmax(notice_ms, 0), UINT32_MAX));
+        job_link_evict(daemon->link, names, count, (uint32_t)fmin(fmax(notice_ms, 0), UINT32_MAX));
     }
 }
 

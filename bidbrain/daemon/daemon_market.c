@@ -1,9 +1,9 @@
 /* The daemon's prices, what can be bought, and its decisions. */
 #include "bidbrain/daemon/daemon_private.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/market_read.h"
 
 #include <assert.h>

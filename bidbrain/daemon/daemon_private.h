@@ -63,7 +63,7 @@ struct daemon {
     struct ledger *ledger;
     struct market_store *store; /* NULL in a dry run */
     struct provider *provider;
-    struct link *link;
+    struct job_link *link;
     int signal_fd;
     FILE *report;
     char *user_data;

@@ -1,7 +1,7 @@
 /* What the daemon tells: lines for people on standard output, lines of JSON in --report. */
 #include "bidbrain/daemon/daemon_private.h"
 
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <math.h>
 #include <stdarg.h>

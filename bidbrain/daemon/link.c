@@ -28,8 +28,8 @@ struct link_request {
     struct message message;
 };
 
-struct link {
-    struct link_listener listener;
+struct job_link {
+    struct job_link_listener listener;
     struct net *net;
     struct net_io *io;
     uint64_t lines_read, lines_asked;
@@ -43,19 +43,19 @@ struct link {
     uint64_t requests_made;
 };
 
-static uint64_t link_now(const struct link *link) {
+static uint64_t link_now(const struct job_link *link) {
     struct io *io = net_io_of(link->io);
     return io->now_us(io);
 }
 
-static void link_send(struct link *link, struct message *message) {
+static void link_send(struct job_link *link, struct message *message) {
     struct io *io = net_io_of(link->io);
     io->send(io, ACTOR_CONTROLLER, message);
 }
 
 /* ---- Nodes ---- */
 
-static struct link_node *link_find(const struct link *link, const char *name) {
+static struct link_node *link_find(const struct job_link *link, const char *name) {
     for (size_t n = link->node_count; n-- > 0;) {
         if (strcmp(link->nodes[n].name, name) == 0) {
             return &link->nodes[n];
@@ -64,12 +64,12 @@ static struct link_node *link_find(const struct link *link, const char *name) {
     return NULL;
 }
 
-bool link_has(const struct link *link, const char *name) {
+bool job_link_has(const struct job_link *link, const char *name) {
     const struct link_node *node = link_find(link, name);
     return node != NULL && node->present;
 }
 
-size_t link_nodes(const struct link *link) {
+size_t job_link_nodes(const struct job_link *link) {
     size_t count = 0;
     for (size_t n = 0; n < link->node_count; n++) {
         count += link->nodes[n].present;
@@ -77,7 +77,7 @@ size_t link_nodes(const struct link *link) {
     return count;
 }
 
-void link_visit(const struct link *link, void (*visit)(void *context, const char *node), void *context) {
+void job_link_visit(const struct job_link *link, void (*visit)(void *context, const char *node), void *context) {
     for (size_t n = 0; n < link->node_count; n++) {
         if (link->nodes[n].present) {
             visit(context, link->nodes[n].name);
@@ -85,7 +85,7 @@ void link_visit(const struct link *link, void (*visit)(void *context, const char
     }
 }
 
-static void node_joined(struct link *link, const char *name) {
+static void node_joined(struct job_link *link, const char *name) {
     struct link_node *node = link_find(link, name);
     if (node == NULL && strlen(name) < WIRE_NAME_MAX && link->node_count < LINK_NODES_MAX) {
         link->nodes = memory_resized(link->nodes, link->node_count + 1, sizeof *link->nodes);
@@ -98,7 +98,7 @@ static void node_joined(struct link *link, const char *name) {
     }
 }
 
-static void node_left(struct link *link, const char *name, bool failed) {
+static void node_left(struct job_link *link, const char *name, bool failed) {
     struct link_node *node = link_find(link, name);
     if (node != NULL && node->present) {
         node->present = false;
@@ -108,7 +108,7 @@ static void node_left(struct link *link, const char *name, bool failed) {
 
 /* ---- The report ---- */
 
-static void read_event(struct link *link, const json_t *line) {
+static void read_event(struct job_link *link, const json_t *line) {
     const char *event = json_string_value(json_object_get(line, "event"));
     const json_t *names = json_object_get(line, "nodes");
     for (size_t n = 0; event != NULL && n < json_array_size(names); n++) {
@@ -123,12 +123,12 @@ static void read_event(struct link *link, const json_t *line) {
     }
 }
 
-static void read_iteration(struct link *link, const json_t *line) {
+static void read_iteration(struct job_link *link, const json_t *line) {
     const json_t *number = json_object_get(line, "iteration");
     double ended = json_number_value(json_object_get(line, "seconds"));
-    struct link_iteration iteration = {.ended = ended,
-                                       .items = json_number_value(json_object_get(line, "items")),
-                                       .seconds = ended - link->iteration_ended};
+    struct job_link_iteration iteration = {.ended = ended,
+                                           .items = json_number_value(json_object_get(line, "items")),
+                                           .seconds = ended - link->iteration_ended};
     link->iteration_ended = ended;
     if (json_is_integer(number) && json_integer_value(number) >= 0) {
         iteration.iteration = (uint64_t)json_integer_value(number);
@@ -136,7 +136,7 @@ static void read_iteration(struct link *link, const json_t *line) {
     }
 }
 
-static void read_line(struct link *link, const json_t *line) {
+static void read_line(struct job_link *link, const json_t *line) {
     const char *type = json_string_value(json_object_get(line, "type"));
     if (type == NULL) {
         return;
@@ -155,13 +155,13 @@ static void read_line(struct link *link, const json_t *line) {
     }
 }
 
-static void send_observe(struct link *link) {
+static void send_observe(struct job_link *link) {
     struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = link->lines_read}};
     link->lines_asked = link->lines_read;
     link_send(link, &observe);
 }
 
-static void receive_report(struct link *link, const struct message *message) {
+static void receive_report(struct job_link *link, const struct message *message) {
     uint64_t number = message->report.number;
     if (link->summary ||
         (number != link->lines_read && (number < link->lines_read || number != message->report.oldest))) {
@@ -182,12 +182,12 @@ static void receive_report(struct link *link, const struct message *message) {
 
 /* ---- Requests ---- */
 
-static void request_send(struct link *link, const struct link_request *request) {
+static void request_send(struct job_link *link, const struct link_request *request) {
     struct message copy = message_share(&request->message);
     link_send(link, &copy);
 }
 
-static void link_request(struct link *link, enum message_type type, const char *const *nodes, size_t count,
+static void link_request(struct job_link *link, enum message_type type, const char *const *nodes, size_t count,
                          uint32_t notice_ms) {
     if (count == 0 || count > WIRE_NODES_MAX || link->request_count == LINK_REQUESTS_MAX || link->summary) {
         return; /* who asks does so again, and goes by the notice's end */
@@ -205,16 +205,16 @@ static void link_request(struct link *link, enum message_type type, const char *
     request_send(link, request);
 }
 
-void link_evict(struct link *link, const char *const *nodes, size_t count, uint32_t notice_ms) {
+void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms) {
     link_request(link, MESSAGE_EVICT, nodes, count, notice_ms);
 }
 
-void link_gone(struct link *link, const char *const *nodes, size_t count) {
+void job_link_gone(struct job_link *link, const char *const *nodes, size_t count) {
     link_request(link, MESSAGE_GONE, nodes, count, 0);
 }
 
 /* One name that is unknown spoils an EVICT: each is asked for alone then. */
-static void request_refused(struct link *link, const struct message *message) {
+static void request_refused(struct job_link *link, const struct message *message) {
     const char *names = (const char *)message->frames[0]->data;
     size_t count = message->frames[0]->size / WIRE_NAME_MAX;
     if (count == 1) {
@@ -226,11 +226,11 @@ static void request_refused(struct link *link, const struct message *message) {
     }
     for (size_t n = 0; n < count; n++) {
         const char *name = names + n * WIRE_NAME_MAX;
-        link_evict(link, &name, 1, message->evict.notice_ms);
+        job_link_evict(link, &name, 1, message->evict.notice_ms);
     }
 }
 
-static void receive_outcome(struct link *link, const struct message_outcome *outcome) {
+static void receive_outcome(struct job_link *link, const struct message_outcome *outcome) {
     for (size_t r = 0; r < link->request_count; r++) {
         if (link->requests[r].number == outcome->request) {
             struct message message = link->requests[r].message;
@@ -244,14 +244,14 @@ static void receive_outcome(struct link *link, const struct message_outcome *out
     }
 }
 
-static void ask_status(struct link *link) {
+static void ask_status(struct job_link *link) {
     struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
     status.frames[0] = buffer_new(0);
     link->status_us = link_now(link);
     link_send(link, &status);
 }
 
-void link_step(struct link *link) {
+void job_link_step(struct job_link *link) {
     uint64_t now = link_now(link);
     if (link->summary) {
         return;
@@ -265,14 +265,14 @@ void link_step(struct link *link) {
     }
 }
 
-double link_silence(const struct link *link) {
+double job_link_silence(const struct job_link *link) {
     return link->heard_us == 0 ? INFINITY : (double)(link_now(link) - link->heard_us) / 1e6;
 }
 
 /* ---- The loop ---- */
 
 static void link_receive(void *self, actor_id from, struct message *message) {
-    struct link *link = self;
+    struct job_link *link = self;
     if (from != ACTOR_CONTROLLER) {
         return;
     }
@@ -285,7 +285,7 @@ static void link_receive(void *self, actor_id from, struct message *message) {
 }
 
 static void link_timer(void *self) {
-    struct link *link = self;
+    struct job_link *link = self;
     link->listener.timer(link->listener.context);
 }
 
@@ -305,7 +305,7 @@ static actor_id observer_id(void) {
     return actor_of_part(actor, 0);
 }
 
-static int open_net(const struct link_options *options, struct net **net, struct error *error) {
+static int open_net(const struct job_link_options *options, struct net **net, struct error *error) {
     struct net_key key;
     struct net_options net_options = {.insecure = options->insecure};
     if (options->key != NULL) {
@@ -320,8 +320,8 @@ static int open_net(const struct link_options *options, struct net **net, struct
     return code;
 }
 
-int link_open(struct link **opened, const struct link_options *options, struct error *error) {
-    struct link *link = memory_zeroed(1, sizeof *link);
+int job_link_open(struct job_link **opened, const struct job_link_options *options, struct error *error) {
+    struct job_link *link = memory_zeroed(1, sizeof *link);
     const struct net_io_options io_options = {
         .self = observer_id(),
         .actor = {.receive = link_receive, .timer = link_timer, .self = link},
@@ -332,14 +332,14 @@ int link_open(struct link **opened, const struct link_options *options, struct e
     code = code != 0 ? code : net_io_open(&link->io, link->net, &io_options, error);
     code = code != 0 ? code : net_io_connect(link->io, ACTOR_CONTROLLER, options->controller, error);
     if (code != 0) {
-        link_close(link);
+        job_link_close(link);
         return code;
     }
     *opened = link;
     return 0;
 }
 
-void link_close(struct link *link) {
+void job_link_close(struct job_link *link) {
     if (link == NULL) {
         return;
     }
@@ -356,6 +356,6 @@ void link_close(struct link *link) {
     free(link);
 }
 
-struct net_io *link_io(struct link *link) {
+struct net_io *job_link_io(struct job_link *link) {
     return link->io;
 }

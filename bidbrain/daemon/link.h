@@ -13,17 +13,17 @@ enum {
 };
 
 /* What an iteration's line of the report says. */
-struct link_iteration {
+struct job_link_iteration {
     uint64_t iteration;
     double ended;          /* seconds since training began */
     double items, seconds; /* of it */
 };
 
 /* Called from the loop. Lines that were told to an earlier bidbrain are told again: all of the report, from its start. */
-struct link_listener {
+struct job_link_listener {
     void (*joined)(void *context, const char *node);
     void (*left)(void *context, const char *node, bool failed); /* it is no part of the job any more */
-    void (*iteration)(void *context, const struct link_iteration *iteration);
+    void (*iteration)(void *context, const struct job_link_iteration *iteration);
     void (*summary)(void *context, bool ok, const char *error, double seconds, uint64_t iterations);
     /* An EVICT that the controller knows no node for: not part of the job. */
     void (*unknown)(void *context, const char *node);
@@ -31,35 +31,35 @@ struct link_listener {
     void *context;
 };
 
-struct link_options {
+struct job_link_options {
     const char *controller; /* its endpoint */
     const char *key;        /* a file; NULL: none */
     bool insecure;
-    struct link_listener listener;
+    struct job_link_listener listener;
 };
 
-struct link;
+struct job_link;
 
 /* 0, AML_EINPUT (key, address) or AML_EFAIL. */
-int link_open(struct link **link, const struct link_options *options, struct error *error);
-void link_close(struct link *link); /* NULL is allowed */
+int job_link_open(struct job_link **link, const struct job_link_options *options, struct error *error);
+void job_link_close(struct job_link *link); /* NULL is allowed */
 /* The loop, for net_io_watch, net_io_run and net_io_stop; its timer is the caller's, by net_io_of. */
-struct net_io *link_io(struct link *link);
+struct net_io *job_link_io(struct job_link *link);
 /* To be called every LINK_REPEAT_MS or so, and at least once before anything is heard. */
-void link_step(struct link *link);
+void job_link_step(struct job_link *link);
 
 /* Whether the node is part of the job now, as far as the report says. */
-bool link_has(const struct link *link, const char *node);
-size_t link_nodes(const struct link *link);
+bool job_link_has(const struct job_link *link, const char *node);
+size_t job_link_nodes(const struct job_link *link);
 /* Calls `visit` for each node that is part of the job. */
-void link_visit(const struct link *link, void (*visit)(void *context, const char *node), void *context);
+void job_link_visit(const struct job_link *link, void (*visit)(void *context, const char *node), void *context);
 /* Seconds since the controller last said something; infinite if it never did. It is asked every LINK_REPEAT_MS, but
  * answers only when there is news. */
-double link_silence(const struct link *link);
+double job_link_silence(const struct job_link *link);
 
 /* Has these nodes leave before the notice is over. At most WIRE_NODES_MAX. */
-void link_evict(struct link *link, const char *const *nodes, size_t count, uint32_t notice_ms);
+void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms);
 /* Tells that these nodes' processes are gone. */
-void link_gone(struct link *link, const char *const *nodes, size_t count);
+void job_link_gone(struct job_link *link, const char *const *nodes, size_t count);
 
 #endif

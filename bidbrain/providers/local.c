@@ -1,8 +1,8 @@
 /* Provider local: machines are processes here, started from the rendered user data; prices are replayed by the market's
  * clock. A spot machine whose price rises above its bid gets SIGTERM, and SIGKILL LOCAL_NOTICE_S later, as EC2 did in
  * 2016. Has any number of machines, and sends no bills. */
+#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/instant.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/market_store.h"
 #include "bidbrain/providers/local_machine.h"
@@ -58,7 +58,7 @@ static const char LOCAL_TEMPLATE[] =
     "    printf '%s\\n' \"$key\" >job.key\n"
     "    set -- \"$@\" --key job.key\n"
     "fi\n"
-    "exec '${binary}' \"$@\" --controller '${controller}' --tier ${tier} --name \"$PROTEUS_MACHINE\" \\\n"
+    "exec ${binary} \"$@\" --controller ${controller} --tier ${tier} --name \"$PROTEUS_MACHINE\" \\\n"
     "    --threads \"$threads\" --notice \"$PROTEUS_NOTICE\"\n";
 
 static struct local *local_of(struct provider *provider) {
@@ -188,7 +188,7 @@ static void local_refuse(const struct local *local, const struct provider_launch
     struct provider_outcome outcome = {.state = LAUNCH_REFUSED, .ours = ours};
     snprintf(outcome.token, sizeof outcome.token, "%s", launch->token);
     snprintf(outcome.code, sizeof outcome.code, "%s", code);
-    snprintf(outcome.text, sizeof outcome.text, "%s", text);
+    snprintf(outcome.text, sizeof outcome.text, "%.299s", text);
     local->options.listener.outcome(local->options.listener.context, &outcome);
 }
 

@@ -150,16 +150,13 @@ static int child_start(const struct child *child, struct error *error) {
 
 /* ---- Files ---- */
 
-static int write_new(const char *path, const char *text, mode_t mode, struct error *error) {
+static int write_new(const char *path, const char *text, struct error *error) {
     struct new_file file;
     int code = new_file_open(&file, path, error);
     if (code != 0) {
         return code;
     }
     code = new_file_write(&file, text, strlen(text), error);
-    if (code == 0 && fchmod(file.descriptor, mode) != 0) {
-        code = error_set(error, AML_EFAIL, "%.300s: %s", path, strerror(errno));
-    }
     if (code != 0) {
         new_file_discard(&file);
         return code;
@@ -175,7 +172,7 @@ static int write_json(const struct local_machine *machine, const char *name, jso
     if (text == NULL) {
         memory_exhausted(0);
     }
-    int code = write_new(path, text, 0600, error);
+    int code = write_new(path, text, error);
     free(text);
     return code;
 }
@@ -227,7 +224,10 @@ static int machine_run(const struct local_machine *machine, const char *user_dat
     machine_path(machine, "user-data", child->script);
     machine_path(machine, "console.log", child->console);
     child->environment = make_environment(variables);
-    int code = write_new(child->script, user_data, 0700, error);
+    int code = write_new(child->script, user_data, error);
+    if (code == 0 && chmod(child->script, 0700) != 0) {
+        code = error_set(error, AML_EFAIL, "%.300s: %s", child->script, strerror(errno));
+    }
     code = code != 0 ? code : child_start(child, error);
     free(child->environment);
     free(child);
