@@ -258,19 +258,14 @@ static void warn_of_silence(struct daemon *daemon) {
     }
 }
 
-/* Before all is known about what there is, and without a job, nothing is bought. */
+/* Before all is known about what there is, and without a job, nothing is bought; and no spot machine before there is a node
+ * that it can work with. */
 static bool ready_to_buy(struct daemon *daemon) {
     if (!daemon->listed || !daemon->priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;
     }
     daemon_keep_reliable(daemon);
-    for (size_t i = 0; i < daemon->machine_count; i++) {
-        const struct ledger_machine *machine = &daemon->machines[i];
-        if (machine->reliable && machine->ended == 0 && machine->running != 0) {
-            return true;
-        }
-    }
-    return daemon->config->reliable == 0;
+    return job_link_nodes(daemon->link) > 0;
 }
 
 static double next_renewal(const struct daemon *daemon) {
