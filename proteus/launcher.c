@@ -284,7 +284,7 @@ static int launcher_open(struct launcher *launcher, struct error *error) {
 
 static void launcher_close(struct launcher *launcher) {
     if (launcher->io != NULL) {
-        ready_close(&launcher->ready);
+        child_lines_close(&launcher->ready);
         launcher_market_close(launcher);
         net_io_close(launcher->io);
     }

@@ -82,6 +82,7 @@ static void start_job(struct launcher *launcher) {
 
 static void controller_ready(void *context, const char *line) {
     struct launcher *launcher = context;
+    child_lines_close(&launcher->ready);
     launcher->is_ready = true;
     launcher->controller_lost_us = 0;
     if (launcher->phase == LAUNCHER_START) {
@@ -126,10 +127,10 @@ void launcher_start_controller(struct launcher *launcher) {
     char path[PATH_MAX];
     int ready_fd;
     launcher->is_ready = launcher->controller_killed = false;
-    launcher->ready.done = controller_ready;
+    launcher->ready.line = controller_ready;
     launcher->ready.context = launcher;
     if (process_self(path, &launcher->error) != 0 ||
-        ready_open(&launcher->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
+        child_lines_open(&launcher->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
         launcher_kill_all(launcher);
         return;
     }
@@ -163,7 +164,7 @@ static void controller_lost(struct launcher *launcher) {
 
 void launcher_controller_ended(struct launcher *launcher) {
     int status = launcher->controller.status;
-    ready_close(&launcher->ready);
+    child_lines_close(&launcher->ready);
     if (launcher->phase != LAUNCHER_START && launcher->phase != LAUNCHER_JOB) {
         return;
     }

@@ -2,13 +2,11 @@
  * when it is killed; without spotmarket there are no machines, and the job ends. */
 #include "proteus/launcher_private.h"
 
-#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/http.h"
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,69 +22,99 @@ enum {
     BILL_TIMEOUT_MS = 5000,
     BURY_WAIT_MS = 3000, /* for machines whose cloud is gone to be gone too */
     BURY_LOOK_MS = 10,
-    LOG_TAIL = 400, /* bytes at the end of a log that may be its last line */
+    WORDS_MAX = 300, /* bytes of a program's last line in a message */
+};
+
+/* A program of the market. Its output goes to FOLDER/NAME.log; the last line may say why it has ended. */
+struct market_program {
+    const char *name;
+    struct process process;
+    struct child_lines output;
+    FILE *log; /* NULL: not made */
+    char last[WORDS_MAX];
 };
 
 struct launcher_market {
     const struct marketplace *place;
-    struct process cloud, buyer;
-    struct ready ready;         /* on which the cloud says its address */
-    char url[READY_LINE_MAX];   /* empty: not known yet */
-    char folder[PATH_MAX];      /* empty: not made */
-    unsigned restarts;          /* of the buyer */
-    bool finishing;             /* the job is over */
+    struct market_program cloud, buyer; /* spotmarket, bidbrain */
+    struct child_lines ready;           /* on which the cloud says its address */
+    char url[CHILD_LINE_MAX];           /* empty: not known yet */
+    char folder[PATH_MAX];              /* empty: not made */
+    unsigned restarts;                  /* of the buyer */
+    bool finishing;                     /* the job is over */
     struct http *http;
     struct http_call *bill_call; /* NULL: none is under way */
     json_t *summary;             /* of the job, kept back; NULL: it has not come, or was shown */
     json_t *bill;                /* the report's line; NULL: not there */
 };
 
-/* ---- Its processes ---- */
+/* ---- Its programs ---- */
 
-static int open_log(const struct launcher_market *market, const char *name, struct error *error) {
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/%s.log", market->folder, name);
-    int fd = length < (int)sizeof path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
-    return fd >= 0 ? fd : error_set(error, AML_EFAIL, "can't write %.300s/%s.log", market->folder, name);
+static void keep_line(struct market_program *program, const char *line) {
+    snprintf(program->last, sizeof program->last, "%s", line);
+    fprintf(program->log, "%s\n", line);
+    fflush(program->log);
 }
 
-/* ": " and the last line of a log; nothing when there is none. */
-static void last_words(const struct launcher_market *market, const char *name, char text[LOG_TAIL]) {
+static void cloud_said(void *context, const char *line) {
+    struct launcher *launcher = context;
+    keep_line(&launcher->market->cloud, line);
+}
+
+static void buyer_said(void *context, const char *line) {
+    struct launcher *launcher = context;
+    keep_line(&launcher->market->buyer, line);
+    progress_note(launcher->progress, "bidbrain: %s", line);
+}
+
+static int open_log(const struct launcher_market *market, struct market_program *program, struct error *error) {
     char path[PATH_MAX];
-    char bytes[LOG_TAIL - 2] = "";
-    text[0] = '\0';
-    int length = snprintf(path, sizeof path, "%s/%s.log", market->folder, name);
-    int fd = length < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0) {
+    if (program->log != NULL) {
+        return 0; /* it was started before */
+    }
+    int length = snprintf(path, sizeof path, "%s/%s.log", market->folder, program->name);
+    program->log = length < (int)sizeof path ? fopen(path, "we") : NULL;
+    return program->log != NULL
+               ? 0
+               : error_set(error, AML_EFAIL, "can't write %.300s/%s.log", market->folder, program->name);
+}
+
+static void start_program(struct launcher *launcher, struct market_program *program, const struct arguments *arguments,
+                          struct process_setting setting) {
+    char path[PATH_MAX];
+    program->last[0] = '\0';
+    if (process_find(program->name, path, &launcher->error) != 0 ||
+        open_log(launcher->market, program, &launcher->error) != 0 ||
+        child_lines_open(&program->output, launcher->io, &setting.output_fd, &launcher->error) != 0) {
+        launcher_kill_all(launcher);
         return;
     }
-    off_t end = lseek(fd, 0, SEEK_END);
-    off_t from = end > (off_t)sizeof bytes - 1 ? end - (off_t)sizeof bytes + 1 : 0;
-    ssize_t size = pread(fd, bytes, sizeof bytes - 1, from);
-    close(fd);
-    while (size > 0 && bytes[size - 1] == '\n') {
-        bytes[--size] = '\0';
+    if (process_start(&program->process, path, arguments, setting, &launcher->error) != 0) {
+        launcher_kill_all(launcher);
     }
-    const char *line = strrchr(bytes, '\n');
-    if (size > 0) {
-        snprintf(text, LOG_TAIL, ": %s", line != NULL ? line + 1 : bytes);
+    close(setting.output_fd);
+}
+
+/* "NAME was killed by signal 9 (Killed)", and its last words if it ended by itself. */
+static void describe_end(struct market_program *program, char text[LAUNCHER_REASON_TEXT]) {
+    char end[PROCESS_END_TEXT];
+    child_lines_read(&program->output);
+    child_lines_close(&program->output);
+    process_describe_end(&program->process, end);
+    bool words = WIFEXITED(program->process.status) && WEXITSTATUS(program->process.status) != 0;
+    snprintf(text, LAUNCHER_REASON_TEXT, "%s %s%s%s", program->name, end, words && program->last[0] != '\0' ? ": " : "",
+             words ? program->last : "");
+}
+
+static void close_program(struct market_program *program) {
+    child_lines_close(&program->output);
+    if (program->log != NULL) {
+        fclose(program->log);
     }
 }
 
-/* Its output goes to its log. */
-static void start_program(struct launcher *launcher, struct process *process, const char *name,
-                          const struct arguments *arguments, struct process_setting setting) {
-    char path[PATH_MAX];
-    int result = process_find(name, path, &launcher->error);
-    int log_fd = result == 0 ? open_log(launcher->market, name, &launcher->error) : -1;
-    if (log_fd >= 0) {
-        setting.output_fd = log_fd;
-        result = process_start(process, path, arguments, setting, &launcher->error);
-        close(log_fd);
-    }
-    if (result != 0 || log_fd < 0) {
-        launcher_kill_all(launcher);
-    }
+static bool was_refused(const struct market_program *program) {
+    return WIFEXITED(program->process.status) && WEXITSTATUS(program->process.status) == 2;
 }
 
 /* ---- The cloud ---- */
@@ -95,6 +123,7 @@ static void cloud_ready(void *context, const char *line) {
     struct launcher *launcher = context;
     struct launcher_market *market = launcher->market;
     char start[INSTANT_TEXT_MAX];
+    child_lines_close(&market->ready);
     snprintf(market->url, sizeof market->url, "%s", line);
     instant_format(market->place->start, start);
     progress_note(launcher->progress, "market at %s: %s from %s, %g times as fast as time", market->url,
@@ -137,6 +166,9 @@ static void add_cloud_arguments(const struct launcher_market *market, struct arg
     arguments_add(arguments, "--region=%s", place->region);
     arguments_add(arguments, "--zone=%s", place->region);
     arguments_add(arguments, "--notice=%lld", (long long)place->notice);
+    if (place->options.interruptions != NULL) {
+        arguments_add(arguments, "--interruptions=%s", place->options.interruptions);
+    }
     arguments_add(arguments, "--credentials=%s/credentials", market->folder);
     arguments_add(arguments, "--folder=%s/machines", market->folder);
 }
@@ -145,30 +177,27 @@ void launcher_market_start(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
     struct arguments arguments = {0};
     int ready_fd;
-    market->ready.done = cloud_ready;
+    market->ready.line = cloud_ready;
     market->ready.context = launcher;
     if (make_market_folder(launcher) != 0 || marketplace_write_credentials(market->folder, &launcher->error) != 0 ||
-        ready_open(&market->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
+        child_lines_open(&market->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
         launcher_kill_all(launcher);
         return;
     }
     add_cloud_arguments(market, &arguments);
     arguments_add(&arguments, "--ready-fd=%d", ready_fd);
-    start_program(launcher, &market->cloud, "spotmarket", &arguments, (struct process_setting){.inherited_fd = ready_fd});
+    start_program(launcher, &market->cloud, &arguments, (struct process_setting){.inherited_fd = ready_fd});
     close(ready_fd);
     arguments_close(&arguments);
 }
 
 static void cloud_ended(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
-    char end[PROCESS_END_TEXT];
-    char words[LOG_TAIL];
-    ready_close(&market->ready);
-    process_describe_end(&market->cloud, end);
-    last_words(market, "spotmarket", words);
+    char end[LAUNCHER_REASON_TEXT];
+    child_lines_close(&market->ready);
+    describe_end(&market->cloud, end);
     if (launcher->phase != LAUNCHER_END) {
-        bool refused = WIFEXITED(market->cloud.status) && WEXITSTATUS(market->cloud.status) == 2;
-        launcher_fail(launcher, refused ? AML_EINPUT : AML_EFAIL, "the market is gone: spotmarket %s%s", end, words);
+        launcher_fail(launcher, was_refused(&market->cloud) ? AML_EINPUT : AML_EFAIL, "the market is gone: %s", end);
     }
 }
 
@@ -205,7 +234,7 @@ static void start_buyer(struct launcher *launcher) {
     arguments_add(&arguments, "run");
     arguments_add(&arguments, "--config=%s/bidbrain.json", market->folder);
     arguments_add(&arguments, "--report=%s/bidbrain.jsonl", market->folder);
-    start_program(launcher, &market->buyer, "bidbrain", &arguments,
+    start_program(launcher, &market->buyer, &arguments,
                   (struct process_setting){.inherited_fd = -1, .environment = environment});
     arguments_close(&arguments);
     for (size_t e = 0; environment[e] != NULL; e++) {
@@ -238,7 +267,7 @@ static void buyer_lost(struct launcher *launcher, const char *end) {
         launcher_stop(launcher, AML_EFAIL, "bidbrain was killed again and again");
         return;
     }
-    progress_note(launcher->progress, "bidbrain %s; starting it again", end);
+    progress_note(launcher->progress, "%s; starting it again", end);
     start_buyer(launcher);
 }
 
@@ -246,22 +275,19 @@ static void ask_for_bill(struct launcher *launcher);
 
 static void buyer_ended(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
-    char end[PROCESS_END_TEXT];
-    char words[LOG_TAIL];
-    char reason[LOG_TAIL + PROCESS_END_TEXT + 64];
-    process_describe_end(&market->buyer, end);
-    last_words(market, "bidbrain", words);
+    char end[LAUNCHER_REASON_TEXT];
+    char reason[LAUNCHER_REASON_TEXT + 32];
+    describe_end(&market->buyer, end);
     if (market->finishing) {
-        if (!process_succeeded(&market->buyer)) {
-            progress_note(launcher->progress, "bidbrain %s%s", end, words);
+        if (!process_succeeded(&market->buyer.process)) {
+            progress_note(launcher->progress, "%s", end);
         }
         ask_for_bill(launcher);
-    } else if (launcher->phase == LAUNCHER_JOB && WIFSIGNALED(market->buyer.status)) {
+    } else if (launcher->phase == LAUNCHER_JOB && WIFSIGNALED(market->buyer.process.status)) {
         buyer_lost(launcher, end);
     } else if (launcher->phase == LAUNCHER_JOB) {
-        bool refused = WEXITSTATUS(market->buyer.status) == 2;
-        snprintf(reason, sizeof reason, "bidbrain %s before the job was over%s", end, words);
-        launcher_stop(launcher, refused ? AML_EINPUT : AML_EFAIL, reason);
+        snprintf(reason, sizeof reason, "%s, before the job was over", end);
+        launcher_stop(launcher, was_refused(&market->buyer) ? AML_EINPUT : AML_EFAIL, reason);
     }
 }
 
@@ -269,7 +295,7 @@ static void buyer_ended(struct launcher *launcher) {
 
 static void end_cloud(struct launcher *launcher) {
     launcher_market_tell(launcher);
-    process_signal(&launcher->market->cloud, SIGTERM);
+    process_signal(&launcher->market->cloud.process, SIGTERM);
 }
 
 static void bill_came(void *context, const struct http_answer *answer) {
@@ -293,9 +319,9 @@ static void bill_came(void *context, const struct http_answer *answer) {
 
 static void ask_for_bill(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
-    char url[READY_LINE_MAX + 8];
+    char url[CHILD_LINE_MAX + 8];
     snprintf(url, sizeof url, "%s/bill", market->url);
-    if (!market->cloud.running) {
+    if (!market->cloud.process.running) {
         launcher_market_tell(launcher);
     } else if (market->bill_call == NULL) {
         const struct http_request request = {.method = "GET", .url = url, .timeout_ms = BILL_TIMEOUT_MS};
@@ -307,8 +333,8 @@ void launcher_market_finish(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
     market->finishing = true;
     launcher->kill_us = launcher_after(launcher, LAUNCHER_MARKET_END_WAIT_MS);
-    if (market->buyer.running) {
-        process_signal(&market->buyer, SIGTERM);
+    if (market->buyer.process.running) {
+        process_signal(&market->buyer.process, SIGTERM);
     } else {
         ask_for_bill(launcher);
     }
@@ -346,23 +372,23 @@ void launcher_market_tell(struct launcher *launcher) {
 
 void launcher_market_reap(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
-    if (market != NULL && process_ended(&market->buyer)) {
+    if (market != NULL && process_ended(&market->buyer.process)) {
         buyer_ended(launcher);
     }
-    if (market != NULL && process_ended(&market->cloud)) {
+    if (market != NULL && process_ended(&market->cloud.process)) {
         cloud_ended(launcher);
     }
 }
 
 void launcher_market_signal(const struct launcher *launcher, int number) {
     if (launcher->market != NULL) {
-        process_signal(&launcher->market->buyer, number);
-        process_signal(&launcher->market->cloud, number);
+        process_signal(&launcher->market->buyer.process, number);
+        process_signal(&launcher->market->cloud.process, number);
     }
 }
 
 bool launcher_market_runs(const struct launcher *launcher) {
-    return launcher->market != NULL && (launcher->market->buyer.running || launcher->market->cloud.running);
+    return launcher->market != NULL && (launcher->market->buyer.process.running || launcher->market->cloud.process.running);
 }
 
 static void http_ready(void *context) {
@@ -420,6 +446,9 @@ int launcher_market_open(struct launcher *launcher, struct error *error) {
     struct launcher_market *market = memory_zeroed(1, sizeof *market);
     launcher->market = market;
     market->place = launcher->options->market;
+    market->cloud = (struct market_program){
+        .name = "spotmarket", .output = {.line = cloud_said, .context = launcher}};
+    market->buyer = (struct market_program){.name = "bidbrain", .output = {.line = buyer_said, .context = launcher}};
     int result = http_open(&market->http, error);
     if (result == 0 && net_io_watch(launcher->io, http_fd(market->http), http_ready, launcher) != 0) {
         result = error_set(error, AML_EFAIL, "can't wait for the market's answers");
@@ -432,12 +461,14 @@ void launcher_market_close(struct launcher *launcher) {
     if (market == NULL) {
         return;
     }
-    ready_close(&market->ready);
+    child_lines_close(&market->ready);
     if (market->http != NULL) {
         net_io_watch(launcher->io, http_fd(market->http), NULL, NULL);
         http_close(market->http);
     }
     bury_machines();
+    close_program(&market->cloud);
+    close_program(&market->buyer);
     json_decref(market->summary);
     json_decref(market->bill);
     free(market);

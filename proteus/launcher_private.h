@@ -4,9 +4,9 @@
 #ifndef PROTEUS_LAUNCHER_PRIVATE_H
 #define PROTEUS_LAUNCHER_PRIVATE_H
 
+#include "proteus/child_lines.h"
 #include "proteus/launcher.h"
 #include "proteus/process.h"
-#include "proteus/ready.h"
 
 #include <limits.h>
 
@@ -54,7 +54,7 @@ struct launcher {
     unsigned joined_count; /* of these */
 
     struct process controller;
-    struct ready ready;                   /* on which it says its endpoint */
+    struct child_lines ready;             /* on which it says its endpoint */
     char endpoint[WIRE_ENDPOINT_MAX + 1]; /* of the first one, and so of all; empty: not known yet */
     bool is_ready;                        /* the present one has said it */
     unsigned restarts;                    /* of it, not by events */

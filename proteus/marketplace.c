@@ -1,7 +1,7 @@
 /* See marketplace.h: options and prices. */
 #include "proteus/marketplace.h"
 
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 #include "bidbrain/market_read.h"
 
 #include <errno.h>

@@ -27,7 +27,8 @@ struct marketplace_options {
     const char *start;  /* a time; NULL: chosen */
     const char *model;  /* "ec2-2016" or "ec2" */
     const char *types;  /* comma-separated; NULL: all that the catalog knows and that are fit for work */
-    const char *folder; /* made, and stays; NULL: a temporary one */
+    const char *interruptions; /* with model ec2: who is interrupted when, as `bidbrain simulate` takes it; NULL: nobody */
+    const char *folder;        /* made, and stays; NULL: a temporary one */
     double speed;       /* market time by real time */
 };
 #define MARKETPLACE_DEFAULTS ((struct marketplace_options){.model = "ec2-2016", .speed = 120})

@@ -1,7 +1,7 @@
 /* See marketplace.h: the bill. */
 #include "proteus/marketplace.h"
 
-#include "bidbrain/instant.h"
+#include "agileml/base/instant.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -184,6 +184,9 @@ int marketplace_write_config(const struct marketplace *place, const char *folder
     if (config == NULL) { /* a text that is not UTF-8 */
         return error_set(error, AML_EINPUT, "the app's path and arguments must be UTF-8 text for --market");
     }
+    if (place->options.interruptions != NULL) {
+        json_object_set_new(config, "interruptions", json_string(place->options.interruptions));
+    }
     if (job->job->key != NULL) {
         char key[PATH_MAX];
         json_object_set_new(config, "key", json_string(realpath(job->job->key, key) != NULL ? key : job->job->key));

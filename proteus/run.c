@@ -108,7 +108,8 @@ static int check_market(struct run_options *options, struct error *error) {
     const struct marketplace_options *market = &options->market;
     if (market->prices == NULL) {
         job->transient = job->transient < 0 ? 0 : job->transient;
-        bool alone = market->start != NULL || market->types != NULL || market->folder != NULL;
+        bool alone = market->start != NULL || market->types != NULL || market->interruptions != NULL ||
+                     market->folder != NULL;
         return alone ? error_set(error, AML_EINPUT, "--market-... without --market DIR, recorded prices") : 0;
     }
     if (strcmp(job->stage, "traditional") == 0) {
@@ -161,6 +162,8 @@ int command_run(int argc, char **argv) {
          "ec2-2016 (bids, whole hours) or ec2 (today)"},
         {"market-types", "LIST", AML_OPTION_STRING, &options.market.types, 0, 0,
          "instance types to choose from, with commas between them"},
+        {"market-interruptions", "SPEC", AML_OPTION_STRING, &options.market.interruptions, 0, 0,
+         "with ec2: advisor:FILE, lifetimes:FILE or replay:PATH"},
         {"market-folder", "DIR", AML_OPTION_STRING, &options.market.folder, 0, 0,
          "a new folder that keeps the bill, logs and the like"},
         {"quiet", NULL, AML_OPTION_FLAG, &options.quiet, 0, 0, "print errors only"},

@@ -1,0 +1,25 @@
+/* The lines that a child writes on a pipe: that it is ready (--ready-fd), or its output. Told from the loop. */
+#ifndef PROTEUS_CHILD_LINES_H
+#define PROTEUS_CHILD_LINES_H
+
+#include "agileml/net/zmq.h"
+
+enum { CHILD_LINE_MAX = 1024 }; /* longer ones come in pieces */
+
+struct child_lines {
+    struct net_io *io; /* NULL: closed */
+    int fd;
+    char bytes[CHILD_LINE_MAX];
+    size_t size;
+    void (*line)(void *context, const char *line); /* without its end; may call child_lines_close */
+    void *context;
+};
+
+/* `line` and `context` are set. *write_fd is the child's end: the caller closes its own copy once the child runs. 0 or
+ * AML_EFAIL. */
+int child_lines_open(struct child_lines *lines, struct net_io *io, int *write_fd, struct error *error);
+/* What has come so far; closes at the end. */
+void child_lines_read(struct child_lines *lines);
+void child_lines_close(struct child_lines *lines);
+
+#endif
