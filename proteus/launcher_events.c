@@ -94,6 +94,9 @@ bool launcher_events_start_controller(const struct launcher *launcher) {
 /* 0: now; UINT64_MAX: nobody knows yet. While there is no controller nobody counts iterations: they are taken to last as
  * long as the one before. */
 static uint64_t event_due_us(const struct launcher *launcher, const struct event *event) {
+    if (event->action == EVENT_START && launcher->controller_killed && launcher->controller.running) {
+        return UINT64_MAX; /* it is still ending: the iterations at which it is killed and started may be told together */
+    }
     if (event->by_seconds) {
         return launcher->training_us == 0 ? UINT64_MAX : launcher->training_us + (uint64_t)(event->seconds * 1e6);
     }
