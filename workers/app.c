@@ -63,7 +63,7 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
         {"notice", "S", AML_OPTION_REAL, &o->notice, 0, 86400,
          "seconds between SIGTERM and this machine's end: what the node has to leave the job"},
         {"poll-notice", "S", AML_OPTION_REAL, &o->poll_notice, 0, 3600,
-         "seconds between looks at the cloud's notices (EC2's metadata service), if this is a machine of EC2; 0: none"},
+         "seconds between looks at the cloud's notices (metadata service of EC2); 0: none. Not given: on EC2 only"},
         {"leave-on-rebalance", NULL, AML_OPTION_FLAG, &o->leave_on_rebalance, 0, 0,
          "leave the job when the cloud only recommends it, as at SIGTERM"},
         {"standby-memory", "MIB", AML_OPTION_INTEGER, &o->standby_memory, 0, 1 << 20,
@@ -303,6 +303,10 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     if (options->version) {
         printf("%s (AgileML %s)\n", app->name, PROTEUS_VERSION);
         return 1;
+    }
+    if (options->poll_notice > 0 && options->poll_notice * 1000 < NOTICE_POLL_MS_MIN) {
+        return error_set(error, AML_EINPUT, "--poll-notice: expected 0, or %g to 3600 seconds",
+                         NOTICE_POLL_MS_MIN / 1e3);
     }
     if (options->iterations == iterations_unset) {
         options->iterations = options->seconds > 0 || options->tolerance > 0 ? 0 : iterations;

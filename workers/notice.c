@@ -24,9 +24,9 @@ struct notice {
     int64_t poll_ms;
     int64_t next_ms; /* of the monotonic clock: the next poll */
     bool asking;
-    int64_t end_ms;     /* what the notices said so far, the least; 0: there was none */
-    bool recommended;   /* ... to leave */
-    unsigned silent;    /* polls without an answer since the last one that had one */
+    int64_t end_ms;   /* what the notices said so far, the least; 0: there was none */
+    bool recommended; /* ... to leave */
+    unsigned silent;  /* polls without an answer since the last one that had one */
     bool warned_silent, warned_off, warned_wrong;
 };
 
@@ -60,7 +60,8 @@ bool notice_is_likely(const char *sys) {
     if (disabled != NULL && strcasecmp(disabled, "true") == 0) {
         return false;
     }
-    return (endpoint != NULL && endpoint[0] != '\0') || notice_find(sys, "class/dmi/id/sys_vendor", "amazon ec2") >= 0 ||
+    return (endpoint != NULL && endpoint[0] != '\0') ||
+           notice_find(sys, "class/dmi/id/sys_vendor", "amazon ec2") >= 0 ||
            notice_find(sys, "class/dmi/id/board_vendor", "amazon ec2") >= 0 ||
            notice_find(sys, "class/dmi/id/bios_version", "amazon") >= 0 || /* Xen: "4.11.amazon" */
            notice_find(sys, "hypervisor/uuid", "ec2") == 0;
@@ -122,8 +123,9 @@ static void notice_rebalance_answered(void *context, const struct metadata_answe
     struct notice *notice = context;
     if (answer->result == METADATA_FOUND && !notice->recommended) {
         notice->recommended = true;
-        notice->hooks.rebalance(notice->hooks.context, "the cloud recommends to leave this machine: it is at more risk than"
-                                                       " others to be taken away");
+        notice->hooks.rebalance(notice->hooks.context,
+                                "the cloud recommends to leave this machine: it is at more risk than"
+                                " others to be taken away");
     }
     notice_poll_ended(notice, answer->result);
 }
@@ -176,7 +178,8 @@ static void notice_step(void *context) {
 int notice_open(struct notice **notice, struct net_io *io, uint32_t poll_ms, const struct notice_hooks *hooks,
                 struct error *error) {
     struct notice *new = memory_zeroed(1, sizeof *new);
-    *new = (struct notice){.io = io, .hooks = *hooks, .poll_ms = poll_ms < NOTICE_POLL_MS_MIN ? NOTICE_POLL_MS_MIN : poll_ms};
+    *new = (struct notice){
+        .io = io, .hooks = *hooks, .poll_ms = poll_ms < NOTICE_POLL_MS_MIN ? NOTICE_POLL_MS_MIN : poll_ms};
     *notice = NULL;
     new->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     int code = new->timer < 0 ? error_set(error, AML_EFAIL, "timerfd: %s", strerror(errno)) : 0;

@@ -112,9 +112,9 @@ struct runtime {
     bool unsaving;                     /* ... and is to return soon; under `lock` */
     uint64_t compute_us;
     uint64_t memory_bytes, memory_us; /* the resident size, as of then; the main thread's */
-    int wake;    /* eventfd: the pool's threads ask the main thread for something */
-    int signals; /* signalfd */
-    struct notice *notice; /* of the cloud; NULL: there is none to expect */
+    int wake;                         /* eventfd: the pool's threads ask the main thread for something */
+    int signals;                      /* signalfd */
+    struct notice *notice;            /* of the cloud; NULL: there is none to expect */
 
     pthread_mutex_t lock;    /* held by the main thread while it runs the node, by others while they add rows or ask */
     pthread_cond_t answered; /* rows or a scan's piece have come, or the job ends */

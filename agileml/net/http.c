@@ -307,7 +307,8 @@ static void http_call_set_rules(struct http_call *call, const char *url) {
 
 /* Sends the oldest calls that wait, as many as may be under way. */
 static void http_admit(struct http *http) {
-    for (struct http_call *call = http->calls; call != NULL && http->under_way < HTTP_CONCURRENT_MAX; call = call->next) {
+    for (struct http_call *call = http->calls; call != NULL && http->under_way < HTTP_CONCURRENT_MAX;
+         call = call->next) {
         if (call->under_way || call->why != NULL) {
             continue;
         }
@@ -330,7 +331,8 @@ struct http_call *http_start(struct http *http, const struct http_request *reque
     }
     long timeout_ms = request->timeout_ms > 0 ? (long)request->timeout_ms : HTTP_TIMEOUT_MS_DEFAULT;
     curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
-    curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms < HTTP_CONNECT_MS ? timeout_ms : HTTP_CONNECT_MS);
+    curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     timeout_ms < HTTP_CONNECT_MS ? timeout_ms : HTTP_CONNECT_MS);
     curl_easy_setopt(call->easy, CURLOPT_USERAGENT, "proteus/" PROTEUS_VERSION);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->curl_text);

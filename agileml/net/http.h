@@ -1,11 +1,12 @@
-/* HTTP requests that don't block: libcurl's multi interface behind one descriptor, so that any event loop can drive many
- * requests on one thread. Connections are kept and used again. Says nothing about what answers mean, retries nothing.
+/* HTTP requests that don't block: libcurl's multi interface behind one descriptor, so that any event loop can drive
+ * many requests on one thread. Connections are kept and used again. Says nothing about what answers mean, retries
+ * nothing.
  *
- * TLS certificates are always verified, by the system's authorities or those of AWS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE
- * and SSL_CERT_DIR; plain http is allowed for every address (metadata services have nothing else), it is for the caller to
- * insist on https. Redirects are not followed; proxies (https_proxy ...) are used, but not for loopback and link-local
- * addresses. A request that meets a kept connection which the server has closed is sent once more by libcurl itself. What
- * was received is wiped from memory after `done`: it may hold a secret. One thread. */
+ * TLS certificates are always verified, by the system's authorities or those of AWS_CA_BUNDLE, CURL_CA_BUNDLE,
+ * SSL_CERT_FILE and SSL_CERT_DIR; plain http is allowed for every address (metadata services have nothing else), it
+ * is for the caller to insist on https. Redirects are not followed; proxies (https_proxy ...) are used, but not for
+ * loopback and link-local addresses. A request that meets a kept connection which the server has closed is sent once
+ * more by libcurl itself. What was received is wiped from memory after `done`: it may hold a secret. One thread. */
 #ifndef AGILEML_NET_HTTP_H
 #define AGILEML_NET_HTTP_H
 
@@ -16,12 +17,12 @@
 #include <stdint.h>
 
 enum {
-    HTTP_HEADERS_MAX = 16,        /* of a request */
-    HTTP_ERROR_TEXT = 256,        /* bytes */
-    HTTP_CONCURRENT_MAX = 16,     /* requests under way; others wait */
+    HTTP_HEADERS_MAX = 16,    /* of a request */
+    HTTP_ERROR_TEXT = 256,    /* bytes */
+    HTTP_CONCURRENT_MAX = 16, /* requests under way; others wait */
     HTTP_TIMEOUT_MS_DEFAULT = 30 * 1000,
-    HTTP_CONNECT_MS = 10 * 1000, /* of the timeout, for the connection alone */
-    HTTP_HEAD_MAX = 1 << 16,     /* bytes of an answer's header lines; more is an error */
+    HTTP_CONNECT_MS = 10 * 1000,       /* of the timeout, for the connection alone */
+    HTTP_HEAD_MAX = 1 << 16,           /* bytes of an answer's header lines; more is an error */
     HTTP_ANSWER_MAX_DEFAULT = 1 << 26, /* bytes of a body; a larger one is an error */
 };
 
@@ -39,11 +40,11 @@ struct http_request {
 };
 
 struct http_answer {
-    int status;                 /* 200 ...; 0: no whole answer has come, and `error` says why */
-    const char *body;           /* a 0 byte follows; lives until `done` returns */
+    int status;       /* 200 ...; 0: no whole answer has come, and `error` says why */
+    const char *body; /* a 0 byte follows; lives until `done` returns */
     size_t body_size;
-    const char *head;           /* its header lines; lives as long. See http_header */
-    int64_t date;               /* the Date header, seconds since 1970; 0: none */
+    const char *head;            /* its header lines; lives as long. See http_header */
+    int64_t date;                /* the Date header, seconds since 1970; 0: none */
     char error[HTTP_ERROR_TEXT]; /* never holds a header or a body of the request */
 };
 
@@ -69,8 +70,8 @@ struct http_call *http_start(struct http *http, const struct http_request *reque
 /* `done` will not be called. Not for a call whose `done` has been. */
 void http_cancel(struct http *http, struct http_call *call);
 
-/* The value of the answer's first header `name`, any case, without blanks around it. False: there is none, or it is longer
- * than size - 1 bytes; `value` is "" then. */
+/* The value of the answer's first header `name`, any case, without blanks around it. False: there is none, or it is
+ * longer than size - 1 bytes; `value` is "" then. */
 bool http_header(const struct http_answer *answer, const char *name, char *value, size_t size);
 
 #endif

@@ -79,7 +79,7 @@ int metadata_open(struct metadata **metadata, struct http *http, const char *end
     for (size_t size = strlen(url); size > 0 && new->endpoint[size - 1] == '/'; size--) {
         new->endpoint[size - 1] = '\0';
     }
-    new->disabled = disabled != NULL && strcasecmp(disabled, "true") == 0;
+    new->disabled = disabled != NULL &&strcasecmp(disabled, "true") == 0;
     *metadata = new;
     return 0;
 }
@@ -223,7 +223,8 @@ static void metadata_answered(void *context, const struct http_answer *answer) {
         metadata_go_on(call);
         return;
     }
-    struct metadata_answer result = {.result = METADATA_UNREACHABLE, .body = "", .date = answer->date, .seconds_left = -1};
+    struct metadata_answer result = {
+        .result = METADATA_UNREACHABLE, .body = "", .date = answer->date, .seconds_left = -1};
     if (answer->status == 200) {
         result.result = METADATA_FOUND;
         result.body = answer->body;
@@ -287,7 +288,8 @@ int metadata_parse_action(const char *body, size_t size, struct metadata_action 
         return 0;
     }
     memset(action, 0, sizeof *action);
-    return error_set(error, AML_EINPUT, "spot/instance-action is '%.*s': expected "
+    return error_set(error, AML_EINPUT,
+                     "spot/instance-action is '%.*s': expected "
                      "{\"action\":\"terminate\", \"stop\" or \"hibernate\",\"time\":\"2017-09-18T08:22:00Z\"}",
                      size < 100 ? (int)size : 100, body);
 }

@@ -1,8 +1,8 @@
-/* The instance metadata service, version 2 (EC2): tokens, and documents by path. Asynchronous, on an http. The endpoint is
- * AWS_EC2_METADATA_SERVICE_ENDPOINT, or http://169.254.169.254, or http://[fd00:ec2::254] when
- * AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE is IPv6; it may have a path of its own, which what is asked for is appended to.
- * AWS_EC2_METADATA_DISABLED=true switches it off. Remembers tokens only: what could not be reached is tried again the next
- * time. One thread. */
+/* The instance metadata service, version 2 (EC2): tokens, and documents by path. Asynchronous, on an http. The
+ * endpoint is AWS_EC2_METADATA_SERVICE_ENDPOINT, or http://169.254.169.254, or http://[fd00:ec2::254] when
+ * AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE is IPv6; it may have a path of its own, which what is asked for is appended
+ * to. AWS_EC2_METADATA_DISABLED=true switches it off. Remembers tokens only: what could not be reached is tried
+ * again the next time. One thread. */
 #ifndef AGILEML_NET_METADATA_H
 #define AGILEML_NET_METADATA_H
 
@@ -30,8 +30,8 @@ struct metadata_answer {
     const char *body; /* METADATA_FOUND: the document, with a 0 byte behind it; else "" */
     size_t size;
     int64_t date; /* the service's clock, seconds since 1970; 0: it didn't tell */
-    /* Of spotmarket, whose time runs faster (header X-Proteus-Seconds-Left of spot/instance-action): how many seconds of
-     * real time are left until what the document tells; below 0: it didn't tell, as EC2 doesn't. */
+    /* Of spotmarket, whose time runs faster (header X-Proteus-Seconds-Left of spot/instance-action): how many
+     * seconds of real time are left until what the document tells; below 0: it didn't tell, as EC2 doesn't. */
     double seconds_left;
 };
 
@@ -42,8 +42,9 @@ typedef void metadata_done(void *context, const struct metadata_answer *answer);
 /* `http` must outlive it. `endpoint` NULL: as the environment says. 0 or AML_EINPUT (a URL that is none). */
 int metadata_open(struct metadata **metadata, struct http *http, const char *endpoint, struct error *error);
 void metadata_close(struct metadata *metadata); /* drops what is under way; NULL is allowed */
-/* Asks for `path`, such as "latest/meta-data/spot/instance-action"; gets a token first where that is needed, and once more
- * on a 401. `done` is called from http_step, but at once when the environment has switched the service off. */
+/* Asks for `path`, such as "latest/meta-data/spot/instance-action"; gets a token first where that is needed, and
+ * once more on a 401. `done` is called from http_step, but at once when the environment has switched the service
+ * off. */
 void metadata_get(struct metadata *metadata, const char *path, metadata_done *done, void *context);
 
 /* What spot/instance-action says. */

@@ -1,5 +1,5 @@
-/* See credentials.h. A value is looked for in one source after the other; the first that there is decides, also when it fails:
- * a role must not stand in for keys that were meant to be used. */
+/* See credentials.h. A value is looked for in one source after the other; the first that there is decides, also when
+ * it fails: a role must not stand in for keys that were meant to be used. */
 #include "bidbrain/aws/credentials.h"
 
 #include "agileml/base/instant.h"
@@ -100,8 +100,10 @@ static int credentials_read_environment(struct credentials_value *value, struct 
                         : expires != NULL && !instant_parse(expires, &value->expires) ? "AWS_CREDENTIAL_EXPIRATION"
                                                                                       : NULL;
     if (wrong != NULL) {
-        return error_set(error, AML_EINPUT, "%s is missing, or not what it can be: AWS_ACCESS_KEY_ID and "
-                         "AWS_SECRET_ACCESS_KEY belong together", wrong);
+        return error_set(error, AML_EINPUT,
+                         "%s is missing, or not what it can be: AWS_ACCESS_KEY_ID and "
+                         "AWS_SECRET_ACCESS_KEY belong together",
+                         wrong);
     }
     strcpy(value->key_id, key);
     strcpy(value->secret, secret);
@@ -185,8 +187,8 @@ static bool credentials_usable(const struct credentials *credentials) {
     return credentials->have && credentials_left_s(&credentials->secrets->value) > 0;
 }
 
-/* Ends a fetch. `why` NULL: secrets->incoming is a value; `date` is its sender's clock, which says when it expires; 0: not
- * known. What was there before stays when nothing better has come. */
+/* Ends a fetch. `why` NULL: secrets->incoming is a value; `date` is its sender's clock, which says when it expires;
+ * 0: not known. What was there before stays when nothing better has come. */
 static void credentials_decided(struct credentials *credentials, int64_t date, const char *why) {
     struct credentials_secrets *secrets = credentials->secrets;
     bool first = !credentials->have;
@@ -237,7 +239,8 @@ static void credentials_role_failed(struct credentials *credentials, enum metada
     const char *text = result == METADATA_NOTHING ? nothing
                        : result == METADATA_OFF   ? "the metadata service is switched off"
                                                   : "the metadata service can't be reached";
-    snprintf(why, sizeof why, "no credentials: not in the environment, not in profile %.120s of ~/.aws, no container, and %s",
+    snprintf(why, sizeof why,
+             "no credentials: not in the environment, not in profile %.120s of ~/.aws, no container, and %s",
              credentials->secrets->profile.name, text);
     credentials_decided(credentials, 0, why);
 }
@@ -336,8 +339,9 @@ static int credentials_authorization(char *header, size_t max, struct error *err
     }
     if (!good) {
         OPENSSL_cleanse(header, max);
-        return path != NULL ? error_set(error, AML_EINPUT, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE %.200s: no token", path)
-                            : error_set(error, AML_EINPUT, "AWS_CONTAINER_AUTHORIZATION_TOKEN is no token");
+        return path != NULL
+                   ? error_set(error, AML_EINPUT, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE %.200s: no token", path)
+                   : error_set(error, AML_EINPUT, "AWS_CONTAINER_AUTHORIZATION_TOKEN is no token");
     }
     return 0;
 }
@@ -373,9 +377,9 @@ static void credentials_container_answered(void *context, const struct http_answ
 static bool credentials_container_url(char url[CREDENTIALS_URL_MAX]) {
     const char *relative = credentials_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     const char *full = credentials_environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-    int size = relative != NULL
-                   ? snprintf(url, CREDENTIALS_URL_MAX, "%s%s%s", CREDENTIALS_CONTAINER, relative[0] == '/' ? "" : "/", relative)
-                   : snprintf(url, CREDENTIALS_URL_MAX, "%s", full != NULL ? full : "");
+    int size = relative != NULL ? snprintf(url, CREDENTIALS_URL_MAX, "%s%s%s", CREDENTIALS_CONTAINER,
+                                           relative[0] == '/' ? "" : "/", relative)
+                                : snprintf(url, CREDENTIALS_URL_MAX, "%s", full != NULL ? full : "");
     if (size >= CREDENTIALS_URL_MAX) {
         strcpy(url, "too long"); /* no safe URL: told as such */
     }
@@ -390,11 +394,11 @@ static void credentials_ask_container(struct credentials *credentials) {
     strcpy(credentials->source, "container endpoint");
     int code = 0;
     if (!credentials_url_is_safe(url)) {
-        code = error_set(&error, AML_EINPUT, "AWS_CONTAINER_CREDENTIALS_FULL_URI: expected https://..., or http:// with "
+        code = error_set(&error, AML_EINPUT,
+                         "AWS_CONTAINER_CREDENTIALS_FULL_URI: expected https://..., or http:// with "
                          "localhost, a loopback address, 169.254.170.2, 169.254.170.23 or [fd00:ec2::23]");
     }
-    code = code != 0 ? code
-                     : credentials_authorization(header, sizeof credentials->secrets->authorization, &error);
+    code = code != 0 ? code : credentials_authorization(header, sizeof credentials->secrets->authorization, &error);
     if (code != 0) {
         credentials_decided(credentials, 0, error.text);
         return;
@@ -415,7 +419,8 @@ static void credentials_fetch_services(struct credentials *credentials) {
     char url[CREDENTIALS_URL_MAX];
     if (profile->other[0] != '\0') {
         char why[400];
-        snprintf(why, sizeof why, "profile %.120s takes its credentials by %s, which is not known here: set "
+        snprintf(why, sizeof why,
+                 "profile %.120s takes its credentials by %s, which is not known here: set "
                  "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a role of the instance or container",
                  profile->name, profile->other);
         credentials_decided(credentials, 0, why);
@@ -459,7 +464,8 @@ static void credentials_fetch(struct credentials *credentials) {
 void credentials_get(struct credentials *credentials, credentials_done *done, void *context) {
     const struct credentials_value *value = &credentials->secrets->value;
     int64_t left_s = credentials->have ? credentials_left_s(value) : 0;
-    bool due = left_s < credentials->early_s && !credentials->fetching && credentials_monotonic_s() >= credentials->retry_s;
+    bool due =
+        left_s < credentials->early_s && !credentials->fetching && credentials_monotonic_s() >= credentials->retry_s;
     if (left_s > CREDENTIALS_WAIT_S || (left_s > 0 && !due && !credentials->fetching)) {
         if (due) {
             credentials_fetch(credentials); /* in the background */

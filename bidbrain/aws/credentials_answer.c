@@ -35,7 +35,7 @@ static int answer_take_all(const json_t *root, struct credentials_value *value, 
         return error_set(error, AML_EINPUT, "%.80s: %.200s", code, message != NULL ? message : "no message");
     }
     if (json_object_get(root, "AccessKeyId") == NULL && message != NULL) {
-        return error_set(error, AML_EINPUT, "%.200s", message);
+        return error_set(error, AML_EINPUT, "no keys, but '%.200s'", message);
     }
     if (!answer_take(root, "AccessKeyId", value->key_id, sizeof value->key_id)) {
         wrong = "AccessKeyId";

@@ -20,10 +20,10 @@ struct profile_reader {
     struct aws_profile *profile;
     const char *file;
     bool config;
-    char services[PROFILE_NAME_MAX]; /* the section [services NAME] that the profile names; "": none */
+    char services[PROFILE_NAME_MAX];     /* the section [services NAME] that the profile names; "": none */
     char endpoint[PROFILE_ENDPOINT_MAX]; /* of that section, for ec2 */
-    bool strong;  /* [profile default] has come, which goes before [default] */
-    bool ignored; /* endpoints of files do not count */
+    bool strong;                         /* [profile default] has come, which goes before [default] */
+    bool ignored;                        /* endpoints of files do not count */
 };
 
 bool credentials_text_is_good(const char *text, size_t max) {
@@ -244,9 +244,11 @@ int aws_profile_read(struct aws_profile *profile, struct error *error) {
     }
     secret_free(config, sizeof *config);
     if (code == 0 && named != NULL && !profile->found) {
-        code = error_set(error, AML_EINPUT,
-                         "AWS_PROFILE: there is no profile '%s' in ~/.aws/credentials or ~/.aws/config (or the files of "
-                         "AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE)", name);
+        code =
+            error_set(error, AML_EINPUT,
+                      "AWS_PROFILE: there is no profile '%s' in ~/.aws/credentials or ~/.aws/config (or the files of "
+                      "AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE)",
+                      name);
     }
     return code;
 }

@@ -1,5 +1,5 @@
-/* Memory for secrets: pages of their own, left out of core dumps, not swapped where the system lets us, wiped when they are
- * given back. */
+/* Memory for secrets: pages of their own, left out of core dumps, not swapped where the system lets us, wiped when
+ * they are given back. */
 #ifndef BIDBRAIN_AWS_SECRET_H
 #define BIDBRAIN_AWS_SECRET_H
 

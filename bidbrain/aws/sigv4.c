@@ -62,7 +62,10 @@ static void sigv4_put_encoded(struct sigv4_text *text, const char *data, size_t 
 }
 
 static int sigv4_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 /* What was sent may be encoded (%XX) or not: decoded, then encoded in the one way. */

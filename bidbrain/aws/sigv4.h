@@ -1,5 +1,5 @@
-/* AWS Signature Version 4, both ways: BidBrain signs requests, spotmarket checks them. Pure functions on OpenSSL's SHA-256
- * and HMAC; test vectors in tests. Any thread. */
+/* AWS Signature Version 4, both ways: BidBrain signs requests, spotmarket checks them. Pure functions on OpenSSL's
+ * SHA-256 and HMAC; test vectors in tests. Any thread. */
 #ifndef BIDBRAIN_AWS_SIGV4_H
 #define BIDBRAIN_AWS_SIGV4_H
 
@@ -20,8 +20,8 @@ struct sigv4_header {
 
 struct sigv4_request {
     const char *method;
-    const char *path;  /* as sent, without the query; normalized by RFC 3986 here */
-    const char *query; /* as sent, without '?'; may be NULL */
+    const char *path;                   /* as sent, without the query; normalized by RFC 3986 here */
+    const char *query;                  /* as sent, without '?'; may be NULL */
     const struct sigv4_header *headers; /* all that are to be signed, repeated ones too */
     size_t header_count;
     const void *body;

@@ -575,6 +575,8 @@ static void test_refused_usage(void **state) {
         {{"proteus", "keygen", "/nonexistent/key"}, "/nonexistent/key"},
         {{"proteus", "status"}, "--controller tcp://HOST:PORT is missing"},
         {{"proteus", "status", "--controller", "here"}, "here"},
+        {{"mf", "--data", ratings, "--poll-notice", "0.001", "--check"}, "--poll-notice: expected 0, or 0.01 to 3600"},
+        {{"proteus", "run", "--", "mf", "--data", ratings, "--poll-notice", "-1"}, "--poll-notice: expected"},
         {{"proteus", "status", "now"}, "unexpected 'now'"},
         {{"proteus", "stop", "--controller", "tcp://127.0.0.1:1", "now"}, "unexpected 'now'"},
         {{"proteus", "evict", "--controller", "tcp://127.0.0.1:1"}, "no node"},
@@ -1059,7 +1061,8 @@ static void cloud_answer(void *context, const struct http_server_request *reques
             time_t when = time(NULL) + 60;
             struct tm parts;
             gmtime_r(&when, &parts);
-            strftime(reply->text, sizeof reply->text, "{\"action\":\"terminate\",\"time\":\"%Y-%m-%dT%H:%M:%SZ\"}", &parts);
+            strftime(reply->text, sizeof reply->text, "{\"action\":\"terminate\",\"time\":\"%Y-%m-%dT%H:%M:%SZ\"}",
+                     &parts);
             reply->body = reply->text;
             reply->status = 200;
         }

@@ -88,8 +88,8 @@ static bool reply_send(int socket, const struct http_server_reply *reply) {
     }
     size_t size = reply->size > 0 ? reply->size : strlen(reply->body);
     char head[2048];
-    int length = snprintf(head, sizeof head, "HTTP/1.1 %d Whatever\r\nContent-Length: %zu\r\n%s\r\n", reply->status, size,
-                          reply->head);
+    int length = snprintf(head, sizeof head, "HTTP/1.1 %d Whatever\r\nContent-Length: %zu\r\n%s\r\n", reply->status,
+                          size, reply->head);
     return send_all(socket, head, (size_t)length) &&
            send_all(socket, reply->body, reply->cut > 0 ? reply->cut : size) && reply->cut == 0;
 }

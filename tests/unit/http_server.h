@@ -1,5 +1,5 @@
-/* A small HTTP server for tests, on a port of 127.0.0.1 that the kernel chooses, a thread for each connection. It answers as
- * the test says, also in ways that no proper server does. */
+/* A small HTTP server for tests, on a port of 127.0.0.1 that the kernel chooses, a thread for each connection. It
+ * answers as the test says, also in ways that no proper server does. */
 #ifndef TESTS_HTTP_SERVER_H
 #define TESTS_HTTP_SERVER_H
 
@@ -17,9 +17,9 @@ struct http_server_request {
 };
 
 struct http_server_reply {
-    int status;       /* 200 to begin with */
-    char head[1024];  /* more header lines, each with its \r\n */
-    const char *body; /* lives until the server is closed; "" to begin with */
+    int status;                  /* 200 to begin with */
+    char head[1024];             /* more header lines, each with its \r\n */
+    const char *body;            /* lives until the server is closed; "" to begin with */
     char text[HTTP_SERVER_TEXT]; /* ... or written here, with body pointing to it */
     size_t size;                 /* of body; 0: strlen */
     size_t cut;                  /* the connection ends after so many bytes of the body; 0: it doesn't */

@@ -20,7 +20,7 @@ struct fixture {
     struct http_server *server;
     char url[256];
     char *big;
-    unsigned silent; /* requests that the server has left without an answer */
+    unsigned silent;                 /* requests that the server has left without an answer */
     struct http_server_request seen; /* the last request */
     /* The last answer. */
     unsigned answers;
@@ -201,8 +201,9 @@ static void test_a_silent_server(void **state) {
 }
 
 static void test_wrong_addresses(void **state) {
-    static const char *const urls[] = {"http://127.0.0.1:1/", "file:///etc/passwd", "ftp://127.0.0.1/", "", "http://",
-                                       "http://127.0.0.1:99999999/", "https://127.0.0.1:1/", "gopher://127.0.0.1:70/"};
+    static const char *const urls[] = {
+        "http://127.0.0.1:1/",        "file:///etc/passwd",   "ftp://127.0.0.1/",      "", "http://",
+        "http://127.0.0.1:99999999/", "https://127.0.0.1:1/", "gopher://127.0.0.1:70/"};
     struct fixture *fixture = *state;
     for (unsigned i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         unsigned before = fixture->answers;

@@ -22,9 +22,9 @@ struct fixture {
     unsigned tokens;   /* asked for so far: the newest is "token-TOKENS" */
     unsigned refusals; /* so many documents are refused with 401 whatever the token is */
     int token_status;
-    const char *token;        /* instead of "token-N"; NULL: that */
-    const char *token_lives;  /* the header's value */
-    unsigned asked;           /* documents asked for with a good token */
+    const char *token;       /* instead of "token-N"; NULL: that */
+    const char *token_lives; /* the header's value */
+    unsigned asked;          /* documents asked for with a good token */
     /* What `done` got. */
     unsigned answers;
     enum metadata_result result;
@@ -50,8 +50,7 @@ static void serve(void *context, const struct http_server_request *request, stru
         return;
     }
     assert_string_equal(request->method, "GET");
-    if (fixture->refusals > 0 ||
-        strcmp(http_server_header(request, "X-aws-ec2-metadata-token", value), wanted) != 0) {
+    if (fixture->refusals > 0 || strcmp(http_server_header(request, "X-aws-ec2-metadata-token", value), wanted) != 0) {
         fixture->refusals -= fixture->refusals > 0;
         reply->status = 401;
         return;
@@ -224,7 +223,8 @@ static void test_closing_with_calls_under_way(void **state) {
 }
 
 static void test_the_environment(void **state) {
-    static const char *const wrong[] = {"169.254.169.254", "http://", "http:///x", "ftp://x", "http://x y", "http://x?y"};
+    static const char *const wrong[] = {"169.254.169.254", "http://",    "http:///x",
+                                        "ftp://x",         "http://x y", "http://x?y"};
     struct fixture *fixture = *state;
     struct error error = {0};
     char url[128];
@@ -246,11 +246,18 @@ static void test_the_environment(void **state) {
 }
 
 static void test_actions(void **state) {
-    static const char *const wrong[] = {
-        "", "null", "[]", "{}", "<html/>", "{\"action\":\"terminate\"}", "{\"time\":\"2017-09-18T08:22:00Z\"}",
-        "{\"action\":\"dance\",\"time\":\"2017-09-18T08:22:00Z\"}", "{\"action\":1,\"time\":\"2017-09-18T08:22:00Z\"}",
-        "{\"action\":\"stop\",\"time\":\"tomorrow\"}", "{\"action\":\"stop\",\"time\":\"2017-09-18T08:22:00Z\"",
-        "{\"action\":\"stop\",\"time\":\"1017-09-18T08:22:00Z\"}"};
+    static const char *const wrong[] = {"",
+                                        "null",
+                                        "[]",
+                                        "{}",
+                                        "<html/>",
+                                        "{\"action\":\"terminate\"}",
+                                        "{\"time\":\"2017-09-18T08:22:00Z\"}",
+                                        "{\"action\":\"dance\",\"time\":\"2017-09-18T08:22:00Z\"}",
+                                        "{\"action\":1,\"time\":\"2017-09-18T08:22:00Z\"}",
+                                        "{\"action\":\"stop\",\"time\":\"tomorrow\"}",
+                                        "{\"action\":\"stop\",\"time\":\"2017-09-18T08:22:00Z\"",
+                                        "{\"action\":\"stop\",\"time\":\"1017-09-18T08:22:00Z\"}"};
     static const char good[] = "{\"action\": \"hibernate\", \"time\": \"2017-09-18T08:22:00Z\", \"more\": []}\n";
     (void)state;
     struct metadata_action action;

@@ -1,5 +1,6 @@
-/* Tests of workers/notice.h: the loop that a node has, and a server that plays the metadata service by a script: what it
- * answers depends on how many polls came before. Each script ends with something that a hook hears, which ends the loop. */
+/* Tests of workers/notice.h: the loop that a node has, and a server that plays the metadata service by a script:
+ * what it answers depends on how many polls came before. Each script ends with something that a hook hears, which
+ * ends the loop. */
 #include "workers/notice.h"
 
 #include "tests/unit/http_server.h"
@@ -142,7 +143,8 @@ static void run(struct fixture *fixture) {
 /* The same notice is told once; one that leaves less time again. */
 static void test_a_notice(void **state) {
     struct fixture *fixture = *state;
-    fixture->script = (struct script){.actions = {NULL, NULL, IN_100_S, IN_100_S, IN_100_S, IN_10_S, IN_10_S, IN_10_S}, .token_status = 200};
+    fixture->script = (struct script){.actions = {NULL, NULL, IN_100_S, IN_100_S, IN_100_S, IN_10_S, IN_10_S, IN_10_S},
+                                      .token_status = 200};
     fixture->leaves_wanted = 2;
     run(fixture);
     assert_int_equal(fixture->left_ms[0], 100000); /* by the service's clock */

@@ -107,8 +107,8 @@ static void check_case(const char *folder, const char *name) {
         fail_msg("%s: string to sign\n%s\nwanted\n%s", name, string_to_sign, wanted);
     }
     char *authorization;
-    assert_int_equal(
-        sigv4_authorization(&parsed.request, &SUITE_SCOPE, "AKIDEXAMPLE", SECRET, &authorization, &error), 0);
+    assert_int_equal(sigv4_authorization(&parsed.request, &SUITE_SCOPE, "AKIDEXAMPLE", SECRET, &authorization, &error),
+                     0);
     assert_true(read_text(folder, name, "authz", wanted));
     if (strcmp(authorization, wanted) != 0) {
         fail_msg("%s: authorization\n%s\nwanted\n%s", name, authorization, wanted);
@@ -253,8 +253,11 @@ static void test_limits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_suite),   cmocka_unit_test(test_published_example), cmocka_unit_test(test_paths_and_queries),
-        cmocka_unit_test(test_dates),   cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_suite),
+        cmocka_unit_test(test_published_example),
+        cmocka_unit_test(test_paths_and_queries),
+        cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
