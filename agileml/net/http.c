@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,13 +58,28 @@ static int64_t http_now_ms(void) {
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- Bytes ---- */
+/* ---- Memory: what is given back is wiped first, libcurl's too ---- */
+
+static void http_free(void *memory) {
+    if (memory != NULL) {
+        explicit_bzero(memory, malloc_usable_size(memory));
+        free(memory);
+    }
+}
+
+static void *http_realloc(void *old, size_t size) {
+    void *new = malloc(size);
+    size_t before = old != NULL ? malloc_usable_size(old) : 0;
+    if (new == NULL) {
+        return NULL;
+    }
+    memcpy(new, old != NULL ? old : "", before < size ? before : size);
+    http_free(old);
+    return new;
+}
 
 static void http_bytes_close(struct http_bytes *bytes) {
-    if (bytes->data != NULL) {
-        explicit_bzero(bytes->data, bytes->capacity);
-        free(bytes->data);
-    }
+    http_free(bytes->data);
     *bytes = (struct http_bytes){0};
 }
 
@@ -142,7 +158,8 @@ static const char *http_environment(const char *name) {
 
 int http_open(struct http **http, struct error *error) {
     *http = NULL;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    /* Who has started libcurl before in this process decides about its memory. */
+    if (curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, http_free, http_realloc, strdup, calloc) != CURLE_OK) {
         return error_set(error, AML_EFAIL, "libcurl can't be started");
     }
     struct http *new = memory_zeroed(1, sizeof *new);
@@ -169,13 +186,6 @@ int http_open(struct http **http, struct error *error) {
     return 0;
 }
 
-static void http_headers_free(struct curl_slist *headers) {
-    for (struct curl_slist *header = headers; header != NULL; header = header->next) {
-        explicit_bzero(header->data, strlen(header->data));
-    }
-    curl_slist_free_all(headers);
-}
-
 /* Takes the call out of everything. Its `done` may be called afterwards, then http_call_free. */
 static void http_call_remove(struct http_call *call) {
     struct http *http = call->http;
@@ -195,7 +205,7 @@ static void http_call_remove(struct http_call *call) {
 
 static void http_call_free(struct http_call *call) {
     curl_easy_cleanup(call->easy);
-    http_headers_free(call->headers);
+    curl_slist_free_all(call->headers);
     http_bytes_close(&call->body);
     http_bytes_close(&call->head);
     free(call);

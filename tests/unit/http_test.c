@@ -3,6 +3,11 @@
 
 #include "tests/unit/http_server.h"
 
+#include <microhttpd.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -228,6 +233,95 @@ static void test_tls_is_not_left_out(void **state) {
     assert_int_equal(fixture->status, 0);
 }
 
+/* A key and a certificate of its own for 127.0.0.1, both as PEM. */
+static void make_certificate(char key_text[4096], char certificate_text[4096]) {
+    EVP_PKEY *key = NULL;
+    EVP_PKEY_CTX *maker = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, NULL);
+    assert_true(EVP_PKEY_keygen_init(maker) == 1 &&
+                EVP_PKEY_CTX_set_ec_paramgen_curve_nid(maker, NID_X9_62_prime256v1) == 1 &&
+                EVP_PKEY_keygen(maker, &key) == 1);
+    X509 *certificate = X509_new();
+    X509_set_version(certificate, 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
+    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
+    X509_set_pubkey(certificate, key);
+    X509_NAME *name = X509_get_subject_name(certificate);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"http_test", -1, -1, 0);
+    X509_set_issuer_name(certificate, name);
+    X509_EXTENSION *names = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "IP:127.0.0.1");
+    X509_add_ext(certificate, names, -1);
+    assert_true(X509_sign(certificate, key, EVP_sha256()) > 0);
+    BIO *text = BIO_new(BIO_s_mem());
+    PEM_write_bio_PrivateKey(text, key, NULL, NULL, 0, NULL, NULL);
+    key_text[BIO_read(text, key_text, 4095)] = '\0';
+    PEM_write_bio_X509(text, certificate);
+    certificate_text[BIO_read(text, certificate_text, 4095)] = '\0';
+    BIO_free(text);
+    X509_EXTENSION_free(names);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    EVP_PKEY_CTX_free(maker);
+}
+
+static enum MHD_Result serve_securely(void *context, struct MHD_Connection *connection, const char *url,
+                                      const char *method, const char *version, const char *data, size_t *size,
+                                      void **request) {
+    (void)context, (void)url, (void)method, (void)version, (void)data, (void)size, (void)request;
+    char text[] = "secure";
+    struct MHD_Response *answer = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY);
+    enum MHD_Result result = MHD_queue_response(connection, 200, answer);
+    MHD_destroy_response(answer);
+    return result;
+}
+
+/* Asks https://HOST:PORT/ on an http of its own, which reads the environment. */
+static void get_securely(struct fixture *fixture, const char *host, unsigned port) {
+    char url[128];
+    struct error error = {0};
+    struct http *http;
+    assert_int_equal(http_open(&http, &error), 0);
+    snprintf(url, sizeof url, "https://%s:%u/", host, port);
+    struct http_request request = {.method = "GET", .url = url};
+    http_run(http, http_start(http, &request, answered, fixture));
+    http_close(http);
+}
+
+/* A certificate counts when the environment's authorities say so, and for its own address only. */
+static void test_certificates_are_verified(void **state) {
+    static const char *const names[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"};
+    struct fixture *fixture = *state;
+    char key[4096];
+    char certificate[4096];
+    char path[] = "/tmp/http-test-XXXXXX";
+    make_certificate(key, certificate);
+    int file = mkstemp(path);
+    assert_true(file >= 0 && write(file, certificate, strlen(certificate)) == (ssize_t)strlen(certificate));
+    close(file);
+    struct MHD_Daemon *server =
+        MHD_start_daemon(MHD_USE_TLS | MHD_USE_INTERNAL_POLLING_THREAD, 0, NULL, NULL, serve_securely, NULL,
+                         MHD_OPTION_HTTPS_MEM_KEY, key, MHD_OPTION_HTTPS_MEM_CERT, certificate, MHD_OPTION_END);
+    assert_non_null(server);
+    unsigned port = MHD_get_daemon_info(server, MHD_DAEMON_INFO_BIND_PORT)->port;
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsetenv(names[i]);
+    }
+    get_securely(fixture, "127.0.0.1", port);
+    assert_int_equal(fixture->status, 0);
+    assert_non_null(strstr(fixture->error, "certificate"));
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        setenv(names[i], path, 1);
+        get_securely(fixture, "127.0.0.1", port);
+        assert_int_equal(fixture->status, 200);
+        assert_string_equal(fixture->body, "secure");
+        get_securely(fixture, "localhost", port);
+        assert_int_equal(fixture->status, 0);
+        unsetenv(names[i]);
+    }
+    MHD_stop_daemon(server);
+    unlink(path);
+}
+
 /* ---- Many at once ---- */
 
 static void test_connections_are_used_again(void **state) {
@@ -310,6 +404,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_silent_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_addresses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tls_is_not_left_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_certificates_are_verified, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_connections_are_used_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_more_than_may_be_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cancel_makes_room, set_up, tear_down),
