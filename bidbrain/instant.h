@@ -1,2 +1,0 @@
-/* Has moved. */
-#include "agileml/base/instant.h"
