@@ -291,6 +291,31 @@ static void test_a_lost_commit_is_asked_for(void **state) {
     fake_close(fake);
 }
 
+/* At a duty's first clock, which goes on from what others may have put (node.c). */
+static void test_the_commit_before_a_duty_is_asked_for(void **state) {
+    (void)state;
+    static const enum aml_mode modes[] = {AML_PUT, AML_ADD};
+    for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
+        struct fake *fake = fake_new(0);
+        fake->job.tables[0].mode = modes[m];
+        fake->duties[0].until_clock = 1;
+        fake->duties[2] = (struct wire_duty){.origin = SELF, .from_clock = 2, .until_clock = WIRE_CLOCK_NEVER};
+        fake->duty_count = 3;
+        give_plan(fake);
+        client_subscribe(&fake->client, NULL);
+        push(fake, 0, 0, 1, 100);
+        work(fake, 1);
+        push_from(fake, SERVER, 0, 1, 0, 0, 101);
+        forget(fake);
+        fake->now_us += CLIENT_RETRY_MIN_US;
+        client_timer(&fake->client);
+        assert_int_equal(sent(fake, MESSAGE_PULL, NULL), modes[m] == AML_PUT ? 1 : 0);
+        push_from(fake, SERVER, 1, 1, 0, 1, -1);
+        assert_int_equal(client_timer(&fake->client), 0);
+        fake_close(fake);
+    }
+}
+
 static void test_the_cache_rests_while_the_app_has_it(void **state) {
     (void)state;
     struct fake *fake = fake_open(1);
@@ -1355,6 +1380,7 @@ int main(void) {
         cmocka_unit_test(test_staleness_opens_clocks),
         cmocka_unit_test(test_the_window_waits_for_the_commit),
         cmocka_unit_test(test_a_lost_commit_is_asked_for),
+        cmocka_unit_test(test_the_commit_before_a_duty_is_asked_for),
         cmocka_unit_test(test_the_cache_rests_while_the_app_has_it),
         cmocka_unit_test(test_waiting_pushes_have_a_limit),
         cmocka_unit_test(test_a_gap_is_asked_for),
