@@ -76,6 +76,7 @@ _Noreturn static void script_run(const char *program, pid_t supervisor) {
     }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL); /* the server ignores it, and that would be inherited */
     execl(program, program, (char *)NULL);
     dprintf(STDERR_FILENO, "spotmarket: can't run the user data: %s\n", strerror(errno));
     _exit(SCRIPT_FAILED);

@@ -393,13 +393,14 @@ static void test_machine_finds_its_way(void **unused) {
     char id[100], wanted[400], own[PATH_MAX], script[PATH_MAX];
     START("--model", "ec2");
     launch("&MaxCount=1" SPOT, "#!/bin/sh\necho \"$AWS_EC2_METADATA_SERVICE_ENDPOINT $PROTEUS_SHUTDOWN\"\n"
-                               "echo \"$PATH\"\npwd\necho done\nsleep 1000\n", id);
+                               "echo \"$PATH\"\npwd\ngrep SigIgn /proc/self/status\necho done\nsleep 1000\n", id);
     WAIT_FOR(says(id, "done"));
     snprintf(wanted, sizeof wanted, "%s/metadata/%s true\n", market.url, id);
     assert_true(says(id, wanted));
     assert_non_null(realpath(program(), own));
     *strrchr(own, '/') = '\0';
     assert_true(says(id, strcat(own, ":")));
+    assert_true(says(id, "SigIgn:\t0000000000000000")); /* a script finds signals as they are after a login */
     snprintf(script, sizeof script, "%s/%s/user-data", market.folder, id);
     struct stat status;
     assert_int_equal(stat(script, &status), 0);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define START INT64_C(1456790400) /* 2016-03-01 */
 #define CENT  INT64_C(10000)      /* micro-dollars */
@@ -211,6 +212,35 @@ static void test_schedule_and_hint(void **unused) {
     at(730);
     assert_int_equal(third->state, INSTANCE_TERMINATED);
     assert_int_equal(other->state, INSTANCE_RUNNING);
+}
+
+static void test_drawn_lifetimes(void **unused) {
+    (void)unused;
+    struct interruptions interruptions;
+    struct cloud_options options = defaults();
+    char path[] = "/tmp/lifetimes.XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, "1.5 1\n", 6), 6); /* every machine lives an hour and a half */
+    close(file);
+    char spec[64];
+    snprintf(spec, sizeof spec, "lifetimes:%s", path);
+    assert_int_equal(interruptions_open(&interruptions, spec, &markets, NULL), 0);
+    unlink(path);
+    options.interruptions = &interruptions;
+    options.model = MODEL_EC2;
+    begin(options);
+    struct instance *instance = launch("m3.large", "us-east-1b", 4 * CENT);
+    struct instance *on_demand = launch("m3.large", "us-east-1b", PRICE_UNKNOWN);
+    at(5399);
+    assert_true(instance->noticed == MARKET_NEVER);
+    at(5400 + 120);
+    assert_true(instance->evicted);
+    assert_string_equal(cloud.requests[0]->status, "instance-terminated-no-capacity");
+    assert_bill(instance, MODEL_EC2, 3 * 5520, 5520, 0);
+    at(50000);
+    assert_true(instance_lives(on_demand));
+    interruptions_close(&interruptions);
 }
 
 /* ---- Requests ---- */
@@ -442,6 +472,7 @@ int main(void) {
         TEST(test_first_hour_cut_short_is_free),
         TEST(test_given_back_in_notice_is_paid),
         TEST(test_schedule_and_hint),
+        TEST(test_drawn_lifetimes),
         TEST(test_requests_wait_for_the_price),
         TEST(test_requests_choose_the_cheapest_zone),
         TEST(test_cancelled_before_fulfilment),
