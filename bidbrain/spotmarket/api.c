@@ -75,8 +75,10 @@ int api_handle(struct api_state *state, struct parameters *parameters, const cha
     const char *version = parameters_required(&api.parameters, "Version");
     int action = action_find(api.action);
     if (api.error.status == 0 && strcmp(version, API_VERSION) != 0) {
-        api_error_set(&api.error, 400, "NoSuchVersion", "The requested version (%.40s) of service AmazonEC2 does not "
-                      "exist", version);
+        api_error_set(&api.error, 400, "NoSuchVersion",
+                      "The requested version (%.40s) of service AmazonEC2 does not "
+                      "exist",
+                      version);
     } else if (api.action[0] == '\0') {
         api_error_set(&api.error, 400, "MissingAction", "The request must contain the parameter Action");
     } else if (action < 0) {
@@ -90,8 +92,10 @@ int api_handle(struct api_state *state, struct parameters *parameters, const cha
     if (api.error.status != 0) {
         api_error_document(answer, &api.error, request_id);
     } else {
-        text_format(answer, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<%sResponse "
-                    "xmlns=\"http://ec2.amazonaws.com/doc/" API_VERSION "/\">", api.action);
+        text_format(answer,
+                    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<%sResponse "
+                    "xmlns=\"http://ec2.amazonaws.com/doc/" API_VERSION "/\">",
+                    api.action);
         xml_text(answer, "requestId", request_id);
         text_add(answer, api.body.data != NULL ? api.body.data : "");
         text_format(answer, "</%sResponse>", api.action);

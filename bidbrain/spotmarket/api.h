@@ -1,5 +1,5 @@
-/* The EC2 Query API on a cloud: a request's parameters in, an XML answer or one of EC2's errors out. Signatures, throttling
- * and faults come before this (service.h). No I/O, one thread. */
+/* The EC2 Query API on a cloud: a request's parameters in, an XML answer or one of EC2's errors out. Signatures,
+ * throttling and faults come before this (service.h). No I/O, one thread. */
 #ifndef BIDBRAIN_SPOTMARKET_API_H
 #define BIDBRAIN_SPOTMARKET_API_H
 
@@ -52,8 +52,8 @@ struct api {
 const char *api_action(struct parameters *parameters);
 /* Whether there is such an action. */
 bool api_known(const char *action);
-/* Carries out the request of `parameters` (open, Action not read yet is fine) at the cloud's present time. `no_capacity`:
- * new launches find no capacity. A whole XML document is added to `answer`; the HTTP status. */
+/* Carries out the request of `parameters` (open, Action not read yet is fine) at the cloud's present time.
+ * `no_capacity`: new launches find no capacity. A whole XML document is added to `answer`; the HTTP status. */
 int api_handle(struct api_state *state, struct parameters *parameters, const char *request_id, bool no_capacity,
                struct text *answer);
 /* An error as a document of its own. */

@@ -71,7 +71,8 @@ static void run_market_options(struct api *api, struct launch *launch) {
     launch->persistent =
         launch_persistent(api, parameters_text(p, "InstanceMarketOptions.SpotOptions.SpotInstanceType"));
     launch_behavior(api, parameters_text(p, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior"));
-    (void)parameters_time(p, "InstanceMarketOptions.SpotOptions.ValidUntil", 0); /* of no effect: it is filled at once */
+    (void)parameters_time(p, "InstanceMarketOptions.SpotOptions.ValidUntil",
+                          0); /* of no effect: it is filled at once */
 }
 
 static void run_read(struct api *api, struct launch *launch) {
@@ -119,8 +120,8 @@ static size_t launch_in(struct api *api, const struct launch *launch, const char
     *first = cloud->instance_count;
     cloud_new_id(cloud, "r-", reservation);
     for (; count < most; count++) {
-        struct instance *instance = cloud_launch(cloud, launch->spec, zone, launch->bid, launch->persistent, reservation,
-                                                 launch->token, &launch->tags);
+        struct instance *instance = cloud_launch(cloud, launch->spec, zone, launch->bid, launch->persistent,
+                                                 reservation, launch->token, &launch->tags);
         if (instance == NULL) {
             break;
         }

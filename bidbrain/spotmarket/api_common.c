@@ -1,4 +1,5 @@
-/* What EC2's actions share: filters, pages, tags, tokens, and how machines and requests are written. See api_private.h. */
+/* What EC2's actions share: filters, pages, tags, tokens, and how machines and requests are written. See
+ * api_private.h. */
 #include "agileml/base/memory.h"
 #include "bidbrain/spotmarket/api_private.h"
 
@@ -138,15 +139,17 @@ void api_page_next(struct api *api, const struct page *page, size_t next) {
 
 void api_tag_check(struct api *api, const char *key, const char *value) {
     if (key[0] == '\0' || strlen(key) > API_TAG_KEY_MAX || strncmp(key, "aws:", 4) == 0) {
-        api_error_set(&api->error, 400, "InvalidParameterValue", "Tag key '%.60s': expected 1 to %d bytes that do not "
-                      "begin with aws:", key, API_TAG_KEY_MAX);
+        api_error_set(&api->error, 400, "InvalidParameterValue",
+                      "Tag key '%.60s': expected 1 to %d bytes that do not "
+                      "begin with aws:",
+                      key, API_TAG_KEY_MAX);
     }
     if (!text_is_clean(key) || !text_is_clean(value)) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "A tag is not UTF-8 text");
     }
     if (strlen(value) > API_TAG_VALUE_MAX) {
-        api_error_set(&api->error, 400, "InvalidParameterValue", "The value of tag '%.60s' is longer than %d bytes", key,
-                      API_TAG_VALUE_MAX);
+        api_error_set(&api->error, 400, "InvalidParameterValue", "The value of tag '%.60s' is longer than %d bytes",
+                      key, API_TAG_VALUE_MAX);
     }
 }
 
@@ -169,8 +172,8 @@ void api_tag_specifications(struct api *api, const char *prefix, const char *con
     *tags = (struct cloud_tags){0};
     for (size_t n = 1; (resource = parameters_text(&api->parameters, "%s.%zu.ResourceType", prefix, n)) != NULL; n++) {
         if (!name_known(known, resource)) {
-            api_error_set(&api->error, 400, "InvalidParameterValue", "'%.60s' is not a valid taggable resource type here",
-                          resource);
+            api_error_set(&api->error, 400, "InvalidParameterValue",
+                          "'%.60s' is not a valid taggable resource type here", resource);
         }
         tag_specification(api, prefix, n, strcmp(resource, type) == 0 ? tags : NULL);
     }
@@ -221,7 +224,8 @@ void api_write_instance(struct api *api, const struct instance *instance) {
     xml_time(body, "launchTime", instance->launched);
     text_add(body, "<placement>");
     xml_text(body, "availabilityZone", instance->zone);
-    text_add(body, "<groupName/><tenancy>default</tenancy></placement><monitoring><state>disabled</state></monitoring>");
+    text_add(body,
+             "<groupName/><tenancy>default</tenancy></placement><monitoring><state>disabled</state></monitoring>");
     xml_text(body, "subnetId", spec->subnet);
     if (instance_lives(instance)) {
         text_add(body, "<privateIpAddress>127.0.0.1</privateIpAddress>");
@@ -347,8 +351,9 @@ bool api_repeated(struct api *api, const char *token, struct attempt **attempt) 
     }
     char *arguments = api_arguments(api);
     if (strcmp(arguments, (*attempt)->arguments) != 0) {
-        api_error_set(&api->error, 400, "IdempotentParameterMismatch",
-                      "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).");
+        api_error_set(
+            &api->error, 400, "IdempotentParameterMismatch",
+            "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).");
     }
     free(arguments);
     return true;

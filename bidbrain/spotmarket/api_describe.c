@@ -62,7 +62,8 @@ static void history_write(struct api *api, const struct market *market, struct m
     text_add(&api->body, "</item>");
 }
 
-/* A market's points of the history are those at [*first, *last): the one that holds at its start, and all up to its end. */
+/* A market's points of the history are those at [*first, *last): the one that holds at its start, and all up to its
+ * end. */
 static void history_range(const struct history *history, const struct market *market, size_t *first, size_t *last) {
     size_t begin = market_index(market, history->start);
     size_t end = market_index(market, history->end);
@@ -152,10 +153,19 @@ static bool instance_wanted(const struct api *api, const struct filters *filters
 }
 
 void api_describe_instances(struct api *api) {
-    static const char *const known[] = {
-        "instance-id",  "instance-state-name", "instance-state-code", "instance-type", "availability-zone",
-        "client-token", "instance-lifecycle",  "image-id",            "subnet-id",     "key-name",
-        "reservation-id", "spot-instance-request-id", NULL};
+    static const char *const known[] = {"instance-id",
+                                        "instance-state-name",
+                                        "instance-state-code",
+                                        "instance-type",
+                                        "availability-zone",
+                                        "client-token",
+                                        "instance-lifecycle",
+                                        "image-id",
+                                        "subnet-id",
+                                        "key-name",
+                                        "reservation-id",
+                                        "spot-instance-request-id",
+                                        NULL};
     const char *ids[PARAMETERS_LIST_MAX];
     struct filters filters;
     size_t count = parameters_list(&api->parameters, "InstanceId", ids);
@@ -203,20 +213,26 @@ static const char *request_value(const void *context, const char *name) {
     const struct spot_request *request = asked->request;
     const struct instance *instance =
         request->instance != MARKET_NONE ? asked->cloud->instances[request->instance] : NULL;
-    return strcmp(name, "spot-instance-request-id") == 0      ? request->id
-           : strcmp(name, "state") == 0                       ? request_state_name(request->state)
-           : strcmp(name, "status-code") == 0                 ? request->status
-           : strcmp(name, "type") == 0                        ? (request->persistent ? "persistent" : "one-time")
-           : strcmp(name, "instance-id") == 0                 ? (instance != NULL ? instance->id : NULL)
-           : strcmp(name, "launched-availability-zone") == 0  ? (instance != NULL ? instance->zone : NULL)
-           : strcmp(name, "launch.instance-type") == 0        ? request->spec->type->type
-           : strcmp(name, "availability-zone") == 0           ? request->spec->zone
-                                                              : NULL;
+    return strcmp(name, "spot-instance-request-id") == 0     ? request->id
+           : strcmp(name, "state") == 0                      ? request_state_name(request->state)
+           : strcmp(name, "status-code") == 0                ? request->status
+           : strcmp(name, "type") == 0                       ? (request->persistent ? "persistent" : "one-time")
+           : strcmp(name, "instance-id") == 0                ? (instance != NULL ? instance->id : NULL)
+           : strcmp(name, "launched-availability-zone") == 0 ? (instance != NULL ? instance->zone : NULL)
+           : strcmp(name, "launch.instance-type") == 0       ? request->spec->type->type
+           : strcmp(name, "availability-zone") == 0          ? request->spec->zone
+                                                             : NULL;
 }
 
 void api_describe_spot_instance_requests(struct api *api) {
-    static const char *const known[] = {"spot-instance-request-id", "state", "status-code", "type", "instance-id",
-                                        "launched-availability-zone", "launch.instance-type", "availability-zone",
+    static const char *const known[] = {"spot-instance-request-id",
+                                        "state",
+                                        "status-code",
+                                        "type",
+                                        "instance-id",
+                                        "launched-availability-zone",
+                                        "launch.instance-type",
+                                        "availability-zone",
                                         NULL};
     const char *ids[PARAMETERS_LIST_MAX];
     struct filters filters;

@@ -1,5 +1,5 @@
-/* CreateFleet of type instant: machines from many pools at once; what a pool refuses is told inside a normal answer. See
- * api_private.h. */
+/* CreateFleet of type instant: machines from many pools at once; what a pool refuses is told inside a normal answer.
+ * See api_private.h. */
 #include "agileml/base/memory.h"
 #include "bidbrain/spotmarket/api_private.h"
 
@@ -17,7 +17,7 @@ struct fleet_pool {
     int64_t bid; /* for spot machines */
     int64_t weight;
     size_t order;
-    int64_t price; /* what a unit costs now; sorted by it */
+    int64_t price;          /* what a unit costs now; sorted by it */
     size_t spot, on_demand; /* launched */
     size_t first_spot, first_on_demand;
 };
@@ -35,20 +35,21 @@ struct fleet {
 
 /* ---- Reading ---- */
 
-static void fleet_pool_add(struct api *api, struct fleet *fleet, struct launch_spec *spec, const struct cloud_tags *tags,
-                           const char *zone, int64_t bid, int64_t weight) {
+static void fleet_pool_add(struct api *api, struct fleet *fleet, struct launch_spec *spec,
+                           const struct cloud_tags *tags, const char *zone, int64_t bid, int64_t weight) {
     if (fleet->count == FLEET_POOLS_MAX) {
         api_error_set(&api->error, 400, "InvalidFleetConfig", "More than %d overrides", FLEET_POOLS_MAX);
         launch_spec_drop(spec);
         return;
     }
     if (spec->type == NULL) {
-        api_error_set(&api->error, 400, "InvalidFleetConfig", "Neither the launch template nor an override has an "
-                                                              "InstanceType");
+        api_error_set(&api->error, 400, "InvalidFleetConfig",
+                      "Neither the launch template nor an override has an "
+                      "InstanceType");
     }
     struct fleet_pool *pool = &fleet->pools[fleet->count];
-    *pool = (struct fleet_pool){
-        .spec = spec, .template_tags = tags, .bid = bid, .weight = weight, .order = fleet->count};
+    *pool =
+        (struct fleet_pool){.spec = spec, .template_tags = tags, .bid = bid, .weight = weight, .order = fleet->count};
     snprintf(pool->zone, sizeof pool->zone, "%s", zone);
     fleet->count++;
 }
@@ -137,8 +138,13 @@ static void fleet_capacity(struct api *api, struct fleet *fleet) {
 }
 
 static void fleet_strategies(struct api *api, struct fleet *fleet) {
-    static const char *const known[] = {"lowest-price", "lowestPrice", "diversified", "capacity-optimized",
-                                        "capacity-optimized-prioritized", "price-capacity-optimized", "prioritized"};
+    static const char *const known[] = {"lowest-price",
+                                        "lowestPrice",
+                                        "diversified",
+                                        "capacity-optimized",
+                                        "capacity-optimized-prioritized",
+                                        "price-capacity-optimized",
+                                        "prioritized"};
     struct parameters *p = &api->parameters;
     const char *strategy = parameters_text(p, "SpotOptions.AllocationStrategy");
     bool found = strategy == NULL;
@@ -228,9 +234,8 @@ static void fleet_sort(struct api *api, struct fleet *fleet, bool spot) {
     for (size_t i = 0; i < fleet->count; i++) {
         struct fleet_pool *pool = &fleet->pools[i];
         size_t m = cloud_market(api->cloud, pool->spec->type->type, pool->zone);
-        int64_t price = spot && m != MARKET_NONE
-                            ? market_price(api->cloud->options.markets->list[m], api->cloud->now)
-                            : pool->spec->type->price;
+        int64_t price = spot && m != MARKET_NONE ? market_price(api->cloud->options.markets->list[m], api->cloud->now)
+                                                 : pool->spec->type->price;
         pool->price = price == PRICE_UNKNOWN ? INT64_MAX : price / pool->weight;
     }
     qsort(fleet->pools, fleet->count, sizeof *fleet->pools, fleet_pool_compare);
@@ -257,8 +262,9 @@ static void fleet_fill(struct api *api, struct fleet *fleet, bool spot, int64_t 
     }
     for (size_t i = 0; i < fleet->count && units > 0; i++) {
         struct fleet_pool *pool = &fleet->pools[i];
-        int64_t share = spot && fleet->diversified ? (units + (int64_t)(fleet->count - i) - 1) / (int64_t)(fleet->count - i)
-                                                   : units;
+        int64_t share = spot && fleet->diversified
+                            ? (units + (int64_t)(fleet->count - i) - 1) / (int64_t)(fleet->count - i)
+                            : units;
         size_t most = (size_t)((share + pool->weight - 1) / pool->weight);
         size_t count = fleet_launch(api, fleet, pool, spot, most);
         *(spot ? &pool->spot : &pool->on_demand) = count;
@@ -303,7 +309,8 @@ static void fleet_zones(struct api *api, struct fleet *fleet) {
         struct fleet_pool *pool = &fleet->pools[i];
         int64_t bid = pool->bid != PRICE_UNKNOWN ? pool->bid : pool->spec->type->price;
         const char *zone = pool->zone[0] != '\0' ? pool->zone : cloud_zone(api->cloud, pool->spec->type, bid);
-        zone = zone != NULL ? zone : api->cloud->options.markets->list[0]->zone; /* no spot prices: a machine on demand */
+        zone =
+            zone != NULL ? zone : api->cloud->options.markets->list[0]->zone; /* no spot prices: a machine on demand */
         if (zone != pool->zone) {
             snprintf(pool->zone, sizeof pool->zone, "%s", zone);
         }

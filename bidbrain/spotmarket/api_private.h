@@ -20,7 +20,8 @@ struct filters {
     size_t count;
 };
 
-/* Reads Filter.N; a name that is not in `known` (NULL at the end; "tag:KEY" and "tag-key" go with `tags`) is refused. */
+/* Reads Filter.N; a name that is not in `known` (NULL at the end; "tag:KEY" and "tag-key" go with `tags`) is refused.
+ */
 void api_filters(struct api *api, struct filters *filters, const char *const *known, bool tags);
 /* `value` gives the thing's value of a filter; NULL: it has none. */
 bool filters_match(const struct filters *filters, const struct cloud_tags *tags,
@@ -41,8 +42,8 @@ void api_page_next(struct api *api, const struct page *page, size_t next);
 
 /* ---- Pieces ---- */
 
-/* The tags that TagSpecification.N has for things of `type`; `known`: the types that may be named, NULL at the end. To be
- * closed by the caller. */
+/* The tags that TagSpecification.N has for things of `type`; `known`: the types that may be named, NULL at the end. To
+ * be closed by the caller. */
 void api_tag_specifications(struct api *api, const char *prefix, const char *const *known, const char *type,
                             struct cloud_tags *tags);
 void api_tag_check(struct api *api, const char *key, const char *value);

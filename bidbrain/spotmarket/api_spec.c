@@ -54,7 +54,8 @@ static void spec_user_data(struct api *api, struct launch_spec *spec, const char
     }
     char *data = memory_zeroed(length / 4 * 3 + 4, 1);
     size_t padding = length > 0 && base64[length - 1] == '=' ? (length > 1 && base64[length - 2] == '=' ? 2 : 1) : 0;
-    int size = length % 4 == 0 ? EVP_DecodeBlock((unsigned char *)data, (const unsigned char *)base64, (int)length) : -1;
+    int size =
+        length % 4 == 0 ? EVP_DecodeBlock((unsigned char *)data, (const unsigned char *)base64, (int)length) : -1;
     if (size < (int)padding) {
         api_error_set(&api->error, 400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.");
         free(data);
@@ -112,8 +113,9 @@ static void spec_groups(struct api *api, const char *prefix, struct launch_spec 
 
 /* What EC2 knows and has no meaning here. */
 static void spec_ignore(struct api *api, const char *prefix) {
-    static const char *const names[] = {"BlockDeviceMapping.", "Monitoring.",    "EbsOptimized", "MetadataOptions.",
-                                        "DisableApiTermination", "CreditSpecification.", "PrivateDnsNameOptions."};
+    static const char *const names[] = {"BlockDeviceMapping.",   "Monitoring.",           "EbsOptimized",
+                                        "MetadataOptions.",      "DisableApiTermination", "CreditSpecification.",
+                                        "PrivateDnsNameOptions."};
     char name[PARAMETERS_NAME_MAX];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(name, sizeof name, "%s%s", prefix, names[i]);
@@ -131,7 +133,8 @@ struct launch_spec *api_spec(struct api *api, const char *prefix, const struct l
     const char *role = spec_text(api, prefix, "IamInstanceProfile.Name");
     const char *arn = spec_text(api, prefix, "IamInstanceProfile.Arn");
     if (image != NULL && strncmp(image, "ami-", 4) != 0) {
-        api_error_set(&api->error, 400, "InvalidAMIID.Malformed", "Invalid id: \"%.60s\" (expecting \"ami-...\")", image);
+        api_error_set(&api->error, 400, "InvalidAMIID.Malformed", "Invalid id: \"%.60s\" (expecting \"ami-...\")",
+                      image);
     }
     if (behavior != NULL && strcmp(behavior, "stop") != 0 && strcmp(behavior, "terminate") != 0) {
         api_error_set(&api->error, 400, "InvalidParameterValue",
@@ -176,8 +179,7 @@ static struct launch_template *template_named(struct api *api, const char *prefi
     struct launch_template *template = template_find(api, id, name);
     if (template == NULL) {
         api_error_set(&api->error, 400,
-                      id != NULL ? "InvalidLaunchTemplateId.NotFound"
-                                 : "InvalidLaunchTemplateName.NotFoundException",
+                      id != NULL ? "InvalidLaunchTemplateId.NotFound" : "InvalidLaunchTemplateName.NotFoundException",
                       "The specified launch template, %.60s, does not exist.", id != NULL ? id : name);
     }
     return template;
@@ -214,7 +216,7 @@ static void write_template(struct api *api, const struct launch_template *templa
     xml_text(&api->body, "launchTemplateName", template->name);
     xml_time(&api->body, "createTime", template->created);
     text_add(&api->body, "<defaultVersionNumber>1</defaultVersionNumber>");
-    xml_number(&api->body, "latestVersionNumber", (int64_t)template->version_count);
+    xml_number(&api->body, "latestVersionNumber", (int64_t) template->version_count);
 }
 
 static void template_add(struct launch_template *template, struct launch_spec *spec, const struct cloud_tags *tags) {
@@ -287,7 +289,7 @@ void api_create_launch_template_version(struct api *api) {
         text_add(&api->body, "<launchTemplateVersion>");
         xml_text(&api->body, "launchTemplateId", template->id);
         xml_text(&api->body, "launchTemplateName", template->name);
-        xml_number(&api->body, "versionNumber", (int64_t)template->version_count);
+        xml_number(&api->body, "versionNumber", (int64_t) template->version_count);
         text_format(&api->body, "<defaultVersion>false</defaultVersion></launchTemplateVersion>");
     }
     launch_spec_drop(spec);
@@ -316,7 +318,7 @@ void api_describe_launch_templates(struct api *api) {
     text_add(&api->body, "<launchTemplates>");
     for (; i < all && i - page.first < page.most; i++) {
         const struct launch_template *template = id_count + name_count == 0 ? &api->state->templates[i]
-                                                 : i < id_count ? template_find(api, ids[i], NULL)
+                                                 : i < id_count             ? template_find(api, ids[i], NULL)
                                                                 : template_find(api, NULL, names[i - id_count]);
         text_add(&api->body, "<item>");
         write_template(api, template);

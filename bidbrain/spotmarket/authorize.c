@@ -141,18 +141,22 @@ bool authorize(const struct sigv4_request *request, const struct users *users, c
     }
     if (!authorization_parse(&authorization, header) || date == NULL || !date_parse(date, &time) ||
         strncmp(date, authorization.date, 8) != 0 || strlen(authorization.date) != 8) {
-        api_error_set(error, 400, "IncompleteSignature", "The Authorization or x-amz-date header is not one of AWS's "
-                                                         "Signature Version 4");
+        api_error_set(error, 400, "IncompleteSignature",
+                      "The Authorization or x-amz-date header is not one of AWS's "
+                      "Signature Version 4");
         return false;
     }
     const struct user *user = users_find(users, authorization.key_id);
     if (user == NULL) {
         api_error_set(error, 401, "AuthFailure", "AWS was not able to validate the provided access credentials");
     } else if (strcmp(authorization.region, region) != 0 || strcmp(authorization.service, "ec2") != 0) {
-        api_error_set(error, 403, "SignatureDoesNotMatch", "Credential should be scoped to region '%.40s' and service "
-                      "'ec2'", region);
+        api_error_set(error, 403, "SignatureDoesNotMatch",
+                      "Credential should be scoped to region '%.40s' and service "
+                      "'ec2'",
+                      region);
     } else if (!signature_right(request, &authorization, date, user->secret)) {
-        api_error_set(error, 403, "SignatureDoesNotMatch", "The request signature we calculated does not match the "
+        api_error_set(error, 403, "SignatureDoesNotMatch",
+                      "The request signature we calculated does not match the "
                       "signature you provided.");
     } else if (!token_right(request, user)) {
         api_error_set(error, 403, "InvalidClientTokenId", "The security token included in the request is invalid.");

@@ -1,4 +1,5 @@
-/* Who has signed a request: AWS Signature Version 4 in the Authorization header, checked as EC2 does. Pure functions. */
+/* Who has signed a request: AWS Signature Version 4 in the Authorization header, checked as EC2 does. Pure functions.
+ */
 #ifndef BIDBRAIN_SPOTMARKET_AUTHORIZE_H
 #define BIDBRAIN_SPOTMARKET_AUTHORIZE_H
 
@@ -9,8 +10,8 @@
 enum { AUTHORIZE_SKEW_SECONDS = 15 * 60, AUTHORIZE_HEADER_MAX = 4096 };
 
 /* `request` has all headers that came. True: signed by one of `users` for `region` and ec2, within 15 minutes of `now`
- * (seconds since 1970). Else *error is MissingAuthenticationToken, IncompleteSignature, AuthFailure (an unknown key id),
- * InvalidClientTokenId (a wrong session token), RequestExpired or SignatureDoesNotMatch. */
+ * (seconds since 1970). Else *error is MissingAuthenticationToken, IncompleteSignature, AuthFailure (an unknown key
+ * id), InvalidClientTokenId (a wrong session token), RequestExpired or SignatureDoesNotMatch. */
 bool authorize(const struct sigv4_request *request, const struct users *users, const char *region, int64_t now,
                struct api_error *error);
 

@@ -110,7 +110,8 @@ static size_t cloud_capacity_left(const struct cloud *cloud, const char *type, c
     size_t used = 0;
     for (size_t i = 0; i < cloud->instance_count; i++) {
         const struct instance *instance = cloud->instances[i];
-        used += instance_lives(instance) && strcmp(instance->type->type, type) == 0 && strcmp(instance->zone, zone) == 0;
+        used +=
+            instance_lives(instance) && strcmp(instance->type->type, type) == 0 && strcmp(instance->zone, zone) == 0;
     }
     size_t capacity = (size_t)cloud->options.capacity;
     return used < capacity ? capacity - used : 0;
@@ -469,7 +470,8 @@ static int64_t request_next(const struct spot_request *request) {
     if (request->state == REQUEST_OPEN) {
         return earlier(request->look, request->valid_until);
     }
-    return request->spec != NULL && request->ended != MARKET_NEVER ? request->ended + CLOUD_SHOWN_SECONDS : MARKET_NEVER;
+    return request->spec != NULL && request->ended != MARKET_NEVER ? request->ended + CLOUD_SHOWN_SECONDS
+                                                                   : MARKET_NEVER;
 }
 
 static void instance_notice(struct cloud *cloud, struct instance *instance) {
@@ -514,7 +516,8 @@ static int64_t request_price_change(const struct cloud *cloud, const struct spot
     const struct launch_spec *spec = request->spec;
     for (size_t m = 0; m < cloud->options.markets->count; m++) {
         const struct market *market = cloud_market_at(cloud, m);
-        if (strcmp(market->type, spec->type->type) == 0 && (spec->zone[0] == '\0' || strcmp(market->zone, spec->zone) == 0)) {
+        if (strcmp(market->type, spec->type->type) == 0 &&
+            (spec->zone[0] == '\0' || strcmp(market->zone, spec->zone) == 0)) {
             size_t index = market_index(market, cloud->now);
             index = index == MARKET_NONE ? 0 : index + 1;
             next = index < market->count ? earlier(next, market->points[index].time) : next;
@@ -527,7 +530,8 @@ static int64_t request_price_change(const struct cloud *cloud, const struct spot
 static void request_evaluate(struct cloud *cloud, struct spot_request *request) {
     const struct launch_spec *spec = request->spec;
     const char *zone = spec->zone[0] != '\0' ? spec->zone : cloud_zone(cloud, spec->type, request->bid);
-    struct cloud_room room = zone != NULL ? room_of_pool(cloud, spec->type, zone, request->bid) : (struct cloud_room){0};
+    struct cloud_room room =
+        zone != NULL ? room_of_pool(cloud, spec->type, zone, request->bid) : (struct cloud_room){0};
     struct instance *instance = NULL;
     if (room.machines > 0 && (instance = instance_new(cloud, request->spec, zone, request->bid)) != NULL) {
         cloud_new_id(cloud, "r-", instance->reservation);

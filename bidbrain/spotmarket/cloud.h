@@ -1,10 +1,11 @@
-/* The embedded cloud's state: spot requests and instances in a market that recorded prices drive, under a market time that
- * the caller gives. No I/O, no clock: what is to happen in the world (start a machine's process, kill it) is told to a
- * listener, at once. One thread.
+/* The embedded cloud's state: spot requests and instances in a market that recorded prices drive, under a market time
+ * that the caller gives. No I/O, no clock: what is to happen in the world (start a machine's process, kill it) is told
+ * to a listener, at once. One thread.
  *
- * Times are whole seconds of market time since 1970, prices micro-dollars per hour. Rules of docs/spotmarket.md: a spot
- * machine is taken when the price rises above its bid, when the schedule says so, or when its drawn lifetime is over; it is
- * noticed then and killed `notice` seconds later. It is paid from `launched` on until the moment it ended. */
+ * Times are whole seconds of market time since 1970, prices micro-dollars per hour. Rules of docs/spotmarket.md: a
+ * spot machine is taken when the price rises above its bid, when the schedule says so, or when its drawn lifetime is
+ * over; it is noticed then and killed `notice` seconds later. It is paid from `launched` on until the moment it ended.
+ */
 #ifndef BIDBRAIN_SPOTMARKET_CLOUD_H
 #define BIDBRAIN_SPOTMARKET_CLOUD_H
 
@@ -14,14 +15,14 @@
 
 enum {
     CLOUD_ID_TEXT = 48,
-    CLOUD_TOKEN_TEXT = 65,        /* a ClientToken with its 0 */
-    CLOUD_RECORDS_MAX = 20000,    /* instances, requests, and attempts with a token, each, in the cloud's life */
-    CLOUD_LAUNCH_MAX = 1000,      /* machines asked for at once */
-    CLOUD_TAGS_MAX = 50,          /* of one thing */
-    CLOUD_USER_DATA_MAX = 16384,  /* bytes */
-    CLOUD_GROUPS_MAX = 16,        /* security groups */
-    CLOUD_SHOWN_SECONDS = HOUR,   /* what has ended is described for so long */
-    CLOUD_LOOK_SECONDS = 30,      /* an open request without capacity looks again */
+    CLOUD_TOKEN_TEXT = 65,       /* a ClientToken with its 0 */
+    CLOUD_RECORDS_MAX = 20000,   /* instances, requests, and attempts with a token, each, in the cloud's life */
+    CLOUD_LAUNCH_MAX = 1000,     /* machines asked for at once */
+    CLOUD_TAGS_MAX = 50,         /* of one thing */
+    CLOUD_USER_DATA_MAX = 16384, /* bytes */
+    CLOUD_GROUPS_MAX = 16,       /* security groups */
+    CLOUD_SHOWN_SECONDS = HOUR,  /* what has ended is described for so long */
+    CLOUD_LOOK_SECONDS = 30,     /* an open request without capacity looks again */
     CLOUD_DEFER_SECONDS = 300,
 };
 
@@ -52,11 +53,11 @@ struct launch_spec *launch_spec_hold(struct launch_spec *spec);
 void launch_spec_drop(struct launch_spec *spec); /* NULL is allowed */
 
 enum instance_state { /* EC2's codes */
-    INSTANCE_PENDING = 0,
-    INSTANCE_RUNNING = 16,
-    INSTANCE_SHUTTING_DOWN = 32,
-    INSTANCE_TERMINATED = 48,
-    INSTANCE_STOPPED = 80,
+                      INSTANCE_PENDING = 0,
+                      INSTANCE_RUNNING = 16,
+                      INSTANCE_SHUTTING_DOWN = 32,
+                      INSTANCE_TERMINATED = 48,
+                      INSTANCE_STOPPED = 80,
 };
 const char *instance_state_name(enum instance_state state);
 
@@ -79,10 +80,10 @@ struct instance {
     int64_t take;                     /* when it will be taken; MARKET_NEVER */
     int64_t take_notice;              /* seconds between that and its end */
     enum take_cause cause;
-    int64_t rebalance; /* when a rebalance recommendation comes; MARKET_NEVER: none is to come */
-    int64_t noticed, recommended;     /* since when; MARKET_NEVER: not */
-    int64_t ended;                    /* or will be, once noticed; MARKET_NEVER */
-    bool evicted;                     /* the cloud took it */
+    int64_t rebalance;            /* when a rebalance recommendation comes; MARKET_NEVER: none is to come */
+    int64_t noticed, recommended; /* since when; MARKET_NEVER: not */
+    int64_t ended;                /* or will be, once noticed; MARKET_NEVER */
+    bool evicted;                 /* the cloud took it */
 };
 
 enum request_state { REQUEST_OPEN, REQUEST_ACTIVE, REQUEST_CLOSED, REQUEST_CANCELLED, REQUEST_FAILED };
@@ -137,8 +138,8 @@ struct cloud_options {
     const struct interruptions *interruptions; /* NULL: none */
     const char *region;
     enum market_model model;
-    int64_t boot, notice, rebalance; /* seconds */
-    int64_t capacity;                /* machines per type and zone; 0: no limit */
+    int64_t boot, notice, rebalance;     /* seconds */
+    int64_t capacity;                    /* machines per type and zone; 0: no limit */
     int64_t spot_quota, on_demand_quota; /* vCPUs; 0: no limit */
     const struct cloud_event *events;
     size_t event_count;
@@ -171,16 +172,16 @@ void cloud_advance(struct cloud *cloud, int64_t now);
 /* Terminates all machines as by their user, and cancels all requests. */
 void cloud_end(struct cloud *cloud);
 
-/* How many machines of that type could start in that zone now, and EC2's error for those that could not (NULL: there is no
- * limit). `bid` PRICE_UNKNOWN: on demand. */
+/* How many machines of that type could start in that zone now, and EC2's error for those that could not (NULL: there
+ * is no limit). `bid` PRICE_UNKNOWN: on demand. */
 struct cloud_room {
     size_t machines;
     const char *code, *message;
 };
 struct cloud_room cloud_room(const struct cloud *cloud, const struct catalog_price *type, const char *zone,
                              int64_t bid);
-/* The zone for a machine that names none: for spot the cheapest with room, else the first that has it. NULL: no zone has
- * that type. */
+/* The zone for a machine that names none: for spot the cheapest with room, else the first that has it. NULL: no zone
+ * has that type. */
 const char *cloud_zone(const struct cloud *cloud, const struct catalog_price *type, int64_t bid);
 bool cloud_zone_known(const struct cloud *cloud, const char *zone);
 /* The place of the market; MARKET_NONE. */

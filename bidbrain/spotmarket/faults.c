@@ -34,8 +34,10 @@ static int fault_set(struct faults *faults, const char *name, char *value, struc
         f++;
     }
     if (f == FAULT_COUNT) {
-        return error_set(error, AML_EINPUT, "faults: unknown fault '%.40s'; expected slow, broken, 503, throttle, html, "
-                         "expired, lost, capacity, metadata or clock", name);
+        return error_set(error, AML_EINPUT,
+                         "faults: unknown fault '%.40s'; expected slow, broken, 503, throttle, html, "
+                         "expired, lost, capacity, metadata or clock",
+                         name);
     }
     char *probability = value;
     if (f == FAULT_SLOW) {

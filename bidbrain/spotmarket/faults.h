@@ -37,8 +37,8 @@ struct faults {
 
 enum { FAULTS_SPEC_MAX = 512, FAULTS_SLOW_MAX = 3600, FAULTS_CLOCK_MAX = 366 * 86400 };
 
-/* Sets all of them by "slow=2:0.3,503=0.1" ("2s" does too); what is not named is off, and "" is none. AML_EINPUT with one
- * line leaves everything as it was. The stream of draws goes on. */
+/* Sets all of them by "slow=2:0.3,503=0.1" ("2s" does too); what is not named is off, and "" is none. AML_EINPUT with
+ * one line leaves everything as it was. The stream of draws goes on. */
 int faults_parse(struct faults *faults, const char *spec, struct error *error);
 /* Whether it happens this time. */
 bool faults_draw(struct faults *faults, enum fault fault);

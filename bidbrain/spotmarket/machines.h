@@ -1,6 +1,6 @@
-/* The machines as real processes: each instance's user data, a script, under a supervisor of its own, which kills all that
- * came of it when it is told to, when the script has ended, and when this process has died, however it did. Linux. One
- * thread, which has SIGCHLD, SIGTERM and SIGINT blocked, and no other thread in the process. */
+/* The machines as real processes: each instance's user data, a script, under a supervisor of its own, which kills all
+ * that came of it when it is told to, when the script has ended, and when this process has died, however it did.
+ * Linux. One thread, which has SIGCHLD, SIGTERM and SIGINT blocked, and no other thread in the process. */
 #ifndef BIDBRAIN_SPOTMARKET_MACHINES_H
 #define BIDBRAIN_SPOTMARKET_MACHINES_H
 
@@ -18,8 +18,8 @@ struct machines {
     size_t count, capacity;
 };
 
-/* Starts a machine's process if its user data is a script ("#!"). When that fails it says so on the log, and the machine
- * runs without one, as a machine whose script is broken does. */
+/* Starts a machine's process if its user data is a script ("#!"). When that fails it says so on the log, and the
+ * machine runs without one, as a machine whose script is broken does. */
 void machines_start(struct machines *machines, const struct instance *instance);
 /* Has the machine's processes killed. */
 void machines_stop(struct machines *machines, size_t number);

@@ -1,14 +1,14 @@
 /* spotmarket: the embedded cloud as a program. Reads the command line and the prices, then runs one loop: the server's
  * descriptor, signals, and the next moment at which something happens in the market. */
+#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
 #include "bidbrain/command.h"
-#include "agileml/base/instant.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/spotmarket/machines.h"
-#include "bidbrain/spotmarket/timetable.h"
 #include "bidbrain/spotmarket/server.h"
+#include "bidbrain/spotmarket/timetable.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -48,9 +48,9 @@ struct spotmarket {
     char folder[PATH_MAX], bill[PATH_MAX + 16];
     FILE *log;
     int signals, epoll;
-    int64_t start, steady_us;   /* market time (seconds) and steady time of the beginning */
-    uint64_t billed;            /* cloud.changes as of the bill on disk */
-    int64_t billed_us;          /* steady time of that */
+    int64_t start, steady_us; /* market time (seconds) and steady time of the beginning */
+    uint64_t billed;          /* cloud.changes as of the bill on disk */
+    int64_t billed_us;        /* steady time of that */
 };
 
 /* ---- Time ---- */
@@ -101,9 +101,11 @@ static void on_event(void *context, const char *event, const struct instance *in
     char moment[INSTANT_TEXT_MAX];
     if (market->log != NULL) {
         instant_format(market->cloud.now, moment);
-        fprintf(market->log, "{\"time\":\"%s\",\"event\":\"%s\",\"id\":\"%s\",\"kind\":\"%s\",\"type\":\"%s\","
-                "\"zone\":\"%s\",\"reason\":\"%s\"}\n", moment, event, instance->id,
-                instance->spot ? "spot" : "on-demand", instance->type->type, instance->zone, instance->reason_code);
+        fprintf(market->log,
+                "{\"time\":\"%s\",\"event\":\"%s\",\"id\":\"%s\",\"kind\":\"%s\",\"type\":\"%s\","
+                "\"zone\":\"%s\",\"reason\":\"%s\"}\n",
+                moment, event, instance->id, instance->spot ? "spot" : "on-demand", instance->type->type,
+                instance->zone, instance->reason_code);
         fflush(market->log);
     }
 }
@@ -225,9 +227,11 @@ static int open_market(struct spotmarket *market, struct error *error) {
     size_t all = market->markets.count;
     markets_keep(&market->markets, is_wanted, market);
     if (market->markets.count == 0) {
-        return error_set(error, AML_EINPUT, "--prices: none of the %zu markets is in region %.40s%s%.40s, of a type that "
-                         "the catalog knows there: see --region, --zone and --catalog", all, options->region,
-                         options->zone != NULL ? " and zone " : "", options->zone != NULL ? options->zone : "");
+        return error_set(error, AML_EINPUT,
+                         "--prices: none of the %zu markets is in region %.40s%s%.40s, of a type that "
+                         "the catalog knows there: see --region, --zone and --catalog",
+                         all, options->region, options->zone != NULL ? " and zone " : "",
+                         options->zone != NULL ? options->zone : "");
     }
     int64_t first, last;
     markets_span(&market->markets, &first, &last);
@@ -242,7 +246,7 @@ static int open_market(struct spotmarket *market, struct error *error) {
     }
     if (code == 0 && options->events != NULL) {
         code = timetable_read(&market->timetable, options->events, &market->markets, market->start, options->notice,
-                             error);
+                              error);
     }
     return code;
 }
@@ -356,7 +360,8 @@ int main(int argc, char **argv) {
                           .notice = 120,
                           .seed = 1};
     const struct aml_option options[] = {
-        {"prices", "PATH", AML_OPTION_STRING, &o->prices, 0, 0, "recorded spot prices: a file, a folder, a store (.db)"},
+        {"prices", "PATH", AML_OPTION_STRING, &o->prices, 0, 0,
+         "recorded spot prices: a file, a folder, a store (.db)"},
         {"credentials", "FILE", AML_OPTION_STRING, &o->credentials, 0, 0, "AWS credentials file of who may call"},
         {"folder", "DIR", AML_OPTION_STRING, &o->folder, 0, 0, "for the machines' folders and bill.json"},
         {"start", "TIME", AML_OPTION_STRING, &o->start, 0, 0, "market time of the beginning; else the first price's"},
@@ -372,7 +377,8 @@ int main(int argc, char **argv) {
         {"spot-quota", "VCPUS", AML_OPTION_INTEGER, &o->spot_quota, 0, 1e9, "of spot machines; 0: no limit"},
         {"on-demand-quota", "VCPUS", AML_OPTION_INTEGER, &o->on_demand_quota, 0, 1e9, "of others; 0: no limit"},
         {"boot", "SECONDS", AML_OPTION_INTEGER, &o->boot, 0, 86400, "market time from launch to running"},
-        {"notice", "SECONDS", AML_OPTION_INTEGER, &o->notice, 0, 86400, "market time from an eviction's notice to its end"},
+        {"notice", "SECONDS", AML_OPTION_INTEGER, &o->notice, 0, 86400,
+         "market time from an eviction's notice to its end"},
         {"rebalance", "SECONDS", AML_OPTION_INTEGER, &o->rebalance, 0, 86400,
          "so long before the notice a rebalance recommendation; 0: none"},
         {"interruptions", "SPEC", AML_OPTION_STRING, &o->interruptions, 0, 0,
@@ -389,8 +395,8 @@ int main(int argc, char **argv) {
     };
     struct error error = {0};
     log_set_name("spotmarket");
-    int code = command_options(options, "spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]", argc, argv,
-                               &error);
+    int code = command_options(options, "spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]", argc,
+                               argv, &error);
     if (code == 1) {
         return 0;
     }

@@ -1,8 +1,8 @@
 /* See parameters.h. */
 #include "bidbrain/spotmarket/parameters.h"
 
-#include "agileml/base/memory.h"
 #include "agileml/base/instant.h"
+#include "agileml/base/memory.h"
 #include "bidbrain/money.h"
 
 #include <inttypes.h>
@@ -24,7 +24,10 @@ void api_error_set(struct api_error *error, int status, const char *code, const 
 }
 
 static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* Decodes `size` bytes at `text` where they are and puts a 0 behind. False: broken, or it holds a 0 byte. */
@@ -83,8 +86,10 @@ void parameters_open(struct parameters *parameters, const char *body, size_t siz
         char *next = memchr(pair, '&', (size_t)(end - pair));
         next = next != NULL ? next : end;
         if (next > pair && !parameters_add(parameters, pair, (size_t)(next - pair))) {
-            api_error_set(error, 400, "MalformedQueryString", "The request's body is not a list of parameters, or has "
-                          "more than %d", PARAMETERS_MAX);
+            api_error_set(error, 400, "MalformedQueryString",
+                          "The request's body is not a list of parameters, or has "
+                          "more than %d",
+                          PARAMETERS_MAX);
             return;
         }
         pair = next + 1;
@@ -106,10 +111,9 @@ void parameters_close(struct parameters *parameters) {
 
 static const char *parameters_take(struct parameters *parameters, const char *name) {
     struct parameter key = {.name = name};
-    struct parameter *found =
-        parameters->count == 0
-            ? NULL
-            : bsearch(&key, parameters->list, parameters->count, sizeof key, parameter_compare);
+    struct parameter *found = parameters->count == 0
+                                  ? NULL
+                                  : bsearch(&key, parameters->list, parameters->count, sizeof key, parameter_compare);
     if (found == NULL) {
         return NULL;
     }

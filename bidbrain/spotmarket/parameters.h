@@ -1,6 +1,6 @@
 /* The parameters of an EC2 Query request: the form body taken apart, and values read by name and checked by type. Each
- * read marks what it took, so that what nobody read can be refused as EC2 does. The first mistake is kept and later ones
- * are not looked for: a handler reads all it needs, then asks once. One thread, no I/O. */
+ * read marks what it took, so that what nobody read can be refused as EC2 does. The first mistake is kept and later
+ * ones are not looked for: a handler reads all it needs, then asks once. One thread, no I/O. */
 #ifndef BIDBRAIN_SPOTMARKET_PARAMETERS_H
 #define BIDBRAIN_SPOTMARKET_PARAMETERS_H
 
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 enum {
-    PARAMETERS_MAX = 4096,       /* of a request */
-    PARAMETERS_NAME_MAX = 256,   /* bytes of a name */
-    PARAMETERS_LIST_MAX = 1000,  /* values of a list */
+    PARAMETERS_MAX = 4096,      /* of a request */
+    PARAMETERS_NAME_MAX = 256,  /* bytes of a name */
+    PARAMETERS_LIST_MAX = 1000, /* values of a list */
     API_CODE_MAX = 64,
     API_MESSAGE_MAX = 300,
 };
@@ -39,7 +39,8 @@ struct parameters {
     struct api_error *error; /* where mistakes go */
 };
 
-/* Takes "a=b&c=d" apart, %XX and '+' decoded. Mistakes go to `error`, which must outlive it. To be closed in any case. */
+/* Takes "a=b&c=d" apart, %XX and '+' decoded. Mistakes go to `error`, which must outlive it. To be closed in any case.
+ */
 void parameters_open(struct parameters *parameters, const char *body, size_t size, struct api_error *error);
 void parameters_close(struct parameters *parameters);
 

@@ -66,9 +66,8 @@ static enum MHD_Result exchange_send(struct exchange *exchange) {
         return MHD_NO; /* closes the connection */
     }
     struct MHD_Response *response =
-        answer->broken
-            ? MHD_create_response_from_callback(answer->body.length, 4096, broken_read, exchange, NULL)
-            : MHD_create_response_from_buffer(answer->body.length, answer->body.data, MHD_RESPMEM_MUST_COPY);
+        answer->broken ? MHD_create_response_from_callback(answer->body.length, 4096, broken_read, exchange, NULL)
+                       : MHD_create_response_from_buffer(answer->body.length, answer->body.data, MHD_RESPMEM_MUST_COPY);
     if (response == NULL) {
         return MHD_NO;
     }
@@ -229,8 +228,10 @@ static bool listen_parse(const char *text, struct sockaddr_in *address) {
 int server_open(struct server **opened, const struct server_options *options, struct error *error) {
     struct sockaddr_in address;
     if (!listen_parse(options->listen, &address)) {
-        return error_set(error, AML_EINPUT, "--listen: expected a loopback address and a port such as 127.0.0.1:0, got "
-                         "'%.60s'", options->listen);
+        return error_set(error, AML_EINPUT,
+                         "--listen: expected a loopback address and a port such as 127.0.0.1:0, got "
+                         "'%.60s'",
+                         options->listen);
     }
     struct server *server = memory_zeroed(1, sizeof *server);
     server->options = *options;

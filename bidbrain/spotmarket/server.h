@@ -1,5 +1,5 @@
-/* HTTP for the embedded cloud: libmicrohttpd behind one descriptor, driven from the caller's loop. Bounded: connections,
- * headers, bodies, idle time. Listens on loopback addresses only. One thread. */
+/* HTTP for the embedded cloud: libmicrohttpd behind one descriptor, driven from the caller's loop. Bounded:
+ * connections, headers, bodies, idle time. Listens on loopback addresses only. One thread. */
 #ifndef BIDBRAIN_SPOTMARKET_SERVER_H
 #define BIDBRAIN_SPOTMARKET_SERVER_H
 

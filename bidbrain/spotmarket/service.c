@@ -1,6 +1,6 @@
 /* See service.h. */
-#include "agileml/base/memory.h"
 #include "agileml/base/instant.h"
+#include "agileml/base/memory.h"
 #include "bidbrain/spotmarket/authorize.h"
 #include "bidbrain/spotmarket/service_private.h"
 
@@ -119,8 +119,7 @@ static void service_ec2(struct service *service, const struct sigv4_request *req
     parameters_open(&parameters, request->body, request->body_size, &error);
     service_checked(service, request, clock, &parameters, answer);
     parameters_close(&parameters);
-    answer->delay_ms =
-        faults_draw(&service->faults, FAULT_SLOW) ? (int64_t)(service->faults.slow_seconds * 1000) : 0;
+    answer->delay_ms = faults_draw(&service->faults, FAULT_SLOW) ? (int64_t)(service->faults.slow_seconds * 1000) : 0;
     answer->broken = faults_draw(&service->faults, FAULT_BROKEN);
 }
 
@@ -173,7 +172,8 @@ void service_handle(struct service *service, const struct sigv4_request *request
     } else if (strcmp(request->path, "/faults") == 0 && post) {
         service_set_faults(service, request, answer);
     } else {
-        service_say(answer, 404, "text/plain", "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/...\n");
+        service_say(answer, 404, "text/plain",
+                    "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/...\n");
     }
     if (answer->body.data == NULL) {
         text_add(&answer->body, "");

@@ -1,5 +1,6 @@
-/* What the embedded cloud answers to an HTTP request: the EC2 Query API with signatures, throttling and faults, the clock,
- * the bill, faults, and every instance's metadata service. No sockets: a request in, an answer out. One thread. */
+/* What the embedded cloud answers to an HTTP request: the EC2 Query API with signatures, throttling and faults, the
+ * clock, the bill, faults, and every instance's metadata service. No sockets: a request in, an answer out. One thread.
+ */
 #ifndef BIDBRAIN_SPOTMARKET_SERVICE_H
 #define BIDBRAIN_SPOTMARKET_SERVICE_H
 
@@ -10,10 +11,10 @@
 #include "bidbrain/spotmarket/users.h"
 
 enum {
-    SERVICE_BODY_MAX = 1 << 18,  /* bytes of a request's body */
-    SERVICE_HEADERS_MAX = 64,    /* of a request */
-    SERVICE_URI_MAX = 4096,      /* bytes */
-    SERVICE_KEY = 32,            /* bytes */
+    SERVICE_BODY_MAX = 1 << 18, /* bytes of a request's body */
+    SERVICE_HEADERS_MAX = 64,   /* of a request */
+    SERVICE_URI_MAX = 4096,     /* bytes */
+    SERVICE_KEY = 32,           /* bytes */
     SERVICE_METADATA_TTL_MAX = 21600,
 };
 

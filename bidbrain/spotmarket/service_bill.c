@@ -1,6 +1,6 @@
 /* The bill: what each machine and all together cost, by both billing models, exactly (billing.h). */
-#include "agileml/base/memory.h"
 #include "agileml/base/instant.h"
+#include "agileml/base/memory.h"
 #include "bidbrain/spotmarket/service_private.h"
 
 #include <inttypes.h>
@@ -77,8 +77,10 @@ static json_t *bill_instance(const struct cloud *cloud, const struct instance *i
                      instance->spot ? "spot" : "on-demand", "type", json_text(instance->type->type), "zone",
                      json_text(instance->zone), "token", json_text(token), "job", json_text(job != NULL ? job : ""),
                      "start", json_instant(instance->launched), "end", lives ? json_null() : json_instant(end), "how",
-                     lives ? "running" : instance->evicted ? "evicted" : "released", "bid",
-                     instance->spot ? json_price(instance->bid) : json_null(), "hours",
+                     lives               ? "running"
+                     : instance->evicted ? "evicted"
+                                         : "released",
+                     "bid", instance->spot ? json_price(instance->bid) : json_null(), "hours",
                      (double)(end - instance->launched) / HOUR, "cost", bill_costs(cloud, instance, totals));
 }
 

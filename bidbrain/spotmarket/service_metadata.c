@@ -102,7 +102,8 @@ static void say_credentials(const struct service *service, const struct instance
     answer->type = "application/json";
 }
 
-static void say_identity(const struct service *service, const struct instance *instance, struct service_answer *answer) {
+static void say_identity(const struct service *service, const struct instance *instance,
+                         struct service_answer *answer) {
     char time[INSTANT_TEXT_MAX];
     instant_format(instance->launched, time);
     text_format(&answer->body,

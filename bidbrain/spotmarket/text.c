@@ -1,8 +1,8 @@
 /* See text.h. */
 #include "bidbrain/spotmarket/text.h"
 
-#include "agileml/base/memory.h"
 #include "agileml/base/instant.h"
+#include "agileml/base/memory.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -23,7 +23,8 @@ static const struct {
 static size_t throttle_rule(const char *action, bool unfiltered) {
     size_t r = 0;
     while ((RULES[r].unfiltered && !unfiltered) ||
-           (RULES[r].begins ? strncmp(RULES[r].name, action, strlen(RULES[r].name)) : strcmp(RULES[r].name, action)) != 0) {
+           (RULES[r].begins ? strncmp(RULES[r].name, action, strlen(RULES[r].name)) : strcmp(RULES[r].name, action)) !=
+               0) {
         r++;
     }
     return r;

@@ -16,8 +16,8 @@ struct throttle {
     unsigned count;
 };
 
-/* Takes a token for a call of `action` at `now_us`; false: there is none. `unfiltered`: a Describe without ids or filters,
- * which EC2 counts apart for machines and spot requests. A zeroed struct has all buckets full. */
+/* Takes a token for a call of `action` at `now_us`; false: there is none. `unfiltered`: a Describe without ids or
+ * filters, which EC2 counts apart for machines and spot requests. A zeroed struct has all buckets full. */
 bool throttle_take(struct throttle *throttle, const char *action, bool unfiltered, int64_t now_us);
 
 #endif

@@ -1,8 +1,8 @@
 /* See timetable.h. */
 #include "bidbrain/spotmarket/timetable.h"
 
-#include "agileml/base/memory.h"
 #include "agileml/base/instant.h"
+#include "agileml/base/memory.h"
 
 #include <errno.h>
 #include <math.h>
@@ -59,7 +59,7 @@ static const char *event_parse(char *const *words, size_t count, const struct ma
 }
 
 static int timetable_line(struct timetable *timetable, char *text, const char *path, unsigned line,
-                         const struct markets *markets, int64_t start, int64_t notice, struct error *error) {
+                          const struct markets *markets, int64_t start, int64_t notice, struct error *error) {
     char *words[WORDS_MAX];
     size_t count = 0;
     text[strcspn(text, "#\r\n")] = '\0';
@@ -85,7 +85,7 @@ static int timetable_line(struct timetable *timetable, char *text, const char *p
 }
 
 int timetable_read(struct timetable *timetable, const char *path, const struct markets *markets, int64_t start,
-                  int64_t notice, struct error *error) {
+                   int64_t notice, struct error *error) {
     *timetable = (struct timetable){0};
     FILE *file = fopen(path, "re");
     if (file == NULL) {

@@ -17,7 +17,7 @@ struct timetable {
 
 /* AML_EINPUT with "PATH:LINE: what is wrong, what was expected". */
 int timetable_read(struct timetable *timetable, const char *path, const struct markets *markets, int64_t start,
-                  int64_t notice, struct error *error);
+                   int64_t notice, struct error *error);
 void timetable_close(struct timetable *timetable);
 
 #endif

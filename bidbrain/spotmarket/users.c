@@ -37,11 +37,13 @@ static int user_line(struct users *users, char *text, const char *path, unsigned
     *equals = '\0';
     const char *name = trimmed(text);
     const char *value = trimmed(equals + 1);
-    return strcmp(name, "aws_access_key_id") == 0 ? user_field(user->key_id, sizeof user->key_id, value, path, line, error)
+    return strcmp(name, "aws_access_key_id") == 0
+               ? user_field(user->key_id, sizeof user->key_id, value, path, line, error)
            : strcmp(name, "aws_secret_access_key") == 0
                ? user_field(user->secret, sizeof user->secret, value, path, line, error)
-           : strcmp(name, "aws_session_token") == 0 ? user_field(user->token, sizeof user->token, value, path, line, error)
-                                                    : 0;
+           : strcmp(name, "aws_session_token") == 0
+               ? user_field(user->token, sizeof user->token, value, path, line, error)
+               : 0;
 }
 
 static int users_lines(struct users *users, FILE *file, const char *path, struct error *error) {

@@ -1,6 +1,7 @@
-/* spotmarket as a program: machines that are real processes and leave nothing behind, whichever way they or the market end;
- * evictions by price with their notice and bill; faults on the wire; requests that are no HTTP; AWS's own command line.
- * Processes are known by a tag in their environment. Limits on time are there to end a hang, and assert nothing else. */
+/* spotmarket as a program: machines that are real processes and leave nothing behind, whichever way they or the market
+ * end; evictions by price with their notice and bill; faults on the wire; requests that are no HTTP; AWS's own command
+ * line. Processes are known by a tag in their environment. Limits on time are there to end a hang, and assert nothing
+ * else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +33,7 @@
 enum { HANG_MS = 60 * 1000, POLL_MS = 10, ARGUMENTS_MAX = 40, FORM_MAX = 20000, TEXT_MAX = 1 << 20 };
 #define KEY_ID "AKIDEXAMPLE"
 #define SECRET "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
-#define RUN    "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&Placement.AvailabilityZone=us-east-1a&MinCount=1"
+#define RUN    "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&MinCount=1&Placement.AvailabilityZone=us-east-1a"
 #define SPOT   "&InstanceMarketOptions.MarketType=spot&InstanceMarketOptions.SpotOptions.MaxPrice=0.1"
 
 static char folder[] = "/tmp/spotmarket_test.XXXXXX";
@@ -120,7 +121,8 @@ static void pause_ms(void) {
 
 /* ---- The market ---- */
 
-/* m3.large in us-east-1a: 2 cents from 2016-03-01 on, 40 cents from 00:10:00, 3 cents from 00:15:00; c3.xlarge 5 cents. */
+/* m3.large in us-east-1a: 2 cents from 2016-03-01 on, 40 cents from 00:10:00, 3 cents from 00:15:00; c3.xlarge 5
+ * cents. */
 static int set_up_all(void **unused) {
     (void)unused;
     if (mkdtemp(folder) == NULL || http_open(&http, NULL) != 0) {
@@ -164,9 +166,17 @@ static void market_start(const char *const *more) {
     snprintf(market.folder + strlen(market.folder), 8, "%d", number++);
     assert_int_equal(pipe(ready), 0);
     snprintf(descriptor, sizeof descriptor, "%d", ready[1]);
-    const char *arguments[ARGUMENTS_MAX] = {program(),      "--prices",   in_folder("prices.csv"), "--credentials",
-                                            in_folder("credentials"), "--folder", market.folder,   "--start",
-                                            "2016-03-01T00:00:00Z", "--ready-fd", descriptor};
+    const char *arguments[ARGUMENTS_MAX] = {program(),
+                                            "--prices",
+                                            in_folder("prices.csv"),
+                                            "--credentials",
+                                            in_folder("credentials"),
+                                            "--folder",
+                                            market.folder,
+                                            "--start",
+                                            "2016-03-01T00:00:00Z",
+                                            "--ready-fd",
+                                            descriptor};
     for (size_t i = 11; *more != NULL; i++, more++) {
         assert_true(i + 1 < ARGUMENTS_MAX);
         arguments[i] = *more;
@@ -237,8 +247,9 @@ static const char *ask(const char *form) {
     snprintf(body, sizeof body, "%s&Version=2016-11-15", form);
     snprintf(url, sizeof url, "%s/", market.url);
     sigv4_date((int64_t)time(NULL), date);
-    struct sigv4_header headers[] = {
-        {"host", market.url + strlen("http://")}, {"x-amz-date", date}, {"content-type", "application/x-www-form-urlencoded"}};
+    struct sigv4_header headers[] = {{"host", market.url + strlen("http://")},
+                                     {"x-amz-date", date},
+                                     {"content-type", "application/x-www-form-urlencoded"}};
     struct sigv4_request to_sign = {"POST", "/", "", headers, 3, body, strlen(body)};
     struct sigv4_scope scope = {.region = "us-east-1", .service = "ec2"};
     strcpy(scope.date, date);
@@ -392,8 +403,10 @@ static void test_machine_finds_its_way(void **unused) {
     (void)unused;
     char id[100], wanted[400], own[PATH_MAX], script[PATH_MAX];
     START("--model", "ec2");
-    launch("&MaxCount=1" SPOT, "#!/bin/sh\necho \"$AWS_EC2_METADATA_SERVICE_ENDPOINT $PROTEUS_SHUTDOWN\"\n"
-                               "echo \"$PATH\"\npwd\ngrep SigIgn /proc/self/status\necho done\nsleep 1000\n", id);
+    launch("&MaxCount=1" SPOT,
+           "#!/bin/sh\necho \"$AWS_EC2_METADATA_SERVICE_ENDPOINT $PROTEUS_SHUTDOWN\"\n"
+           "echo \"$PATH\"\npwd\ngrep SigIgn /proc/self/status\necho done\nsleep 1000\n",
+           id);
     WAIT_FOR(says(id, "done"));
     snprintf(wanted, sizeof wanted, "%s/metadata/%s true\n", market.url, id);
     assert_true(says(id, wanted));
@@ -434,9 +447,10 @@ static void test_eviction_by_price(void **unused) {
     assert_string_equal(json_string_value(json_object_get(total, "dollars")), "0.0000"); /* cut short: free */
     json_decref(bill);
     /* A request below the price waits, and gets its machine once the price has fallen. */
-    snprintf(form, sizeof form, "Action=RequestSpotInstances&SpotPrice=0.1&LaunchSpecification.ImageId=ami-1"
-                                "&LaunchSpecification.InstanceType=m3.large"
-                                "&LaunchSpecification.Placement.AvailabilityZone=us-east-1a");
+    snprintf(form, sizeof form,
+             "Action=RequestSpotInstances&SpotPrice=0.1&LaunchSpecification.ImageId=ami-1"
+             "&LaunchSpecification.InstanceType=m3.large"
+             "&LaunchSpecification.Placement.AvailabilityZone=us-east-1a");
     (void)asked(form);
     WAIT_FOR(strstr(asked("Action=DescribeSpotInstanceRequests&Filter.1.Name=state&Filter.1.Value.1=active"),
                     "<code>fulfilled</code>") != NULL);
@@ -498,7 +512,8 @@ static void test_faults_on_the_wire(void **unused) {
     assert_int_equal(answer.status, 0);
 }
 
-/* Sends raw bytes and gives the status of the answer, 0 when the server hangs up without one, -1 when it waits for more. */
+/* Sends raw bytes and gives the status of the answer, 0 when the server hangs up without one, -1 when it waits for
+ * more. */
 static int send_raw(const char *bytes, size_t size, size_t repeat) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const char *colon = strrchr(market.url, ':');
@@ -559,19 +574,24 @@ static void test_wrong_use(void **unused) {
     static const struct {
         const char *option, *value, *says;
     } wrong[] = {
-        {"--listen", "0.0.0.0:80", "loopback"},   {"--listen", "127.0.0.1", "loopback"},
-        {"--model", "ec3", "--model"},            {"--start", "now", "--start"},
-        {"--region", "eu-west-1", "--region"},    {"--faults", "boom=1", "unknown fault"},
-        {"--events", "bad-events", "bad-events:1"}, {"--credentials", "no-credentials", "aws_access_key_id"},
-        {"--speed", "0", "--speed"},              {"--interruptions", "none:", "--interruptions"},
-        {"--prices", "nowhere", "nowhere"},       {"--colour", "red", "unknown option"},
+        {"--listen", "0.0.0.0:80", "loopback"},
+        {"--listen", "127.0.0.1", "loopback"},
+        {"--model", "ec3", "--model"},
+        {"--start", "now", "--start"},
+        {"--region", "eu-west-1", "--region"},
+        {"--faults", "boom=1", "unknown fault"},
+        {"--events", "bad-events", "bad-events:1"},
+        {"--credentials", "no-credentials", "aws_access_key_id"},
+        {"--speed", "0", "--speed"},
+        {"--interruptions", "none:", "--interruptions"},
+        {"--prices", "nowhere", "nowhere"},
+        {"--colour", "red", "unknown option"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char command[5 * PATH_MAX];
         bool file = strcmp(wrong[i].option, "--events") == 0 || strcmp(wrong[i].option, "--credentials") == 0;
-        snprintf(command, sizeof command,
-                 "%s --prices %s --credentials %s --folder %s %s %s >/dev/null 2>%s", program(),
-                 in_folder("prices.csv"), in_folder("credentials"), in_folder("wrong"), wrong[i].option,
+        snprintf(command, sizeof command, "%s --prices %s --credentials %s --folder %s %s %s >/dev/null 2>%s",
+                 program(), in_folder("prices.csv"), in_folder("credentials"), in_folder("wrong"), wrong[i].option,
                  file ? in_folder(wrong[i].value) : wrong[i].value, in_folder("stderr"));
         int status = system(command);
         const char *text = read_path(in_folder("stderr"));
@@ -629,7 +649,8 @@ static void test_awscli(void **unused) {
     assert_non_null(strstr(text, "0.03")); /* both pages */
     assert_null(strstr(text, "0.4"));
     assert_non_null(strstr(aws_done("describe-instance-types --instance-types m3.large "
-                                    "--query 'InstanceTypes[].VCpuInfo.DefaultVCpus'"), "2"));
+                                    "--query 'InstanceTypes[].VCpuInfo.DefaultVCpus'"),
+                           "2"));
     snprintf(command, sizeof command,
              "run-instances --image-id ami-1 --instance-type m3.large --count 3 --client-token t1 "
              "--instance-market-options 'MarketType=spot,SpotOptions={MaxPrice=0.1,SpotInstanceType=one-time}' "
@@ -648,12 +669,17 @@ static void test_awscli(void **unused) {
     word_of(aws_done("request-spot-instances --spot-price 0.001 --type one-time --launch-specification "
                      "'{\"ImageId\":\"ami-1\",\"InstanceType\":\"m3.large\",\"SecurityGroupIds\":[\"sg-1\"],"
                      "\"Placement\":{\"AvailabilityZone\":\"us-east-1a\"}}' "
-                     "--query 'SpotInstanceRequests[].SpotInstanceRequestId'"), sir);
-    snprintf(command, sizeof command, "describe-spot-instance-requests --spot-instance-request-ids %s "
-             "--query 'SpotInstanceRequests[].[State,Status.Code]'", sir);
+                     "--query 'SpotInstanceRequests[].SpotInstanceRequestId'"),
+            sir);
+    snprintf(command, sizeof command,
+             "describe-spot-instance-requests --spot-instance-request-ids %s "
+             "--query 'SpotInstanceRequests[].[State,Status.Code]'",
+             sir);
     assert_string_equal(aws_done(command), "open\tprice-too-low\n");
-    snprintf(command, sizeof command, "cancel-spot-instance-requests --spot-instance-request-ids %s "
-             "--query 'CancelledSpotInstanceRequests[].State'", sir);
+    snprintf(command, sizeof command,
+             "cancel-spot-instance-requests --spot-instance-request-ids %s "
+             "--query 'CancelledSpotInstanceRequests[].State'",
+             sir);
     assert_string_equal(aws_done(command), "cancelled\n");
 
     (void)aws_done("create-launch-template --launch-template-name node --launch-template-data "
@@ -666,8 +692,10 @@ static void test_awscli(void **unused) {
                     "--query '[Instances[0].InstanceIds[0],Errors[0].ErrorCode]'");
     assert_non_null(strstr(text, "SpotMaxPriceTooLow"));
     word_of(text, other);
-    snprintf(command, sizeof command, "terminate-instances --instance-ids %s %s "
-             "--query 'TerminatingInstances[].CurrentState.Name'", first, other);
+    snprintf(command, sizeof command,
+             "terminate-instances --instance-ids %s %s "
+             "--query 'TerminatingInstances[].CurrentState.Name'",
+             first, other);
     assert_non_null(strstr(aws_done(command), "shutting-down"));
     assert_non_null(strstr(aws_done("describe-availability-zones --query 'AvailabilityZones[].ZoneName'"),
                            "us-east-1a\tus-east-1b"));

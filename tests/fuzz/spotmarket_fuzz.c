@@ -1,7 +1,7 @@
-/* libFuzzer target for what spotmarket takes from the network, without sockets: a handler on a small market. The first byte
- * chooses: lines that are forms of signed EC2 calls, one after the other while time goes on; an Authorization header, a date
- * and a form; a method, a path, a header's value and a body for the rest; a spec of faults. Besides crashes it finds answers
- * that are no XML, bills that are no JSON, and calls that go through unsigned. */
+/* libFuzzer target for what spotmarket takes from the network, without sockets: a handler on a small market. The first
+ * byte chooses: lines that are forms of signed EC2 calls, one after the other while time goes on; an Authorization
+ * header, a date and a form; a method, a path, a header's value and a body for the rest; a spec of faults. Besides
+ * crashes it finds answers that are no XML, bills that are no JSON, and calls that go through unsigned. */
 #include "agileml/base/memory.h"
 #include "bidbrain/spotmarket/service.h"
 
@@ -25,7 +25,8 @@ static struct user user = {.key_id = "AKID", .secret = "secret"};
 static struct users users = {&user, 1};
 
 static void add(const char *type, const char *zone, int64_t second, int64_t price) {
-    FUZZ_CHECK(markets_add(&markets, type, zone, "Linux/UNIX", (struct market_point){START + second, price}, NULL) == 0);
+    FUZZ_CHECK(markets_add(&markets, type, zone, "Linux/UNIX", (struct market_point){START + second, price}, NULL) ==
+               0);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {

@@ -1,5 +1,5 @@
-/* The embedded cloud's state in virtual time: prices that cross bids, hours that end, requests that wait, limits, and bills
- * against sums worked out by hand here. Nothing reads a clock. */
+/* The embedded cloud's state in virtual time: prices that cross bids, hours that end, requests that wait, limits, and
+ * bills against sums worked out by hand here. Nothing reads a clock. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,8 @@ static void point(const char *type, const char *zone, int64_t second, int64_t ce
     assert_int_equal(markets_add(&markets, type, zone, "Linux/UNIX", one, NULL), 0);
 }
 
-/* m3.large in a: 2 cents, 5 from 5000 s, 40 from 9000 s, 3 from 12000 s. In b: 3 cents, always. c3.xlarge in a from 100 s. */
+/* m3.large in a: 2 cents, 5 from 5000 s, 40 from 9000 s, 3 from 12000 s. In b: 3 cents, always. c3.xlarge in a from
+ * 100 s. */
 static int set_up(void **unused) {
     (void)unused;
     heard[0] = '\0';

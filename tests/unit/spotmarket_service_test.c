@@ -1,5 +1,5 @@
-/* What the embedded cloud answers to HTTP requests, without sockets and in virtual time: signatures, EC2's errors, tokens
- * of launches, pages, filters, throttling, faults, metadata, and what is written out. */
+/* What the embedded cloud answers to HTTP requests, without sockets and in virtual time: signatures, EC2's errors,
+ * tokens of launches, pages, filters, throttling, faults, metadata, and what is written out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,9 +39,11 @@ static int set_up(void **unused) {
         assert_int_equal(markets_add(&markets, "m3.large", "us-east-1a", "Linux/UNIX", point, NULL), 0);
     }
     assert_int_equal(markets_add(&markets, "m3.large", "us-east-1a", "Linux/UNIX",
-                                 (struct market_point){START + 5000, 40 * CENT}, NULL), 0);
+                                 (struct market_point){START + 5000, 40 * CENT}, NULL),
+                     0);
     assert_int_equal(markets_add(&markets, "m3.large", "us-east-1b", "Linux/UNIX",
-                                 (struct market_point){START - 100000, 3 * CENT}, NULL), 0);
+                                 (struct market_point){START - 100000, 3 * CENT}, NULL),
+                     0);
     markets_finish(&markets);
     catalog_open(&catalog, CATALOG_2016);
     users = (struct users){.list = calloc(USERS_MAX, sizeof(struct user)), .count = 2};
@@ -192,7 +194,10 @@ static void test_no_or_broken_authorization(void **unused) {
     (void)unused;
     static const char body[] = "Action=DescribeInstances&Version=2016-11-15";
     static const char *const broken[] = {
-        "", "AWS4-HMAC-SHA256", "Basic abc", "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2",
+        "",
+        "AWS4-HMAC-SHA256",
+        "Basic abc",
+        "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2",
         "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2/aws4_request, SignedHeaders=host",
         "AWS4-HMAC-SHA256 Credential=////aws4_request, SignedHeaders=host, Signature=00, More=x"};
     struct sigv4_header headers[] = {{"Host", "x"}, {"X-Amz-Date", "20231114T221320Z"}, {"Authorization", ""}};
@@ -242,12 +247,14 @@ static void test_wrong_parameters(void **unused) {
     assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "-1"), 400, "InvalidParameterValue");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.01"), 400, "SpotMaxPriceTooLow");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1" SPOT "0.1&ClientToken="
-                         "12345678901234567890123456789012345678901234567890123456789012345"), 400,
-                 "InvalidParameterValue");
+                         "12345678901234567890123456789012345678901234567890123456789012345"),
+                 400, "InvalidParameterValue");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1&TagSpecification.1.ResourceType=instance"
-                         "&TagSpecification.1.Tag.1.Key=aws:x"), 400, "InvalidParameterValue");
+                         "&TagSpecification.1.Tag.1.Key=aws:x"),
+                 400, "InvalidParameterValue");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1&TagSpecification.1.ResourceType=instance"
-                         "&TagSpecification.1.Tag.1.Key=%ff"), 400, "InvalidParameterValue");
+                         "&TagSpecification.1.Tag.1.Key=%ff"),
+                 400, "InvalidParameterValue");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1&DryRun=true"), 412, "DryRunOperation");
     assert_error(ask(RUN "&MinCount=1&MaxCount=1&DryRun=yes"), 400, "InvalidParameterValue");
     assert_error(ask("Action=CreateFleet&Type=maintain"), 400, "UnsupportedOperation");
@@ -387,12 +394,14 @@ static void test_filters_and_pages(void **unused) {
                     "&TagSpecification.1.Tag.1.Value=a%3Cb" SPOT "0.1");
     (void)asked(RUN "&MinCount=2&MaxCount=2");
     second = 1;
-    assert_int_equal(count_of(asked("Action=DescribeInstances&Filter.1.Name=tag:job&Filter.1.Value.1=a%3C*"),
-                              "<instanceId>"), 7);
+    assert_int_equal(
+        count_of(asked("Action=DescribeInstances&Filter.1.Name=tag:job&Filter.1.Value.1=a%3C*"), "<instanceId>"), 7);
     assert_non_null(strstr(answer.body.data, "<value>a&lt;b</value>"));
     assert_int_equal(count_of(asked("Action=DescribeInstances&Filter.1.Name=instance-lifecycle&Filter.1.Value.1=spot"
                                     "&Filter.2.Name=instance-state-name&Filter.2.Value.1=pending"
-                                    "&Filter.2.Value.2=stopped"), "<instanceId>"), 0);
+                                    "&Filter.2.Value.2=stopped"),
+                              "<instanceId>"),
+                     0);
     (void)asked("Action=DescribeInstances&MaxResults=5");
     assert_int_equal(count_of(answer.body.data, "<instanceId>"), 5);
     element(answer.body.data, "nextToken", token);
@@ -481,8 +490,8 @@ static void test_faults(void **unused) {
 
 static void test_wrong_faults(void **unused) {
     (void)unused;
-    static const char *const wrong[] = {"slow=1", "503=1.5", "503", "503=x", "boom=1", "clock=1e99", "slow=-1:0.5",
-                                        "503=nan", "503=-0.1"};
+    static const char *const wrong[] = {"slow=1",     "503=1.5",     "503",     "503=x",   "boom=1",
+                                        "clock=1e99", "slow=-1:0.5", "503=nan", "503=-0.1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct error error = {0};
         struct faults parsed = {.slow_seconds = 7};
@@ -526,7 +535,8 @@ static void test_metadata(void **unused) {
     assert_string_equal(get("GET", PATH("user-data"), token_header, token), "hello");
     assert_string_equal(get("GET", PATH("meta-data/placement/availability-zone"), token_header, token), "us-east-1a");
     assert_string_equal(get("GET", PATH("meta-data/iam/security-credentials/"), token_header, token), "role");
-    assert_non_null(strstr(get("GET", PATH("meta-data/iam/security-credentials/role"), token_header, token), "AKIDONE"));
+    assert_non_null(
+        strstr(get("GET", PATH("meta-data/iam/security-credentials/role"), token_header, token), "AKIDONE"));
     (void)get("GET", PATH("meta-data/iam/security-credentials/other"), token_header, token);
     assert_int_equal(answer.status, 404);
     (void)get("GET", PATH("meta-data/spot/instance-action"), token_header, token);
@@ -594,7 +604,10 @@ static void test_xml_text(void **unused) {
     (void)unused;
     struct text text = {0};
     xml_text(&text, "a", "<&>\"\r\x01\xff\xc3\xa9\xed\xa0\x80");
-    assert_string_equal(text.data, "<a>&lt;&amp;&gt;\"&#13;?" "?\xc3\xa9?" "?" "?</a>");
+    assert_string_equal(text.data, "<a>&lt;&amp;&gt;\"&#13;?"
+                                   "?\xc3\xa9?"
+                                   "?"
+                                   "?</a>");
     text_close(&text);
 }
 
