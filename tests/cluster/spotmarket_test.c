@@ -33,7 +33,8 @@
 enum { HANG_MS = 60 * 1000, POLL_MS = 10, ARGUMENTS_MAX = 40, FORM_MAX = 20000, TEXT_MAX = 1 << 20 };
 #define KEY_ID "AKIDEXAMPLE"
 #define SECRET "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
-#define RUN    "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&MinCount=1&Placement.AvailabilityZone=us-east-1a"
+#define IN_A   "&Placement.AvailabilityZone=us-east-1a"
+#define RUN    "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&MinCount=1" IN_A
 #define SPOT   "&InstanceMarketOptions.MarketType=spot&InstanceMarketOptions.SpotOptions.MaxPrice=0.1"
 
 static char folder[] = "/tmp/spotmarket_test.XXXXXX";
