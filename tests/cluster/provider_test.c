@@ -52,7 +52,7 @@ static struct market_point point_of(int i) {
 
 static int set_up(void **state) {
     (void)state;
-    char command[128], text[POINTS * 64];
+    char command[192], text[POINTS * 64];
     char when[INSTANT_TEXT_MAX];
     strcpy(folder, "/tmp/provider_test_XXXXXX");
     if (mkdtemp(folder) == NULL) {
@@ -203,6 +203,7 @@ static struct bill cloud_bill_of(const struct cloud *cloud) {
 
 struct world {
     struct provider *provider;
+    pid_t cloud;
     struct provider_machine machines[MACHINES_MAX];
     int machine_count;
     struct provider_outcome outcomes[MACHINES_MAX];
@@ -265,6 +266,7 @@ static void on_failed(void *context, const char *text) {
 static struct world *world_open(const struct cloud *cloud, enum provider_call call) {
     static const char *const types[] = {"m3.large", NULL};
     struct world *world = calloc(1, sizeof *world);
+    world->cloud = cloud->pid;
     struct error error = {0};
     const struct provider_options options = {.job = "test job",
                                              .user_data = SCRIPT,
@@ -301,6 +303,7 @@ static void world_turn(struct world *world) {
     int wait_ms = provider->methods->wait_ms(provider);
     (void)poll(&waiting, 1, wait_ms < 0 || wait_ms > 20 ? 20 : wait_ms);
     provider->methods->step(provider);
+    assert_int_equal(waitpid(world->cloud, NULL, WNOHANG), 0); /* it serves */
 }
 
 /* Lists until the condition holds after a listing. */
@@ -311,7 +314,7 @@ static void world_turn(struct world *world) {
             if (condition) {                                                                                           \
                 break;                                                                                                 \
             }                                                                                                          \
-            if (round_ == 600) {                                                                                       \
+            if (round_ == 300) {                                                                                       \
                 fail_msg("never: %s", #condition);                                                                     \
             }                                                                                                          \
         }                                                                                                              \
