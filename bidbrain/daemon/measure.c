@@ -59,7 +59,7 @@ static void change_end(struct measure *measure) {
 
 void measure_add(struct measure *measure, const struct measure_iteration *iteration) {
     bool changed = iteration->joined || iteration->left;
-    if (!(iteration->seconds > 0) || !(iteration->items > 0)) {
+    if (!(iteration->seconds > 0 && iteration->items > 0) || isinf(iteration->seconds)) {
         return;
     }
     if (changed && measure->settling == 0) {

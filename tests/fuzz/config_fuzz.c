@@ -1,0 +1,27 @@
+/* libFuzzer target for bidbrain/daemon/config: any text is either a configuration within its limits, or one line that says
+ * what is wrong. */
+#include "bidbrain/daemon/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define FUZZ_CHECK(condition) ((condition) ? (void)0 : abort())
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct config config;
+    struct error error = {0};
+    char region[MARKET_TEXT_MAX];
+    int code = config_parse(&config, "fuzz.json", (const char *)data, size, &error);
+    FUZZ_CHECK(code == 0 ? error.code == 0 : code == AML_EINPUT && error.text[0] != '\0');
+    if (code == 0) {
+        FUZZ_CHECK(strlen(config.job) <= CONFIG_JOB_MAX && config.most_vcpus >= 1 && config.decision_seconds >= 1);
+        FUZZ_CHECK(config.phi > 0 && config.phi <= 1 && config.clock_speed > 0 && config.reliable >= 0);
+        config_region(&config, region);
+        (void)config_subnet(&config, "us-east-1a");
+        FUZZ_CHECK(config.state != NULL && config.folder != NULL && config.controller != NULL);
+    }
+    config_close(&config);
+    return 0;
+}

@@ -1,0 +1,139 @@
+/* bidbrain/daemon/config: what is read, the defaults, and one line for each kind of mistake, with its key. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bidbrain/daemon/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char LEAST[] =
+    "{\"job\": \"j\", \"provider\": \"ec2\", \"region\": \"us-east-1\","
+    " \"markets\": {\"types\": [\"c4.xlarge\"], \"zones\": [\"us-east-1a\", \"us-east-1b\"]},"
+    " \"launch\": {\"image\": \"ami-1\", \"subnets\": {\"us-east-1a\": \"subnet-1\"}},"
+    " \"node\": {\"app\": \"mf\", \"binary\": \"s3://b/mf\", \"arguments\": [\"--rank\", \"8\"]},"
+    " \"controller\": \"tcp://10.0.0.1:7000\", \"on_demand\": {\"type\": \"c4.2xlarge\"},"
+    " \"limits\": {\"most_vcpus\": 64}}";
+
+static void reads_what_is_there_and_knows_the_rest(void **state) {
+    (void)state;
+    struct config config;
+    struct error error = {0};
+    char region[MARKET_TEXT_MAX];
+    assert_int_equal(config_parse(&config, "some/where/b.json", LEAST, strlen(LEAST), &error), 0);
+    assert_string_equal(config.job, "j");
+    assert_int_equal(config.provider, CONFIG_EC2);
+    assert_int_equal(config.model, MODEL_EC2);
+    assert_string_equal(config.types[0], "c4.xlarge");
+    assert_null(config.types[1]);
+    assert_string_equal(config.zones[1], "us-east-1b");
+    assert_string_equal(config.arguments[1], "8");
+    assert_string_equal(config.reliable_zone, "us-east-1a"); /* the first zone */
+    assert_int_equal(config.reliable, 1);
+    assert_string_equal(config_subnet(&config, "us-east-1a"), "subnet-1");
+    assert_null(config_subnet(&config, "us-east-1b"));
+    assert_string_equal(config.state, "some/where/bidbrain.db"); /* beside the configuration */
+    assert_true(isinf(config.budget_dollars) && isinf(config.most_dollars_per_hour));
+    assert_int_equal(config.decision_seconds, 120);
+    assert_int_equal(config.call, PROVIDER_RUN_INSTANCES);
+    config_region(&config, region);
+    assert_string_equal(region, "us-east-1");
+    config_close(&config);
+}
+
+/* LEAST with `from` replaced by `to`. */
+static void replaced(char text[2048], const char *from, const char *to) {
+    const char *at = strstr(LEAST, from);
+    assert_non_null(at);
+    snprintf(text, 2048, "%.*s%s%s", (int)(at - LEAST), LEAST, to, at + strlen(from));
+}
+
+static void assert_refused(const char *from, const char *to, const char *expected) {
+    char text[2048];
+    struct config config;
+    struct error error = {0};
+    replaced(text, from, to);
+    assert_int_equal(config_parse(&config, "b.json", text, strlen(text), &error), AML_EINPUT);
+    if (strstr(error.text, expected) == NULL || strncmp(error.text, "b.json:", 7) != 0) {
+        fail_msg("'%s' is not in '%s'", expected, error.text);
+    }
+    config_close(&config);
+}
+
+static void says_what_is_wrong_and_where(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to, *expected;
+    } cases[] = {
+        {"\"job\": \"j\",", "", "job: is missing"},
+        {"\"job\": \"j\"", "\"job\": 3", "job: expected a string"},
+        {"\"job\": \"j\"", "\"job\": \"a b\"", "job: expected at most 40"},
+        {"\"job\": \"j\"", "\"job\": \"j\", \"job\": \"k\"", "duplicate"},
+        {"\"provider\"", "\"providr\"", "providr: unknown key; did you mean \"provider\"?"},
+        {"\"limits\"", "\"xyzzy\"", "xyzzy: unknown key"},
+        {"\"most_vcpus\": 64", "\"most_vcpu\": 64", "limits.most_vcpu: unknown key; did you mean \"most_vcpus\"?"},
+        {"\"most_vcpus\": 64", "\"most_vcpus\": 0", "limits.most_vcpus: expected a number from 1"},
+        {"\"most_vcpus\": 64", "\"most_vcpus\": \"64\"", "limits.most_vcpus: expected a number"},
+        {"\"most_vcpus\": 64", "\"most_vcpus\": 64, \"most_machines\": 1.5", "limits.most_machines: expected a whole"},
+        {"\"ec2\"", "\"gce\"", "provider: expected one of \"ec2\", \"local\""},
+        {"[\"c4.xlarge\"]", "\"c4.xlarge\"", "markets.types: expected a list"},
+        {"[\"c4.xlarge\"]", "[\"c4.xlarge\", 2]", "markets.types[1]: expected a string"},
+        {"\"types\": [\"c4.xlarge\"], ", "", "markets.types: is missing"},
+        {"s3://b/mf", "mf", "node.binary: expected s3://"},
+        {"\"--rank\"", "\"--tier=transient\"", "node.arguments: --tier is bidbrain's"},
+        {"tcp://10.0.0.1:7000", "10.0.0.1:7000", "controller: expected tcp://"},
+        {"\"image\": \"ami-1\", ", "", "launch.image: is missing"},
+        {"\"image\": \"ami-1\"", "\"image\": \"ami-1\", \"call\": \"create-fleet\"",
+         "launch.launch_template: is missing"},
+        {"{\"us-east-1a\": \"subnet-1\"}", "{\"us-east-1a\": 1}", "launch.subnets.us-east-1a: expected a string"},
+        {"\"region\"", "\"clock\": {\"start\": \"2016-03-01T00:00:00Z\"}, \"region\"", "clock: expected a URL"},
+        {"\"region\"", "\"clock\": {\"start\": \"soon\"}, \"region\"", "clock.start: expected a time"},
+        {"\"region\"", "\"clock\": \"ftp://x\", \"region\"", "clock: expected http://"},
+        {"\"region\"", "\"model\": \"ec2-2016\", \"interruptions\": \"advisor:x\", \"region\"",
+         "interruptions: only with"},
+        {"\"region\"", "\"on_demand_fallback\": 1, \"region\"", "on_demand_fallback: expected true or false"},
+        {"\"ec2\"", "\"local\"", "prices: is missing"},
+        {"{\"type\": \"c4.2xlarge\"}", "[]", "on_demand: expected an object"},
+        {"\"s3://b/mf\"", "\"s3://b/\\u0001\"", "node.binary: expected a string"},
+        {"64}}", "64}", ":1: "},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        assert_refused(cases[c].from, cases[c].to, cases[c].expected);
+    }
+}
+
+static void looks_for_the_files_it_names(void **state) {
+    (void)state;
+    char path[] = "/tmp/bidbrain_config_XXXXXX";
+    char text[2048];
+    struct config config;
+    struct error error = {0};
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    replaced(text, "\"region\"", "\"key\": \"no-such.key\", \"region\"");
+    assert_int_equal(write(file, text, strlen(text)), strlen(text));
+    close(file);
+    assert_int_equal(config_read(&config, path, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, ": key: /tmp/no-such.key: No such file"));
+    config_close(&config);
+    unlink(path);
+    error = (struct error){0};
+    assert_int_equal(config_read(&config, path, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "No such file"));
+    config_close(&config);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_is_there_and_knows_the_rest),
+        cmocka_unit_test(says_what_is_wrong_and_where),
+        cmocka_unit_test(looks_for_the_files_it_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

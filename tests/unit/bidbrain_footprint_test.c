@@ -1,0 +1,315 @@
+/* bidbrain/daemon/footprint: made-up states and markets, and what is decided on them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bidbrain/daemon/footprint.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NOW INT64_C(1456790400) /* 2016-03-01 */
+enum { MACHINES = 16, LAUNCHES = 4, LEAD = 120 };
+
+static const struct catalog_price TYPES[2] = {{"us-east-1", "cheap.large", 100000, 4, 8192},
+                                              {"us-east-1", "dear.large", 200000, 4, 8192}};
+static const struct catalog_price RELIABLE = {"us-east-1", "own.large", 120000, 4, 8192};
+
+/* Two spot markets, then the cheap type on demand. */
+struct world {
+    struct markets prices;
+    struct footprint_market markets[3];
+    struct interruptions interruptions;
+    struct eviction eviction;
+    struct eviction_table table;
+    struct ledger_machine machines[MACHINES];
+    struct ledger_launch launches[LAUNCHES];
+    int64_t release_at[MACHINES];
+    struct footprint f;
+    struct footprint_plan plan;
+};
+
+static void world_open(struct world *w, enum market_model model, int64_t cheap, int64_t dear) {
+    static const int64_t on_demand[] = {100000, 200000};
+    *w = (struct world){0};
+    assert_int_equal(markets_add(&w->prices, "cheap.large", "us-east-1a", "p",
+                                 (struct market_point){NOW - 30 * INT64_C(86400), cheap}, NULL),
+                     0);
+    assert_int_equal(markets_add(&w->prices, "dear.large", "us-east-1a", "p",
+                                 (struct market_point){NOW - 30 * INT64_C(86400), dear}, NULL),
+                     0);
+    markets_finish(&w->prices);
+    for (int m = 0; m < 2; m++) {
+        w->markets[m] = (struct footprint_market){
+            .kind = PROVIDER_SPOT, .prices = w->prices.list[m], .price = &TYPES[m], .zone = "us-east-1a"};
+    }
+    w->markets[2] = (struct footprint_market){.kind = PROVIDER_ON_DEMAND, .price = &TYPES[0], .zone = "us-east-1a"};
+    eviction_open(&w->eviction, &w->prices, on_demand);
+    eviction_advance(&w->eviction, NOW);
+    eviction_table_open(&w->table, &w->eviction, NOW);
+    assert_int_equal(interruptions_open(&w->interruptions, "none", &w->prices, NULL), 0);
+    w->f = (struct footprint){
+        .model = model,
+        .now = NOW,
+        .lead = LEAD,
+        .decision_seconds = 120,
+        .notice_seconds = 120,
+        .markets = w->markets,
+        .market_count = 3,
+        .table = &w->table,
+        .interruptions = &w->interruptions,
+        .reliable_price = &RELIABLE,
+        .reliable = 1,
+        .launches = w->launches,
+        .machines = w->machines,
+        .app = {.phi = 1, .sigma = 0.005, .lambda = 0.01},
+        .limits = {.most_machines = 100, .most_work = 40, .most_dollars_per_hour = 1000, .least_markets = 1},
+        .budget_micro = INT64_MAX};
+}
+
+static void world_close(struct world *w) {
+    eviction_table_close(&w->table);
+    eviction_close(&w->eviction);
+    interruptions_close(&w->interruptions);
+    markets_close(&w->prices);
+}
+
+static struct ledger_machine *add_machine(struct world *w, const char *type, enum provider_kind kind, int64_t age) {
+    struct ledger_machine *machine = &w->machines[w->f.machine_count];
+    *machine = (struct ledger_machine){
+        .machine = {.kind = kind, .zone = "us-east-1a", .state = MACHINE_RUNNING, .launched = NOW - age},
+        .bid = kind == PROVIDER_SPOT ? 90000 : 0,
+        .running = NOW - age};
+    snprintf(machine->machine.id, sizeof machine->machine.id, "i-%zu", w->f.machine_count);
+    snprintf(machine->machine.token, sizeof machine->machine.token, "t-%s-%lld", type, (long long)age);
+    snprintf(machine->machine.type, sizeof machine->machine.type, "%s", type);
+    w->f.machine_count++;
+    return machine;
+}
+
+static void decide(struct world *w) {
+    memset(w->release_at, 0, sizeof w->release_at);
+    footprint_decide(&w->f, &w->plan, w->release_at);
+}
+
+static unsigned bought(const struct world *w) {
+    unsigned count = 0;
+    for (size_t b = 0; b < w->plan.buy_count; b++) {
+        count += w->plan.buys[b].count;
+    }
+    return count;
+}
+
+static void buys_the_cheapest_up_to_the_limits(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    decide(&w);
+    assert_int_equal(bought(&w), 10); /* 40 vCPUs */
+    assert_int_equal(w.plan.buys[0].market, 0);
+    assert_true(w.plan.buys[0].bid > 20000);
+    assert_true(isinf(w.plan.cost_per_work)); /* nothing worked before */
+    w.f.limits.most_machines = 3;
+    decide(&w);
+    assert_int_equal(bought(&w), 3);
+    w.f.limits.most_machines = 100;
+    w.f.limits.most_dollars_per_hour = 0.12 + 0.1; /* the reliable one, and five at 0.02 */
+    decide(&w);
+    assert_int_equal(bought(&w), 5);
+    w.f.limits.most_dollars_per_hour = 1000;
+    w.f.limits.least_markets = 2;
+    decide(&w);
+    assert_int_equal(w.plan.buys[0].count, 5);
+    w.f.limits.least_markets = 1;
+    w.markets[0].closed_until = NOW + 1; /* cooling down: the other one */
+    decide(&w);
+    assert_int_equal(w.plan.buys[0].market, 1);
+    w.markets[0].closed_until = NOW;
+    decide(&w);
+    assert_int_equal(w.plan.buys[0].market, 0);
+    world_close(&w);
+}
+
+static void pending_is_not_bought_twice_and_does_not_work(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    w.launches[0] = (struct ledger_launch){
+        .launch = {.token = "t", .type = "cheap.large", .zone = "us-east-1a", .count = 6}, .stage = LEDGER_PLANNED};
+    w.f.launch_count = 1;
+    decide(&w);
+    assert_int_equal(bought(&w), 4);
+    assert_true(isinf(w.plan.cost_per_work));
+    static const enum ledger_stage stages[] = {LEDGER_SENT, LEDGER_WAITING};
+    for (int s = 0; s < 2; s++) {
+        w.launches[0].stage = stages[s];
+        decide(&w);
+        assert_int_equal(bought(&w), 4);
+    }
+    /* Two of its machines are known, but run not yet: still six in all. */
+    for (int i = 0; i < 2; i++) {
+        struct ledger_machine *machine = add_machine(&w, "cheap.large", PROVIDER_SPOT, 10);
+        strcpy(machine->machine.token, "t");
+        machine->running = 0;
+        machine->machine.state = MACHINE_PENDING;
+    }
+    decide(&w);
+    assert_int_equal(bought(&w), 4);
+    assert_true(isinf(w.plan.cost_per_work));
+    w.launches[0].stage = LEDGER_FILLED; /* and no more came */
+    decide(&w);
+    assert_int_equal(bought(&w), 8);
+    w.machines[0].running = w.machines[1].running = NOW - 5;
+    decide(&w);
+    assert_int_equal(bought(&w), 8);
+    assert_true(isfinite(w.plan.cost_per_work) != 0);
+    w.machines[0].machine.noticed = true; /* is about to go: its place is free */
+    decide(&w);
+    assert_int_equal(bought(&w), 9);
+    w.machines[1].release_at = NOW + 60;
+    decide(&w);
+    assert_int_equal(bought(&w), 10);
+    w.launches[0].stage = LEDGER_REFUSED;
+    decide(&w);
+    assert_int_equal(bought(&w), 10);
+    world_close(&w);
+}
+
+static void hours_are_renewed_or_end(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    for (int i = 0; i < 10; i++) {
+        add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
+    }
+    decide(&w); /* 100 s before the end: nothing better is there */
+    assert_int_equal(w.plan.renewed, 1);
+    assert_int_equal(w.plan.released, 0);
+    assert_int_equal(w.plan.buy_count, 0);
+    assert_int_equal(footprint_next_renewal(&w.f), NOW + 100 - LEAD + HOUR);
+    /* The dear market's machines are given back at their hour's end when the cheap one is open again. */
+    for (size_t i = 0; i < w.f.machine_count; i++) {
+        strcpy(w.machines[i].machine.type, "dear.large");
+    }
+    decide(&w);
+    assert_int_equal(w.plan.released, 1);
+    assert_int_equal(w.release_at[0], NOW + 100);
+    assert_int_equal(w.release_at[9], NOW + 100);
+    assert_int_equal(w.plan.buys[0].market, 0);
+    assert_int_equal(bought(&w), 10);
+    /* In the middle of the hour nothing happens to them. */
+    for (size_t i = 0; i < w.f.machine_count; i++) {
+        w.machines[i].machine.launched = NOW - 1000;
+    }
+    decide(&w);
+    assert_int_equal(w.plan.released + w.plan.renewed + w.plan.buy_count, (size_t)0);
+    assert_int_equal(footprint_next_renewal(&w.f), NOW - 1000 + HOUR - LEAD);
+    world_close(&w);
+}
+
+static void on_demand_stands_in_and_goes_again(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2, 150000, 250000); /* both spot prices above on demand */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 0);
+    w.f.fallback = true;
+    decide(&w);
+    assert_int_equal(w.plan.buys[0].market, 2);
+    assert_int_equal(w.plan.buys[0].bid, 0);
+    assert_int_equal(bought(&w), 10);
+    for (int i = 0; i < 10; i++) {
+        add_machine(&w, "cheap.large", PROVIDER_ON_DEMAND, 1000)->fallback = true;
+    }
+    decide(&w); /* asked at each decision, and kept while nothing is cheaper */
+    assert_int_equal(w.plan.renewed, 1);
+    assert_int_equal(w.plan.buy_count, 0);
+    world_close(&w);
+    struct ledger_machine machines[MACHINES];
+    memcpy(machines, w.machines, sizeof machines);
+    world_open(&w, MODEL_EC2, 20000, 250000);
+    memcpy(w.machines, machines, sizeof machines);
+    w.f.machine_count = 10;
+    w.f.fallback = true;
+    decide(&w);
+    assert_int_equal(w.plan.released, 1);
+    assert_int_equal(w.release_at[0], NOW + 120); /* by the second: after the notice */
+    assert_int_equal(w.plan.buys[0].market, 0);
+    world_close(&w);
+}
+
+static void the_budget_holds(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    w.f.budget_micro = 120000 + 70000; /* an hour of the reliable one, and three and a half machine-hours */
+    decide(&w);
+    assert_int_equal(bought(&w), 3);
+    assert_true(w.plan.over_budget);
+    for (int i = 0; i < 3; i++) {
+        add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
+    }
+    decide(&w); /* 60000 are spent, the next hour of the three is not left */
+    assert_int_equal(w.plan.released, 1);
+    assert_int_equal(w.plan.buy_count, 0);
+    assert_true(w.plan.over_budget);
+    w.f.budget_micro = 1000000;
+    w.f.limits.most_work = 12;
+    decide(&w);
+    assert_int_equal(w.plan.renewed, 1);
+    world_close(&w);
+    world_open(&w, MODEL_EC2, 20000, 60000);
+    for (int i = 0; i < 10; i++) {
+        add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800); /* half an hour: 100000 in all */
+    }
+    w.f.budget_micro = 1000000;
+    decide(&w);
+    assert_int_equal(w.plan.released, 0);
+    w.f.budget_micro = 110000; /* reached within the next decisions */
+    decide(&w);
+    assert_int_equal(w.plan.released, 1);
+    assert_int_equal(w.release_at[9], NOW + 120);
+    assert_int_equal(w.plan.buy_count, 0);
+    world_close(&w);
+}
+
+static void bills_are_those_of_the_model(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    struct ledger_machine *spot = add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR + 10);
+    assert_int_equal(footprint_bill(&w.f, spot).amount, INT64_C(2) * 20000 * HOUR);
+    spot->ended = NOW;
+    spot->how = LEDGER_EVICTED;
+    assert_int_equal(footprint_bill(&w.f, spot).amount, INT64_C(20000) * HOUR); /* the second hour is free */
+    assert_int_equal(footprint_bill(&w.f, spot).free_seconds, 10);
+    assert_int_equal(footprint_on_demand(&w.f, spot), INT64_C(100000) * (HOUR + 10));
+    struct ledger_machine *own = add_machine(&w, "own.large", PROVIDER_ON_DEMAND, 100);
+    own->reliable = true;
+    assert_int_equal(footprint_bill(&w.f, own).amount, INT64_C(120000) * HOUR);
+    w.f.model = MODEL_EC2;
+    assert_int_equal(footprint_bill(&w.f, own).amount, INT64_C(120000) * 100);
+    struct footprint_spend spend = footprint_spend(&w.f);
+    assert_int_equal(spend.on_demand.amount, INT64_C(120000) * 100);
+    assert_int_equal(spend.evictions, 1);
+    struct ledger_machine *never = add_machine(&w, "cheap.large", PROVIDER_SPOT, 50);
+    never->running = 0; /* pending costs nothing yet */
+    assert_int_equal(footprint_bill(&w.f, never).amount, 0);
+    world_close(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buys_the_cheapest_up_to_the_limits),
+        cmocka_unit_test(pending_is_not_bought_twice_and_does_not_work),
+        cmocka_unit_test(hours_are_renewed_or_end),
+        cmocka_unit_test(on_demand_stands_in_and_goes_again),
+        cmocka_unit_test(the_budget_holds),
+        cmocka_unit_test(bills_are_those_of_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
