@@ -116,6 +116,7 @@ static int open_provider(struct daemon *daemon, struct error *error) {
         .now = clock_now,
         .now_context = daemon,
         .speed = daemon->clock.speed,
+        .linger_seconds = config->model == MODEL_EC2_2016 ? (int64_t)ceil(HOUR / daemon->clock.speed) : 0,
         .listener = {.price = daemon_take_price,
                      .prices_end = daemon_prices_end,
                      .outcome = daemon_take_outcome,
@@ -292,6 +293,7 @@ static void run_phase(struct daemon *daemon) {
         return;
     }
     warn_of_silence(daemon);
+    daemon_expect(daemon);
     if (ready_to_buy(daemon) && (daemon->decide_now || now >= daemon->next_decision)) {
         daemon->decide_now = false;
         daemon_decide(daemon);

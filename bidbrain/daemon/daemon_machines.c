@@ -143,6 +143,7 @@ static void close_market(struct daemon *daemon, enum provider_kind kind, const c
 void daemon_machine_joined(struct daemon *daemon, size_t i) {
     const struct provider_machine *machine = &daemon->machines[i].machine;
     struct error error = {0};
+    daemon->machine_notes[i].joined = true;
     struct ledger_market *const both[] = {find_closed(daemon, machine->kind, machine->type, machine->zone),
                                           find_closed(daemon, machine->kind, ANY_MARKET, ANY_MARKET)};
     for (int b = 0; b < 2; b++) {
@@ -337,6 +338,10 @@ void daemon_take_outcome(void *context, const struct provider_outcome *outcome) 
 
 /* ---- Machines ---- */
 
+static bool machine_here(const struct ledger_machine *machine) {
+    return machine->ended == 0 && machine->machine.state != MACHINE_GONE;
+}
+
 static void sweep(struct daemon *daemon, const struct provider_machine *told) {
     const char *const ids[] = {told->id};
     if (told->state == MACHINE_GONE || told->state == MACHINE_STOPPING) {
@@ -364,7 +369,8 @@ static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) 
     bool asked = notes->terminated != 0 && how == LEDGER_RELEASED;
     if (how == LEDGER_EVICTED && notes->noticed == 0 && told->kind == PROVIDER_SPOT) {
         close_market(daemon, told->kind, told->type, told->zone, daemon->config->cooldown_seconds, false);
-    } else if (how != LEDGER_EVICTED && machine->release_at == 0 && daemon->phase == DAEMON_RUN) {
+    } else if (how != LEDGER_EVICTED && machine->release_at == 0 && notes->noticed == 0 &&
+               daemon->phase == DAEMON_RUN) {
         log_warn("%s (%s/%s) has ended by itself, nothing is bought there for a while: see what its node said",
                  told->id, told->type, told->zone);
         close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
@@ -491,10 +497,6 @@ void daemon_release(struct daemon *daemon, size_t i, int64_t at, bool hold) {
     store_machine(daemon, i);
 }
 
-static bool machine_here(const struct ledger_machine *machine) {
-    return machine->ended == 0 && machine->machine.state != MACHINE_GONE;
-}
-
 /* Market time by which the node is to have left; 0: it stays. */
 static double leaves_by(const struct daemon *daemon, size_t i) {
     const struct ledger_machine *machine = &daemon->machines[i];
@@ -505,6 +507,42 @@ static double leaves_by(const struct daemon *daemon, size_t i) {
         by = by == 0 || taken < by ? taken : by;
     }
     return by;
+}
+
+/* A machine that costs and does nothing: the node does not start, or does not find the controller. */
+static void give_up_on(struct daemon *daemon, size_t i) {
+    const struct provider_machine *told = &daemon->machines[i].machine;
+    log_warn(
+        "%s (%s/%s) runs, but its node has not joined the job: it is given back, and nothing is bought there for a "
+        "while",
+        told->id, told->type, told->zone);
+    close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
+    daemon_release(daemon, i, daemon_now(daemon), false);
+}
+
+void daemon_expect(struct daemon *daemon) {
+    struct wire_machine *expected = memory_zeroed(daemon->machine_count + 1, sizeof *expected);
+    size_t count = 0;
+    int64_t now = daemon_now(daemon);
+    double heard = job_link_silence(daemon->link);
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->machines[i];
+        struct daemon_machine *notes = &daemon->machine_notes[i];
+        bool waits = machine_here(machine) && !notes->joined && machine->release_at == 0 && notes->noticed == 0;
+        if (!waits || heard > DAEMON_SILENCE_S) {
+            continue;
+        }
+        notes->waited_wall = notes->waited_wall != 0 ? notes->waited_wall : market_clock_wall();
+        if (machine->running != 0 && now - machine->running > DAEMON_JOIN_S &&
+            market_clock_wall() - notes->waited_wall > DAEMON_JOIN_WALL_S) {
+            give_up_on(daemon, i);
+        } else if (count < WIRE_NODES_MAX) {
+            snprintf(expected[count].name, sizeof expected[count].name, "%s", machine->machine.id);
+            expected[count++].tier = machine->reliable ? TIER_RELIABLE : TIER_TRANSIENT;
+        }
+    }
+    job_link_expect(daemon->link, expected, count);
+    free(expected);
 }
 
 /* All machines that leave by the same moment are told of in one message. */

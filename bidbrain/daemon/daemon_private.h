@@ -25,8 +25,10 @@ enum {
     DAEMON_BACK_OFF_S = 120,      /* market: after a refusal, doubled by each one that follows ... */
     DAEMON_QUOTA_S = 300,         /* ... for all markets when a quota is used up ... */
     DAEMON_BACK_OFF_MAX_S = HOUR, /* ... at most */
-    DAEMON_NOTICE_S = 120,        /* market: between the cloud's notice and the end */
-    DAEMON_MARGIN_S = 10,         /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
+    DAEMON_JOIN_S = 900, /* market, and DAEMON_JOIN_WALL_S real: a machine whose node has not joined by then goes */
+    DAEMON_JOIN_WALL_S = 60,
+    DAEMON_NOTICE_S = 120, /* market: between the cloud's notice and the end */
+    DAEMON_MARGIN_S = 10,  /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
     DAEMON_MARGIN_MS = 250,
     DAEMON_LEAD_MS = 1000, /* real: a decision about the next hour is made at least so long before the margin */
 };
@@ -47,9 +49,11 @@ struct daemon_launch {
 struct daemon_machine {
     bool told;             /* by this process's provider */
     bool evict_asked;      /* the controller knows that it goes */
+    bool joined;           /* its node was part of the job once */
     bool left;             /* it is no part of the job, or never was */
     unsigned absent;       /* whole lists without it */
     bool listed;           /* in the list under way */
+    double waited_wall;    /* since when its node is waited for; 0: not */
     double terminate_wall; /* when its end was last asked for; 0: never */
     int64_t terminated;    /* market: when it first was */
     int64_t noticed;       /* market: when the notice was seen */
@@ -153,6 +157,8 @@ void daemon_take_machine(void *context, const struct provider_machine *told);
 void daemon_list_end(void *context, bool whole);
 void daemon_ask_list(struct daemon *daemon);
 void daemon_release(struct daemon *daemon, size_t machine, int64_t at, bool hold);
+/* Tells the controller which machines are about to join, and gives back those whose node does not. */
+void daemon_expect(struct daemon *daemon);
 /* Evictions that are to be told, terminations that are due. */
 void daemon_move_machines(struct daemon *daemon);
 /* When the next of them is due, market seconds; infinite: none. */

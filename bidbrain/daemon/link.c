@@ -15,6 +15,7 @@
 
 enum {
     LINK_BURST = 256,      /* lines after which more are asked for at once; the controller sends 512 at a time */
+    LINK_EXPECT_MS = 5000, /* between repetitions of what is expected */
     LINK_STATUS_MS = 4000, /* between requests that the controller answers whether there is news or not */
 };
 
@@ -41,6 +42,11 @@ struct job_link {
     struct link_request requests[LINK_REQUESTS_MAX];
     size_t request_count;
     uint64_t requests_made;
+    struct wire_machine *expected; /* the last that was told */
+    size_t expected_count;
+    uint64_t expected_request; /* its number; 0: nothing was ever told */
+    uint64_t expected_us;      /* when it was last sent */
+    bool expected_known;       /* the controller has answered it */
 };
 
 static uint64_t link_now(const struct job_link *link) {
@@ -231,6 +237,7 @@ static void request_refused(struct job_link *link, const struct message *message
 }
 
 static void receive_outcome(struct job_link *link, const struct message_outcome *outcome) {
+    link->expected_known = link->expected_known || outcome->request == link->expected_request;
     for (size_t r = 0; r < link->request_count; r++) {
         if (link->requests[r].number == outcome->request) {
             struct message message = link->requests[r].message;
@@ -242,6 +249,33 @@ static void receive_outcome(struct job_link *link, const struct message_outcome 
             return;
         }
     }
+}
+
+static void send_expected(struct job_link *link) {
+    size_t size = link->expected_count * sizeof *link->expected;
+    struct message allocation = {.type = MESSAGE_ALLOCATION, .frame_count = 1, .frames = {buffer_new(size)}};
+    allocation.allocation.request = link->expected_request;
+    if (size > 0) {
+        memcpy(allocation.frames[0]->data, link->expected, size);
+    }
+    link->expected_us = link_now(link);
+    link_send(link, &allocation);
+}
+
+void job_link_expect(struct job_link *link, const struct wire_machine *machines, size_t count) {
+    size_t size = count * sizeof *machines;
+    count = count < WIRE_NODES_MAX ? count : WIRE_NODES_MAX;
+    if (count == link->expected_count && (count == 0 || memcmp(link->expected, machines, size) == 0)) {
+        return;
+    }
+    link->expected = memory_resized(link->expected, count + 1, sizeof *link->expected);
+    if (count > 0) {
+        memcpy(link->expected, machines, count * sizeof *machines);
+    }
+    link->expected_count = count;
+    link->expected_request = ++link->requests_made;
+    link->expected_known = false;
+    send_expected(link);
 }
 
 static void ask_status(struct job_link *link) {
@@ -259,6 +293,10 @@ void job_link_step(struct job_link *link) {
     send_observe(link);
     for (size_t r = 0; r < link->request_count; r++) {
         request_send(link, &link->requests[r]);
+    }
+    if (link->expected_request != 0 &&
+        (!link->expected_known || now - link->expected_us >= LINK_EXPECT_MS * UINT64_C(1000))) {
+        send_expected(link);
     }
     if (link->status_us == 0 || now - link->status_us >= LINK_STATUS_MS * UINT64_C(1000)) {
         ask_status(link);
@@ -352,6 +390,7 @@ void job_link_close(struct job_link *link) {
     if (link->net != NULL) {
         net_close(link->net);
     }
+    free(link->expected);
     free(link->nodes);
     free(link);
 }

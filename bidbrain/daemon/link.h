@@ -59,6 +59,9 @@ double job_link_silence(const struct job_link *link);
 
 /* Has these nodes leave before the notice is over. At most WIRE_NODES_MAX. */
 void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms);
+/* Tells which machines are there whose nodes have not joined yet: all of them each time. Sent when it changes, and now and
+ * then, since a controller that is started again knows of none. */
+void job_link_expect(struct job_link *link, const struct wire_machine *machines, size_t count);
 /* Tells that these nodes' processes are gone. */
 void job_link_gone(struct job_link *link, const char *const *nodes, size_t count);
 

@@ -58,8 +58,9 @@ static const char LOCAL_TEMPLATE[] =
     "    printf '%s\\n' \"$key\" >job.key\n"
     "    set -- \"$@\" --key job.key\n"
     "fi\n"
-    "exec ${binary} \"$@\" --controller ${controller} --tier ${tier} --name \"$PROTEUS_MACHINE\" \\\n"
-    "    --threads \"$threads\" --notice \"$PROTEUS_NOTICE\"\n";
+    "trap : TERM\n"
+    "${binary} \"$@\" --controller ${controller} --tier ${tier} --name \"$PROTEUS_MACHINE\" \\\n"
+    "    --threads \"$threads\" --notice \"$PROTEUS_NOTICE\" && sleep ${linger}\n";
 
 static struct local *local_of(struct provider *provider) {
     return (struct local *)provider;

@@ -135,6 +135,7 @@ struct provider_options {
     const char *controller;       /* tcp://... */
     const char *key;              /* the job's key file, whose text goes into the user data; NULL: none */
     int64_t threads;              /* 0: as many as the machine has */
+    int64_t linger_seconds; /* that a spot machine waits to be taken, once its node has ended well: its hour is paid */
     /* ec2: */
     struct aws_options aws;
     enum provider_call call;                                           /* how spot machines are asked for */

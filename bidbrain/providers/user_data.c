@@ -30,7 +30,7 @@ const char USER_DATA_TEMPLATE[] =
     "endpoint=${AWS_EC2_METADATA_SERVICE_ENDPOINT:-http://169.254.169.254}\n"
     "metadata() {\n"
     "    local attempt session\n"
-    "    for attempt in 1 2 3 4 5 6 7 8; do\n"
+    "    for attempt in $(seq \"${2:-8}\"); do\n"
     "        session=$(curl -fsS -m 5 --noproxy '*' -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' \\\n"
     "            \"${endpoint%/}/latest/api/token\") &&\n"
     "            printf 'X-aws-ec2-metadata-token: %s\\n' \"$session\" |\n"
@@ -40,6 +40,7 @@ const char USER_DATA_TEMPLATE[] =
     "    say \"no answer from the metadata service for $1\"\n"
     "    return 1\n"
     "}\n"
+    "taken() { metadata meta-data/spot/instance-action 1 >/dev/null 2>&1; }\n"
     "instance=$(metadata meta-data/instance-id) && [ -n \"$instance\" ] || exit 1\n"
     "address=$(metadata meta-data/local-ipv4) && [ -n \"$address\" ] || exit 1\n"
     "\n"
@@ -89,7 +90,15 @@ const char USER_DATA_TEMPLATE[] =
     "[ \"$threads\" != 0 ] || threads=$(nproc)\n"
     "say \"launch \"${token}\" of job \"${job}\": starting \"${app}\" as $instance\"\n"
     "\"$program\" \"$@\" --threads \"$threads\" ${arguments}\n"
-    "say \"the node has ended with status $?\"\n";
+    "status=$?\n"
+    "say \"the node has ended with status $status\"\n"
+    "\n"
+    "# A machine that the cloud is about to take costs less than one that shuts down itself; and so may one whose hour is\n"
+    "# paid.\n"
+    "if [ \"$status\" = 0 ]; then\n"
+    "    sleep ${linger}\n"
+    "    ! taken || sleep 300\n"
+    "fi\n";
 
 /* ---- Text that grows ---- */
 
@@ -162,7 +171,7 @@ struct user_data_values {
     const struct provider_options *options;
     const struct provider_launch *launch;
     char key[USER_DATA_KEY_MAX];
-    char threads[24];
+    char threads[24], linger[24];
 };
 
 /* False: no such name. */
@@ -173,6 +182,7 @@ static bool user_data_value(struct user_data_text *text, const struct user_data_
                  {"binary", values->options->binary},
                  {"controller", values->options->controller},
                  {"job", values->options->job},
+                 {"linger", values->linger},
                  {"threads", values->threads},
                  {"tier", values->launch->reliable ? "reliable" : "transient"},
                  {"token", values->launch->token}};
@@ -220,7 +230,7 @@ static int user_data_fill(struct user_data_text *text, const char *template, con
             return error_set(
                 error, AML_EINPUT,
                 "user data, line %u: no value is named ${%s}, expected app, arguments, binary, controller, "
-                "job, key, threads, tier or token (a variable of the shell: $%s)",
+                "job, key, linger, threads, tier or token (a variable of the shell: $%s)",
                 line, name, name);
         }
     }
@@ -243,6 +253,8 @@ int user_data_render(const struct provider_options *options, const struct provid
                          "user data needs the app's name, the controller's address and the job's name");
     }
     snprintf(values.threads, sizeof values.threads, "%lld", (long long)options->threads);
+    snprintf(values.linger, sizeof values.linger, "%lld",
+             launch->kind == PROVIDER_SPOT ? (long long)options->linger_seconds : 0);
     int result = user_data_key(options->key, values.key, error);
     struct user_data_text made = {.bytes = memory_zeroed(USER_DATA_MAX + 1, 1)};
     if (result == 0) {

@@ -10,7 +10,7 @@ enum { USER_DATA_MAX = 16384 }; /* bytes, what EC2 takes */
  * metadata service for the instance's id, runs the node under it as its name, and shuts the machine down when it ends. */
 extern const char USER_DATA_TEMPLATE[];
 
-/* Names: app, binary, controller, job, threads, tier, token: each one word, quoted for a shell; arguments: their words,
+/* Names: app, binary, controller, job, linger (seconds), threads, tier, token: each one word, quoted for a shell; arguments: their words,
  * quoted; key: the key file's lines as they are, or nothing, for a here-document. "${" with anything but a name in small
  * letters and "}" behind it is the shell's, and stays.
  * From malloc; it may hold the key, so wipe it. AML_EINPUT: an unknown name (with its line), a key file that is none, a binary
