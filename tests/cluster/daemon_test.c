@@ -1,0 +1,311 @@
+/* bidbrain run with real processes: a whole job whose machines come and go with made-up prices, kills at each step of a launch,
+ * signals, and what the other commands say. Machines are processes of provider local, and of spotmarket where so named.
+ * Nothing may be left at the end of any. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/cluster/shell.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WAIT_MS = 60 * 1000, POLL_MS = 50 };
+
+static char controller[128]; /* its endpoint */
+static char market[128];     /* spotmarket's URL */
+
+/* m3.large costs 0.018 but for half an hour from 00:20 on, c3.xlarge always 0.05. */
+static void write_inputs(void) {
+    FILE *file = open_file("ratings", "w");
+    uint32_t state = 7;
+    for (unsigned user = 1; user <= 200; user++) {
+        for (unsigned item = 1; item <= 120; item++) {
+            state = state * 1664525 + 1013904223;
+            if (state >> 30 == 0) {
+                fprintf(file, "%u %u %u\n", user, item, 1 + (user % 5) * (item % 5) / 4);
+            }
+        }
+    }
+    fclose(file);
+    run_well("mkdir prices");
+    file = open_file("prices/m3.large-us-east-1a.csv", "w");
+    fprintf(file, "timestamp_utc,price_usd\n2016-02-25T00:00:00Z,0.019\n2016-02-29T12:00:00Z,0.018\n"
+                  "2016-03-01T00:20:00Z,1.0\n2016-03-01T00:50:00Z,0.018\n2016-04-01T00:00:00Z,0.018\n");
+    fclose(file);
+    file = open_file("prices/c3.xlarge-us-east-1a.csv", "w");
+    fprintf(file, "timestamp_utc,price_usd\n2016-02-25T00:00:00Z,0.06\n2016-02-29T12:00:00Z,0.05\n"
+                  "2016-04-01T00:00:00Z,0.05\n");
+    fclose(file);
+    file = open_file("credentials", "w");
+    fprintf(file, "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret\n");
+    fclose(file);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("daemon_test") != 0) {
+        return -1;
+    }
+    write_inputs();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return shell_close();
+}
+
+static void nap(void) {
+    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
+}
+
+/* Waits until the file `name` contains `text`; then what is behind it, up to the line's end, is put into `rest`. */
+static void wait_for(const char *name, const char *text, char *rest, size_t size) {
+    for (int waited = 0;; waited += POLL_MS) {
+        char *all = read_text(name);
+        char *at = strstr(all, text);
+        char *end = at != NULL ? strpbrk(at, "\n") : NULL;
+        if (end != NULL) {
+            if (rest != NULL) {
+                snprintf(rest, size, "%.*s", (int)strcspn(at + strlen(text), " \n"), at + strlen(text));
+            }
+            free(all);
+            return;
+        }
+        if (waited > WAIT_MS) {
+            fail_msg("no '%s' in %s: %s", text, name, all);
+        }
+        free(all);
+        nap();
+    }
+}
+
+static void start_controller(void) {
+    run_well("rm -rf store store-* ctl-out ctl-report machines cloud state* err-bid out-bid report-bid");
+    run_well(
+        "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 --partitions 4 --store store "
+        "--report ctl-report >ctl-out 2>&1 & echo $! >ctl.pid");
+    wait_for("ctl-out", "listening on ", controller, sizeof controller);
+}
+
+static void start_market(const char *model, int speed) {
+    run_well("rm -f market-out; $bin/spotmarket --prices prices --credentials credentials --folder cloud "
+             "--start 2016-03-01T00:00:00Z --speed %d --model %s >market-out 2>&1 & echo $! >market.pid",
+             speed, model);
+    wait_for("market-out", "spotmarket at ", market, sizeof market);
+}
+
+static void end_all(void) {
+    (void)run("kill $(cat ctl.pid market.pid 2>/dev/null) 2>/dev/null; rm -f ctl.pid market.pid; true");
+}
+
+/* `provider` and what belongs to it, then the rest. */
+static void write_config(const char *provider, const char *model, int seconds) {
+    FILE *file = open_file("bidbrain.json", "w");
+    run_well("printf '%%s' \"$bin\" >bin-path; pwd >folder-path");
+    char *bin = read_text("bin-path");
+    char *folder = read_text("folder-path");
+    folder[strcspn(folder, "\n")] = '\0';
+    fprintf(file,
+            "{\"job\": \"test\", %s, \"model\": \"%s\", \"state\": \"state.db\",\n"
+            " \"markets\": {\"types\": [\"m3.large\", \"c3.xlarge\"], \"zones\": [\"us-east-1a\"]},\n"
+            " \"node\": {\"app\": \"mf\", \"binary\": \"%s/mf\", \"arguments\": [\"--data\", \"%s/ratings\", "
+            "\"--iterations\", \"0\", \"--seconds\", \"%d\", \"--poll-notice\", \"0.05\"], \"threads\": 1},\n"
+            " \"controller\": \"%s\", \"on_demand\": {\"type\": \"m3.large\"},\n"
+            " \"application\": {\"phi\": 0.9, \"measure\": false}, \"limits\": {\"most_vcpus\": 8}}\n",
+            provider, model, bin, folder, seconds, controller);
+    fclose(file);
+    free(bin);
+    free(folder);
+}
+
+static void write_local(const char *model, int speed, int seconds) {
+    char provider[256];
+    snprintf(provider, sizeof provider,
+             "\"provider\": \"local\", \"prices\": \"prices\", \"clock\": {\"start\": \"2016-03-01T00:00:00Z\", "
+             "\"speed\": %d}",
+             speed);
+    write_config(provider, model, seconds);
+}
+
+static void write_ec2(const char *model, int seconds) {
+    char provider[512];
+    snprintf(provider, sizeof provider,
+             "\"provider\": \"ec2\", \"region\": \"us-east-1\", \"endpoint\": \"%s\", \"clock\": \"%s/clock\", "
+             "\"launch\": {\"image\": \"ami-12345678\"}",
+             market, market);
+    write_config(provider, model, seconds);
+}
+
+#define BIDBRAIN "AWS_SHARED_CREDENTIALS_FILE=credentials AWS_CONFIG_FILE=/dev/null "
+#define RUN      "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid"
+
+/* Lines of bidbrain's report with this type and text. */
+static unsigned count_lines(const char *type, const char *text) {
+    char *all = read_text("report-bid");
+    char wanted[64];
+    unsigned count = 0;
+    snprintf(wanted, sizeof wanted, "{\"type\":\"%s\"", type);
+    for (char *line = strtok(all, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        count += strncmp(line, wanted, strlen(wanted)) == 0 && strstr(line, text) != NULL;
+    }
+    free(all);
+    return count;
+}
+
+static double bid_summary(const char *key) {
+    char *all = read_text("report-bid");
+    char *at = strstr(all, "{\"type\":\"summary\"");
+    json_t *line = at != NULL ? json_loads(at, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    assert_non_null(line);
+    assert_true(json_is_number(json_object_get(line, key)));
+    double value = json_number_value(json_object_get(line, key));
+    json_decref(line);
+    free(all);
+    return value;
+}
+
+static void assert_nothing_left(const char *folder) {
+    run_well("for f in %s/*/pid; do [ -s $f ] || continue; read p rest <$f; "
+             "if grep -q '^State:.[^ZX]' /proc/$p/status 2>/dev/null; then echo $p is left; exit 1; fi; done",
+             folder);
+}
+
+static void a_job_through_a_changing_market(void **state) {
+    (void)state;
+    start_controller();
+    write_local("ec2-2016", 600, 10);
+    run_well("$bin/bidbrain check-config bidbrain.json | grep -q 'provider:    local, model ec2-2016'");
+    run_well("$bin/bidbrain run --config bidbrain.json --dry-run | grep -q 'decision: 4 x m3.large/us-east-1a spot'");
+    run_well("[ ! -e state.db ]"); /* nothing was changed */
+    run_well(RUN);
+    assert_true(count_lines("launch", "\"stage\":\"filled\"") >= 4); /* the reliable one, and three times spot */
+    assert_true(count_lines("bill", "\"how\":\"evicted\"") == 4);
+    assert_true(bid_summary("evictions") == 4);
+    assert_true(bid_summary("machines_left") == 0);
+    assert_true(bid_summary("dollars") < bid_summary("all_on_demand_dollars"));
+    run_well("grep '\"summary\"' ctl-report | grep '\"items_redone\":0' | grep -q '\"ok\":true'");
+    run_well("$bin/bidbrain status --config bidbrain.json --json | grep '\"status\"' | grep -q '\"machines\":0'");
+    assert_nothing_left("machines");
+    end_all();
+}
+
+/* Kills bidbrain at that point of its first launch, and starts it again: there is one reliable machine and one set of spot
+ * machines, no more, and the job goes well. */
+static void assert_kill_harmless(const char *point, bool local) {
+    start_controller();
+    if (local) {
+        write_local("ec2", 60, 3);
+    } else {
+        start_market("ec2", 60);
+        write_ec2("ec2", 3);
+    }
+    assert_int_equal(run("BIDBRAIN_CRASH=%s " BIDBRAIN RUN, point), 128 + 9);
+    assert_int_equal(count_lines("launch", "\"stage\":\"planned\""), 1);
+    run_well(BIDBRAIN RUN);
+    assert_int_equal(count_lines("launch", "\"stage\":\"planned\""), 2); /* the same one, and the spot machines */
+    run_well("cat ctl-report | grep '\"summary\"' | grep -q '\"ok\":true'");
+    assert_true(bid_summary("machines_left") == 0);
+    assert_int_equal(count_lines("bill", "\"kind\":\"on-demand\""), 1);
+    assert_int_equal(count_lines("bill", "\"kind\":\"spot\""), 4);
+    if (local) {
+        run_well("[ $(ls -d machines/i-* | wc -l) = 5 ]");
+        assert_nothing_left("machines");
+    } else {
+        run_well("curl -s %s/bill | tr '{' '\\n' | grep -c '\"id\":' | grep -qx 5", market);
+        run_well("[ $(curl -s %s/bill | tr '{' '\\n' | grep '\"id\":' | grep -c '\"how\":\"running\"') = 0 ]", market);
+    }
+    end_all();
+}
+
+static void kills_of_local_launches(void **state) {
+    (void)state;
+    assert_kill_harmless("before-send", true);
+    assert_kill_harmless("before-store", true);
+    assert_kill_harmless("after-store", true);
+}
+
+static void kills_of_launches_in_spotmarket(void **state) {
+    (void)state;
+    assert_kill_harmless("before-send", false);
+    assert_kill_harmless("before-store", false);
+    assert_kill_harmless("after-store", false);
+}
+
+static void signals_give_everything_back_or_keep_it(void **state) {
+    (void)state;
+    start_controller();
+    write_local("ec2", 60, 600);
+    run_well(
+        "$bin/bidbrain run --config bidbrain.json --keep --report report-bid >>out-bid 2>>err-bid & echo $! >bid.pid");
+    wait_for("ctl-report", "\"stage 2\"", NULL, 0); /* transient nodes are at work */
+    assert_int_equal(run("$bin/bidbrain run --config bidbrain.json 2>second"), 2);
+    run_well("grep -q 'another bidbrain works with this state' second");
+    run_well("kill $(cat bid.pid); while kill -0 $(cat bid.pid) 2>/dev/null; do sleep 0.1; done");
+    run_well("[ $($bin/bidbrain status --config bidbrain.json --json | grep -c '\"state\":\"running\"') = 5 ]");
+    run_well("rm report-bid; $bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
+             "echo $! >bid.pid");
+    wait_for("report-bid", "\"type\":\"decision\"", NULL, 0); /* all were found again: nothing is bought */
+    assert_int_equal(count_lines("launch", ""), 0);
+    run_well("kill $(cat bid.pid); while kill -0 $(cat bid.pid) 2>/dev/null; do sleep 0.1; done");
+    assert_true(bid_summary("machines_left") == 0);
+    assert_int_equal(count_lines("bill", "\"how\":\"released\""), 5);
+    run_well("[ $(grep -c '\"event\":\"evicted\"' ctl-report) = 4 ]"); /* they left in time */
+    assert_nothing_left("machines");
+    end_all();
+}
+
+static void orphans_are_swept(void **state) {
+    (void)state;
+    start_controller();
+    start_market("ec2", 60);
+    write_ec2("ec2", 600);
+    run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --keep >>out-bid 2>>err-bid & echo $! >bid.pid");
+    wait_for("ctl-report", "\"stage 2\"", NULL, 0);
+    run_well("kill $(cat bid.pid); while kill -0 $(cat bid.pid) 2>/dev/null; do sleep 0.1; done; rm state*");
+    (void)run("kill -9 $(cat ctl.pid)"); /* nothing is bought without a controller */
+    run_well(BIDBRAIN RUN " & echo $! >bid.pid");
+    for (int waited = 0; run("[ $(curl -s %s/bill | tr '{' '\\n' | grep -c '\"how\":\"running\"') = 0 ]", market) != 0;
+         waited += POLL_MS) {
+        assert_true(waited < WAIT_MS);
+        nap();
+    }
+    run_well("kill $(cat bid.pid); while kill -0 $(cat bid.pid) 2>/dev/null; do sleep 0.1; done");
+    run_well("[ $(grep -c 'an orphan, it is terminated' err-bid) -ge 5 ]");
+    end_all();
+}
+
+static void prices_fill_a_store(void **state) {
+    (void)state;
+    snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
+    write_local("ec2", 60, 1);
+    run_well("rm -rf state* history.db; $bin/bidbrain prices --config bidbrain.json --store history.db | grep -q ' points were "
+             "told'");
+    run_well("printf '{\"work_vcpu_hours\": 10, \"most_vcpus\": 8, \"reliable_type\": \"m3.large\"}' >app.json");
+    run_well("$bin/bidbrain advise --prices history.db --app app.json | grep -q '4 x m3.large/us-east-1a, bid'");
+    run_refused("$bin/bidbrain prices --config bidbrain.json --store history",
+                "--store: expected a name that ends in .db");
+    run_refused("$bin/bidbrain run", "--config FILE is missing");
+    run_refused("$bin/bidbrain status --config bidbrain.json", "bidbrain run has not worked with it yet");
+    run_well("printf 'no state, but a text that is longer than a header of SQLite would be..............' >state.db");
+    run_refused("$bin/bidbrain run --config bidbrain.json", "damaged, or not a state file");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_through_a_changing_market),
+        cmocka_unit_test(kills_of_local_launches),
+        cmocka_unit_test(kills_of_launches_in_spotmarket),
+        cmocka_unit_test(signals_give_everything_back_or_keep_it),
+        cmocka_unit_test(orphans_are_swept),
+        cmocka_unit_test(prices_fill_a_store),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
