@@ -171,21 +171,60 @@ static void count_node(void *context, const char *node) {
     counting->vcpus += daemon_node_vcpus(counting->daemon, node);
 }
 
-/* The configured guesses, or what was measured, in hours of the market. */
+/* The configured guesses, what an earlier bidbrain measured, or what this one has, in hours of the market. */
 static void use_measured(struct daemon *daemon) {
     const struct config *config = daemon->config;
-    double sigma = config->sigma_seconds;
-    double lambda = config->lambda_seconds;
-    daemon->app = (struct policy_app){.phi = config->phi};
+    double speed = daemon->clock.speed;
+    double seconds;
     if (config->measure) {
-        double seconds;
-        sigma = measure_loss(&daemon->measure.joins, &seconds) ? seconds * daemon->clock.speed : sigma;
-        lambda = measure_loss(&daemon->measure.evictions, &seconds) ? seconds * daemon->clock.speed : lambda;
-        (void)measure_phi(&daemon->measure, &daemon->app.phi, &daemon->app.reference);
+        daemon->known_sigma = measure_loss(&daemon->measure.joins, &seconds) ? seconds * speed : daemon->known_sigma;
+        daemon->known_lambda =
+            measure_loss(&daemon->measure.evictions, &seconds) ? seconds * speed : daemon->known_lambda;
+        (void)measure_phi(&daemon->measure, &daemon->known_phi, &daemon->known_reference);
     }
     (void)measure_throughput(&daemon->measure, &daemon->throughput);
-    daemon->app.sigma = sigma / HOUR;
-    daemon->app.lambda = lambda / HOUR;
+    daemon->app = (struct policy_app){.phi = daemon->known_phi,
+                                      .reference = daemon->known_reference,
+                                      .sigma = daemon->known_sigma / HOUR,
+                                      .lambda = daemon->known_lambda / HOUR};
+}
+
+static int load_measured(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    daemon->known_phi = config->phi;
+    daemon->known_sigma = config->sigma_seconds;
+    daemon->known_lambda = config->lambda_seconds;
+    int code = 0;
+    if (config->measure) {
+        code = ledger_value(daemon->ledger, "phi", &daemon->known_phi, error);
+        code = code != 0 ? code : ledger_value(daemon->ledger, "reference-vcpus", &daemon->known_reference, error);
+        code = code != 0 ? code : ledger_value(daemon->ledger, "sigma-seconds", &daemon->known_sigma, error);
+        code = code != 0 ? code : ledger_value(daemon->ledger, "lambda-seconds", &daemon->known_lambda, error);
+    }
+    use_measured(daemon);
+    return code;
+}
+
+void daemon_store_measured(struct daemon *daemon) {
+    const struct {
+        const char *name;
+        double value;
+    } values[] = {{"phi", daemon->known_phi},
+                  {"reference-vcpus", daemon->known_reference},
+                  {"sigma-seconds", daemon->known_sigma},
+                  {"lambda-seconds", daemon->known_lambda},
+                  {"items-per-vcpu-second", daemon->throughput}};
+    struct error error = {0};
+    for (size_t v = 0; v < sizeof values / sizeof *values && daemon->config->measure; v++) {
+        double before = -1;
+        int code = ledger_value(daemon->ledger, values[v].name, &before, &error);
+        if (code == 0 && before != values[v].value) {
+            code = ledger_put_value(daemon->ledger, values[v].name, values[v].value, &error);
+        }
+        if (code != 0) {
+            daemon_fail(daemon, &error);
+        }
+    }
 }
 
 static void take_iteration(void *context, const struct job_link_iteration *iteration) {
@@ -347,6 +386,17 @@ static void provider_ready(void *context) {
     tick(context);
 }
 
+/* For a state whose market is not there any more: its last moment. */
+static void stop_clock(struct daemon *daemon) {
+    int64_t last = INSTANT_MIN;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->machines[i];
+        last = machine->ended > last ? machine->ended : last;
+        last = machine->running > last ? machine->running : last;
+    }
+    daemon->clock = market_clock_replay((double)last, 0, 0);
+}
+
 /* Without the loop: until prices and machines are known. */
 static void wait_for_provider(struct daemon *daemon) {
     double until = market_clock_wall() + DAEMON_END_S;
@@ -467,7 +517,7 @@ static int daemon_open(struct daemon *daemon, struct error *error) {
     code = code != 0 ? code : open_report(daemon, error);
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, mode, error);
     code = code != 0 ? code : open_clock(daemon, error);
-    use_measured(daemon);
+    code = code != 0 ? code : load_measured(daemon, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 || daemon->options->dry_run ? code : open_link(daemon, error);
@@ -585,8 +635,12 @@ int daemon_status(const struct config *config, bool json, struct error *error) {
                    : error_set(error, AML_EINPUT, "%.300s: %s: bidbrain run has not worked with it yet", config->state,
                                strerror(errno));
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
-    code = code != 0 ? code : open_clock(daemon, error);
     code = code != 0 ? code : daemon_load(daemon, error);
+    struct error no_clock = {0};
+    if (code == 0 && open_clock(daemon, &no_clock) != 0) {
+        log_warn("%s; costs are as of the last thing that happened", no_clock.text);
+        stop_clock(daemon);
+    }
     code = code != 0 ? code : daemon_market_open(daemon, error);
     if (code == 0) {
         print_status(daemon, json);

@@ -359,10 +359,11 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
                    plan->over_budget ? " (the budget)" : "");
     }
     daemon_report(daemon, "decision",
-                  json_pack("{s:o,s:o,s:i,s:i,s:b,s:f,s:f,s:f}", "cost_per_work", cost_json(plan->cost_per_work),
+                  json_pack("{s:o,s:o,s:i,s:i,s:b,s:f,s:f,s:f,s:f}", "cost_per_work", cost_json(plan->cost_per_work),
                             "buys", buys, "renewed", (int)plan->renewed, "released", (int)plan->released, "over_budget",
                             (int)plan->over_budget, "phi", footprint->app.phi, "sigma_seconds",
-                            footprint->app.sigma * HOUR, "lambda_seconds", footprint->app.lambda * HOUR));
+                            footprint->app.sigma * HOUR, "lambda_seconds", footprint->app.lambda * HOUR,
+                            "items_per_vcpu_second", daemon->throughput));
 }
 
 void daemon_decide(struct daemon *daemon) {
@@ -383,6 +384,7 @@ void daemon_decide(struct daemon *daemon) {
                 daemon_release(daemon, i, release_at[i], hold && daemon->machines[i].machine.kind == PROVIDER_SPOT);
             }
         }
+        daemon_store_measured(daemon);
         for (size_t b = 0; b < plan.buy_count && daemon->error.code == 0; b++) {
             daemon_launch(daemon, &plan.buys[b]);
         }

@@ -100,7 +100,9 @@ struct daemon {
     struct measure measure;
     bool nodes_joined, nodes_left; /* since the last iteration */
     struct policy_app app;
-    double throughput; /* 0: not known */
+    double throughput; /* items per vCPU and second; 0: not known */
+    /* As the state has it: what is measured replaces the configured guesses, also for the next bidbrain. */
+    double known_phi, known_reference, known_sigma, known_lambda, known_throughput; /* seconds of the market */
     uint64_t iterations;
 
     enum daemon_phase phase;
@@ -141,6 +143,8 @@ void daemon_ask_prices(struct daemon *daemon);
 struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *table);
 void daemon_footprint_close(struct daemon *daemon, struct eviction_table *table);
 void daemon_decide(struct daemon *daemon);
+/* What was measured, into the state. */
+void daemon_store_measured(struct daemon *daemon);
 /* Vcpus of a machine by the node's name; 0 if it is none of ours or a reliable one. */
 double daemon_node_vcpus(const struct daemon *daemon, const char *node);
 double daemon_lead(const struct daemon *daemon);

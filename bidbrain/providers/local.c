@@ -21,6 +21,7 @@
 enum {
     LOCAL_MACHINES_MAX = 100000,
     LOCAL_LOOK_MS = 100,        /* between looks at the machines */
+    LOCAL_TEXTS_MAX = 512,      /* of options */
     LOCAL_START_MS = 10 * 1000, /* within which a machine's process must have come about */
 };
 
@@ -35,8 +36,11 @@ struct local_request {
 
 struct local {
     struct provider provider;
-    struct provider_options options; /* its texts are in `texts` */
-    char *folder, *user_data;
+    struct provider_options options; /* its texts are copies */
+    char *folder;
+    char *texts[LOCAL_TEXTS_MAX]; /* copies of the options' */
+    size_t text_count;
+    const char **arguments;
     struct markets markets;
     struct local_machine **machines; /* none is forgotten */
     size_t machine_count;
@@ -322,7 +326,10 @@ static void local_close(struct provider *provider) {
     free(local->machines);
     free(local->requests);
     free(local->folder);
-    free(local->user_data);
+    for (size_t t = 0; t < local->text_count; t++) {
+        free(local->texts[t]);
+    }
+    free(local->arguments);
     free(local);
 }
 
@@ -405,15 +412,45 @@ static int local_read_prices(struct local *local, const char *path, struct error
                : code;
 }
 
+static const char *local_copy(struct local *local, const char *text) {
+    if (text == NULL || local->text_count == LOCAL_TEXTS_MAX) {
+        return NULL;
+    }
+    return local->texts[local->text_count++] = memory_string(text);
+}
+
+static int local_copy_options(struct local *local, const struct provider_options *options, struct error *error) {
+    size_t count = 0;
+    while (options->arguments != NULL && options->arguments[count] != NULL) {
+        count++;
+    }
+    if (count > LOCAL_TEXTS_MAX / 2) {
+        return error_set(error, AML_EINPUT, "a node has %zu arguments, expected at most %d", count,
+                         LOCAL_TEXTS_MAX / 2);
+    }
+    local->options = *options;
+    local->arguments = memory_zeroed(count + 1, sizeof *local->arguments);
+    for (size_t a = 0; a < count; a++) {
+        local->arguments[a] = local_copy(local, options->arguments[a]);
+    }
+    local->options.arguments = local->arguments;
+    local->options.job = local_copy(local, options->job);
+    local->options.user_data = local_copy(local, options->user_data != NULL ? options->user_data : LOCAL_TEMPLATE);
+    local->options.app = local_copy(local, options->app);
+    local->options.binary = local_copy(local, options->binary);
+    local->options.controller = local_copy(local, options->controller);
+    local->options.key = local_copy(local, options->key);
+    local->options.product = local_copy(local, options->product);
+    return 0;
+}
+
 int provider_local_open(struct provider **opened, const struct provider_options *options, struct error *error) {
     char path[PATH_MAX];
     struct local *local = memory_zeroed(1, sizeof *local);
     local->provider.methods = &LOCAL_METHODS;
-    local->options = *options;
-    local->user_data = memory_string(options->user_data != NULL ? options->user_data : LOCAL_TEMPLATE);
-    local->options.user_data = local->user_data;
     local->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int code = local->event >= 0 ? 0 : error_set(error, AML_EFAIL, "can't make an eventfd: %s", strerror(errno));
+    code = code != 0 ? code : local_copy_options(local, options, error);
     if (code == 0 && mkdir(options->folder, 0700) != 0 && errno != EEXIST) {
         code = error_set(error, AML_EINPUT, "can't make the folder %.300s: %s", options->folder, strerror(errno));
     }
