@@ -375,7 +375,9 @@ static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) 
                  told->id, told->type, told->zone);
         close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
     }
-    machine->ended = asked ? notes->terminated : daemon_now(daemon);
+    int64_t now = daemon_now(daemon);
+    int64_t taken = notes->noticed != 0 ? notes->noticed + DAEMON_NOTICE_S : now; /* seen late, perhaps */
+    machine->ended = asked ? notes->terminated : how == LEDGER_EVICTED && taken < now ? taken : now;
     machine->how = how;
     machine->machine.state = MACHINE_GONE;
     tell_gone(daemon, machine->machine.id);
