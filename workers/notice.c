@@ -1,9 +1,11 @@
 /* See notice.h. */
 #include "workers/notice.h"
 
+#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +78,13 @@ static void notice_warn(struct notice *notice, bool *warned, const char *text) {
     }
 }
 
+/* Against the service's clock: this machine's may be wrong. */
+static double seconds_left(const struct metadata_answer *answer, const struct metadata_action *action) {
+    int64_t now = answer->date > 0 ? answer->date : (int64_t)time(NULL);
+    double left_s = answer->seconds_left >= 0 ? answer->seconds_left : (double)(action->time - now);
+    return left_s < 0 ? 0 : left_s > 86400 ? 86400 : left_s;
+}
+
 static void notice_act(struct notice *notice, const struct metadata_answer *answer) {
     struct metadata_action action;
     struct error error = {0};
@@ -84,10 +93,7 @@ static void notice_act(struct notice *notice, const struct metadata_answer *answ
         notice_warn(notice, &notice->warned_wrong, error.text);
         return;
     }
-    /* Against the service's clock: this machine's may be wrong. */
-    int64_t now = answer->date > 0 ? answer->date : (int64_t)time(NULL);
-    double left_s = answer->seconds_left >= 0 ? answer->seconds_left : (double)(action.time - now);
-    left_s = left_s < 0 ? 0 : left_s > 86400 ? 86400 : left_s;
+    double left_s = seconds_left(answer, &action);
     int64_t end_ms = notice_now_ms() + (int64_t)(left_s * 1000);
     if (notice->end_ms != 0 && end_ms > notice->end_ms - 1000) {
         return; /* the same, as far as one can tell by whole seconds */
@@ -213,4 +219,42 @@ void notice_close(struct notice *notice) {
     metadata_close(notice->metadata);
     http_close(notice->http);
     free(notice);
+}
+
+/* ---- After the job ---- */
+
+struct stay {
+    bool answered;
+    double left_s; /* below 0: the machine stays ours */
+};
+
+static void stay_answered(void *context, const struct metadata_answer *answer) {
+    struct stay *stay = context;
+    struct metadata_action action;
+    struct error error = {0};
+    stay->answered = true;
+    if (answer->result == METADATA_FOUND && metadata_parse_action(answer->body, answer->size, &action, &error) == 0) {
+        stay->left_s = seconds_left(answer, &action);
+    }
+}
+
+void notice_stay(void) {
+    struct stay stay = {.left_s = -1};
+    struct http *http = NULL;
+    struct metadata *metadata = NULL;
+    struct error error = {0};
+    if (http_open(&http, &error) == 0 && metadata_open(&metadata, http, NULL, &error) == 0) {
+        metadata_get(metadata, NOTICE_ACTION, stay_answered, &stay);
+        while (!stay.answered) {
+            struct pollfd ready = {.fd = http_fd(http), .events = POLLIN};
+            poll(&ready, 1, http_wait_ms(http));
+            http_step(http);
+        }
+    }
+    metadata_close(metadata);
+    http_close(http);
+    if (stay.left_s >= 0) {
+        log_warn("the job goes on without this machine, which stays until the cloud takes it, in %.0f s", stay.left_s);
+        sleep((unsigned)stay.left_s + NOTICE_STAY_S);
+    }
 }

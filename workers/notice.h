@@ -14,6 +14,7 @@ enum {
     NOTICE_POLL_MS_MIN = 10,
     NOTICE_SLOW_MS = 60 * 1000, /* between polls of a service that is switched off, or has long been silent */
     NOTICE_TRIES = 12,          /* polls without an answer before that is said, and polls become rarer */
+    NOTICE_STAY_S = 60,         /* beyond the time that a notice tells: clocks differ */
     NOTICE_TEXT_MAX = 200
 };
 
@@ -40,5 +41,9 @@ bool notice_is_likely(const char *sys);
 int notice_open(struct notice **notice, struct net_io *io, uint32_t poll_ms, const struct notice_hooks *hooks,
                 struct error *error);
 void notice_close(struct notice *notice); /* NULL is allowed */
+
+/* For a node that has left its job: if the cloud is about to take this machine, waits until it does, and does not return
+ * (a signal ends the process). One that shuts itself down before that is paid for, one that is taken may not be. */
+void notice_stay(void);
 
 #endif

@@ -626,6 +626,7 @@ static int open_notice(struct runtime *runtime, struct error *error) {
     if (seconds < 0) {
         seconds = notice_is_likely(NULL) ? NOTICE_POLL_S_DEFAULT : 0;
     }
+    runtime->on_cloud = seconds > 0;
     return seconds > 0 ? notice_open(&runtime->notice, runtime->agent, (uint32_t)(seconds * 1000), &hooks, error) : 0;
 }
 
@@ -1166,5 +1167,11 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     }
     runtime_close(runtime);
     free(endpoints);
+    if (result == 0 && runtime->on_cloud && !runtime->rejoin && !runtime->stuck) {
+        sigset_t none;
+        sigemptyset(&none);
+        pthread_sigmask(SIG_SETMASK, &none, NULL);
+        notice_stay();
+    }
     return result;
 }

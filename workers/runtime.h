@@ -138,6 +138,7 @@ struct runtime {
     bool welcomed; /* the controller was there */
     bool warned;   /* SIGTERM has come: leave in time */
     bool noticed;  /* the cloud has said so */
+    bool on_cloud; /* which is asked for notices */
     bool rejoin;   /* the process is to start anew */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
