@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { DAY = 86400, LEAST_VCPUS = 2, LEAST_MEMORY_MIB = 3 * 1024, RELIABLE_VCPUS = 4 };
+#define RELIABLE_TYPE "c4.xlarge"
 
 /* ---- Where ---- */
 
@@ -85,9 +86,13 @@ static int choose_types(struct marketplace *place, const struct markets *markets
                                                                           : "an instance type that is known");
 }
 
-/* The cheapest type on demand, not a burstable one, that has as many vCPUs as a reliable node of the paper. */
+/* The paper's type, where there is one; else the cheapest on demand with as many vCPUs. */
 static int choose_reliable(struct marketplace *place, struct error *error) {
     int64_t least = 0;
+    if (is_fit(place, RELIABLE_TYPE)) {
+        strcpy(place->reliable_type, RELIABLE_TYPE);
+        return 0;
+    }
     for (size_t p = 0; p < place->catalog.count; p++) {
         const struct catalog_price *price = &place->catalog.prices[p];
         bool fit = strcmp(price->region, place->region) == 0 && price->vcpus == RELIABLE_VCPUS && is_fit(place, price->type);
