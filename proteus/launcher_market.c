@@ -213,7 +213,8 @@ static char **buyer_environment(const struct launcher_market *market) {
     char **list = memory_zeroed(count + 4, sizeof *list);
     size_t kept = 0;
     for (size_t e = 0; e < count; e++) {
-        if (strncmp(environ[e], "AWS_", 4) != 0 && strncasecmp(environ[e], "no_proxy=", 9) != 0) {
+        bool dies = market->restarts > 0 && strncmp(environ[e], "BIDBRAIN_CRASH=", 15) == 0; /* once, in tests */
+        if (strncmp(environ[e], "AWS_", 4) != 0 && strncasecmp(environ[e], "no_proxy=", 9) != 0 && !dies) {
             list[kept++] = strdup(environ[e]);
         }
     }

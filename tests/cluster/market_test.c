@@ -1,0 +1,491 @@
+/* proteus run --market with real processes: a market made up of two prices, one of which jumps above every bid, so that
+ * machines are bought, taken and bought anew while a job goes on whose sums must be right at its end (sum_app). The bill is
+ * made once more from the prices, to the last unit. Then everything is killed that may be: no process and no machine may
+ * be left, and none may be bought twice. Limits on time are there to end a hang, and assert nothing else. */
+#include <ctype.h>
+#include <dirent.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agileml/base/instant.h"
+#include "bidbrain/billing.h"
+#include "bidbrain/catalog.h"
+#include "tests/cluster/shell.h"
+
+enum { HANG_MS = 120 * 1000, POLL_MS = 20, MACHINES_MAX = 3, PROC_BYTES = 1 << 15 };
+
+#define START  INT64_C(1456963200) /* 2016-03-03T00:00:00Z */
+#define DAY    INT64_C(86400)
+#define SPIKE  (START + 15 * 60)
+#define CALM   (SPIKE + 3 * HOUR)
+#define REGION "us-east-1"
+
+/* Prices by time. The cheap market is the one that is bought first, and taken away. */
+static const struct series {
+    const char *type, *zone;
+    struct market_point points[4];
+    unsigned count;
+} SERIES[] = {
+    {"c4.xlarge", "us-east-1a", {{START - 2 * DAY, 30000}, {SPIKE, 5000000}, {CALM, 31000}, {START + DAY, 30000}}, 4},
+    {"m4.xlarge", "us-east-1b", {{START - 2 * DAY, 45000}, {START + DAY, 46000}}, 2},
+};
+enum { SERIES_COUNT = sizeof SERIES / sizeof *SERIES };
+
+static char tag[64]; /* in the environment of all that a test starts */
+static unsigned jobs;  /* begun */
+
+/* ---- The test's files ---- */
+
+static void write_ratings(void) {
+    FILE *file = open_file("ratings", "w");
+    for (unsigned user = 1; user <= 60; user++) {
+        for (unsigned item = 1; item <= 40; item += 1 + user % 3) {
+            fprintf(file, "%u %u %u\n", user, item, 1 + (user * item) % 5);
+        }
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_prices(void) {
+    run_well("mkdir prices");
+    for (unsigned s = 0; s < SERIES_COUNT; s++) {
+        char name[128];
+        snprintf(name, sizeof name, "prices/%s-%s.csv", SERIES[s].type, SERIES[s].zone);
+        FILE *file = open_file(name, "w");
+        fprintf(file, "timestamp_utc,price_usd\n");
+        for (unsigned p = 0; p < SERIES[s].count; p++) {
+            char time[INSTANT_TEXT_MAX];
+            instant_format(SERIES[s].points[p].time, time);
+            fprintf(file, "%s,%.6f\n", time, price_dollars(SERIES[s].points[p].price));
+        }
+        assert_int_equal(fclose(file), 0);
+    }
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("market_test") != 0) {
+        return -1;
+    }
+    write_ratings();
+    write_prices();
+    snprintf(tag, sizeof tag, "PROTEUS_MARKET_TEST=%d", (int)getpid());
+    return putenv(tag);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return shell_close();
+}
+
+/* ---- Processes ---- */
+
+static void nap(void) {
+    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
+}
+
+static bool proc_contains(const char *pid, const char *name, const char *text) {
+    char path[64];
+    static char bytes[PROC_BYTES];
+    snprintf(path, sizeof path, "/proc/%.16s/%s", pid, name);
+    FILE *file = fopen(path, "re");
+    size_t size = file != NULL ? fread(bytes, 1, sizeof bytes, file) : 0;
+    if (file != NULL) {
+        fclose(file);
+    }
+    return memmem(bytes, size, text, strlen(text)) != NULL;
+}
+
+/* Processes that a test has started. */
+static unsigned count_processes(void) {
+    unsigned count = 0;
+    DIR *directory = opendir("/proc");
+    assert_non_null(directory);
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        count += isdigit((unsigned char)entry->d_name[0]) && proc_contains(entry->d_name, "environ", tag) ? 1 : 0;
+    }
+    closedir(directory);
+    return count;
+}
+
+/* The one child of a process whose command line contains `text`: machines' supervisors have that of their cloud. */
+static pid_t child_of(pid_t parent, const char *text) {
+    char path[64];
+    char pid[16];
+    pid_t found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fscanf(file, "%15s", pid) == 1) {
+        if (proc_contains(pid, "cmdline", text)) {
+            assert_int_equal(found, 0);
+            found = (pid_t)atol(pid);
+        }
+    }
+    fclose(file);
+    assert_true(found > 0);
+    return found;
+}
+
+static void assert_nobody_left(void) {
+    unsigned count = 1;
+    for (int waited = 0; count > 0 && waited < HANG_MS; waited += POLL_MS) {
+        count = count_processes();
+        nap();
+    }
+    assert_int_equal(count, 0);
+}
+
+/* ---- A job through the market ---- */
+
+struct job {
+    pid_t pid;
+    char name[16]; /* of its files: NAME.report, NAME.out, NAME.err, NAME.market/ */
+};
+
+/* What `word` stands for in the shell of the tests. */
+static void expand(const char *word, char *text, size_t size) {
+    run_well("echo %s", word);
+    char *line = read_text("out");
+    line[strcspn(line, "\n")] = '\0';
+    snprintf(text, size, "%s", line);
+    free(line);
+}
+
+/* sum_app in the market until it is stopped; `before` and `more`: settings of the environment, options of proteus run. */
+static struct job begin(const char *before, const char *more) {
+    struct job job = {0};
+    char start[INSTANT_TEXT_MAX];
+    char here[256];
+    char bin[512];
+    char tests[512];
+    char command[4096];
+    snprintf(job.name, sizeof job.name, "job%u", jobs++);
+    instant_format(START, start);
+    expand("$PWD", here, sizeof here);
+    expand("$bin", bin, sizeof bin);
+    expand("$tests", tests, sizeof tests);
+    snprintf(command, sizeof command,
+             "cd %s && %s exec %s/proteus run --market prices --market-start %s --market-speed 240 "
+             "--market-folder %s.market --transient %d --failure-timeout 3 --report %s.report %s -- %s/sum_app "
+             "--data ratings --slow-us 2000 --iterations 1000000 >%s.out 2>%s.err",
+             here, before, bin, start, job.name, MACHINES_MAX, job.name, more, tests, job.name, job.name);
+    job.pid = fork();
+    assert_true(job.pid >= 0);
+    if (job.pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(126);
+    }
+    return job;
+}
+
+static char *read_of(const struct job *job, const char *suffix) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", job->name, suffix);
+    return read_text(name);
+}
+
+/* Waits until a file of the job's has `text` for the `times`-th time. */
+static void wait_for(struct job *job, const char *suffix, const char *text, unsigned times) {
+    for (int waited = 0; waited < HANG_MS; waited += POLL_MS) {
+        unsigned found = 0;
+        char *all = read_of(job, suffix);
+        for (const char *at = strstr(all, text); at != NULL; at = strstr(at + 1, text)) {
+            found++;
+        }
+        free(all);
+        if (found >= times) {
+            return;
+        }
+        if (waitpid(job->pid, NULL, WNOHANG) != 0) {
+            fail_msg("the job ended early: %s; %s", read_of(job, ".err"), read_of(job, ".out"));
+        }
+        nap();
+    }
+    kill(job->pid, SIGKILL);
+    fail_msg("the job does not get to '%s': %s", text, read_of(job, ".out"));
+}
+
+/* Its exit status, or 128 + the signal's number. Nothing may be left of it. */
+static int finish(struct job *job) {
+    int status = 0;
+    pid_t ended = 0;
+    for (int waited = 0; waited < HANG_MS && ended == 0; waited += POLL_MS) {
+        ended = waitpid(job->pid, &status, WNOHANG);
+        nap();
+    }
+    if (ended == 0) {
+        kill(job->pid, SIGKILL);
+        fail_msg("the job hangs: %s", read_of(job, ".out"));
+    }
+    assert_nobody_left();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void stop_well(const struct job *job) {
+    char *out = read_of(job, ".out");
+    const char *found = strstr(out, "controller at ");
+    assert_non_null(found);
+    run_well("$bin/proteus stop --controller %.*s", (int)strcspn(found + 14, "\n"), found + 14);
+    free(out);
+}
+
+/* The last line of that type in the job's report. */
+static json_t *last_line(const struct job *job, const char *type) {
+    char *report = read_of(job, ".report");
+    json_t *found = NULL;
+    for (char *line = report; line != NULL && *line != '\0';) {
+        char *end = strchr(line, '\n');
+        json_t *object = json_loadb(line, end != NULL ? (size_t)(end - line) : strlen(line), 0, NULL);
+        const char *of = json_string_value(json_object_get(object, "type"));
+        if (of != NULL && strcmp(of, type) == 0) {
+            json_decref(found);
+            found = json_incref(object);
+        }
+        json_decref(object);
+        line = end != NULL ? end + 1 : NULL;
+    }
+    free(report);
+    return found;
+}
+
+static double number_of(const json_t *line, const char *key) {
+    const json_t *value = json_object_get(line, key);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+/* ---- The bill ---- */
+
+static int64_t time_of(const json_t *machine, const char *key) {
+    int64_t time;
+    assert_true(instant_parse(json_string_value(json_object_get(machine, key)), &time));
+    return time;
+}
+
+/* What a machine costs, from the prices of this file. */
+static int64_t cost_of(const struct markets *markets, const struct catalog *catalog, const json_t *machine) {
+    const char *type = json_string_value(json_object_get(machine, "type"));
+    const char *how = json_string_value(json_object_get(machine, "how"));
+    int64_t start = time_of(machine, "start");
+    int64_t end = time_of(machine, "end");
+    enum billing_end ended = strcmp(how, "evicted") == 0 ? BILLING_EVICTED : BILLING_RELEASED;
+    assert_true(ended == BILLING_EVICTED || strcmp(how, "released") == 0);
+    if (strcmp(json_string_value(json_object_get(machine, "kind")), "spot") != 0) {
+        const struct catalog_price *price = catalog_find(catalog, type, REGION);
+        assert_non_null(price);
+        return billing_on_demand(MODEL_EC2_2016, price->price, start, end, ended).amount;
+    }
+    const struct market *market =
+        markets_find(markets, type, json_string_value(json_object_get(machine, "zone")), "Linux/UNIX");
+    assert_non_null(market);
+    return billing_spot(MODEL_EC2_2016, market, start, end, ended).amount;
+}
+
+/* Every machine has ended, and all cost what the prices say, to the last unit. */
+static void check_bill(const struct job *job) {
+    struct markets markets = {0};
+    struct catalog catalog;
+    int64_t total = 0;
+    char *text = read_of(job, ".market/bill.json");
+    json_t *bill = json_loads(text, 0, NULL);
+    const json_t *machines = json_object_get(bill, "instances");
+    catalog_open(&catalog, CATALOG_2016);
+    for (unsigned s = 0; s < SERIES_COUNT; s++) {
+        for (unsigned p = 0; p < SERIES[s].count; p++) {
+            struct error error = {0};
+            assert_int_equal(markets_add(&markets, SERIES[s].type, SERIES[s].zone, "Linux/UNIX", SERIES[s].points[p],
+                                         &error),
+                             0);
+        }
+    }
+    markets_finish(&markets);
+    assert_true(json_array_size(machines) > 0);
+    for (size_t m = 0; m < json_array_size(machines); m++) {
+        const json_t *machine = json_array_get(machines, m);
+        const json_t *cost = json_object_get(json_object_get(machine, "cost"), "ec2-2016");
+        int64_t expected = cost_of(&markets, &catalog, machine);
+        assert_int_equal(json_integer_value(json_object_get(cost, "amount_units")), expected);
+        total += expected;
+    }
+    json_t *line = last_line(job, "market");
+    double dollars = number_of(line, "dollars");
+    assert_true(dollars > amount_dollars(total) - 1e-8 && dollars < amount_dollars(total) + 1e-8);
+    json_decref(line);
+    json_decref(bill);
+    free(text);
+    catalog_close(&catalog);
+    markets_close(&markets);
+}
+
+/* No moment saw more machines of a kind than there may be: none was bought twice. */
+static void check_footprint(const struct job *job) {
+    char *text = read_of(job, ".market/bill.json");
+    json_t *bill = json_loads(text, 0, NULL);
+    const json_t *machines = json_object_get(bill, "instances");
+    for (size_t m = 0; m < json_array_size(machines); m++) {
+        int64_t moment = time_of(json_array_get(machines, m), "start");
+        unsigned spot = 0;
+        unsigned on_demand = 0;
+        for (size_t o = 0; o < json_array_size(machines); o++) {
+            const json_t *other = json_array_get(machines, o);
+            bool taken = strcmp(json_string_value(json_object_get(other, "how")), "evicted") == 0;
+            bool there = time_of(other, "start") <= moment && time_of(other, "end") > moment;
+            bool is_spot = strcmp(json_string_value(json_object_get(other, "kind")), "spot") == 0;
+            spot += there && is_spot && !taken ? 1 : 0; /* one that is being taken is replaced before it is gone */
+            on_demand += there && !is_spot ? 1 : 0;
+        }
+        if (spot > MACHINES_MAX || on_demand != 1) {
+            fail_msg("%u spot machines, %u on demand at once; %s\n%s", spot, on_demand, text, read_of(job, ".out"));
+        }
+    }
+    json_decref(bill);
+    free(text);
+}
+
+/* It ended well, and what every test wants holds. */
+static void check_end(struct job *job) {
+    stop_well(job);
+    int status = finish(job);
+    if (status != 0) {
+        fail_msg("the job ended with status %d: %s; %s", status, read_of(job, ".err"), read_of(job, ".out"));
+    }
+    json_t *summary = last_line(job, "summary");
+    assert_true(json_is_true(json_object_get(summary, "ok")));
+    json_decref(summary);
+    check_bill(job);
+    check_footprint(job);
+}
+
+/* ---- The tests ---- */
+
+static void test_what_makes_no_sense_is_refused(void **state) {
+    (void)state;
+    run_refused("$run --market nowhere -- $tests/sum_app --data ratings", "--market nowhere: No such file");
+    run_refused("$run --market ratings -- $tests/sum_app --data ratings", "ratings");
+    run_refused("$run --market prices --market-start 2015-01-01 -- $tests/sum_app --data ratings",
+                "--market-start: expected a time from 2016-03-01T00:00:00Z");
+    run_refused("$run --market prices --market-model ec3 -- $tests/sum_app --data ratings", "--market-model: expected");
+    run_refused("$run --market prices --market-types t2.micro -- $tests/sum_app --data ratings",
+                "no prices in us-east-1 of the types in --market-types");
+    run_refused("$run --market prices --transient 0 -- $tests/sum_app --data ratings", "--transient 0: expected at least 1");
+    run_refused("$run --market prices --stage traditional -- $tests/sum_app --data ratings", "--stage traditional");
+    run_refused("$run --market-start 2016-03-03 -- $tests/sum_app --data ratings", "without --market DIR");
+    run_refused("echo 'seconds 1 kill node-1' >events; $run --market prices --events events -- $tests/sum_app --data "
+                "ratings",
+                "expected an event of the controller");
+    run_refused("mkdir -p full/machines; $run --market prices --market-folder full -- $tests/sum_app --data ratings",
+                "full: holds another run");
+    assert_nobody_left();
+}
+
+static void test_machines_are_bought_and_taken_and_bought_anew(void **state) {
+    (void)state;
+    struct job job = begin("", "");
+    wait_for(&job, ".report", "\"event\":\"evicted\"", 1);
+    wait_for(&job, ".out", "m4.xlarge/us-east-1b spot", 2); /* decided, and there */
+    wait_for(&job, ".out", "is taken by the cloud", MACHINES_MAX);
+    check_end(&job);
+    json_t *summary = last_line(&job, "summary");
+    json_t *market = last_line(&job, "market");
+    assert_true(number_of(market, "acquisitions") >= 2);
+    assert_true(number_of(market, "evicted_machines") >= 1);
+    assert_true(number_of(market, "free_hours") > 0); /* they went within their first hour */
+    assert_true(number_of(market, "all_on_demand_dollars") > number_of(market, "dollars"));
+    assert_true(number_of(summary, "evictions") >= 1);
+    assert_int_equal((int)number_of(summary, "items_redone"), 0);
+    assert_int_equal((int)number_of(summary, "failures"), 0);
+    json_decref(market);
+    json_decref(summary);
+}
+
+static void test_bidbrain_is_killed(void **state) {
+    (void)state;
+    struct job job = begin("", "");
+    for (unsigned kill_number = 1; kill_number <= 3; kill_number++) {
+        wait_for(&job, ".report", "\"type\":\"iteration\"", 20 * kill_number);
+        kill(child_of(job.pid, "bidbrain.json"), SIGKILL);
+        wait_for(&job, ".out", "starting it again", kill_number);
+    }
+    wait_for(&job, ".report", "\"event\":\"evicted\"", 1);
+    wait_for(&job, ".out", "m4.xlarge/us-east-1b spot", 2);
+    wait_for(&job, ".out", "is taken by the cloud", MACHINES_MAX);
+    check_end(&job);
+}
+
+/* At each step of each launch. */
+static void test_bidbrain_dies_while_it_buys(void **state) {
+    (void)state;
+    static const char *const points[] = {"before-send", "before-store", "after-store"};
+    for (size_t p = 0; p < sizeof points / sizeof *points; p++) {
+        char setting[64];
+        snprintf(setting, sizeof setting, "BIDBRAIN_CRASH=%s", points[p]);
+        struct job job = begin(setting, "");
+        wait_for(&job, ".out", "starting it again", 1);
+        wait_for(&job, ".report", "\"event\":\"join\"", 1 + MACHINES_MAX);
+        wait_for(&job, ".report", "\"type\":\"iteration\"", 20);
+        check_end(&job);
+    }
+}
+
+static void test_a_market_that_is_killed_ends_the_job(void **state) {
+    (void)state;
+    struct job job = begin("", "");
+    wait_for(&job, ".report", "\"event\":\"join\"", 2);
+    kill(child_of(job.pid, "spotmarket"), SIGKILL);
+    assert_int_equal(finish(&job), 1);
+    char *error = read_of(&job, ".err");
+    assert_non_null(strstr(error, "the market is gone: spotmarket was killed by signal 9"));
+    free(error);
+}
+
+static void test_nothing_is_left(void **state) {
+    (void)state;
+    static const int signals[] = {SIGKILL, SIGINT, SIGTERM};
+    for (size_t s = 0; s < sizeof signals / sizeof *signals; s++) {
+        struct job job = begin("TMPDIR=$PWD", "");
+        wait_for(&job, ".report", "\"event\":\"join\"", 2);
+        kill(job.pid, signals[s]);
+        assert_int_equal(finish(&job), signals[s] == SIGKILL ? 128 + SIGKILL : 1);
+        if (signals[s] != SIGKILL) {
+            json_t *summary = last_line(&job, "summary");
+            assert_true(json_is_false(json_object_get(summary, "ok")));
+            json_decref(summary);
+        }
+    }
+    run_well("rm -rf proteus-*"); /* of the one that was killed */
+}
+
+static void test_the_temporary_folder_goes(void **state) {
+    (void)state;
+    run_well("mkdir tmp && TMPDIR=$PWD/tmp $run --market prices --market-speed 240 --transient 1 -- $tests/sum_app "
+             "--data ratings --iterations 3");
+    run_well("test -z \"$(ls tmp)\"");
+    assert_nobody_left();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_makes_no_sense_is_refused),
+        cmocka_unit_test(test_machines_are_bought_and_taken_and_bought_anew),
+        cmocka_unit_test(test_bidbrain_is_killed),
+        cmocka_unit_test(test_bidbrain_dies_while_it_buys),
+        cmocka_unit_test(test_a_market_that_is_killed_ends_the_job),
+        cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_the_temporary_folder_goes),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
