@@ -327,6 +327,16 @@ class Package(Folder):
 
 
 class Guide(unittest.TestCase):
+    def test_its_links_lead_somewhere(self):
+        text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
+        headings = {re.sub("[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+                    for title in re.findall("^#+ (.*)$", text, re.M)}
+        for link in re.findall(r"\]\(([^)]+)\)", text):
+            path, _, anchor = link.partition("#")
+            self.assertTrue((SOURCE / "docs" / path).exists(), link)
+            if not path:
+                self.assertIn(anchor, headings)
+
     def test_its_files_are_there(self):
         text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
         named = set(re.findall(r"\((\.\./deploy/[A-Za-z0-9_./-]+)\)|\b(deploy/[A-Za-z0-9_./-]*[A-Za-z0-9])", text))
