@@ -146,6 +146,18 @@ class Kubernetes(Folder):
                 self.assertEqual(len(notices), 1, name)
                 self.assertLess(notices[0], pod["terminationGracePeriodSeconds"])
 
+    def test_a_crash_of_the_controller_is_one_of_its_pod(self):
+        """The shell before the controller: a signal's status ends the pod's process, the job's end does not."""
+        shell = [pod["containers"][0]["command"] for name, _, pod in pods() if name == "controller"][0]
+        crashed = run(*shell, "sh", "-c", "kill -9 $$")
+        self.assertEqual(crashed.returncode, 128 + signal.SIGKILL)
+        ended = self.start([*shell, "sh", "-c", "exit 1"])
+        end = time.monotonic() + PATIENCE_S
+        while "status 1" not in (self.folder / "output-0").read_text(encoding="utf-8") and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertIn("status 1", (self.folder / "output-0").read_text(encoding="utf-8"))
+        self.assertIsNone(ended.poll())
+
     def test_tiers_do_not_meet(self):
         """No machine that suits transient nodes suits the others."""
         required = "requiredDuringSchedulingIgnoredDuringExecution"
