@@ -151,7 +151,10 @@ static struct provider_machine list_machine(const struct ec2_instance *instance,
     strcpy(machine.type, instance->type);
     strcpy(machine.zone, instance->zone);
     if (instance->code[0] != '\0') {
-        snprintf(machine.reason, sizeof machine.reason, "%s: %s", instance->code, instance->reason);
+        /* EC2's text begins with the code. */
+        bool coded = strncmp(instance->reason, instance->code, strlen(instance->code)) == 0;
+        snprintf(machine.reason, sizeof machine.reason, "%s%s%s", coded ? "" : instance->code, coded ? "" : ": ",
+                 instance->reason);
     } else if (machine.noticed) {
         snprintf(machine.reason, sizeof machine.reason, "%s: %s", request->code, request->text);
     }
