@@ -74,6 +74,11 @@ static enum MHD_Result exchange_send(struct exchange *exchange) {
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_SERVER, "spotmarket");
     date_header(response, answer->date);
+    if (answer->noticed) {
+        char left[32];
+        snprintf(left, sizeof left, "%.3f", answer->left_s);
+        MHD_add_response_header(response, "X-Proteus-Seconds-Left", left);
+    }
     enum MHD_Result result = MHD_queue_response(exchange->connection, (unsigned)answer->status, response);
     MHD_destroy_response(response);
     return result;

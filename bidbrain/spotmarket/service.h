@@ -44,6 +44,8 @@ struct service_answer {
     bool lost;        /* to be dropped: the connection closes */
     bool broken;      /* to be cut in the middle */
     int64_t date;     /* for the Date header: the server's idea of the time */
+    bool noticed;     /* a notice, whose time is market time, which the reader's clock does not know: ... */
+    double left_s;    /* ... real seconds until then, for the header X-Proteus-Seconds-Left (agileml/net/metadata.h) */
 };
 
 /* A service on an open cloud; the key of metadata tokens is drawn. `users` must outlive it. */

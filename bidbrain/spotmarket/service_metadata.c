@@ -173,5 +173,10 @@ void service_metadata(struct service *service, const struct sigv4_request *reque
         service_say(answer, 401, "text/plain", "401 Unauthorized\n");
     } else if (strcmp(request->method, "GET") == 0) {
         metadata_say(service, instance, rest, now, answer);
+        answer->noticed = answer->status == 200 && strcmp(rest, "meta-data/spot/instance-action") == 0;
+    }
+    if (answer->noticed) {
+        double left_s = ((double)instance->ended - (double)clock->market_us / 1e6) / service->speed;
+        answer->left_s = left_s > 0 ? left_s : 0;
     }
 }

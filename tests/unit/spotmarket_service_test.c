@@ -1,5 +1,6 @@
 /* What the embedded cloud answers to HTTP requests, without sockets and in virtual time: signatures, EC2's errors,
  * tokens of launches, pages, filters, throttling, faults, metadata, and what is written out. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -544,6 +545,13 @@ static void test_metadata(void **unused) {
     second = 5000;
     assert_string_equal(get("GET", PATH("meta-data/spot/instance-action"), token_header, token),
                         "{\"action\":\"terminate\",\"time\":\"2016-03-01T01:25:20Z\"}");
+    assert_true(answer.noticed && answer.left_s == 120);
+    service.speed = 100; /* real seconds */
+    (void)get("GET", PATH("meta-data/spot/instance-action"), token_header, token);
+    assert_true(answer.noticed && fabs(answer.left_s - 1.2) < 1e-6);
+    service.speed = 1;
+    (void)get("GET", PATH("meta-data/instance-id"), token_header, token);
+    assert_false(answer.noticed);
     faults("metadata=1");
     (void)get("GET", PATH("meta-data/instance-id"), token_header, token);
     assert_int_equal(answer.status, 500);
