@@ -37,7 +37,7 @@
 enum {
     EC2_CALLS_MAX = 4096, /* waiting and under way */
     EC2_ATTEMPTS_DEFAULT = 8,
-    EC2_TIMEOUT_MS_DEFAULT = 60 * 1000, /* of one attempt */
+    EC2_TIMEOUT_MS_DEFAULT = 30 * 1000, /* of one attempt */
     EC2_DELAY_MS_DEFAULT = 200,         /* the first; four times that after throttling */
     EC2_DELAY_MS_MAX = 20 * 1000,
     EC2_SKEW_S = 240, /* clocks that differ by less are not the reason why a signature is refused */

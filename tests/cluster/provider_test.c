@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -263,18 +264,22 @@ static void on_failed(void *context, const char *text) {
     world->failures++;
 }
 
-static struct world *world_open(const struct cloud *cloud, enum provider_call call) {
+/* Machines that run `script`; NULL: the provider's own, which starts the program `node`. */
+static struct world *world_open_with(const struct cloud *cloud, enum provider_call call, const char *script) {
+    static char binary[128];
+    snprintf(binary, sizeof binary, "%s/node", folder);
     static const char *const types[] = {"m3.large", NULL};
     struct world *world = calloc(1, sizeof *world);
     world->cloud = cloud->pid;
     struct error error = {0};
     const struct provider_options options = {.job = "test job",
-                                             .user_data = SCRIPT,
+                                             .user_data = script,
                                              .app = "sleep",
-                                             .binary = "/bin/sleep",
+                                             .binary = binary,
                                              .controller = "tcp://127.0.0.1:1",
                                              .aws = {.region = "us-east-1", .endpoint = cloud->url},
                                              .call = call,
+                                             .threads = 2,
                                              .image = "ami-1",
                                              .launch_template = "workers",
                                              .types = types,
@@ -290,6 +295,10 @@ static struct world *world_open(const struct cloud *cloud, enum provider_call ca
         fail_msg("%s", error.text);
     }
     return world;
+}
+
+static struct world *world_open(const struct cloud *cloud, enum provider_call call) {
+    return world_open_with(cloud, call, SCRIPT);
 }
 
 static void world_close(struct world *world) {
@@ -486,6 +495,34 @@ static void requests_wait_are_filled_and_withdrawn(void **state) {
     cloud_stop(&cloud);
 }
 
+/* The built-in script starts the node under the machine's id, and the machine ends with it: nothing idles. */
+static void nodes_are_started_and_end_their_machines(void **state) {
+    (void)state;
+    static const char *const extra[] = {NULL};
+    char path[256], text[400] = {0}, expected[400];
+    write_file("node", "#!/bin/sh\necho \"$@\" >arguments\n");
+    snprintf(path, sizeof path, "%s/node", folder);
+    assert_int_equal(chmod(path, 0700), 0);
+    struct cloud cloud = cloud_start(extra);
+    struct world *world = world_open_with(&cloud, PROVIDER_RUN_INSTANCES, NULL);
+    assert_int_equal(world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "node", 1, 30000))->machines, 1);
+    UNTIL(world, count_state(world, MACHINE_GONE) == 1);
+    assert_false(world->machines[0].evicted);
+    snprintf(path, sizeof path, "%s/machines/%s/arguments", folder, world->machines[0].id);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    snprintf(
+        expected, sizeof expected,
+        "--controller tcp://127.0.0.1:1 --tier transient --name %s --listen 127.0.0.1 --poll-notice 5 --threads 2\n",
+        world->machines[0].id);
+    assert_string_equal(text, expected);
+    assert_int_equal(cloud_bill_of(&cloud).released, 1);
+    world_close(world);
+    cloud_stop(&cloud);
+}
+
 static void template_made(void *context, const struct ec2_answer *answer) {
     *(bool *)context = true;
     assert_null(answer->failure);
@@ -592,8 +629,7 @@ static void each_fault_is_survived(void **state) {
 
 static void all_faults_together_are_survived(void **state) {
     (void)state;
-    survive("slow=0.2:0.1,broken=0.1,503=0.1,throttle=0.05,html=0.1,clock=3600,expired=0.1,lost=0.4",
-            "--throttle");
+    survive("slow=0.2:0.1,broken=0.1,503=0.1,throttle=0.05,html=0.1,clock=3600,expired=0.1,lost=0.4", "--throttle");
 }
 
 int main(void) {
@@ -601,6 +637,7 @@ int main(void) {
         cmocka_unit_test(prices_are_the_recorded_ones),
         cmocka_unit_test(machines_run_and_are_taken),
         cmocka_unit_test(requests_wait_are_filled_and_withdrawn),
+        cmocka_unit_test(nodes_are_started_and_end_their_machines),
         cmocka_unit_test(fleets_are_machines_too),
         cmocka_unit_test(each_fault_is_survived),
         cmocka_unit_test(all_faults_together_are_survived),
