@@ -163,11 +163,13 @@ static struct provider_machine list_machine(const struct ec2_instance *instance,
 
 struct provider_machine provider_ec2_machine_of_request(const struct ec2_spot_request *request) {
     struct provider_machine machine = {.kind = PROVIDER_SPOT, .state = MACHINE_PENDING};
-    bool ended = request->state == EC2_REQUEST_CLOSED || request->state == EC2_REQUEST_FAILED ||
-                 request->state == EC2_REQUEST_DISABLED;
+    bool waits = request->state == EC2_REQUEST_OPEN || request->state == EC2_REQUEST_ACTIVE;
+    /* It was withdrawn, yet had been filled: the instance will show. */
+    bool kept =
+        request->state == EC2_REQUEST_CANCELLED && strcmp(request->code, "request-canceled-and-instance-running") == 0;
     machine.evicted = ec2_status_evicted(request->code);
     machine.noticed = ec2_status_noticed(request->code);
-    machine.state = ended ? MACHINE_GONE : MACHINE_PENDING;
+    machine.state = waits || kept ? MACHINE_PENDING : MACHINE_GONE;
     strcpy(machine.id, request->instance);
     strcpy(machine.token, request->tags.token);
     strcpy(machine.type, request->type);

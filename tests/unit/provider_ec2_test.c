@@ -610,6 +610,27 @@ static void stopped_machines_are_given_back(void **state) {
     provider->methods->close(provider);
 }
 
+static void requests_alone_tell_of_machines(void **state) {
+    (void)state;
+    struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
+    SCRIPT(
+        {.action = "DescribeSpotInstanceRequests",
+         .status = 200,
+         .body = REQUESTS(REQUEST("sir-1", "cancelled", "request-canceled-and-instance-running", NAMES("i-1") TAGS("t"))
+                              REQUEST("sir-2", "cancelled", "instance-terminated-by-user", NAMES("i-2") TAGS("t"))
+                                  REQUEST("sir-3", "active", "fulfilled", NAMES("i-3") TAGS("t"))
+                                      REQUEST("sir-4", "failed", "bad-parameters", TAGS("u"))
+                                          REQUEST("sir-5", "open", "capacity-not-available", TAGS("v")))},
+        {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")},
+        {.action = "DescribeInstances", .status = 200, .body = INSTANCES(""), .asked = "&Filter.1.Name=instance-id&"});
+    provider->methods->list(provider);
+    run_until(provider, 4);
+    assert_told("machine i-1 t spot c4.large  pending\nmachine i-2 t spot c4.large  gone\n"
+                "machine i-3 t spot c4.large  pending\noutcome t filled 3 \noutcome u refused 0 bad-parameters ours\n"
+                "outcome v waiting 0 \nlist end whole\n");
+    provider->methods->close(provider);
+}
+
 /* ---- Giving back ---- */
 
 #define TERMINATE(id)                                                                                                  \
@@ -758,6 +779,7 @@ int main(void) {
         cmocka_unit_test(listings_go_by_pages_and_may_break),
         cmocka_unit_test(a_new_machine_that_is_not_shown_is_not_dead),
         cmocka_unit_test(stopped_machines_are_given_back),
+        cmocka_unit_test(requests_alone_tell_of_machines),
         cmocka_unit_test(requests_are_cancelled_before_machines_end),
         cmocka_unit_test(a_launch_is_withdrawn_and_its_catch_told),
         cmocka_unit_test(wrong_options_are_explained),
