@@ -58,7 +58,7 @@ static struct ec2 *opened(unsigned attempts) {
     struct ec2 *ec2 = NULL;
     struct error error = {0};
     const struct ec2_options options = {
-        .region = "us-east-1", .endpoint = fake_ec2_url(fake), .attempts = attempts, .delay_ms = 1, .timeout_ms = 2000};
+        .region = "us-east-1", .endpoint = fake_ec2_url(fake), .attempts = attempts, .delay_ms = 1, .timeout_ms = 3000};
     if (ec2_open(&ec2, &options, &error) != 0) {
         fail_msg("%s", error.text);
     }
@@ -148,6 +148,7 @@ static void what_may_pass_is_tried_again(void **state) {
     (void)state;
     static const struct fake_reply failures[] = {
         {.action = "RunInstances", .status = 0},
+        {.action = "RunInstances", .status = -1}, /* it times out */
         {.action = "RunInstances", .status = 500, .body = ERROR_BODY("InternalError")},
         {.action = "RunInstances", .status = 503, .body = ERROR_BODY("Unavailable")},
         {.action = "RunInstances", .status = 503, .body = ERROR_BODY("RequestLimitExceeded")},
@@ -194,6 +195,22 @@ static void attempts_end(void **state) {
     heard = heard_of(html, 1, 1);
     assert_string_equal(heard.failure.code, "");
     assert_int_equal(heard.failure.status, 502);
+}
+
+static void gigantic_answers_are_broken_off(void **state) {
+    (void)state;
+    size_t size = EC2_XML_BODY_MAX + 1000;
+    char *body = malloc(size + 1);
+    memset(body, ' ', size);
+    memcpy(body, "<CreateTagsResponse>", 20);
+    body[size] = '\0';
+    const struct fake_reply replies[] = {{.action = "CreateTags", .status = 200, .body = body},
+                                         {.action = "CreateTags", .status = 500, .body = body}};
+    struct heard heard = heard_of(replies, 2, 2);
+    assert_false(heard.ok || heard.refused);
+    assert_int_equal(heard.failure.status, 0);
+    assert_non_null(strstr(heard.failure.text, "too large"));
+    free(body);
 }
 
 static void refusals_are_told_at_once(void **state) {
@@ -364,6 +381,7 @@ int main(void) {
         cmocka_unit_test(requests_are_signed),
         cmocka_unit_test(what_may_pass_is_tried_again),
         cmocka_unit_test(attempts_end),
+        cmocka_unit_test(gigantic_answers_are_broken_off),
         cmocka_unit_test(refusals_are_told_at_once),
         cmocka_unit_test(a_lost_answer_leaves_a_doubt),
         cmocka_unit_test(a_wrong_clock_is_corrected),

@@ -87,7 +87,10 @@ static const struct fake_reply *fake_choose(struct fake_ec2 *fake, const struct 
 }
 
 static void fake_answer(int connection, const struct fake_reply *reply) {
-    if (reply->status == 0) {
+    if (reply->status <= 0) {
+        char byte;
+        while (reply->status < 0 && recv(connection, &byte, 1, 0) > 0) {
+        }
         return;
     }
     char head[256];

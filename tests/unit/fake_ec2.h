@@ -10,7 +10,7 @@ enum { FAKE_REPLIES_MAX = 64, FAKE_REQUESTS_MAX = 256 };
 
 struct fake_reply {
     const char *action; /* that it answers */
-    int status;         /* 0: the connection is closed without an answer */
+    int status;         /* 0: the connection is closed without an answer; -1: once the client has closed it */
     const char *body;
     size_t cut;        /* bytes of the body that are announced and not sent */
     int64_t clock;     /* seconds by which the Date header is off */
