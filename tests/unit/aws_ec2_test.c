@@ -121,6 +121,7 @@ static struct heard heard_of(const struct fake_reply *replies, size_t count, uns
     ec2_close(ec2);
     assert_int_equal(fake_ec2_left(fake), 0);
     assert_int_equal(fake_ec2_asked(fake, NULL), count); /* no attempt too many */
+    fake_ec2_wait(fake);
     return heard;
 }
 

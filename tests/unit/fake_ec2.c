@@ -21,7 +21,8 @@ struct fake_request {
 
 struct fake_ec2 {
     pthread_t thread;
-    pthread_mutex_t mutex; /* over all below but `listener` */
+    pthread_mutex_t answering; /* held while a reply is in use */
+    pthread_mutex_t mutex;     /* over all below but `listener` */
     int listener;
     char url[64];
     bool ending;
@@ -118,6 +119,7 @@ static void fake_serve(struct fake_ec2 *fake, int connection, char *text) {
     if (body == 0) {
         return;
     }
+    pthread_mutex_lock(&fake->answering);
     pthread_mutex_lock(&fake->mutex);
     assert(fake->request_count < FAKE_REQUESTS_MAX);
     struct fake_request *request = &fake->requests[fake->request_count++];
@@ -129,6 +131,7 @@ static void fake_serve(struct fake_ec2 *fake, int connection, char *text) {
     const struct fake_reply *reply = fake_choose(fake, request);
     pthread_mutex_unlock(&fake->mutex);
     fake_answer(connection, reply);
+    pthread_mutex_unlock(&fake->answering);
 }
 
 static void *fake_run(void *context) {
@@ -164,6 +167,7 @@ struct fake_ec2 *fake_ec2_open(void) {
     }
     snprintf(fake->url, sizeof fake->url, "http://127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
     pthread_mutex_init(&fake->mutex, NULL);
+    pthread_mutex_init(&fake->answering, NULL);
     if (pthread_create(&fake->thread, NULL, fake_run, fake) != 0) {
         abort();
     }
@@ -187,6 +191,7 @@ void fake_ec2_close(struct fake_ec2 *fake) {
     pthread_join(fake->thread, NULL);
     close(fake->listener);
     pthread_mutex_destroy(&fake->mutex);
+    pthread_mutex_destroy(&fake->answering);
     fake_forget(fake);
     free(fake);
 }
@@ -197,12 +202,19 @@ const char *fake_ec2_url(const struct fake_ec2 *fake) {
 
 void fake_ec2_script(struct fake_ec2 *fake, const struct fake_reply *replies, size_t count) {
     assert(count <= FAKE_REPLIES_MAX);
+    pthread_mutex_lock(&fake->answering);
     pthread_mutex_lock(&fake->mutex);
     fake_forget(fake);
     fake->replies = replies;
     fake->count = count;
     memset(fake->taken, 0, sizeof fake->taken);
     pthread_mutex_unlock(&fake->mutex);
+    pthread_mutex_unlock(&fake->answering);
+}
+
+void fake_ec2_wait(struct fake_ec2 *fake) {
+    pthread_mutex_lock(&fake->answering);
+    pthread_mutex_unlock(&fake->answering);
 }
 
 /* The nth request for an action; counts them in *count. */

@@ -24,8 +24,10 @@ struct fake_ec2 *fake_ec2_open(void);
 void fake_ec2_close(struct fake_ec2 *fake);
 /* "http://127.0.0.1:PORT" */
 const char *fake_ec2_url(const struct fake_ec2 *fake);
-/* Replaces the script, and forgets what was asked. The replies and their texts must live on. */
+/* Replaces the script, and forgets what was asked. The replies and their texts must live until the next one. */
 void fake_ec2_script(struct fake_ec2 *fake, const struct fake_reply *replies, size_t count);
+/* Waits until no reply is in use any more: its caller may free it. */
+void fake_ec2_wait(struct fake_ec2 *fake);
 /* How often an action was asked for (NULL: any); how many replies are left. */
 size_t fake_ec2_asked(struct fake_ec2 *fake, const char *action);
 size_t fake_ec2_left(struct fake_ec2 *fake);
