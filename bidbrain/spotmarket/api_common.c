@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PAGE_FIRST_MAX = 999999999 }; /* nine digits */
+
 /* ---- Filters ---- */
 
 static bool name_known(const char *const *known, const char *name) {
@@ -111,6 +113,14 @@ bool filters_match(const struct filters *filters, const struct cloud_tags *tags,
 
 /* ---- Pages ---- */
 
+/* A token that api_page_next has made; none tells of the future. */
+static bool page_parse(const char *token, struct page *page, int64_t now) {
+    int end = 0;
+    return strlen(token) < 60 && strspn(token, "page-0123456789") == strlen(token) &&
+           sscanf(token, "page-%9zu-%15" SCNd64 "%n", &page->first, &page->moment, &end) == 2 && token[end] == '\0' &&
+           page->first <= PAGE_FIRST_MAX && page->moment >= 0 && page->moment <= now;
+}
+
 struct page api_page(struct api *api, int64_t least, int64_t most, int64_t otherwise, bool ids) {
     int64_t asked = parameters_integer(&api->parameters, "MaxResults", least, most, 0);
     const char *token = parameters_text(&api->parameters, "NextToken");
@@ -122,10 +132,7 @@ struct page api_page(struct api *api, int64_t least, int64_t most, int64_t other
     if (api->state->page > 0 && page.most > (size_t)api->state->page) {
         page.most = (size_t)api->state->page;
     }
-    int end = 0;
-    if (token != NULL && token[0] != '\0' &&
-        (strlen(token) > 60 || sscanf(token, "page-%9zu-%15" SCNd64 "%n", &page.first, &page.moment, &end) != 2 ||
-         token[end] != '\0')) {
+    if (token != NULL && token[0] != '\0' && !page_parse(token, &page, api->cloud->now)) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "The token '%.60s' is invalid", token);
     }
     return page;

@@ -383,6 +383,8 @@ static void test_future_is_not_told(void **unused) {
     (void)unused;
     (void)asked("Action=DescribeSpotPriceHistory&EndTime=2099-01-01T00:00:00Z");
     assert_null(strstr(answer.body.data, "<spotPrice>0.4</spotPrice>"));
+    assert_error(ask("Action=DescribeSpotPriceHistory&NextToken=page-0-2000000000"), 400, "InvalidParameterValue");
+    assert_error(ask("Action=DescribeSpotPriceHistory&NextToken=page--1-1456790400"), 400, "InvalidParameterValue");
     second = 5000;
     (void)asked("Action=DescribeSpotPriceHistory");
     assert_non_null(strstr(answer.body.data, "<spotPrice>0.4</spotPrice>"));
