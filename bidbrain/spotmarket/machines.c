@@ -15,9 +15,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { SCRIPT_FAILED = 126 };
+enum { SCRIPT_FAILED = 126, WAIT_NS_MAX = 50 * 1000 * 1000 };
 
 /* ---- The supervisor: a process of its own, forked, never left ---- */
 
@@ -40,7 +41,8 @@ static pid_t parent_of(const char *pid) {
     return name_end != NULL && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-static void kill_children(void) {
+/* For kernels that don't list a process's children. */
+static void kill_children_by_search(void) {
     DIR *proc = opendir("/proc");
     for (struct dirent *entry; proc != NULL && (entry = readdir(proc)) != NULL;) {
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && parent_of(entry->d_name) == getpid()) {
@@ -52,17 +54,34 @@ static void kill_children(void) {
     }
 }
 
-/* Orphans become our children (we are their subreaper), so when we have none left, nothing of the machine is left. */
+static void kill_children(void) {
+    char path[64];
+    int child;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "re");
+    if (children == NULL) {
+        kill_children_by_search();
+        return;
+    }
+    while (fscanf(children, "%d", &child) == 1) {
+        kill((pid_t)child, SIGKILL);
+    }
+    fclose(children);
+}
+
+/* Orphans become our children (we are their subreaper), so when we have none left, nothing of the machine is left. Lists
+ * of children may miss some that come and go: we look again until there are none. */
 static void kill_all(pid_t script) {
     kill(-script, SIGKILL);
-    for (;;) {
+    for (long wait_ns = 1000000;; wait_ns += wait_ns < WAIT_NS_MAX ? wait_ns : 0) {
         kill_children();
-        pid_t gone = waitpid(-1, NULL, 0);
-        if (gone < 0 && errno != EINTR) {
-            return;
-        }
-        while (gone > 0) {
+        nanosleep(&(struct timespec){.tv_nsec = wait_ns}, NULL);
+        pid_t gone;
+        do {
             gone = waitpid(-1, NULL, WNOHANG);
+        } while (gone > 0);
+        if (gone < 0) { /* ECHILD: WNOHANG is not interrupted */
+            return;
         }
     }
 }
