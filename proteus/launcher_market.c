@@ -357,6 +357,7 @@ void launcher_market_tell(struct launcher *launcher) {
         return;
     }
     if (market->bill != NULL) {
+        json_object_set_new(market->bill, "bidbrain_restarts", json_integer((json_int_t)market->restarts));
         launcher_show(launcher, market->bill);
     }
     launcher_show(launcher, market->summary);
