@@ -144,6 +144,8 @@ static int make_table(struct table_spec *spec, const struct aml_table *table, bo
                                 .rows = table->rows,
                                 .whole = table->whole != 0,
                                 .compressed = compress && table->type == AML_FLOAT32 && table->mode == AML_ADD,
+                                .sparse = (table->type == AML_INT32 || table->type == AML_INT64) &&
+                                          table->mode == AML_ADD && table->width >= TABLE_SPARSE_WIDTH,
                                 .start = table->start,
                                 .context = context};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);

@@ -220,7 +220,8 @@ static void send_flush(struct client *client, uint32_t number, struct retained_f
 static int rows_fit(const struct client *client, unsigned table, uint32_t partition, uint64_t rows,
                     struct error *error) {
     const struct table_spec *spec = &client->job->tables[table];
-    uint64_t row_bytes = spec->row_bytes > sizeof(uint64_t) ? spec->row_bytes : sizeof(uint64_t);
+    uint64_t row_bytes = spec->row_bytes + (spec->sparse ? sizeof(uint32_t) : 0); /* its count */
+    row_bytes = row_bytes > sizeof(uint64_t) ? row_bytes : sizeof(uint64_t);
     if (rows > WIRE_FRAME_BYTES_MAX / row_bytes) {
         return error_set(error, AML_ELIMIT,
                          "table %s: partition %u has %llu rows of %u bytes, more than one message of %llu bytes holds: "
@@ -647,10 +648,16 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     plan_origin_works(&client->plan, origin, clock, &client->alone);
 }
 
-/* The bytes of a row in a FLUSH. */
+static enum wire_encoding flushed_encoding(const struct table_spec *spec) {
+    return spec->compressed ? WIRE_BF16 : spec->sparse ? WIRE_SPARSE : WIRE_FULL;
+}
+
+/* The bytes of a row in a FLUSH, at the most. */
 static size_t flushed_bytes(const struct table_spec *spec) {
     struct row_shape shape = table_shape(spec);
-    return spec->compressed ? shape.bf16_bytes : shape.row_bytes;
+    return spec->compressed ? shape.bf16_bytes
+           : spec->sparse   ? sparse_most(spec->width, shape.sparse_element)
+                            : shape.row_bytes;
 }
 
 /* Copies the deltas (add) or values (put) of the touched slots into `values`, and sees to what the next deltas are
@@ -689,6 +696,34 @@ static void gather_rows(const struct client *client, const struct cache_table *t
     }
 }
 
+/* The same of a sparse table, whose values take what room they need. The old values plus the deltas are the rows as they
+ * are, to the bit. */
+static struct buffer *gather_sparse(const struct client *client, const struct cache_table *table, const uint32_t *slots,
+                                    uint32_t count, uint64_t *keys) {
+    const struct table_spec *spec = table->spec;
+    const bool settle = client->alone || client->job->staleness > 0;
+    struct buffer *room = buffer_new(count * flushed_bytes(spec));
+    unsigned char *value = room->data;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = slots[i];
+        keys[i] = cache_key(table, slot);
+        table->touched.base[slot] = 0;
+        value += sparse_delta(spec->row_bytes / spec->width, value, cache_row(table, slot), cache_base(table, slot),
+                              spec->width, settle);
+    }
+    struct buffer *values = buffer_copy(room->data, (size_t)(value - room->data)); /* it may be retained for long */
+    buffer_drop(room);
+    return values;
+}
+
+/* Gathers the rows of a table that are not sparse. */
+static struct buffer *gather_packed(const struct client *client, const struct cache_table *table, const uint32_t *slots,
+                                    uint32_t count, uint64_t *keys) {
+    struct buffer *values = buffer_new(count * flushed_bytes(table->spec));
+    gather_rows(client, table, slots, count, keys, values->data);
+    return values;
+}
+
 int client_gather(struct client *client, uint32_t number, struct error *error) {
     struct retained_flush *flush = &client->partitions[number].gathered;
     assert(client->working && flush->clock == 0);
@@ -720,12 +755,12 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
             }
         }
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
-        struct buffer *values = buffer_new(count * flushed_bytes(table->spec));
-        gather_rows(client, table, slots, count, (uint64_t *)(void *)keys->data, values->data);
+        struct buffer *values = (table->spec->sparse ? gather_sparse : gather_packed)(
+            client, table, slots, count, (uint64_t *)(void *)keys->data);
         flush->slots[t] = slots;
         flush->counts[t] = count;
-        directory[tables] = (struct wire_directory_entry){
-            .table = t, .rows = count, .encoding = table->spec->compressed ? WIRE_BF16 : WIRE_FULL};
+        directory[tables] =
+            (struct wire_directory_entry){.table = t, .rows = count, .encoding = flushed_encoding(table->spec)};
         flush->message.frames[1 + 2 * tables] = keys;
         flush->message.frames[2 + 2 * tables] = values;
         tables++;
@@ -771,6 +806,7 @@ static void reapply_own(const struct client *client, const struct client_partiti
     const struct cache_table *table = &client->cache->tables[t];
     const uint32_t *stamps = cache_stamps(table);
     const size_t row_bytes = flushed_bytes(table->spec);
+    const uint32_t element_bytes = table->spec->row_bytes / table->spec->width;
     for (unsigned r = 0; r < partition->retained_count; r++) {
         const struct retained_flush *flush = &partition->retained[r];
         if (flush->clock <= clock || flush->counts[t] == 0) {
@@ -781,15 +817,19 @@ static void reapply_own(const struct client *client, const struct client_partiti
         while (directory[v].table != t) {
             v++;
         }
-        const unsigned char *values = flush->message.frames[2 + 2 * v]->data;
-        for (uint32_t i = 0; i < flush->counts[t]; i++) {
+        const unsigned char *value = flush->message.frames[2 + 2 * v]->data;
+        const bool sparse = directory[v].encoding == WIRE_SPARSE;
+        size_t bytes = row_bytes;
+        for (uint32_t i = 0; i < flush->counts[t]; i++, value += bytes) {
             uint32_t slot = flush->slots[t][i];
+            bytes = sparse ? sparse_bytes(element_bytes, value, table->spec->width) : row_bytes;
             if (stamps[slot] != client->stamp) {
                 continue;
             }
-            const unsigned char *value = values + i * row_bytes;
             unsigned char *row = table->spec->compressed ? cache_base(table, slot) : cache_row(table, slot);
-            if (table->spec->mode == AML_PUT) {
+            if (sparse) {
+                sparse_add(element_bytes, row, value, table->spec->width);
+            } else if (table->spec->mode == AML_PUT) {
                 memcpy(row, value, row_bytes);
             } else {
                 table_add_rows(table->spec, row, value, directory[v].encoding, 1);

@@ -80,6 +80,7 @@ static void points_forget(struct partition *partition, unsigned first, unsigned 
         for (unsigned s = 0; s < point->saved_count; s++) {
             free(point->saved[s].slots);
             free(point->saved[s].values);
+            buffer_drop(point->saved[s].deltas);
         }
         free(point->saved);
     }
@@ -256,6 +257,24 @@ static struct pending *pending_open(struct partition *partition, uint64_t clock)
     return *entry;
 }
 
+/* pending_sum of rows as WIRE_SPARSE. */
+static void pending_sum_sparse(struct pending_table *pending, const struct table_spec *spec,
+                               const struct contribution *one) {
+    const uint32_t element_bytes = spec->row_bytes / spec->width;
+    const unsigned char *value = one->values->data;
+    uint32_t *summed = (uint32_t *)(void *)pending->slots.base;
+    for (uint32_t i = 0; i < one->count; i++) {
+        uint32_t slot = one->slots[i];
+        unsigned char *sum = pending->sums.base + (size_t)slot * spec->row_bytes;
+        if (pending->marks.base[slot] == 0) {
+            pending->marks.base[slot] = 1;
+            summed[pending->summed++] = slot;
+            memset(sum, 0, spec->row_bytes);
+        }
+        value += sparse_add(element_bytes, sum, value, spec->width);
+    }
+}
+
 /* Adds a contribution to the sums: rows that are new there are copied, the others added. */
 static int pending_sum(struct pending_table *pending, const struct table *table, const struct contribution *one) {
     const struct table_spec *spec = table->spec;
@@ -267,6 +286,10 @@ static int pending_sum(struct pending_table *pending, const struct table *table,
     result = result != 0 ? result : arena_grow(&pending->slots, table->count * sizeof(uint32_t));
     if (result != 0) {
         return result;
+    }
+    if (one->encoding == WIRE_SPARSE) {
+        pending_sum_sparse(pending, spec, one);
+        return 0;
     }
     unsigned char *marks = pending->marks.base;
     uint32_t *summed = (uint32_t *)(void *)pending->slots.base;
@@ -442,10 +465,16 @@ static void rows_save(const struct partition *partition, struct commit_point *po
     point->saved[point->saved_count++] = saved;
 }
 
-/* Before rows of an add table change. */
+/* Before rows of an add table change. Where deltas have been kept since the point, which clocks of rows don't tell,
+ * nothing counts as saved. */
 static void rows_keep(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count) {
     if (partition->point_count > 0) {
-        rows_save(partition, &partition->points[partition->point_count - 1], t, slots, count, false);
+        struct commit_point *point = &partition->points[partition->point_count - 1];
+        bool all = false;
+        for (unsigned s = 0; s < point->saved_count && !all; s++) {
+            all = point->saved[s].table == t && point->saved[s].deltas != NULL;
+        }
+        rows_save(partition, point, t, slots, count, all);
     }
 }
 
@@ -464,6 +493,16 @@ static void table_feed(const struct table *table, uint32_t slot, uint32_t rows) 
     if (table->spec->compressed) {
         bfloat16_feed(table_errors(table, slot), (const float *)(void *)table_row(table, slot),
                       (size_t)rows * table->spec->width);
+    }
+}
+
+/* Adds rows as WIRE_SPARSE to the table, or takes them away. */
+static void table_change(const struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values,
+                         size_t (*change)(uint32_t element_bytes, void *target, const unsigned char *row,
+                                          uint32_t width)) {
+    const uint32_t element_bytes = table->spec->row_bytes / table->spec->width;
+    for (uint32_t i = 0; i < count; i++) {
+        values += change(element_bytes, table_row(table, slots[i]), values, table->spec->width);
     }
 }
 
@@ -582,12 +621,37 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
     }
 }
 
+/* Applies and takes over a contribution as WIRE_SPARSE. If it is much smaller than the rows it is itself what is kept to
+ * go back; not else, for there is one of each clock since the point. */
+static void contribution_apply_sparse(struct partition *partition, unsigned t, struct contribution *one) {
+    struct table *table = &partition->tables[t];
+    bool kept = partition->point_count > 0 &&
+                one->values->size <= (size_t)one->count * table->spec->row_bytes / PARTITION_SPARSE_KEPT;
+    if (!kept) {
+        rows_keep(partition, t, one->slots, one->count);
+    }
+    table_stamp(table, one->slots, one->count, one->clock, one->writer);
+    table_change(table, one->slots, one->count, one->values->data, sparse_add);
+    if (!kept) {
+        contribution_close(one);
+        return;
+    }
+    struct commit_point *point = &partition->points[partition->point_count - 1];
+    point->saved = memory_resized(point->saved, point->saved_count + 1, sizeof *point->saved);
+    point->saved[point->saved_count++] =
+        (struct saved_rows){.table = t, .count = one->count, .slots = one->slots, .deltas = one->values};
+}
+
 /* Takes over a contribution. */
 static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
     struct table *table = &partition->tables[t];
     if (table->spec->mode == AML_PUT) {
         table_stamp(table, one->slots, one->count, one->clock, one->writer);
         late_put(partition, t, one);
+        return;
+    }
+    if (one->encoding == WIRE_SPARSE) {
+        contribution_apply_sparse(partition, t, one);
         return;
     }
     rows_keep(partition, t, one->slots, one->count);
@@ -721,7 +785,12 @@ static void partition_undo(struct partition *partition, unsigned to) {
         struct commit_point *point = &partition->points[p];
         for (unsigned s = point->saved_count; s-- > 0;) {
             const struct saved_rows *saved = &point->saved[s];
-            table_put(&partition->tables[saved->table], saved->slots, saved->count, saved->values);
+            const struct table *table = &partition->tables[saved->table];
+            if (saved->deltas != NULL) {
+                table_change(table, saved->slots, saved->count, saved->deltas->data, sparse_subtract);
+            } else {
+                table_put(table, saved->slots, saved->count, saved->values);
+            }
         }
     }
     points_forget(partition, to, partition->point_count - to);

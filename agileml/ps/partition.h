@@ -13,7 +13,7 @@
 
 /* Rows of one table at one clock, kept as they arrived. */
 struct contribution {
-    struct buffer *values;       /* count packed rows, one reference held ... */
+    struct buffer *values;       /* count rows, one behind the other, one reference held ... */
     enum wire_encoding encoding; /* ... written so */
     uint32_t *slots;             /* count, owned */
     uint32_t count;
@@ -43,7 +43,10 @@ struct late_puts {
     uint64_t settled; /* the highest clock of which rows were copied into the table */
 };
 
-enum { PARTITION_LATE_MAX = 1024 /* for each commit point */ };
+enum {
+    PARTITION_LATE_MAX = 1024, /* for each commit point */
+    PARTITION_SPARSE_KEPT = 4  /* sparse deltas are kept for going back if so many times smaller than their rows */
+};
 
 /* What has arrived of one clock that is not complete yet. */
 struct pending {
@@ -66,12 +69,14 @@ struct origin {
     unsigned range_count;
 };
 
-/* Old values of rows that were changed. */
+/* Old values of rows that were changed; or, of whole numbers, what was added to them: that can be taken away again
+ * without a rest. */
 struct saved_rows {
     unsigned table;
     uint32_t count;
     uint32_t *slots;
-    unsigned char *values;
+    unsigned char *values; /* NULL: */
+    struct buffer *deltas; /* WIRE_SPARSE, one reference held */
 };
 
 /* A clock that the partition can go back to, by putting back what was saved since, last first. */

@@ -7,6 +7,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/wire/bfloat16.h"
 #include "agileml/wire/message.h"
+#include "agileml/wire/sparse.h"
 
 /* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its
  * arguments: any node, at any time, must find the same value. Called from any thread. */
@@ -21,9 +22,12 @@ struct table_spec {
     uint64_t rows;      /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
     bool whole;         /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;    /* flushed and pushed as WIRE_BF16: for float32 add tables only */
+    bool sparse;        /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
     table_start *start; /* NULL: rows start as zeros */
     void *context;
 };
+
+enum { TABLE_SPARSE_WIDTH = 16 }; /* from which on add tables of whole numbers are sparse: others gain little */
 
 /* What servers and workers of one job agree on. Read-only once the job runs. */
 struct job {
@@ -45,7 +49,8 @@ static inline bool job_has_put_tables(const struct job *job) {
 /* What rows_check must know of a table. */
 static inline struct row_shape table_shape(const struct table_spec *spec) {
     return (struct row_shape){.row_bytes = spec->row_bytes,
-                              .bf16_bytes = spec->compressed ? spec->width * (uint32_t)sizeof(uint16_t) : 0};
+                              .bf16_bytes = spec->compressed ? spec->width * (uint32_t)sizeof(uint16_t) : 0,
+                              .sparse_element = spec->sparse ? spec->row_bytes / spec->width : 0};
 }
 
 /* The partition of a key: dense keys are dealt in turn, sparse ones by hash. */

@@ -1,6 +1,8 @@
 /* The table of all messages, and the one encoder and decoder that walk it. See message.h. */
 #include "agileml/wire/message.h"
 
+#include "agileml/wire/sparse.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -470,10 +472,27 @@ void message_close(struct message *message) {
     message->frame_count = 0;
 }
 
-/* The bytes of a row in a message; 0: it may not be written so there. */
+/* Whether `values` are so many rows as WIRE_SPARSE, and nothing else. */
+static bool sparse_rows_check(const struct buffer *values, const struct row_shape *shape, uint32_t count) {
+    const uint32_t width = shape->row_bytes / shape->sparse_element;
+    size_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes = sparse_check(shape->sparse_element, values->data + at, values->size - at, width);
+        if (bytes == 0) {
+            return false;
+        }
+        at += bytes;
+    }
+    return at == values->size;
+}
+
+/* The bytes of a row in a message, of one as WIRE_SPARSE the most; 0: it may not be written so there. */
 static uint32_t encoded_bytes(const struct message *message, const struct row_shape *shape, uint32_t encoding) {
     if (encoding == WIRE_FULL) {
         return shape->row_bytes;
+    }
+    if (encoding == WIRE_SPARSE && message->type == MESSAGE_FLUSH && shape->sparse_element > 0) {
+        return (uint32_t)sparse_most(shape->row_bytes / shape->sparse_element, shape->sparse_element);
     }
     bool may = message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH;
     return encoding == WIRE_BF16 && may ? shape->bf16_bytes : 0;
@@ -503,9 +522,15 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
             return error_set(error, AML_EPROTOCOL, "%s: table %u in encoding %u, which it may not have", layout->name,
                              table, directory[t].encoding);
         }
-        if (keys->size != count * sizeof(uint64_t) || (values != NULL && values->size != (size_t)count * row_bytes)) {
+        bool sparse = directory[t].encoding == WIRE_SPARSE;
+        if (keys->size != count * sizeof(uint64_t) ||
+            (values != NULL && !sparse && values->size != (size_t)count * row_bytes)) {
             return error_set(error, AML_EPROTOCOL, "%s: frames of table %u do not hold %u rows of %u bytes",
                              layout->name, table, count, row_bytes);
+        }
+        if (sparse && (values == NULL || !sparse_rows_check(values, &shapes[table], count))) {
+            return error_set(error, AML_EPROTOCOL, "%s: the values of table %u are not %u sparse rows", layout->name,
+                             table, count);
         }
         views[t] = (struct rows_view){.table = table,
                                       .count = count,

@@ -51,7 +51,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 3,
+    WIRE_VERSION = 4,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -503,8 +503,9 @@ struct wire_reach {
 
 /* How the values of a table's rows are written in a message. */
 enum wire_encoding {
-    WIRE_FULL = 0, /* as they are in memory */
-    WIRE_BF16 = 1  /* float32 rounded to bfloat16 (bfloat16.h): in PUSH and FLUSH, of tables that say so */
+    WIRE_FULL = 0,  /* as they are in memory */
+    WIRE_BF16 = 1,  /* float32 rounded to bfloat16 (bfloat16.h): in PUSH and FLUSH, of tables that say so */
+    WIRE_SPARSE = 2 /* whole numbers: the elements that are not 0 (sparse.h): in FLUSH, of tables that say so */
 };
 
 struct wire_directory_entry {
@@ -542,14 +543,15 @@ struct rows_view {
     uint32_t table;
     uint32_t count;
     const uint64_t *keys;        /* count */
-    const unsigned char *values; /* count x row bytes in this encoding; NULL in SUBSCRIBE */
+    const unsigned char *values; /* count x row bytes in this encoding; WIRE_SPARSE: of any size; NULL in SUBSCRIBE */
     enum wire_encoding encoding;
 };
 
 /* What rows_check must know of each table. */
 struct row_shape {
     uint32_t row_bytes;
-    uint32_t bf16_bytes; /* of a row as WIRE_BF16; 0: none of this table are sent so */
+    uint32_t bf16_bytes;    /* of a row as WIRE_BF16; 0: none of this table are sent so */
+    uint32_t sparse_element; /* bytes of an element, 4 or 8, if rows may come as WIRE_SPARSE; 0: none do */
 };
 
 /* Checks the row frames of a SUBSCRIBE, PUSH, FLUSH or ROWS against the job's tables and gives a view of each

@@ -3,12 +3,13 @@
 #include "tests/fuzz/corpus.h"
 
 #include "agileml/wire/message.h"
+#include "agileml/wire/sparse.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CORPUS_SEED_MAX = 8192, CORPUS_TYPES = 64, CORPUS_ROWS = 3 };
+enum { CORPUS_SEED_MAX = 8192, CORPUS_TYPES = 64, CORPUS_ROWS = 3, CORPUS_VARIANTS = 5, CORPUS_ROW_MAX = 40 };
 
 static const uint32_t corpus_row_bytes[] = {4, 8, 24}; /* as in wire_fuzz.c */
 
@@ -32,6 +33,29 @@ static void add_rows(struct message *message, unsigned tables) {
         if (message->type != MESSAGE_SUBSCRIBE) {
             add_frame(message, (size_t)CORPUS_ROWS * corpus_row_bytes[t] / (t > 0 && half ? 2 : 1));
         }
+    }
+}
+
+/* Sparse rows of the tables that may be sent so: without a change, with some, and with many. */
+static void add_sparse_rows(struct message *message) {
+    struct wire_directory_entry directory[2];
+    for (unsigned t = 0; t < 2; t++) {
+        directory[t] = (struct wire_directory_entry){.table = 3 + t, .rows = CORPUS_ROWS, .encoding = WIRE_SPARSE};
+    }
+    message->frames[message->frame_count++] = buffer_copy(directory, sizeof directory);
+    for (unsigned t = 0; t < 2; t++) {
+        const uint32_t element_bytes = t == 0 ? sizeof(uint32_t) : sizeof(uint64_t);
+        const uint32_t width = CORPUS_ROW_MAX / element_bytes;
+        unsigned char row[CORPUS_ROW_MAX] = {0};
+        unsigned char base[CORPUS_ROW_MAX] = {0};
+        add_frame(message, CORPUS_ROWS * sizeof(uint64_t));
+        struct buffer *values = buffer_new(CORPUS_ROWS * sparse_most(width, element_bytes));
+        values->size = 0;
+        for (unsigned r = 0; r < CORPUS_ROWS; r++) {
+            memset(row, (int)r, (size_t)(r == 2 ? width : r) * element_bytes);
+            values->size += sparse_delta(element_bytes, values->data + values->size, row, base, width, true);
+        }
+        message->frames[message->frame_count++] = values;
     }
 }
 
@@ -98,8 +122,10 @@ static void add_payload(struct message *message, unsigned variant) {
     case MESSAGE_FLUSH:
     case MESSAGE_ROWS:
     case MESSAGE_UPDATE:
-        if (variant > 0) {
-            add_rows(message, variant);
+        if (variant == CORPUS_VARIANTS - 1 && message->type == MESSAGE_FLUSH) {
+            add_sparse_rows(message);
+        } else if (variant > 0) {
+            add_rows(message, variant < 4 ? variant : 1);
         }
         break;
     default:
@@ -145,7 +171,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     for (unsigned type = 0; type < CORPUS_TYPES; type++) {
-        for (unsigned variant = 0; variant < 4 && strcmp(message_name(type), "unknown") != 0; variant++) {
+        for (unsigned variant = 0; variant < CORPUS_VARIANTS && strcmp(message_name(type), "unknown") != 0; variant++) {
             if (!corpus_seed(argv[1], type, variant)) {
                 fprintf(stderr, "wire_corpus: cannot write seed %u into %s\n", type, argv[1]);
                 return 1;

@@ -3,6 +3,7 @@
  *
  * Input: how many payload frames (1 byte), the size of the head and of each frame (2 bytes each), then their bytes. */
 #include "agileml/wire/message.h"
+#include "agileml/wire/sparse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,13 @@
     } while (0)
 
 static const struct row_shape fuzz_shapes[] = {
-    {.row_bytes = 4}, {.row_bytes = 8, .bf16_bytes = 4}, {.row_bytes = 24, .bf16_bytes = 12}};
-enum { FUZZ_TABLES = sizeof fuzz_shapes / sizeof fuzz_shapes[0] };
+    {.row_bytes = 4},
+    {.row_bytes = 8, .bf16_bytes = 4},
+    {.row_bytes = 24, .bf16_bytes = 12},
+    {.row_bytes = 40, .sparse_element = 4},
+    {.row_bytes = 40, .sparse_element = 8},
+};
+enum { FUZZ_TABLES = sizeof fuzz_shapes / sizeof fuzz_shapes[0], FUZZ_ROW_MAX = 40 };
 
 static void fuzz_release(struct buffer *buffer) {
     free(buffer->data);
@@ -36,6 +42,25 @@ static struct buffer *fuzz_frame(const uint8_t *data, size_t size) {
     return frame;
 }
 
+/* Adds up rows that were accepted, and takes them away again; the bytes that they are. */
+static size_t fuzz_sparse(const struct rows_view *view, const struct row_shape *shape) {
+    const uint32_t width = shape->row_bytes / shape->sparse_element;
+    uint64_t sum[FUZZ_ROW_MAX / sizeof(uint64_t)] = {0};
+    size_t at = 0;
+    for (int away = 0; away < 2; away++) {
+        at = 0;
+        for (uint32_t r = 0; r < view->count; r++) {
+            size_t bytes = (away ? sparse_subtract : sparse_add)(shape->sparse_element, sum, view->values + at, width);
+            FUZZ_CHECK(bytes == sparse_bytes(shape->sparse_element, view->values + at, width));
+            at += bytes;
+        }
+    }
+    for (size_t i = 0; i < sizeof sum / sizeof sum[0]; i++) {
+        FUZZ_CHECK(sum[i] == 0);
+    }
+    return at;
+}
+
 static void fuzz_rows(const struct message *message) {
     struct rows_view views[WIRE_TABLES_MAX];
     struct error error = {0};
@@ -50,6 +75,11 @@ static void fuzz_rows(const struct message *message) {
         FUZZ_CHECK((views[v].values == NULL) == (message->type == MESSAGE_SUBSCRIBE));
         const struct row_shape *shape = &fuzz_shapes[views[v].table];
         bool half = views[v].encoding == WIRE_BF16;
+        if (views[v].encoding == WIRE_SPARSE) {
+            FUZZ_CHECK(shape->sparse_element > 0 && message->type == MESSAGE_FLUSH);
+            FUZZ_CHECK(fuzz_sparse(&views[v], shape) == message->frames[2 + 2 * v]->size);
+            continue;
+        }
         FUZZ_CHECK(half ? shape->bf16_bytes > 0 && (message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH)
                         : views[v].encoding == WIRE_FULL);
         size_t row_bytes = half ? shape->bf16_bytes : shape->row_bytes;

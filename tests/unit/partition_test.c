@@ -605,10 +605,11 @@ static void test_puts_settle_in_order(void **state) {
 
 /* ---- Going back and following ---- */
 
-enum { TABLES = 4, KEYS = 10, ORIGINS = 2 };
+enum { TABLES = 5, KEYS = 10, ORIGINS = 2, COUNTS = 4 /* the table of sparse rows, each of: */, WIDE = 24 };
 static const actor_id pair[ORIGINS] = {1 << 16, 2 << 16};
 
-/* Tables of whole numbers and of floats, to add to and to put, dense and sparse. */
+/* Tables of whole numbers and of floats, to add to and to put, dense and sparse, and one whose deltas come as
+ * WIRE_SPARSE. */
 static struct job mixed_job(void) {
     static struct job job;
     job = (struct job){.staleness = STALENESS};
@@ -616,12 +617,17 @@ static struct job mixed_job(void) {
     job_add(&job, AML_FLOAT32, AML_ADD, 0);
     job_add(&job, AML_FLOAT64, AML_PUT, ROWS * PARTITIONS);
     job_add(&job, AML_FLOAT32, AML_PUT, 0);
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    job.tables[COUNTS].width = WIDE;
+    job.tables[COUNTS].row_bytes = WIDE * sizeof(int64_t);
+    job.tables[COUNTS].sparse = true;
+    job.shapes[COUNTS] = table_shape(&job.tables[COUNTS]);
     return job;
 }
 
 /* The bytes of all rows: what a clock's state is, to the bit. */
 struct image {
-    unsigned char rows[TABLES][KEYS][WIDTH * 8];
+    unsigned char rows[TABLES][KEYS][WIDE * 8];
 };
 
 static struct image image_of(struct partition *partition) {
@@ -642,13 +648,44 @@ static void assert_image(struct partition *partition, const struct image *image)
     assert_memory_equal(&now, image, sizeof now);
 }
 
+/* Appends an origin's sparse rows of a clock: few elements of each or, at times, all; in most clocks of one origin only,
+ * whose deltas are then kept as they came, before and after others in an interval of commit points. True when there are any. */
+static bool add_sparse(struct message *message, const struct table_spec *spec, unsigned origin, uint64_t clock,
+                       uint64_t salt, struct wire_directory_entry *entry) {
+    uint64_t keys[KEYS];
+    struct buffer *values = buffer_new(KEYS * sparse_most(WIDE, sizeof(int64_t)));
+    uint32_t count = 0;
+    values->size = 0;
+    for (unsigned k = 0; k < KEYS && (clock % 4 == 0 || clock % ORIGINS == origin); k++) {
+        uint64_t random = hash_mix(hash_mix(clock * 100 + k) + salt + origin);
+        int64_t row[WIDE] = {0};
+        int64_t before[WIDE] = {0};
+        unsigned changes = clock % 7 == 0 ? WIDE : (unsigned)(random % 4);
+        for (unsigned c = 0; c < changes; c++) {
+            row[changes == WIDE ? c : hash_mix(random + c) % WIDE] = (int64_t)(hash_mix(random ^ c) % 2001) - 1000;
+        }
+        if (k % 2 == 0 || changes > 0) {
+            keys[count++] = key_at(spec, k);
+            values->size += sparse_delta(sizeof(int64_t), values->data + values->size, row, before, WIDE, false);
+        }
+    }
+    if (count == 0) {
+        buffer_drop(values);
+        return false;
+    }
+    *entry = (struct wire_directory_entry){.table = COUNTS, .rows = count, .encoding = WIRE_SPARSE};
+    message->frames[message->frame_count++] = buffer_copy(keys, count * sizeof keys[0]);
+    message->frames[message->frame_count++] = values;
+    return true;
+}
+
 /* One origin's flush of one clock: some rows of every table, those to put split between the origins, floats that round.
  * The same each time for the same clock, origin and `salt`. */
 static int flush_some(struct partition *partition, unsigned origin, uint64_t clock, uint64_t salt) {
     struct message message = {.type = MESSAGE_FLUSH, .frame_count = 1};
     struct wire_directory_entry directory[TABLES];
     unsigned tables = 0;
-    for (unsigned t = 0; t < TABLES; t++) {
+    for (unsigned t = 0; t < COUNTS; t++) {
         const struct table_spec *spec = &partition->job->tables[t];
         uint64_t keys[KEYS];
         unsigned char values[KEYS * WIDTH * 8];
@@ -677,6 +714,9 @@ static int flush_some(struct partition *partition, unsigned origin, uint64_t clo
             message.frames[message.frame_count++] = buffer_copy(keys, count * sizeof keys[0]);
             message.frames[message.frame_count++] = buffer_copy(values, (size_t)count * spec->row_bytes);
         }
+    }
+    if (add_sparse(&message, &partition->job->tables[COUNTS], origin, clock, salt, &directory[tables])) {
+        tables++;
     }
     assert_true(tables > 0);
     message.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);

@@ -1,6 +1,7 @@
 /* The wire: every message comes back as it was sent, whatever is beyond a limit, cut short or of the wrong
  * shape is refused, and rows are found in their frames. */
 #include "agileml/wire/message.h"
+#include "agileml/wire/sparse.h"
 
 #include "agileml/base/hash.h"
 
@@ -695,6 +696,101 @@ static void test_encodings_have_their_messages_and_tables(void **state) {
     message_close(&message);
 }
 
+/* A FLUSH of one row of table 0 as WIRE_SPARSE, of `words` words. */
+static struct message sparse_message(enum message_type type, const uint32_t *words, size_t count) {
+    static const unsigned one[] = {0};
+    struct message message = rows_message(type, one, 1, 1);
+    directory_of(&message)->encoding = WIRE_SPARSE;
+    buffer_drop(message.frames[2]);
+    message.frames[2] = buffer_copy(words, count * sizeof *words);
+    return message;
+}
+
+static void test_sparse_rows_are_checked(void **state) {
+    (void)state;
+    enum { WORDS_MAX = 8 };
+    static const struct {
+        uint32_t element;
+        size_t count;
+        uint32_t words[WORDS_MAX];
+        bool good;
+    } cases[] = {
+        {4, 1, {0}, true},                            /* nothing has changed */
+        {4, 5, {2, 1, 7, 3, 8}, true},                /* columns 1 and 3 of 4 */
+        {4, 5, {SPARSE_ALL, 1, 2, 3, 4}, true},       /* all four */
+        {4, 5, {2, 3, 7, 1, 8}, false},               /* descending */
+        {4, 5, {2, 1, 7, 1, 8}, false},               /* twice */
+        {4, 5, {2, 1, 7, 4, 8}, false},               /* no such column */
+        {4, 4, {2, 1, 7, 3}, false},                  /* cut short */
+        {4, 6, {2, 1, 7, 3, 8, 0}, false},            /* more than a row */
+        {4, 4, {SPARSE_ALL, 1, 2, 3}, false},         /* cut short */
+        {4, 3, {5, 0, 0}, false},                     /* more than there are columns */
+        {4, 3, {SPARSE_ALL - 1, 0, 0}, false},        /* likewise */
+        {4, 0, {0}, false},                           /* no row at all */
+        {8, 4, {1, 1, 7, 0}, true},                   /* column 1 of 2, of 8 bytes */
+        {8, 3, {1, 1, 7}, false},                     /* half of it */
+        {8, 5, {SPARSE_ALL, 1, 0, 2, 0}, true},
+        {8, 4, {1, 2, 7, 0}, false},
+        {0, 5, {SPARSE_ALL, 1, 2, 3, 4}, false}, /* of a table that is never sent so */
+    };
+    struct rows_view views[WIRE_TABLES_MAX];
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        const struct row_shape shape = {.row_bytes = 16, .sparse_element = cases[c].element};
+        struct message message = sparse_message(MESSAGE_FLUSH, cases[c].words, cases[c].count);
+        assert_int_equal(rows_check(&message, &shape, 1, views, NULL), cases[c].good ? 1 : AML_EPROTOCOL);
+        if (cases[c].good) {
+            assert_int_equal(views[0].encoding, WIRE_SPARSE);
+            assert_ptr_equal(views[0].values, message.frames[2]->data);
+        }
+        message_close(&message);
+    }
+    static const enum message_type others[] = {MESSAGE_PUSH, MESSAGE_UPDATE, MESSAGE_ROWS};
+    for (size_t o = 0; o < sizeof others / sizeof others[0]; o++) { /* only deltas come so */
+        const struct row_shape shape = {.row_bytes = 16, .sparse_element = 4};
+        struct message message = sparse_message(others[o], cases[2].words, cases[2].count);
+        assert_int_equal(rows_check(&message, &shape, 1, views, NULL), AML_EPROTOCOL);
+        message_close(&message);
+    }
+}
+
+/* Rows of every width with every number of changes: what is written is accepted, adds up to the row and takes it back. */
+static void test_sparse_rows_are_exact(void **state) {
+    (void)state;
+    enum { WIDTH_MAX = 70 };
+    uint64_t random = 1;
+    for (uint32_t element = 4; element <= 8; element += 4) {
+        for (uint32_t width = 1; width <= WIDTH_MAX; width++) {
+            for (uint32_t changes = 0; changes <= width; changes += 1 + changes / 4) {
+                uint64_t row[WIDTH_MAX], base[WIDTH_MAX], before[WIDTH_MAX], sum[WIDTH_MAX];
+                unsigned char bytes[4 + 8 * WIDTH_MAX];
+                for (uint32_t i = 0; i < WIDTH_MAX; i++) {
+                    random = random * UINT64_C(6364136223846793005) + 1;
+                    base[i] = row[i] = random;
+                }
+                for (uint32_t i = 0; i < changes; i++) {
+                    random = random * UINT64_C(6364136223846793005) + 1;
+                    ((unsigned char *)row)[(random >> 33) % ((uint64_t)width * element)] ^= (unsigned char)(1 + i % 255);
+                }
+                memcpy(before, base, sizeof base);
+                memcpy(sum, base, sizeof base);
+                size_t size = sparse_delta(element, bytes, row, base, width, false);
+                assert_memory_equal(base, before, sizeof base);
+                assert_true(size <= sparse_most(width, element));
+                assert_int_equal(sparse_check(element, bytes, size, width), size);
+                assert_int_equal(sparse_check(element, bytes, size - 1, width), 0);
+                assert_int_equal(sparse_bytes(element, bytes, width), size);
+                assert_int_equal(sparse_add(element, sum, bytes, width), size);
+                assert_memory_equal(sum, row, (size_t)width * element);
+                assert_int_equal(sparse_subtract(element, sum, bytes, width), size);
+                assert_memory_equal(sum, before, sizeof sum);
+                assert_int_equal(sparse_delta(element, bytes, row, base, width, true), size);
+                assert_memory_equal(base, row, (size_t)width * element);
+                assert_int_equal(sparse_delta(element, bytes, row, base, width, true), 4);
+            }
+        }
+    }
+}
+
 static void test_actors(void **state) {
     (void)state;
     actor_id server = actor_of_part(UINT64_C(0x123456789ABC0000), 7);
@@ -724,6 +820,8 @@ int main(void) {
         cmocka_unit_test(test_rows_are_found),
         cmocka_unit_test(test_rows_of_the_wrong_shape_are_refused),
         cmocka_unit_test(test_encodings_have_their_messages_and_tables),
+        cmocka_unit_test(test_sparse_rows_are_checked),
+        cmocka_unit_test(test_sparse_rows_are_exact),
         cmocka_unit_test(test_actors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
