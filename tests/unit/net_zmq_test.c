@@ -51,6 +51,7 @@ struct echo {
     int stop_fd;
     int warnings;
     int received;
+    int received_elsewhere;       /* not in its thread; to be read after echo_stop */
     char warning[ERROR_TEXT_MAX]; /* the first; to be read after echo_stop */
     char endpoint[WIRE_ENDPOINT_MAX];
 };
@@ -59,6 +60,7 @@ static void echo_receive(void *self, actor_id from, struct message *message) {
     struct echo *echo = self;
     struct message answer = *message;
     echo->received++;
+    echo->received_elsewhere += pthread_equal(pthread_self(), echo->thread) ? 0 : 1;
     for (unsigned i = 0; i < answer.frame_count; i++) {
         buffer_hold(answer.frames[i]);
     }
@@ -84,12 +86,17 @@ static void *echo_run(void *context) {
     return NULL;
 }
 
-static void echo_start(struct echo *echo, struct net *net, const char *bind) {
+static void echo_start_lent(struct echo *echo, struct net *net, const char *bind, unsigned lent_for) {
     struct error error = {0};
     memset(echo, 0, sizeof *echo);
     echo->net = net;
     struct net_io_options options = {
-        .self = ECHO, .bind = bind, .actor = {.receive = echo_receive, .self = echo}, .warning = echo_warning};
+        .self = ECHO,
+        .bind = bind,
+        .actor = {.receive = echo_receive, .self = echo},
+        .lent_for = lent_for,
+        .warning = echo_warning,
+    };
     if (net_io_open(&echo->io, net, &options, &error) != 0) {
         fail_msg("%s", error.text);
     }
@@ -97,6 +104,10 @@ static void echo_start(struct echo *echo, struct net *net, const char *bind) {
     echo->stop_fd = eventfd(0, 0);
     assert_int_equal(net_io_watch(echo->io, echo->stop_fd, echo_stopped, echo), 0);
     assert_int_equal(pthread_create(&echo->thread, NULL, echo_run, echo), 0);
+}
+
+static void echo_start(struct echo *echo, struct net *net, const char *bind) {
+    echo_start_lent(echo, net, bind, 0);
 }
 
 /* Closes its net too. */
@@ -433,6 +444,57 @@ static void local_actors_share_frames(void **state) {
     assert_int_equal(probe_dropped(&one), 1);
     probe_close(&one);
     net_close(net);
+}
+
+/* Sends bursts of messages to ECHO, with pauses, so that it sleeps before each. Every other one begins with a message that
+ * ECHO is not lent for. All come back in order. */
+struct pinger {
+    struct net_io *io;
+    uint64_t sent, answered;
+    unsigned bursts;
+};
+enum { BURSTS = 60, BURST = 5, BURST_PAUSE_US = 2000 };
+
+static void pinger_timer(void *self) {
+    struct pinger *pinger = self;
+    struct io *io = net_io_of(pinger->io);
+    for (unsigned i = 0; i < BURST; i++) {
+        bool other = i == 0 && pinger->bursts % 2 == 1;
+        struct message message = {.type = other ? MESSAGE_REPORT : MESSAGE_FLUSH, .epoch = ++pinger->sent};
+        io->send(io, ECHO, &message);
+    }
+    pinger->bursts++;
+}
+
+static void pinger_receive(void *self, actor_id from, struct message *message) {
+    struct pinger *pinger = self;
+    struct io *io = net_io_of(pinger->io);
+    assert_int_equal(from, ECHO);
+    assert_int_equal(message->epoch, ++pinger->answered);
+    if (pinger->answered == (uint64_t)BURSTS * BURST) {
+        net_io_stop(pinger->io);
+    } else if (pinger->answered == pinger->sent) {
+        io->set_timer(io, io->now_us(io) + BURST_PAUSE_US);
+    }
+}
+
+static void a_lent_actor_is_not_woken(void **state) {
+    (void)state;
+    struct echo echo;
+    struct pinger pinger = {0};
+    struct error error = {0};
+    struct net *net = net_new(NULL);
+    echo_start_lent(&echo, net, NULL, MESSAGE_FLUSH);
+    struct net_io_options options = {
+        .self = PROBE, .actor = {.receive = pinger_receive, .timer = pinger_timer, .self = &pinger}};
+    assert_int_equal(net_io_open(&pinger.io, net, &options, &error), 0);
+    net_io_of(pinger.io)->set_timer(net_io_of(pinger.io), 1);
+    assert_int_equal(net_io_run(pinger.io, &error), 0);
+    net_io_close(pinger.io);
+    echo_stop(&echo);
+    assert_int_equal(echo.received, BURSTS * BURST);
+    assert_true(echo.received_elsewhere > 0);
+    assert_true(echo.received_elsewhere <= BURSTS / 2 * BURST); /* what comes behind others waits for its thread */
 }
 
 static void a_full_mailbox_drops(void **state) {
@@ -1201,6 +1263,7 @@ int main(void) {
         NET_TEST(many_peers_share_one_listener),
         NET_TEST(one_actor_reaches_many),
         NET_TEST(local_actors_share_frames),
+        NET_TEST(a_lent_actor_is_not_woken),
         NET_TEST(a_full_mailbox_drops),
         NET_TEST(local_threads_exchange_messages),
         NET_TEST(another_key_is_refused),
