@@ -155,7 +155,7 @@ static int compare(const struct bench *bench, const struct plain_texts *texts, c
                 series_add(&cpu[c], turn_cpu[c].values[i]);
             }
             series_add(&ratios[c], series_median(&turn_wall[PLAIN]) / series_median(&turn_wall[c]));
-            series_add(&cpu_ratios[c], series_median(&turn_cpu[PLAIN]) / series_median(&turn_cpu[c]));
+            series_add(&cpu_ratios[c], series_mean(&turn_cpu[PLAIN]) / series_mean(&turn_cpu[c]));
         }
         for (unsigned c = 0; c < CONTENDERS; c++) {
             series_close(&turn_wall[c]);
