@@ -178,7 +178,8 @@ static int pass_cost(const struct bench *bench, const struct shape *shape, const
     trial_argument(&trial, "--clocks-per-iteration=%u", clocks);
     int result = trial_run(&trial, &wall, &cpu, &loss, error);
     trial_close(&trial);
-    /* CPU time is read when the report's line comes, which may be most of a short pass later: over all passes it is right. */
+    /* CPU time is read when the report's line comes, which may be most of a short pass later: over all passes it is
+     * right. */
     *cost = (struct cost){series_median(&wall), series_mean(&cpu)};
     series_close(&wall);
     series_close(&cpu);

@@ -769,7 +769,8 @@ static void test_sparse_rows_are_exact(void **state) {
                 }
                 for (uint32_t i = 0; i < changes; i++) {
                     random = random * UINT64_C(6364136223846793005) + 1;
-                    ((unsigned char *)row)[(random >> 33) % ((uint64_t)width * element)] ^= (unsigned char)(1 + i % 255);
+                    size_t byte = (size_t)(random >> 33) % ((size_t)width * element);
+                    ((unsigned char *)row)[byte] ^= (unsigned char)(1 + i % 255);
                 }
                 memcpy(before, base, sizeof base);
                 memcpy(sum, base, sizeof base);
