@@ -304,6 +304,29 @@ static void decisions_are_sound(void **state) {
     }
 }
 
+static void every_expiring_allocation_is_answered(void **state) {
+    (void)state;
+    struct policy_offer offers[1] = {offer(0.02, 4, 0.1, 0.1)};
+    struct policy_held held[POLICY_HELD_MAX];
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    bool answered[POLICY_HELD_MAX] = {false};
+    struct policy_view view = view_of(offers, 1);
+    double e;
+    for (size_t h = 0; h < POLICY_HELD_MAX; h++) {
+        held[h] = held_in(0, &offers[0], 1, 0.03);
+        held[h].expiring = true;
+        offers[0].held += 1;
+    }
+    view.held = held;
+    view.held_count = POLICY_HELD_MAX;
+    size_t count = policy_decide(&view, actions, &e);
+    assert_in_range(count, POLICY_HELD_MAX, POLICY_ACTIONS_MAX);
+    for (size_t a = 0; a < POLICY_HELD_MAX; a++) {
+        assert_true(actions[a].kind != POLICY_ACQUIRE && !answered[actions[a].index]);
+        answered[actions[a].index] = true;
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equations_by_hand),
@@ -315,6 +338,7 @@ int main(void) {
         cmocka_unit_test(no_more_than_on_demand_is_paid),
         cmocka_unit_test(diversity_bounds_correlated_markets_together),
         cmocka_unit_test(decisions_are_sound),
+        cmocka_unit_test(every_expiring_allocation_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
