@@ -39,7 +39,7 @@ void daemon_fail(struct daemon *daemon, const struct error *error) {
 void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase) {
     if (phase > daemon->phase) {
         daemon->phase = phase;
-        daemon->phase_wall = market_clock_wall();
+        daemon->phase_wall = market_clock_elapsed();
         for (size_t i = 0; i < daemon->machine_count && phase == DAEMON_AT_ONCE; i++) {
             daemon->machine_notes[i].terminate_wall = 0;
         }
@@ -59,7 +59,7 @@ char *daemon_price_path(const char *state) {
 
 static void take_failure(void *context, const char *text) {
     struct daemon *daemon = context;
-    double wall = market_clock_wall();
+    double wall = market_clock_elapsed();
     if (strcmp(daemon->failure, text) != 0 || wall - daemon->failure_wall > 60) { /* the same one fails on and on */
         log_warn("%s", text);
         snprintf(daemon->failure, sizeof daemon->failure, "%s", text);
@@ -138,6 +138,8 @@ static void take_joined(void *context, const char *node) {
     struct daemon *daemon = context;
     size_t i = daemon_find_machine(daemon, node);
     daemon->nodes_joined = true;
+    struct io *io = net_io_of(job_link_io(daemon->link));
+    io->set_timer(io, io->now_us(io)); /* there may be something to decide */
     if (i != SIZE_MAX && daemon->machines[i].ended == 0) {
         daemon_machine_joined(daemon, i);
     }
@@ -287,7 +289,7 @@ static int open_signals(struct daemon *daemon, struct error *error) {
 
 static void warn_of_silence(struct daemon *daemon) {
     double silence = job_link_silence(daemon->link);
-    double wall = market_clock_wall();
+    double wall = market_clock_elapsed();
     if (isinf(silence) && !daemon->waited) {
         daemon->waited = true;
         daemon_say(daemon, "waiting for the controller at %s", daemon->config->controller);
@@ -323,7 +325,7 @@ static void run_phase(struct daemon *daemon) {
         daemon_release_all(daemon);
         if (daemon->listed && daemon_all_gone(daemon)) {
             daemon_stop(daemon);
-        } else if (daemon->phase >= DAEMON_GIVE_BACK && market_clock_wall() - daemon->phase_wall > DAEMON_END_S) {
+        } else if (daemon->phase >= DAEMON_GIVE_BACK && market_clock_elapsed() - daemon->phase_wall > DAEMON_END_S) {
             struct error error = {0};
             error_set(&error, AML_EFAIL, "machines or launches are left after %d s: see 'bidbrain status'",
                       DAEMON_END_S);
@@ -333,7 +335,8 @@ static void run_phase(struct daemon *daemon) {
     }
     warn_of_silence(daemon);
     daemon_expect(daemon);
-    if (ready_to_buy(daemon) && (daemon->decide_now || now >= daemon->next_decision)) {
+    daemon->ready = ready_to_buy(daemon);
+    if (daemon->ready && (daemon->decide_now || now >= daemon->next_decision)) {
         daemon->decide_now = false;
         daemon_decide(daemon);
         daemon->next_decision = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
@@ -346,13 +349,12 @@ static double sooner(double a, double b) {
 
 static void set_timer(struct daemon *daemon) {
     struct io *io = net_io_of(job_link_io(daemon->link));
-    double wait = daemon->next_link - market_clock_wall();
+    double wait = daemon->next_link - market_clock_elapsed();
     int provider_ms = provider_wait_ms(daemon->provider);
     wait = sooner(wait, daemon_wall_of(daemon, daemon->next_prices));
     wait = sooner(wait, daemon_wall_of(daemon, daemon->next_list));
     wait = sooner(wait, daemon_wall_of(daemon, daemon_machines_due(daemon)));
-    if (daemon->phase == DAEMON_RUN && daemon->listed && daemon->priced &&
-        job_link_silence(daemon->link) <= DAEMON_SILENCE_S) {
+    if (daemon->phase == DAEMON_RUN && daemon->ready) {
         wait = sooner(wait, fmax(0.01, daemon_wall_of(daemon, daemon->next_decision)));
     }
     wait = provider_ms >= 0 ? sooner(wait, provider_ms / 1e3) : wait;
@@ -363,7 +365,7 @@ static void tick(void *context) {
     struct daemon *daemon = context;
     provider_step(daemon->provider);
     double now = market_clock_seconds(&daemon->clock);
-    double wall = market_clock_wall();
+    double wall = market_clock_elapsed();
     if (wall >= daemon->next_link) {
         daemon->next_link = wall + LINK_REPEAT_MS / 1e3;
         job_link_step(daemon->link);
@@ -394,12 +396,12 @@ static void stop_clock(struct daemon *daemon) {
         last = machine->ended > last ? machine->ended : last;
         last = machine->running > last ? machine->running : last;
     }
-    daemon->clock = market_clock_replay((double)last, 0, 0);
+    daemon->clock = market_clock_replay((double)last, 0);
 }
 
 /* Without the loop: until prices and machines are known. */
 static void wait_for_provider(struct daemon *daemon) {
-    double until = market_clock_wall() + DAEMON_END_S;
+    double until = market_clock_elapsed() + DAEMON_END_S;
     while ((!daemon->listed || !daemon->priced) && daemon->error.code == 0 && daemon->signals == 0) {
         struct pollfd ready[2] = {{.fd = provider_fd(daemon->provider), .events = POLLIN},
                                   {.fd = daemon->signal_fd, .events = POLLIN}};
@@ -407,7 +409,7 @@ static void wait_for_provider(struct daemon *daemon) {
         (void)poll(ready, 2, wait >= 0 && wait < 1000 ? wait : 1000);
         provider_step(daemon->provider);
         take_signal(daemon);
-        if (market_clock_wall() > until) {
+        if (market_clock_elapsed() > until) {
             error_set(&daemon->error, AML_EFAIL, "the provider has not told what there is within %d s", DAEMON_END_S);
         } else if (!daemon->pricing && !daemon->priced) {
             daemon_ask_prices(daemon);
@@ -447,10 +449,11 @@ static int open_clock(struct daemon *daemon, struct error *error) {
     double anchor = 0;
     int code = ledger_value(daemon->ledger, "clock-anchor", &anchor, error);
     if (code == 0 && anchor == 0) {
-        anchor = market_clock_wall();
+        anchor = market_clock_system();
         code = ledger_put_value(daemon->ledger, "clock-anchor", anchor, error);
     }
-    daemon->clock = market_clock_replay((double)config->clock_start, config->clock_speed, anchor);
+    daemon->clock = market_clock_replay(
+        (double)config->clock_start + config->clock_speed * (market_clock_system() - anchor), config->clock_speed);
     return code;
 }
 

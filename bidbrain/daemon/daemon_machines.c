@@ -198,13 +198,13 @@ static void crash_point(struct daemon *daemon, const char *point) {
 static void new_token(const struct daemon *daemon, char token[PROVIDER_TOKEN_TEXT]) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random) {
-        random = (uint64_t)market_clock_wall() ^ ((uint64_t)getpid() << 40);
+        random = (uint64_t)market_clock_system() ^ ((uint64_t)getpid() << 40);
     }
     snprintf(token, PROVIDER_TOKEN_TEXT, "%.*s-%016" PRIx64, CONFIG_JOB_MAX, daemon->config->job, random);
 }
 
 static void send_launch(struct daemon *daemon, size_t l) {
-    daemon->launch_notes[l].asked = market_clock_wall();
+    daemon->launch_notes[l].asked = market_clock_elapsed();
     provider_launch(daemon->provider, &daemon->launches[l].launch);
 }
 
@@ -261,7 +261,7 @@ void daemon_keep_reliable(struct daemon *daemon) {
 }
 
 void daemon_ask_again(struct daemon *daemon, bool all) {
-    double wall = market_clock_wall();
+    double wall = market_clock_elapsed();
     int64_t now = daemon_now(daemon);
     for (size_t l = 0; l < daemon->launch_count; l++) {
         const struct ledger_launch *launch = &daemon->launches[l];
@@ -530,13 +530,17 @@ void daemon_expect(struct daemon *daemon) {
     for (size_t i = 0; i < daemon->machine_count; i++) {
         const struct ledger_machine *machine = &daemon->machines[i];
         struct daemon_machine *notes = &daemon->machine_notes[i];
+        if (machine_here(machine) && notes->noticed != 0 && machine->release_at == 0 &&
+            now - notes->noticed > DAEMON_UNTAKEN_S) {
+            daemon_release(daemon, i, now, false); /* the cloud has not taken it, and it has left the job */
+        }
         bool waits = machine_here(machine) && !notes->joined && machine->release_at == 0 && notes->noticed == 0;
         if (!waits || heard > DAEMON_SILENCE_S) {
             continue;
         }
-        notes->waited_wall = notes->waited_wall != 0 ? notes->waited_wall : market_clock_wall();
+        notes->waited_wall = notes->waited_wall != 0 ? notes->waited_wall : market_clock_elapsed();
         if (machine->running != 0 && now - machine->running > DAEMON_JOIN_S &&
-            market_clock_wall() - notes->waited_wall > DAEMON_JOIN_WALL_S) {
+            market_clock_elapsed() - notes->waited_wall > DAEMON_JOIN_WALL_S) {
             give_up_on(daemon, i);
         } else if (count < WIRE_NODES_MAX) {
             snprintf(expected[count].name, sizeof expected[count].name, "%s", machine->machine.id);
@@ -587,7 +591,7 @@ static bool may_end(const struct daemon *daemon, size_t i, double now) {
 
 static void terminate_due(struct daemon *daemon) {
     double now = market_clock_seconds(&daemon->clock);
-    double wall = market_clock_wall();
+    double wall = market_clock_elapsed();
     const char **ids = memory_zeroed(daemon->machine_count + 1, sizeof *ids);
     size_t count = 0;
     for (size_t i = 0; i < daemon->machine_count; i++) {

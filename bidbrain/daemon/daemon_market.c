@@ -248,6 +248,15 @@ int daemon_market_open(struct daemon *daemon, struct error *error) {
         return error_set(error, AML_EINPUT, "on_demand.type: '%s' has no price in %s: expected a type of the catalog",
                          config->reliable_type, daemon->region);
     }
+    for (size_t t = 0; config->types[t] != NULL; t++) {
+        if (catalog_find(&daemon->catalog, config->types[t], daemon->region) == NULL) {
+            return error_set(
+                error, AML_EINPUT,
+                "markets.types: '%s' has no on-demand price in %s: expected a type that is built in, or one of "
+                "\"catalog\"",
+                config->types[t], daemon->region);
+        }
+    }
     code = open_store(daemon, error);
     if (code == 0 && config->provider == CONFIG_EC2 && config->prices != NULL) {
         code = read_history(daemon, error);

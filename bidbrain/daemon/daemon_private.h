@@ -27,8 +27,9 @@ enum {
     DAEMON_BACK_OFF_MAX_S = HOUR, /* ... at most */
     DAEMON_JOIN_S = 900, /* market, and DAEMON_JOIN_WALL_S real: a machine whose node has not joined by then goes */
     DAEMON_JOIN_WALL_S = 60,
-    DAEMON_NOTICE_S = 120, /* market: between the cloud's notice and the end */
-    DAEMON_MARGIN_S = 10,  /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
+    DAEMON_NOTICE_S = 120,  /* market: between the cloud's notice and the end */
+    DAEMON_UNTAKEN_S = 900, /* market: a machine that is still there so long after its notice is given back */
+    DAEMON_MARGIN_S = 10,   /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
     DAEMON_MARGIN_MS = 250,
     DAEMON_LEAD_MS = 1000, /* real: a decision about the next hour is made at least so long before the margin */
 };
@@ -111,9 +112,10 @@ struct daemon {
     int64_t priced_from;                          /* when the reading under way was asked for */
     int64_t priced_to;                            /* prices up to here are known; 0: none */
     double next_prices, next_list, next_decision; /* market */
-    double next_link, phase_wall;                 /* wall */
+    double next_link, phase_wall;                 /* as of market_clock_elapsed, as all times called wall */
     double silence_warned;
     bool waited; /* "waiting for the controller" was said */
+    bool ready;  /* to buy */
     bool decide_now;
     bool crash_done;
     unsigned signals;

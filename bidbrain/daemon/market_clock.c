@@ -10,22 +10,30 @@
 
 enum { CLOCK_TRIES = 5, CLOCK_TIMEOUT_MS = 5000, CLOCK_WAIT_MS = 500 };
 
-double market_clock_wall(void) {
+static double seconds_of(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+double market_clock_system(void) {
+    return seconds_of(CLOCK_REALTIME);
+}
+
+double market_clock_elapsed(void) {
+    return seconds_of(CLOCK_BOOTTIME); /* goes on while the machine sleeps */
+}
+
 double market_clock_seconds(const struct market_clock *clock) {
-    return clock->base + clock->speed * (market_clock_wall() - clock->anchor);
+    return clock->base + clock->speed * (market_clock_elapsed() - clock->anchor);
+}
+
+struct market_clock market_clock_replay(double now, double speed) {
+    return (struct market_clock){.base = now, .anchor = market_clock_elapsed(), .speed = speed};
 }
 
 struct market_clock market_clock_real(void) {
-    return (struct market_clock){.speed = 1};
-}
-
-struct market_clock market_clock_replay(double start, double speed, double anchor) {
-    return (struct market_clock){.base = start, .anchor = anchor, .speed = speed};
+    return market_clock_replay(market_clock_system(), 1);
 }
 
 struct asking {
@@ -41,7 +49,7 @@ static void take_clock(void *context, const struct http_answer *answer) {
     double speed = json_number_value(json_object_get(object, "speed"));
     json_decref(object);
     if (seconds > 0 && speed > 0) {
-        *asking->clock = market_clock_replay(seconds, speed, market_clock_wall());
+        *asking->clock = market_clock_replay(seconds, speed);
         asking->error = (struct error){0};
         return;
     }

@@ -6,22 +6,25 @@
 
 #include <stdint.h>
 
+/* A clock goes by one that is never set: steps of the system's time don't reach it. */
 struct market_clock {
     double base;   /* the market's seconds since 1970 at `anchor` ... */
-    double anchor; /* ... of real seconds since 1970 */
+    double anchor; /* ... of market_clock_elapsed */
     double speed;  /* market seconds per second */
 };
 
 /* As real time goes. */
 struct market_clock market_clock_real(void);
-/* At `start` when real time was `anchor`. */
-struct market_clock market_clock_replay(double start, double speed, double anchor);
+/* It is `now`, and goes so fast. */
+struct market_clock market_clock_replay(double now, double speed);
 /* What spotmarket's GET /clock says: {"seconds": S, "speed": X}. Waits for the answer, a few tries. AML_EINPUT or
  * AML_EFAIL. */
 int market_clock_ask(struct market_clock *clock, const char *url, struct error *error);
 
 double market_clock_seconds(const struct market_clock *clock);
-/* Real seconds since 1970. */
-double market_clock_wall(void);
+/* Seconds since 1970 as the system tells them: may jump. For what is stored. */
+double market_clock_system(void);
+/* Seconds since some moment: never jump. For what is waited for. */
+double market_clock_elapsed(void);
 
 #endif
