@@ -596,7 +596,8 @@ static void terminate_due(struct daemon *daemon) {
     size_t count = 0;
     for (size_t i = 0; i < daemon->machine_count; i++) {
         struct daemon_machine *notes = &daemon->machine_notes[i];
-        if (may_end(daemon, i, now) && wall - notes->terminate_wall > DAEMON_ASK_AGAIN_S) {
+        bool asked = notes->terminate_wall != 0 && wall - notes->terminate_wall <= DAEMON_ASK_AGAIN_S;
+        if (may_end(daemon, i, now) && !asked) {
             notes->terminate_wall = wall;
             notes->terminated = notes->terminated != 0 ? notes->terminated : (int64_t)now;
             ids[count++] = daemon->machines[i].machine.id;
