@@ -148,10 +148,13 @@ static void take_joined(void *context, const char *node) {
 static void take_left(void *context, const char *node, bool failed) {
     struct daemon *daemon = context;
     size_t i = daemon_find_machine(daemon, node);
-    (void)failed;
     daemon->nodes_left = true;
     if (i != SIZE_MAX) {
         daemon->machine_notes[i].left = true;
+        daemon->machine_notes[i].waited_wall = 0;
+    }
+    if (failed && i != SIZE_MAX && daemon->machines[i].ended == 0 && daemon->phase == DAEMON_RUN) {
+        daemon_say(daemon, "the node of %s has failed", node);
     }
 }
 

@@ -143,7 +143,9 @@ static void close_market(struct daemon *daemon, enum provider_kind kind, const c
 void daemon_machine_joined(struct daemon *daemon, size_t i) {
     const struct provider_machine *machine = &daemon->machines[i].machine;
     struct error error = {0};
-    daemon->machine_notes[i].joined = true;
+    struct daemon_machine *notes = &daemon->machine_notes[i];
+    notes->joined = true;
+    notes->left = notes->left && notes->evict_asked; /* one that was taken for lost is back */
     struct ledger_market *const both[] = {find_closed(daemon, machine->kind, machine->type, machine->zone),
                                           find_closed(daemon, machine->kind, ANY_MARKET, ANY_MARKET)};
     for (int b = 0; b < 2; b++) {
@@ -534,7 +536,8 @@ void daemon_expect(struct daemon *daemon) {
             now - notes->noticed > DAEMON_UNTAKEN_S) {
             daemon_release(daemon, i, now, false); /* the cloud has not taken it, and it has left the job */
         }
-        bool waits = machine_here(machine) && !notes->joined && machine->release_at == 0 && notes->noticed == 0;
+        bool waits =
+            machine_here(machine) && (!notes->joined || notes->left) && machine->release_at == 0 && notes->noticed == 0;
         if (!waits || heard > DAEMON_SILENCE_S) {
             continue;
         }
