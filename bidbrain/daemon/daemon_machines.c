@@ -368,7 +368,6 @@ static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) 
     struct ledger_machine *machine = &daemon->machines[i];
     const struct daemon_machine *notes = &daemon->machine_notes[i];
     const struct provider_machine *told = &machine->machine;
-    bool asked = notes->terminated != 0 && how == LEDGER_RELEASED;
     if (how == LEDGER_EVICTED && notes->noticed == 0 && told->kind == PROVIDER_SPOT) {
         close_market(daemon, told->kind, told->type, told->zone, daemon->config->cooldown_seconds, false);
     } else if (how != LEDGER_EVICTED && machine->release_at == 0 && notes->noticed == 0 &&
@@ -379,6 +378,9 @@ static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) 
     }
     int64_t now = daemon_now(daemon);
     int64_t taken = notes->noticed != 0 ? notes->noticed + DAEMON_NOTICE_S : now; /* seen late, perhaps */
+    /* It ended when that was first asked for, unless that was too long ago: then the cloud had not heard it. */
+    double delay = DAEMON_TERMINATE_S + DAEMON_TERMINATE_WALL_S * daemon->clock.speed;
+    bool asked = notes->terminated != 0 && how == LEDGER_RELEASED && (double)(now - notes->terminated) < delay;
     machine->ended = asked ? notes->terminated : how == LEDGER_EVICTED && taken < now ? taken : now;
     machine->how = how;
     machine->machine.state = MACHINE_GONE;
@@ -608,6 +610,7 @@ static void terminate_due(struct daemon *daemon) {
     }
     if (count > 0) {
         provider_terminate(daemon->provider, ids, count);
+        daemon->next_list = fmin(daemon->next_list, now + daemon->clock.speed); /* to see them gone */
     }
     free(ids);
 }

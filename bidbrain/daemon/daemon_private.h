@@ -27,9 +27,11 @@ enum {
     DAEMON_BACK_OFF_MAX_S = HOUR, /* ... at most */
     DAEMON_JOIN_S = 900, /* market, and DAEMON_JOIN_WALL_S real: a machine whose node has not joined by then goes */
     DAEMON_JOIN_WALL_S = 60,
-    DAEMON_NOTICE_S = 120,  /* market: between the cloud's notice and the end */
-    DAEMON_UNTAKEN_S = 900, /* market: a machine that is still there so long after its notice is given back */
-    DAEMON_MARGIN_S = 10,   /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
+    DAEMON_NOTICE_S = 120,   /* market: between the cloud's notice and the end */
+    DAEMON_UNTAKEN_S = 900,  /* market: a machine that is still there so long after its notice is given back */
+    DAEMON_TERMINATE_S = 60, /* market, and DAEMON_TERMINATE_WALL_S real: from a termination to its being seen */
+    DAEMON_TERMINATE_WALL_S = 5,
+    DAEMON_MARGIN_S = 10, /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
     DAEMON_MARGIN_MS = 250,
     DAEMON_LEAD_MS = 1000, /* real: a decision about the next hour is made at least so long before the margin */
 };
