@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LEDGER_WAIT_MS = 2000, LEDGER_POLL_MS = 20 };
 
 /* In the file's header; as in the text below. */
 enum { LEDGER_APPLICATION = 0x42424C44 /* "BBLD" */, LEDGER_VERSION = 1 };
@@ -77,6 +80,17 @@ static int ledger_ask(struct ledger *ledger, const char *sql, int64_t *number, c
 
 /* ---- Opening ---- */
 
+/* A process that bidbrain was starting when it was killed holds the lock for a moment longer. */
+static bool ledger_flock(int lock) {
+    for (int waited = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; waited += LEDGER_POLL_MS) {
+        if (waited >= LEDGER_WAIT_MS) {
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = LEDGER_POLL_MS * 1000000L}, NULL);
+    }
+    return true;
+}
+
 static int ledger_lock(struct ledger *ledger, struct error *error) {
     size_t size = strlen(ledger->path) + sizeof "-lock";
     char *path = memory_zeroed(size, 1);
@@ -85,7 +99,7 @@ static int ledger_lock(struct ledger *ledger, struct error *error) {
     ledger->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (ledger->lock < 0) {
         code = error_set(error, AML_EINPUT, "%.300s: %s", path, strerror(errno));
-    } else if (flock(ledger->lock, LOCK_EX | LOCK_NB) != 0) {
+    } else if (!ledger_flock(ledger->lock)) {
         code = error_set(error, AML_EINPUT, "%.300s: another bidbrain works with this state", ledger->path);
     }
     free(path);
