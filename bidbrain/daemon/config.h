@@ -1,5 +1,6 @@
-/* The daemon's configuration: bidbrain.json (docs/bidbrain.md has every key). Reads and checks it; opens nothing that it
- * names. What can be wrong with it ends in one line: FILE:LINE for broken JSON, FILE: KEY for the rest. One thread. */
+/* The daemon's configuration: bidbrain.json (docs/bidbrain.md has every key). Reads and checks it; opens nothing that
+ * it names. What can be wrong with it ends in one line: FILE:LINE for broken JSON, FILE: KEY for the rest. One
+ * thread. */
 #ifndef BIDBRAIN_DAEMON_CONFIG_H
 #define BIDBRAIN_DAEMON_CONFIG_H
 

@@ -303,8 +303,8 @@ static void warn_of_silence(struct daemon *daemon) {
     }
 }
 
-/* Before all is known about what there is, and without a job, nothing is bought; and no spot machine before there is a node
- * that it can work with. */
+/* Before all is known about what there is, and without a job, nothing is bought; and no spot machine before there is a
+ * node that it can work with. */
 static bool ready_to_buy(struct daemon *daemon) {
     if (!daemon->listed || !daemon->priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;

@@ -1,5 +1,6 @@
-/* The daemon of `bidbrain run`: prices and machines come from a provider, decisions from the policy, what was done goes to
- * the ledger before it is done, and the job's controller hears of what leaves. One thread, one loop (docs/bidbrain.md). */
+/* The daemon of `bidbrain run`: prices and machines come from a provider, decisions from the policy, what was done
+ * goes to the ledger before it is done, and the job's controller hears of what leaves. One thread, one loop
+ * (docs/bidbrain.md). */
 #ifndef BIDBRAIN_DAEMON_DAEMON_H
 #define BIDBRAIN_DAEMON_DAEMON_H
 
@@ -16,8 +17,8 @@ struct daemon_options {
 /* Runs until the job has ended, or a signal (SIGINT, SIGTERM). 0 or a code of *error. */
 int daemon_run(const struct daemon_options *options, struct error *error);
 
-/* Fills `store` (made if absent) with the provider's prices of the markets in the configuration, from what it holds already,
- * or the last 90 days. *points: how many were told. */
+/* Fills `store` (made if absent) with the provider's prices of the markets in the configuration, from what it holds
+ * already, or the last 90 days. *points: how many were told. */
 int daemon_fetch_prices(const struct config *config, const char *store, uint64_t *points, struct error *error);
 
 /* Prints what the state file holds: machines that are there, what all have cost. As one JSON object if `json`. */

@@ -1,6 +1,6 @@
-/* The daemon's launches and machines. A launch is in the ledger before it is asked for; what the provider says goes into the
- * ledger before anything follows from it. Given back is what nobody needs any more: the controller is told, and the machine
- * goes when it has left the job, or when its time is over. */
+/* The daemon's launches and machines. A launch is in the ledger before it is asked for; what the provider says goes
+ * into the ledger before anything follows from it. Given back is what nobody needs any more: the controller is told,
+ * and the machine goes when it has left the job, or when its time is over. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/log.h"

@@ -1,5 +1,6 @@
-/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_market.c (prices, what can be bought, decisions),
- * daemon_machines.c (launches and machines, from plan to end) and daemon_report.c (what people and programs are told). */
+/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_market.c (prices, what can be bought,
+ * decisions), daemon_machines.c (launches and machines, from plan to end) and daemon_report.c (what people and
+ * programs are told). */
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 #define BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 

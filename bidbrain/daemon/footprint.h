@@ -2,8 +2,9 @@
  * functions: no clock, no network, no ledger.
  *
  * An allocation of the policy is what one launch brought: machines of one market at one bid. What runs works; what is
- * pending (machines that have not started, launches without an answer, open spot requests) works not, but takes its part
- * of every limit, so that it isn't bought twice. What is leaving (noticed, or to be given back) is not there any more. */
+ * pending (machines that have not started, launches without an answer, open spot requests) works not, but takes its
+ * part of every limit, so that it isn't bought twice. What is leaving (noticed, or to be given back) is not there any
+ * more. */
 #ifndef BIDBRAIN_DAEMON_FOOTPRINT_H
 #define BIDBRAIN_DAEMON_FOOTPRINT_H
 
@@ -60,8 +61,8 @@ struct footprint_plan {
     bool over_budget;         /* something was not bought, or is given back, for the budget's sake */
 };
 
-/* A zeroed list of machines' release times goes in (one for each machine), 0 for those that are kept; what was decided comes
- * out there and in *plan. */
+/* A zeroed list of machines' release times goes in (one for each machine), 0 for those that are kept; what was decided
+ * comes out there and in *plan. */
 void footprint_decide(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
 /* The next moment at which a paid hour's renewal has to be decided; MARKET_NEVER. */
 int64_t footprint_next_renewal(const struct footprint *footprint);

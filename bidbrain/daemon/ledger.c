@@ -1,6 +1,6 @@
 /* See ledger.h. WAL with synchronous=FULL: a put that has returned survives a kill and a power failure. The lock is
- * flock(2) on a file of its own beside the state, since closing any descriptor of the database itself would drop SQLite's
- * own locks. */
+ * flock(2) on a file of its own beside the state, since closing any descriptor of the database itself would drop
+ * SQLite's own locks. */
 #include "bidbrain/daemon/ledger.h"
 
 #include "agileml/base/memory.h"

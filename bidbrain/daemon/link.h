@@ -1,6 +1,6 @@
-/* The line to the job's elasticity controller: an observer of it, which reads the report as it is written, and has nodes
- * leave. Owns the process's net and the loop of the daemon (net_io). What is asked is asked again until it is answered;
- * a controller that is started again, or comes late, is found. Decides nothing. One thread. */
+/* The line to the job's elasticity controller: an observer of it, which reads the report as it is written, and has
+ * nodes leave. Owns the process's net and the loop of the daemon (net_io). What is asked is asked again until it is
+ * answered; a controller that is started again, or comes late, is found. Decides nothing. One thread. */
 #ifndef BIDBRAIN_DAEMON_LINK_H
 #define BIDBRAIN_DAEMON_LINK_H
 
@@ -19,7 +19,8 @@ struct job_link_iteration {
     double items, seconds; /* of it */
 };
 
-/* Called from the loop. Lines that were told to an earlier bidbrain are told again: all of the report, from its start. */
+/* Called from the loop. Lines that were told to an earlier bidbrain are told again: all of the report, from its
+ * start. */
 struct job_link_listener {
     void (*joined)(void *context, const char *node);
     void (*left)(void *context, const char *node, bool failed); /* it is no part of the job any more */
@@ -59,8 +60,8 @@ double job_link_silence(const struct job_link *link);
 
 /* Has these nodes leave before the notice is over. At most WIRE_NODES_MAX. */
 void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms);
-/* Tells which machines are there whose nodes have not joined yet: all of them each time. Sent when it changes, and now and
- * then, since a controller that is started again knows of none. */
+/* Tells which machines are there whose nodes have not joined yet: all of them each time. Sent when it changes, and now
+ * and then, since a controller that is started again knows of none. */
 void job_link_expect(struct job_link *link, const struct wire_machine *machines, size_t count);
 /* Tells that these nodes' processes are gone. */
 void job_link_gone(struct job_link *link, const char *const *nodes, size_t count);

@@ -1,18 +1,18 @@
-/* What a running job tells of the application (Table 2 of the paper): throughput per vCPU, phi, sigma and lambda, from the
- * iterations of its report. Pure functions of what was told before. One thread.
+/* What a running job tells of the application (Table 2 of the paper): throughput per vCPU, phi, sigma and lambda, from
+ * the iterations of its report. Pure functions of what was told before. One thread.
  *
- * An iteration in which nodes joined or left, and the one after it (work is moved at a clock soon, not at once), belong to a
- * change; all others are clean: samples of (vCPUs v, items per second r).
+ * An iteration in which nodes joined or left, and the one after it (work is moved at a clock soon, not at once),
+ * belong to a change; all others are clean: samples of (vCPUs v, items per second r).
  *
  *   throughput   median of r / v over the clean iterations
- *   phi          R(v): median of r of a size v with MEASURE_LEAST samples or more; v0: the smallest such size, the reference.
- *                phi = median over pairs of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within 0.05 .. 1:
- *                what a vCPU beyond the reference does, relative to one of the reference (Theil's and Sen's slope, which
- *                a few odd iterations do not move)
+ *   phi          R(v): median of r of a size v with MEASURE_LEAST samples or more; v0: the smallest such size, the
+ * reference.                phi = median over pairs of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within
+ * 0.05 .. 1:                what a vCPU beyond the reference does, relative to one of the reference (Theil's and Sen's
+ * slope, which                a few odd iterations do not move)
  *   sigma        median of the losses of changes in which nodes only joined; lambda: of those in which some left.
  *                loss = seconds that the change's iterations took - their items / r0 x v1 / v0, with r0 the rate of the
- *                last clean iterations before, v0 their vCPUs and v1 those that were left (at most v0): the time without
- *                progress beyond what the lost vCPUs explain; not below 0 */
+ *                last clean iterations before, v0 their vCPUs and v1 those that were left (at most v0): the time
+ * without                progress beyond what the lost vCPUs explain; not below 0 */
 #ifndef BIDBRAIN_DAEMON_MEASURE_H
 #define BIDBRAIN_DAEMON_MEASURE_H
 

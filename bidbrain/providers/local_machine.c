@@ -36,7 +36,8 @@ void local_machine_id(const char *token, unsigned index, char id[PROVIDER_ID_TEX
 
 /* ---- Processes ---- */
 
-/* The start time and state in the text of /proc/PID/stat; false if it is not such a text. Safe between fork and exec. */
+/* The start time and state in the text of /proc/PID/stat; false if it is not such a text. Safe between fork and
+ * exec. */
 static bool stat_parse(const char *text, uint64_t *start_time, char *state) {
     const char *c = strrchr(text, ')'); /* the name before it may hold anything */
     if (c == NULL || c[1] != ' ') {

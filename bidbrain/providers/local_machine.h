@@ -1,6 +1,6 @@
 /* A machine of provider local: a folder and a process in it. The folder is the truth, so that machines are found again
- * after bidbrain was killed at any moment: `machine` (what it is, JSON) stands before the process starts, `pid` is written by
- * the process itself before it runs the user data, `ended` once it is over. One thread. */
+ * after bidbrain was killed at any moment: `machine` (what it is, JSON) stands before the process starts, `pid` is
+ * written by the process itself before it runs the user data, `ended` once it is over. One thread. */
 #ifndef BIDBRAIN_PROVIDERS_LOCAL_MACHINE_H
 #define BIDBRAIN_PROVIDERS_LOCAL_MACHINE_H
 

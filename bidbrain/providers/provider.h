@@ -1,9 +1,9 @@
 /* A cloud as the daemon needs it: prices, machines asked for and given back, what became of them. `ec2` (ec2.c: AWS,
  * or spotmarket by another endpoint) and `local` (local.c: machines are processes here) implement it.
  *
- * Asynchronous: every function returns at once; the listener is called from provider_step, on the one thread that uses the
- * provider, and may call the provider. A provider remembers nothing that matters: what was asked for stands in the daemon's
- * ledger before it is asked for, and provider_list finds what there is. */
+ * Asynchronous: every function returns at once; the listener is called from provider_step, on the one thread that uses
+ * the provider, and may call the provider. A provider remembers nothing that matters: what was asked for stands in the
+ * daemon's ledger before it is asked for, and provider_list finds what there is. */
 #ifndef BIDBRAIN_PROVIDERS_PROVIDER_H
 #define BIDBRAIN_PROVIDERS_PROVIDER_H
 
@@ -103,8 +103,8 @@ void provider_close(struct provider *provider);
 int provider_fd(const struct provider *provider);
 int provider_wait_ms(struct provider *provider);
 void provider_step(struct provider *provider);
-/* The price history from `since` (seconds since 1970, the cloud's clock) to now. One at a time: a second while one is under
- * way is part of it. */
+/* The price history from `since` (seconds since 1970, the cloud's clock) to now. One at a time: a second while one is
+ * under way is part of it. */
 void provider_prices(struct provider *provider, int64_t since);
 /* Asks for machines. Again with the same launch: harmless, it is the same attempt. */
 void provider_launch(struct provider *provider, const struct provider_launch *launch);

@@ -1,6 +1,6 @@
-/* bidbrain run with real processes: a whole job whose machines come and go with made-up prices, kills at each step of a launch,
- * signals, and what the other commands say. Machines are processes of provider local, and of spotmarket where so named.
- * Nothing may be left at the end of any. */
+/* bidbrain run with real processes: a whole job whose machines come and go with made-up prices, kills at each step of
+ * a launch, signals, and what the other commands say. Machines are processes of provider local, and of spotmarket
+ * where so named. Nothing may be left at the end of any. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -205,8 +205,8 @@ static void a_job_through_a_changing_market(void **state) {
     end_all();
 }
 
-/* Kills bidbrain at that point of its first launch, and starts it again: there is one reliable machine and one set of spot
- * machines, no more, and the job goes well. */
+/* Kills bidbrain at that point of its first launch, and starts it again: there is one reliable machine and one set of
+ * spot machines, no more, and the job goes well. */
 static void assert_kill_harmless(const char *point, bool local) {
     start_controller();
     if (local) {

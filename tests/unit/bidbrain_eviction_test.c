@@ -1,5 +1,5 @@
-/* bidbrain/eviction: what is learned from small series can be computed by hand; nothing of the future is used; how often it
- * is asked to learn does not matter; probabilities are ordered; the calibration report counts right. */
+/* bidbrain/eviction: what is learned from small series can be computed by hand; nothing of the future is used; how
+ * often it is asked to learn does not matter; probabilities are ordered; the calibration report counts right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,8 +188,8 @@ static void estimates_are_ordered(void **state) {
     markets_close(&markets);
 }
 
-/* Markets that keep their nature: what is predicted with two weeks' history comes true in the next weeks, and knowing the
- * regime makes predictions better than the average does. */
+/* Markets that keep their nature: what is predicted with two weeks' history comes true in the next weeks, and knowing
+ * the regime makes predictions better than the average does. */
 static void predictions_come_true(void **state) {
     (void)state;
     struct markets markets = {0};

@@ -1,5 +1,5 @@
-/* bidbrain/market, market_read, market_store, catalog, money, instant: what a user of prices can see. Queries are compared
- * with plain loops over the points; the files of ../shared/data are read when they are there. */
+/* bidbrain/market, market_read, market_store, catalog, money, instant: what a user of prices can see. Queries are
+ * compared with plain loops over the points; the files of ../shared/data are read when they are there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

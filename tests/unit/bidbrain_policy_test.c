@@ -1,5 +1,6 @@
-/* bidbrain/policy: the equations by hand, the sums against the equations, and decisions: cheapest work wins, limits hold,
- * on-demand machines are never given back, expiring allocations are renewed or not, additions do what they say. */
+/* bidbrain/policy: the equations by hand, the sums against the equations, and decisions: cheapest work wins, limits
+ * hold, on-demand machines are never given back, expiring allocations are renewed or not, additions do what they
+ * say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
