@@ -310,7 +310,7 @@ static bool ready_to_buy(struct daemon *daemon) {
         return false;
     }
     daemon_keep_reliable(daemon);
-    return job_link_nodes(daemon->link) > 0;
+    return job_link_caught_up(daemon->link) && job_link_nodes(daemon->link) > 0;
 }
 
 static double next_renewal(const struct daemon *daemon) {

@@ -571,7 +571,7 @@ static void tell_evictions(struct daemon *daemon) {
                 continue;
             }
             notes->evict_asked = true;
-            if (job_link_has(daemon->link, daemon->machines[i].machine.id)) {
+            if (job_link_has(daemon->link, daemon->machines[i].machine.id) || !job_link_caught_up(daemon->link)) {
                 names[count++] = daemon->machines[i].machine.id;
             } else {
                 notes->left = true; /* nobody waits for it */

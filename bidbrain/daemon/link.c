@@ -35,6 +35,8 @@ struct job_link {
     struct net_io *io;
     uint64_t lines_read, lines_asked;
     uint64_t heard_us, status_us; /* 0: never */
+    uint64_t status_lines;        /* lines_read when the status was last asked for */
+    bool caught_up;
     bool summary;
     double iteration_ended;
     struct link_node *nodes; /* in the order in which they came */
@@ -282,7 +284,21 @@ static void ask_status(struct job_link *link) {
     struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
     status.frames[0] = buffer_new(0);
     link->status_us = link_now(link);
+    link->status_lines = link->lines_read;
     link_send(link, &status);
+}
+
+/* It comes behind the lines that were asked for before it: if those were few, they were all. */
+static void receive_status(struct job_link *link) {
+    if (link->lines_read - link->status_lines < LINK_BURST) {
+        link->caught_up = true;
+    } else if (!link->caught_up) {
+        ask_status(link);
+    }
+}
+
+bool job_link_caught_up(const struct job_link *link) {
+    return link->caught_up;
 }
 
 void job_link_step(struct job_link *link) {
@@ -319,6 +335,8 @@ static void link_receive(void *self, actor_id from, struct message *message) {
         receive_report(link, message);
     } else if (message->type == MESSAGE_OUTCOME) {
         receive_outcome(link, &message->outcome);
+    } else if (message->type == MESSAGE_STATUS) {
+        receive_status(link);
     }
 }
 

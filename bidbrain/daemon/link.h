@@ -51,6 +51,8 @@ void job_link_step(struct job_link *link);
 
 /* Whether the node is part of the job now, as far as the report says. */
 bool job_link_has(const struct job_link *link, const char *node);
+/* All that the controller had to tell has been read once: until then a node that is not known may be there. */
+bool job_link_caught_up(const struct job_link *link);
 size_t job_link_nodes(const struct job_link *link);
 /* Calls `visit` for each node that is part of the job. */
 void job_link_visit(const struct job_link *link, void (*visit)(void *context, const char *node), void *context);
