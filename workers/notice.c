@@ -224,8 +224,9 @@ void notice_close(struct notice *notice) {
 /* ---- After the job ---- */
 
 struct stay {
+    enum metadata_result result;
     bool answered;
-    double left_s; /* below 0: the machine stays ours */
+    double left_s; /* METADATA_FOUND */
 };
 
 static void stay_answered(void *context, const struct metadata_answer *answer) {
@@ -233,27 +234,41 @@ static void stay_answered(void *context, const struct metadata_answer *answer) {
     struct metadata_action action;
     struct error error = {0};
     stay->answered = true;
+    stay->result = answer->result;
     if (answer->result == METADATA_FOUND && metadata_parse_action(answer->body, answer->size, &action, &error) == 0) {
         stay->left_s = seconds_left(answer, &action);
+    } else if (answer->result == METADATA_FOUND) {
+        stay->result = METADATA_NOTHING;
+    }
+}
+
+/* Asks once and waits for the answer. */
+static void stay_ask(struct http *http, struct metadata *metadata, struct stay *stay) {
+    stay->answered = false;
+    metadata_get(metadata, NOTICE_ACTION, stay_answered, stay);
+    while (!stay->answered) {
+        struct pollfd ready = {.fd = http_fd(http), .events = POLLIN};
+        poll(&ready, 1, http_wait_ms(http));
+        http_step(http);
     }
 }
 
 void notice_stay(void) {
-    struct stay stay = {.left_s = -1};
+    struct stay stay = {.result = METADATA_UNREACHABLE};
     struct http *http = NULL;
     struct metadata *metadata = NULL;
     struct error error = {0};
-    if (http_open(&http, &error) == 0 && metadata_open(&metadata, http, NULL, &error) == 0) {
-        metadata_get(metadata, NOTICE_ACTION, stay_answered, &stay);
-        while (!stay.answered) {
-            struct pollfd ready = {.fd = http_fd(http), .events = POLLIN};
-            poll(&ready, 1, http_wait_ms(http));
-            http_step(http);
+    bool open = http_open(&http, &error) == 0 && metadata_open(&metadata, http, NULL, &error) == 0;
+    int64_t end_ms = notice_now_ms() + NOTICE_STAY_ASK_MS;
+    while (open && stay.result == METADATA_UNREACHABLE && notice_now_ms() < end_ms) {
+        stay_ask(http, metadata, &stay);
+        if (stay.result == METADATA_UNREACHABLE) {
+            nanosleep(&(struct timespec){.tv_nsec = NOTICE_STAY_PAUSE_MS * 1000000L}, NULL);
         }
     }
     metadata_close(metadata);
     http_close(http);
-    if (stay.left_s >= 0) {
+    if (stay.result == METADATA_FOUND) {
         log_warn("the job goes on without this machine, which stays until the cloud takes it, in %.0f s", stay.left_s);
         sleep((unsigned)stay.left_s + NOTICE_STAY_S);
     }

@@ -15,6 +15,8 @@ enum {
     NOTICE_SLOW_MS = 60 * 1000, /* between polls of a service that is switched off, or has long been silent */
     NOTICE_TRIES = 12,          /* polls without an answer before that is said, and polls become rarer */
     NOTICE_STAY_S = 60,         /* beyond the time that a notice tells: clocks differ */
+    NOTICE_STAY_ASK_MS = 5000,  /* so long it is asked for, if there is no answer ... */
+    NOTICE_STAY_PAUSE_MS = 100, /* ... again and again */
     NOTICE_TEXT_MAX = 200
 };
 
