@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "agileml/base/instant.h"
+#include "agileml/net/http.h"
 #include "bidbrain/billing.h"
 #include "bidbrain/catalog.h"
 #include "tests/cluster/shell.h"
@@ -426,6 +427,46 @@ static void test_bidbrain_is_killed(void **state) {
     check_end(&job);
 }
 
+static void answered(void *context, const struct http_answer *answer) {
+    *(int *)context = answer->status;
+}
+
+/* What the cloud shall do wrong from now on. */
+static void set_faults(const struct job *job, const char *spec) {
+    struct http *http;
+    struct error error = {0};
+    char *text = read_of(job, ".market/bidbrain.json");
+    json_t *config = json_loads(text, 0, NULL);
+    char url[256];
+    char body[256];
+    int status = 0;
+    snprintf(url, sizeof url, "%s/faults", json_string_value(json_object_get(config, "endpoint")));
+    snprintf(body, sizeof body, "{\"spec\":\"%s\"}", spec);
+    assert_int_equal(http_open(&http, &error), 0);
+    const struct http_request request = {.method = "POST", .url = url, .body = body, .body_size = strlen(body)};
+    http_run(http, http_start(http, &request, answered, &status));
+    assert_int_equal(status, 200);
+    http_close(http);
+    json_decref(config);
+    free(text);
+}
+
+/* bench/market-faults has them one by one and for longer. */
+static void test_everything_goes_wrong_at_once(void **state) {
+    (void)state;
+    struct job job = begin("", "");
+    wait_for(&job, ".out", "bidbrain: ", 1);
+    set_faults(&job, "slow=0.2:0.2,broken=0.1,503=0.1,throttle=0.1,html=0.1,expired=0.1,lost=0.2,capacity=0.2,"
+                     "metadata=0.1,clock=600");
+    wait_for(&job, ".report", "\"event\":\"evicted\"", MACHINES_MAX);
+    wait_for(&job, ".out", "m4.xlarge/us-east-1b spot", 2);
+    wait_for(&job, ".out", "is taken by the cloud", MACHINES_MAX);
+    check_end(&job);
+    json_t *market = last_line(&job, "market");
+    assert_int_equal((int)number_of(market, "bidbrain_restarts"), 0);
+    json_decref(market);
+}
+
 /* At each step of each launch. */
 static void test_bidbrain_dies_while_it_buys(void **state) {
     (void)state;
@@ -481,6 +522,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_makes_no_sense_is_refused),
         cmocka_unit_test(test_machines_are_bought_and_taken_and_bought_anew),
+        cmocka_unit_test(test_everything_goes_wrong_at_once),
         cmocka_unit_test(test_bidbrain_is_killed),
         cmocka_unit_test(test_bidbrain_dies_while_it_buys),
         cmocka_unit_test(test_a_market_that_is_killed_ends_the_job),
