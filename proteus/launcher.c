@@ -213,8 +213,8 @@ static bool is_due(const struct launcher *launcher, uint64_t at_us) {
 
 void launcher_settle(struct launcher *launcher) {
     uint64_t events_us = launcher_run_events(launcher);
-    const uint64_t times[] = {launcher->start_us, launcher->silence_us, launcher->kill_us, events_us,
-                              launcher_watch_nodes(launcher), launcher_market_due(launcher)};
+    const uint64_t times[] = {launcher->start_us, launcher->silence_us,           launcher->kill_us,
+                              events_us,          launcher_watch_nodes(launcher), launcher_market_due(launcher)};
     uint64_t next_us = launcher_after(launcher, LAUNCHER_OBSERVE_MS);
     for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
         next_us = times[t] != 0 && times[t] < next_us ? times[t] : next_us;

@@ -1,17 +1,16 @@
-/* The launcher's market: spotmarket, whose machines run the nodes, and bidbrain, which buys them. bidbrain is started again
- * when it is killed; without spotmarket there are no machines, and the job ends. */
+/* The launcher's market: spotmarket, whose machines run the nodes, and bidbrain, which buys them. bidbrain is started
+ * again when it is killed; without spotmarket there are no machines, and the job ends. */
 #include "proteus/launcher_private.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/http.h"
-#include "agileml/base/instant.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -63,8 +62,9 @@ static void cloud_said(void *context, const char *line) {
 
 static void buyer_said(void *context, const char *line) {
     struct launcher *launcher = context;
+    bool named = strncmp(line, "bidbrain: ", 10) == 0; /* warnings are */
     keep_line(&launcher->market->buyer, line);
-    progress_note(launcher->progress, "bidbrain: %s", line);
+    progress_note(launcher->progress, "%s%s", named ? "" : "bidbrain: ", line);
 }
 
 static int open_log(const struct launcher_market *market, struct market_program *program, struct error *error) {
@@ -203,26 +203,22 @@ static void cloud_ended(struct launcher *launcher) {
 
 /* ---- The buyer ---- */
 
-/* Its own credentials, and none of ours: they are not this cloud's business. From malloc, but for what is ours. */
+/* Ours, but with the credentials made for this cloud instead of any others. From malloc. */
 static char **buyer_environment(const struct launcher_market *market) {
-    static const char *const settings[] = {"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1"};
     size_t count = 0;
     while (environ[count] != NULL) {
         count++;
     }
-    char **list = memory_zeroed(count + 4, sizeof *list);
+    char **list = memory_zeroed(count + 2, sizeof *list);
     size_t kept = 0;
     for (size_t e = 0; e < count; e++) {
         bool dies = market->restarts > 0 && strncmp(environ[e], "BIDBRAIN_CRASH=", 15) == 0; /* once, in tests */
-        if (strncmp(environ[e], "AWS_", 4) != 0 && strncasecmp(environ[e], "no_proxy=", 9) != 0 && !dies) {
+        if (strncmp(environ[e], "AWS_", 4) != 0 && !dies) {
             list[kept++] = strdup(environ[e]);
         }
     }
     if (asprintf(&list[kept++], "AWS_SHARED_CREDENTIALS_FILE=%s/credentials", market->folder) < 0) {
         memory_exhausted(PATH_MAX);
-    }
-    for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
-        list[kept++] = strdup(settings[s]);
     }
     return list;
 }
@@ -390,7 +386,8 @@ void launcher_market_signal(const struct launcher *launcher, int number) {
 }
 
 bool launcher_market_runs(const struct launcher *launcher) {
-    return launcher->market != NULL && (launcher->market->buyer.process.running || launcher->market->cloud.process.running);
+    return launcher->market != NULL &&
+           (launcher->market->buyer.process.running || launcher->market->cloud.process.running);
 }
 
 static void http_ready(void *context) {
@@ -448,8 +445,7 @@ int launcher_market_open(struct launcher *launcher, struct error *error) {
     struct launcher_market *market = memory_zeroed(1, sizeof *market);
     launcher->market = market;
     market->place = launcher->options->market;
-    market->cloud = (struct market_program){
-        .name = "spotmarket", .output = {.line = cloud_said, .context = launcher}};
+    market->cloud = (struct market_program){.name = "spotmarket", .output = {.line = cloud_said, .context = launcher}};
     market->buyer = (struct market_program){.name = "bidbrain", .output = {.line = buyer_said, .context = launcher}};
     int result = http_open(&market->http, error);
     if (result == 0 && net_io_watch(launcher->io, http_fd(market->http), http_ready, launcher) != 0) {

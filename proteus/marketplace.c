@@ -95,7 +95,8 @@ static int choose_reliable(struct marketplace *place, struct error *error) {
     }
     for (size_t p = 0; p < place->catalog.count; p++) {
         const struct catalog_price *price = &place->catalog.prices[p];
-        bool fit = strcmp(price->region, place->region) == 0 && price->vcpus == RELIABLE_VCPUS && is_fit(place, price->type);
+        bool fit =
+            strcmp(price->region, place->region) == 0 && price->vcpus == RELIABLE_VCPUS && is_fit(place, price->type);
         if (fit && (least == 0 || price->price < least)) {
             least = price->price;
             memcpy(place->reliable_type, price->type, sizeof place->reliable_type);
@@ -119,8 +120,8 @@ static int choose_start(struct marketplace *place, const struct markets *markets
     place->start = first + history;
     instant_format(first, from);
     instant_format(last, until);
-    if (place->options.start != NULL && (!instant_parse(place->options.start, &place->start) || place->start < first ||
-                                         place->start > last)) {
+    if (place->options.start != NULL &&
+        (!instant_parse(place->options.start, &place->start) || place->start < first || place->start > last)) {
         return error_set(error, AML_EINPUT, "--market-start: expected a time from %s to %s, got '%.60s'", from, until,
                          place->options.start);
     }

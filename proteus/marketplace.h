@@ -11,13 +11,13 @@
 #include <jansson.h>
 
 enum {
-    MARKETPLACE_TRANSIENT = 8,      /* machines at most, unless told */
-    MARKETPLACE_VCPUS_EACH = 8,     /* on average, at most */
-    MARKETPLACE_HISTORY_DAYS = 7,   /* of prices before the start, at most: what bidbrain learns from */
-    MARKETPLACE_NOTICE_S = 120,     /* of market time ... */
-    MARKETPLACE_NOTICE_REAL_S = 3,  /* ... or of real time if that is longer: the market is fast, machines are not */
+    MARKETPLACE_TRANSIENT = 8,     /* machines at most, unless told */
+    MARKETPLACE_VCPUS_EACH = 8,    /* on average, at most */
+    MARKETPLACE_HISTORY_DAYS = 7,  /* of prices before the start, at most: what bidbrain learns from */
+    MARKETPLACE_NOTICE_S = 120,    /* of market time ... */
+    MARKETPLACE_NOTICE_REAL_S = 3, /* ... or of real time if that is longer: the market is fast, machines are not */
     MARKETPLACE_NOTICE_MAX_S = 1800,
-    MARKETPLACE_SPEED_MAX = 600,    /* the longest notice allows no more */
+    MARKETPLACE_SPEED_MAX = 600, /* the longest notice allows no more */
     MARKETPLACE_TYPES_MAX = 200,
     MARKETPLACE_SUMMARY_TEXT = 1024,
 };
@@ -27,8 +27,9 @@ struct marketplace_options {
     const char *start;  /* a time; NULL: chosen */
     const char *model;  /* "ec2-2016" or "ec2" */
     const char *types;  /* comma-separated; NULL: all that the catalog knows and that are fit for work */
-    const char *interruptions; /* with model ec2: who is interrupted when, as `bidbrain simulate` takes it; NULL: nobody */
-    const char *folder;        /* made, and stays; NULL: a temporary one */
+    const char
+        *interruptions; /* with model ec2: who is interrupted when, as `bidbrain simulate` takes it; NULL: nobody */
+    const char *folder; /* made, and stays; NULL: a temporary one */
     double speed;       /* market time by real time */
 };
 #define MARKETPLACE_DEFAULTS ((struct marketplace_options){.model = "ec2-2016", .speed = 120})

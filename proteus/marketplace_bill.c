@@ -18,7 +18,7 @@ struct bill_total {
     int64_t on_demand_amount; /* what all these seconds would have cost on demand */
     int64_t last;             /* the latest end */
     unsigned spot_machines, on_demand_machines, evicted;
-    unsigned acquisitions;    /* launches that got spot machines */
+    unsigned acquisitions; /* launches that got spot machines */
 };
 
 /* A moment; *time stays as it is for null. False when it is neither. */
@@ -87,15 +87,15 @@ json_t *marketplace_bill(const struct marketplace *place, const char *bill, size
     char until[INSTANT_TEXT_MAX];
     instant_format(place->start, from);
     instant_format(total.last > place->start ? total.last : now, until);
-    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type", "market",
-                     "model", market_model_name(place->model), "from", from, "until", until, "speed",
+    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type",
+                     "market", "model", market_model_name(place->model), "from", from, "until", until, "speed",
                      place->options.speed, "acquisitions", (int)total.acquisitions, "spot_machines",
                      (int)total.spot_machines, "on_demand_machines", (int)total.on_demand_machines, "evicted_machines",
                      (int)total.evicted, "on_demand_hours",
                      hours(total.on_demand.paid_seconds + total.on_demand.free_seconds), "spot_hours",
                      hours(total.spot.paid_seconds), "free_hours", hours(total.spot.free_seconds), "on_demand_dollars",
-                     amount_dollars(total.on_demand.amount), "spot_dollars", amount_dollars(total.spot.amount), "dollars",
-                     amount_dollars(total.on_demand.amount + total.spot.amount), "all_on_demand_dollars",
+                     amount_dollars(total.on_demand.amount), "spot_dollars", amount_dollars(total.spot.amount),
+                     "dollars", amount_dollars(total.on_demand.amount + total.spot.amount), "all_on_demand_dollars",
                      amount_dollars(total.on_demand_amount));
 }
 

@@ -15,7 +15,8 @@
 enum {
     ACCESS_KEY_BYTES = 8, /* random, of an access key's id */
     SECRET_BYTES = 20,
-    REAL_LIST_MS = 250,   /* bidbrain need not look more often than so by real time: prices are fast here, machines are not */
+    REAL_LIST_MS =
+        250, /* bidbrain need not look more often than so by real time: prices are fast here, machines are not */
     REAL_PRICE_MS = 1000,
     REAL_DECISION_MS = 1000,
     LEAST_LIST_S = 15, /* of market time, bidbrain's defaults */
@@ -169,10 +170,11 @@ int marketplace_write_config(const struct marketplace *place, const char *folder
     snprintf(clock, sizeof clock, "%s/clock", job->cloud);
     const char *call = place->model == MODEL_EC2_2016 ? "request-spot-instances" : "run-instances";
     json_t *config = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o, s:I}, s:s, s:b, s:{s:s, s:s, s:I}, "
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o, s:I}, s:s, s:b, s:{s:s, s:s, "
+        "s:I}, "
         "s:o, s:o, s:I, s:I, s:I, s:I}",
-        "job", "proteus-run", "provider", "ec2", "state", "bidbrain.db", "region", place->region, "endpoint", job->cloud,
-        "clock", clock, "model", market_model_name(place->model), "markets",
+        "job", "proteus-run", "provider", "ec2", "state", "bidbrain.db", "region", place->region, "endpoint",
+        job->cloud, "clock", clock, "model", market_model_name(place->model), "markets",
         json_pack("{s:o}", "types", list_of_types(place)), "launch", "call", call, "image", "ami-00000000", "user_data",
         "node.sh", "node", "app", name != NULL ? name + 1 : job->app->path, "binary", binary, "arguments",
         list_of_arguments(job->app), "threads", (json_int_t)job->threads, "controller", job->controller, "insecure",

@@ -108,12 +108,13 @@ static int check_market(struct run_options *options, struct error *error) {
     const struct marketplace_options *market = &options->market;
     if (market->prices == NULL) {
         job->transient = job->transient < 0 ? 0 : job->transient;
-        bool alone = market->start != NULL || market->types != NULL || market->interruptions != NULL ||
-                     market->folder != NULL;
+        bool alone =
+            market->start != NULL || market->types != NULL || market->interruptions != NULL || market->folder != NULL;
         return alone ? error_set(error, AML_EINPUT, "--market-... without --market DIR, recorded prices") : 0;
     }
     if (strcmp(job->stage, "traditional") == 0) {
-        return error_set(error, AML_EINPUT, "--stage traditional: expected another with --market, where nodes come and go");
+        return error_set(error, AML_EINPUT,
+                         "--stage traditional: expected another with --market, where nodes come and go");
     }
     if (job->reliable == 0 || job->transient == 0) {
         return error_set(error, AML_EINPUT, "--%s 0: expected at least 1 with --market",

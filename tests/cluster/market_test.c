@@ -45,8 +45,8 @@ static const struct series {
 };
 enum { SERIES_COUNT = sizeof SERIES / sizeof *SERIES };
 
-static char tag[64]; /* in the environment of all that a test starts */
-static unsigned jobs;  /* begun */
+static char tag[64];  /* in the environment of all that a test starts */
+static unsigned jobs; /* begun */
 
 /* ---- The test's files ---- */
 
@@ -308,9 +308,8 @@ static void check_bill(const struct job *job) {
     for (unsigned s = 0; s < SERIES_COUNT; s++) {
         for (unsigned p = 0; p < SERIES[s].count; p++) {
             struct error error = {0};
-            assert_int_equal(markets_add(&markets, SERIES[s].type, SERIES[s].zone, "Linux/UNIX", SERIES[s].points[p],
-                                         &error),
-                             0);
+            assert_int_equal(
+                markets_add(&markets, SERIES[s].type, SERIES[s].zone, "Linux/UNIX", SERIES[s].points[p], &error), 0);
         }
     }
     markets_finish(&markets);
@@ -382,7 +381,8 @@ static void test_what_makes_no_sense_is_refused(void **state) {
     run_refused("$run --market prices --market-model ec3 -- $tests/sum_app --data ratings", "--market-model: expected");
     run_refused("$run --market prices --market-types t2.micro -- $tests/sum_app --data ratings",
                 "no prices in us-east-1 of the types in --market-types");
-    run_refused("$run --market prices --transient 0 -- $tests/sum_app --data ratings", "--transient 0: expected at least 1");
+    run_refused("$run --market prices --transient 0 -- $tests/sum_app --data ratings",
+                "--transient 0: expected at least 1");
     run_refused("$run --market prices --stage traditional -- $tests/sum_app --data ratings", "--stage traditional");
     run_refused("$run --market-start 2016-03-03 -- $tests/sum_app --data ratings", "without --market DIR");
     run_refused("echo 'seconds 1 kill node-1' >events; $run --market prices --events events -- $tests/sum_app --data "

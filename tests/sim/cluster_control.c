@@ -314,8 +314,8 @@ static struct operator_request *request_add(struct cluster *cluster, enum messag
         return NULL;
     }
     struct operator_request *request = &cluster->requests[cluster->request_count++];
-    *request = (struct operator_request){
-        .number = cluster->request_count, .type = type, .frame = buffer_new(frame_bytes)};
+    *request =
+        (struct operator_request){.number = cluster->request_count, .type = type, .frame = buffer_new(frame_bytes)};
     return request;
 }
 

@@ -213,8 +213,9 @@ static void test_a_market_decides_about_nodes(void **state) {
         events_close(&events);
     }
     error = (struct error){0};
-    assert_int_equal(read_text(&events, "seconds 1 pause controller\nseconds 2 resume controller\n"
-                                        "iteration 3 kill controller\niteration 4 start controller",
+    assert_int_equal(read_text(&events,
+                               "seconds 1 pause controller\nseconds 2 resume controller\n"
+                               "iteration 3 kill controller\niteration 4 start controller",
                                &error),
                      0);
     assert_int_equal(events_check(&events, &cluster, &error), 0);
