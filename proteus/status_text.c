@@ -99,8 +99,7 @@ static void print_node(FILE *stream, const json_t *node, bool traditional) {
 }
 
 static void print_expected(FILE *stream, const json_t *machine) {
-    fprintf(stream, "%-9.20s %-10.10s %-9s %-11s\n", text_of(machine, "name"), "-", text_of(machine, "tier"),
-            "expected");
+    fprintf(stream, "%-9.20s %-10s %-9s expected\n", text_of(machine, "name"), "-", text_of(machine, "tier"));
 }
 
 void status_print(FILE *stream, const json_t *status) {

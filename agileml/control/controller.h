@@ -17,8 +17,9 @@ enum {
     CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming; after an eviction that */
-    CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000, /* after the first of several machines that are known to come */
     CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
+    /* After the first of several machines that are known to come: the others have so long to come in by the same plan. */
+    CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
     CONTROLLER_STORE_US = 20 * 1000,          /* progress is stored at most so much later, and acknowledged then */
     CONTROLLER_CLOCK_LINE_US = 20 * 1000,     /* between clocks that get a line in the report, if not evaluated */
     CONTROLLER_SHARDS_DEFAULT = 1024,

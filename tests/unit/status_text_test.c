@@ -37,7 +37,8 @@ static void test_table(void **state) {
         "\"bytes_sent\":1000000,\"bytes_received\":500000,\"memory_bytes\":12000000,\"silent_ms\":4},"
         "{\"name\":\"node-2\",\"host\":\"b\",\"pid\":8,\"tier\":\"transient\",\"threads\":2,\"state\":\"started\","
         "\"leaving\":true,\"clock\":15,\"shards\":724,\"serves\":8,\"follows\":0,\"bytes_sent\":0,"
-        "\"bytes_received\":0,\"memory_bytes\":0,\"silent_ms\":4}],\"partitions\":[]}");
+        "\"bytes_received\":0,\"memory_bytes\":0,\"silent_ms\":4}],"
+        "\"expected\":[{\"name\":\"i-0123\",\"tier\":\"transient\"}],\"partitions\":[]}");
     assert_string_equal(text,
                         "mf: training, preparing a change, stage 2, iteration 7, 3.2 s, objective 0.875\n"
                         "clock 14, committed 12, last 40; epoch 3, plan 12; failures 1, evictions 2, items redone 5\n"
@@ -45,7 +46,8 @@ static void test_table(void **state) {
                         "node      host       tier      state         clock shards network  memory  partitions\n"
                         "node-1    a-host-wit reliable  started          14    300 1.50 MB 12.0 MB  2 ParamServ, 6 "
                         "BackupPS\n"
-                        "node-2    b          transient leaving          15    724     0 B     0 B  8 ActivePS\n");
+                        "node-2    b          transient leaving          15    724     0 B     0 B  8 ActivePS\n"
+                        "i-0123    -          transient expected\n");
     free(text);
 }
 
