@@ -1167,7 +1167,8 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     }
     runtime_close(runtime);
     free(endpoints);
-    if (result == 0 && runtime->on_cloud && !runtime->rejoin && !runtime->stuck) {
+    bool alone = !runtime->options.supervised; /* with it the machine ends: its last hour may be free */
+    if (result == 0 && runtime->on_cloud && alone && !runtime->rejoin && !runtime->stuck) {
         sigset_t none;
         sigemptyset(&none);
         pthread_sigmask(SIG_SETMASK, &none, NULL);
