@@ -277,7 +277,8 @@ static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slo
 }
 
 /* In `finish`: calls `each` with all rows of a table, from all servers, some thousands at a time: keys[count], packed
- * rows[count][width]. A non-zero result of `each` ends the scan and is returned. */
+ * rows[count][width]. Rows that no clock has changed may be missing. A non-zero result of `each` ends the scan and is
+ * returned. */
 int aml_scan(aml_worker *worker, unsigned table,
              int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context);
 

@@ -156,6 +156,9 @@ static void find_wanted(struct client *client) {
     if (catch_up > client->wanted) {
         client->wanted = catch_up - 1;
     }
+    if (client->last > client->wanted) {
+        client->wanted = client->last;
+    }
     client->durable_wanted = durable_wanted(client);
 }
 
@@ -463,8 +466,10 @@ static void subscription_promote(const struct client *client, struct client_part
 /* Finds out by the plan whom to go by, now and after the switch. What was agreed with a server that stays, stays. */
 static void partition_place(struct client *client, uint32_t number) {
     struct client_partition *partition = &client->partitions[number];
-    actor_id now = client_server(client, number, partition_arrived(partition) + 1);
-    actor_id next = client_server(client, number, WIRE_CLOCK_NEVER);
+    /* At the job's end there is no next one: a replica that gets ready may be at an earlier clock for good. */
+    bool ended = client->last != 0;
+    actor_id now = client_server(client, number, ended ? client->last : partition_arrived(partition) + 1);
+    actor_id next = client_server(client, number, ended ? client->last : WIRE_CLOCK_NEVER);
     if (partition->now.server != now && partition->next.server == now) {
         subscription_promote(client, partition);
     } else if (partition->now.server != now) {
@@ -569,6 +574,7 @@ void client_plan(struct client *client, const struct message *plan) {
     if (first) {
         partitions_open(client);
     }
+    client->last = restored ? 0 : client->last; /* it may have to be done again */
     find_wanted(client);
     if (restored) {
         epoch_begin(client, missed);
@@ -611,6 +617,22 @@ bool client_has_state(const struct client *client, uint64_t clock) {
         }
     }
     return client->partition_count > 0;
+}
+
+bool client_want_last(struct client *client, uint64_t clock) {
+    bool there = true;
+    client->wanted = client->wanted < clock ? clock : client->wanted;
+    client->last = clock;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        struct client_partition *partition = &client->partitions[p];
+        partition_place(client, p);
+        if (partition->subscribed && (partition->restoring || partition->clock < clock)) {
+            partition_ask(client, p, NULL);
+            partition_wait(client, partition);
+            there = false;
+        }
+    }
+    return there;
 }
 
 bool client_may_begin(const struct client *client, uint64_t clock) {
@@ -1298,8 +1320,9 @@ static void partition_pull(struct client *client, uint32_t number) {
     const struct wire_placement *placement = client_placement(client, number);
     actor_id now = client->partitions[number].now.server;
     actor_id other = placement->server == now ? placement->next_server : placement->server;
-    send_pull(client, number, now, false);
-    if (other != now && other != ACTOR_NONE) {
+    bool ended = client->last != 0; /* without a duty to come nothing is pushed by itself */
+    send_pull(client, number, now, ended && partition_arrived(&client->partitions[number]) < client->last);
+    if (other != now && other != ACTOR_NONE && !ended) {
         send_pull(client, number, other, false);
     }
 }

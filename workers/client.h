@@ -80,6 +80,7 @@ struct client {
     uint64_t flushed;        /* the highest clock flushed under `self`; before the first duty, the clock before it */
     uint64_t wanted;         /* the state that the next clock of a duty waits for, at the most ... */
     uint64_t durable_wanted; /* ... and the commit */
+    uint64_t last;           /* the job's last clock, once every partition is there (client_want_last); 0: not so */
     bool joins;      /* none of our duties is of before the plan's switch: who serves from there pushes what we miss */
     actor_id origin; /* of the clock under way ... */
     uint64_t clock;  /* ... which is this one */
@@ -124,6 +125,9 @@ bool client_subscribed(const struct client *client);
 bool client_may_begin(const struct client *client, uint64_t clock);
 /* The state at `clock` itself, or later, is in the cache. */
 bool client_has_state(const struct client *client, uint64_t clock);
+/* Every partition is at the job's last clock. Whether the partitions that this node is subscribed to are there in its cache
+ * too; asks for what has not come. What it subscribes to from now on comes as of that clock. */
+bool client_want_last(struct client *client, uint64_t clock);
 /* The app begins `clock` under one of this node's origins: pushes wait from now on. */
 void client_begin(struct client *client, actor_id origin, uint64_t clock);
 /* Takes the deltas of one partition's touched rows, once per clock, origin and partition. Any thread, different

@@ -528,6 +528,16 @@ static void node_set_timer(struct node *node) {
     }
 }
 
+/* The last clock's state is at the servers; what this node's cache has of it may still be on the way, if the node had no
+ * part in that clock. The app's finish function may read it. */
+static void begin_save(struct node *node) {
+    if (node->saving && !node->save_asked && !node->unsaving && node->final != 0 &&
+        client_want_last(&node->client, node->final)) {
+        node->save_asked = true;
+        node->options.hooks.save(node->options.hooks.context);
+    }
+}
+
 static void node_step(struct node *node) {
     if (node->stepping) {
         return; /* a hook that answered at once: the loop below goes on */
@@ -543,6 +553,7 @@ static void node_step(struct node *node) {
         tell_loaded(node);
         tell_ready(node);
         tell_finished(node);
+        begin_save(node);
     }
     node_set_timer(node);
 }
@@ -621,9 +632,6 @@ void node_saved(struct node *node, int code, const char *text) {
     }
     if (node->unsaving) {
         node->unsaving = false;
-        if (node->saving) { /* it was asked for again meanwhile */
-            node->options.hooks.save(node->options.hooks.context);
-        }
         node_step(node);
         return;
     }
@@ -762,11 +770,11 @@ static void checkpoint_drop(struct node *node) {
 
 /* What was done for the old epoch's end of the job is void. */
 static void save_drop(struct node *node) {
-    if (node->saving && !node->saved && !node->unsaving) {
+    if (node->save_asked && !node->saved) {
         node->unsaving = true;
         node->options.hooks.unsave(node->options.hooks.context);
     }
-    node->saving = node->saved = false;
+    node->saving = node->save_asked = node->saved = false;
 }
 
 static void send_servers(struct node *node, const struct message *message) {
@@ -999,9 +1007,7 @@ static void receive_save(struct node *node, const struct message *message) {
         send_saved(node);
     } else if (!node->saving) {
         node->saving = true;
-        if (!node->unsaving) {
-            node->options.hooks.save(node->options.hooks.context);
-        }
+        node_step(node);
     }
 }
 

@@ -114,7 +114,7 @@ struct node {
         struct message_written *written;
         unsigned count;
     } checkpoint;
-    bool saving, saved; /* SAVE has come; node_saved was called, and with what: */
+    bool saving, save_asked, saved; /* SAVE has come; hooks.save was called; node_saved was, and with what: */
     struct message_text save_outcome;
     bool unsaving;                              /* an earlier save is to return: its outcome does not count */
     bool leaving;                               /* asks to be evicted, and has no answer yet, ... */

@@ -307,7 +307,7 @@ static int check_document(struct check *check, uint64_t key, const int64_t *row)
     if (key % DOCUMENT_STEP != 0 || number >= check->documents || check->times[number] != -1) {
         return aml_error(check->worker, AML_EFAIL, "document %" PRIu64 " is none, or came twice", number);
     }
-    check->documents_seen++;
+    check->documents_seen += is_test(number) ? 0 : 1; /* rows that nobody puts need not be there */
     make_document(check->varied, number, &document);
     least = is_test(number) ? 0 : least;
     most = is_test(number) ? 0 : most;
@@ -390,9 +390,9 @@ static int check_all(struct check *check) {
         if (result != 0) {
             return result;
         }
-        if (check->table == DOCUMENTS && check->documents_seen != check->documents) {
+        if (check->table == DOCUMENTS && check->documents_seen != aml_total_items(check->worker)) {
             return aml_error(check->worker, AML_EFAIL, "%" PRIu64 " documents of %" PRIu64, check->documents_seen,
-                             check->documents);
+                             aml_total_items(check->worker));
         }
     }
     int result = check_totals(check);

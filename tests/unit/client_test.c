@@ -1066,6 +1066,32 @@ static void test_a_joining_node_goes_by_the_next_server(void **state) {
     fake_close(fake);
 }
 
+/* A node without duties reads rows at the job's end, while a plan is prepared that comes to nothing. */
+static void test_at_the_end_the_last_clocks_server_is_asked(void **state) {
+    (void)state;
+    struct fake *fake = fake_bare(0, false);
+    fake->next_server = SECOND;
+    fake->plan.from_clock = WIRE_CLOCK_NEVER;
+    fake->duties[0] = fake->duties[1];
+    fake->duty_count = 1;
+    give_plan(fake);
+    assert_true(client_want_last(&fake->client, 90));
+    assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
+    client_subscribe(&fake->client, NULL);
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_SUBSCRIBE, NULL), 0);
+    uint64_t request = asked(fake, SERVER);
+    forget(fake);
+    push_from(fake, SERVER, 0, 89, request, 89, 300); /* not there yet */
+    assert_false(client_want_last(&fake->client, 90));
+    fake->now_us += CLIENT_RETRY_MIN_US;
+    client_timer(&fake->client);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_PULL, NULL), 1);
+    push_from(fake, SERVER, 89, 90, 0, 90, 400);
+    assert_true(client_want_last(&fake->client, 90));
+    assert_int_equal(*row(fake), 400);
+    fake_close(fake);
+}
+
 /* The server had given the partition up meanwhile, by a plan that we have not seen. */
 static void test_a_forgotten_subscription_is_made_anew(void **state) {
     (void)state;
@@ -1412,6 +1438,7 @@ int main(void) {
         cmocka_unit_test(test_pushes_wait_until_all_rows_are_known),
         cmocka_unit_test(test_a_joining_node_begins_at_its_clock),
         cmocka_unit_test(test_a_joining_node_goes_by_the_next_server),
+        cmocka_unit_test(test_at_the_end_the_last_clocks_server_is_asked),
         cmocka_unit_test(test_a_forgotten_subscription_is_made_anew),
         cmocka_unit_test(test_alone_is_who_alone_has_a_duty_in_the_clock),
         cmocka_unit_test(test_a_fence_stops_everything),
