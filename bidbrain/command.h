@@ -13,6 +13,7 @@ int command_run(int argc, char **argv);
 int command_check_config(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_fetch_prices(int argc, char **argv);
+int command_user_data(int argc, char **argv);
 
 /* Reads options, acts on --help (`usage` is the line behind "usage: "). 0: go on; 1: help was printed; else a code of
  * *error. */

@@ -1,4 +1,4 @@
-/* The commands around the daemon: `bidbrain run`, `check-config`, `status`, `prices`. */
+/* The commands around the daemon: `bidbrain run`, `check-config`, `status`, `prices`, `user-data`. */
 #include "agileml/base/log.h"
 #include "bidbrain/aws/credentials.h"
 #include "bidbrain/command.h"
@@ -213,6 +213,37 @@ int command_fetch_prices(int argc, char **argv) {
         printf("%s: %" PRIu64 " points were told and are kept\n", store != NULL ? store : own, points);
     }
     free(own);
+    config_close(&config);
+    return finish(code, &error);
+}
+
+/* ---- user-data ---- */
+
+int command_user_data(int argc, char **argv) {
+    struct config config = {0};
+    const char *path = NULL;
+    char *text = NULL;
+    bool reliable = false;
+    bool help = false;
+    const struct aml_option options[] = {
+        {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
+        {"reliable", NULL, AML_OPTION_FLAG, &reliable, 0, 0, "of a reliable node (not given: a transient one)"},
+        {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    struct error error = {0};
+    int code = command_options(options, "bidbrain user-data --config FILE [OPTIONS]", argc, argv, &error);
+    if (code == 1) {
+        return 0;
+    }
+    code = code != 0 ? code : read_config(&config, path, &error);
+    code = code != 0 ? code : daemon_user_data(&config, reliable, &text, &error);
+    if (text != NULL) {
+        fputs(text, stdout);
+        fflush(stdout);
+        explicit_bzero(text, strlen(text)); /* it holds the key */
+        free(text);
+    }
     config_close(&config);
     return finish(code, &error);
 }

@@ -15,6 +15,7 @@ static const struct {
     {"check-config", command_check_config, "whether a configuration of 'run' is right, and what it says"},
     {"status", command_status, "what 'run' holds and what it has cost"},
     {"prices", command_fetch_prices, "reads the provider's prices into a store (.db)"},
+    {"user-data", command_user_data, "prints the script that starts a node, for a launch template"},
     {"simulate", command_simulate, "what jobs would have cost on recorded prices, scheme by scheme"},
     {"advise", command_advise, "what to buy now, why, and what it should cost"},
     {"calibrate", command_calibrate, "eviction estimates against what came, on recorded prices"},

@@ -471,13 +471,12 @@ static int check_together(const struct reading *reading) {
     if (!local && config->clock_start != 0) {
         return refuse(reading, "clock", "expected a URL: only provider local can be given a start and a speed");
     }
-    if (!local && config->launch_template == NULL) {
-        if (config->call == PROVIDER_CREATE_FLEET) {
-            return refuse(reading, "launch.launch_template", "is missing: create-fleet needs one");
-        }
-        if (config->image == NULL) {
-            return refuse(reading, "launch.image", "is missing: expected an image's id (ami-...)");
-        }
+    bool by_fleet = config->call == PROVIDER_CREATE_FLEET;
+    if (!local && by_fleet && config->launch_template == NULL) {
+        return refuse(reading, "launch.launch_template", "is missing: create-fleet needs one");
+    }
+    if (!local && config->image == NULL && (!by_fleet || config->reliable > 0)) {
+        return refuse(reading, "launch.image", "is missing: expected an image's id (ami-...)");
     }
     if (!local && config->types[0] == NULL) {
         return refuse(reading, "markets.types", "is missing: expected the instance types to choose from");

@@ -88,10 +88,9 @@ static int read_user_data(struct daemon *daemon, struct error *error) {
                : error_set(error, AML_EINPUT, "%.300s: longer than user data may be (%d bytes)", path, USER_DATA_MAX);
 }
 
-static int open_provider(struct daemon *daemon, struct error *error) {
+static struct provider_options provider_options_of(struct daemon *daemon) {
     const struct config *config = daemon->config;
-    int code = read_user_data(daemon, error);
-    const struct provider_options options = {
+    return (struct provider_options){
         .job = config->job,
         .user_data = daemon->user_data,
         .app = config->app,
@@ -125,11 +124,16 @@ static int open_provider(struct daemon *daemon, struct error *error) {
                      .failed = take_failure,
                      .context = daemon},
     };
+}
+
+static int open_provider(struct daemon *daemon, struct error *error) {
+    int code = read_user_data(daemon, error);
+    const struct provider_options options = provider_options_of(daemon);
     if (code != 0) {
         return code;
     }
-    return config->provider == CONFIG_LOCAL ? provider_local_open(&daemon->provider, &options, error)
-                                            : provider_ec2_open(&daemon->provider, &options, error);
+    return daemon->config->provider == CONFIG_LOCAL ? provider_local_open(&daemon->provider, &options, error)
+                                                    : provider_ec2_open(&daemon->provider, &options, error);
 }
 
 /* ---- The controller ---- */
@@ -552,6 +556,21 @@ int daemon_run(const struct daemon_options *options, struct error *error) {
 }
 
 /* ---- The other commands ---- */
+
+int daemon_user_data(const struct config *config, bool reliable, char **text, struct error *error) {
+    const struct daemon_options options = {.config = config, .quiet = true};
+    const struct provider_launch launch = {.token = "launch-template", .count = 1, .reliable = reliable};
+    struct daemon *daemon = daemon_new(&options);
+    int code = open_signals(daemon, error);
+    code = code != 0 ? code : open_clock(daemon, error);
+    code = code != 0 ? code : read_user_data(daemon, error);
+    if (code == 0) {
+        const struct provider_options provider = provider_options_of(daemon);
+        code = user_data_render(&provider, &launch, text, error);
+    }
+    daemon_close(daemon);
+    return code;
+}
 
 int daemon_fetch_prices(const struct config *config, const char *store, uint64_t *points, struct error *error) {
     const struct daemon_options options = {.config = config, .quiet = true};

@@ -71,6 +71,8 @@ static struct ec2_request *launch_run_instances(struct provider_ec2 *of, const s
     ec2_set_number(request, launch->count, "MaxCount");
     launch_set_machine(of, request, launch, "", user_data);
     ec2_set(request, "terminate", "InstanceInitiatedShutdownBehavior");
+    ec2_set(request, "required", "MetadataOptions.HttpTokens"); /* version 2 alone, and not from containers: */
+    ec2_set(request, "1", "MetadataOptions.HttpPutResponseHopLimit");
     launch_set_tags(of, request, launch, 1, "instance");
     if (launch->kind == PROVIDER_SPOT) {
         ec2_set(request, "spot", "InstanceMarketOptions.MarketType");
