@@ -272,6 +272,11 @@ class Ec2(Folder):
         checked = run(program("bidbrain"), "check-config", self.folder / "bidbrain.json", env=environment)
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         self.assertNotIn("a-secret", checked.stdout)
+        script = run(program("bidbrain"), "user-data", "--config", self.folder / "bidbrain.json")
+        self.assertEqual((script.returncode, script.stderr), (0, ""))
+        self.assertIn("--tier transient", script.stdout.replace("'", ""))
+        (self.folder / "start").write_text(script.stdout, encoding="utf-8")
+        self.assertEqual(run("bash", "-n", self.folder / "start").stderr, "")
         config = json.loads((self.folder / "bidbrain.json").read_text(encoding="utf-8"))
         del config["limits"]
         (self.folder / "bidbrain.json").write_text(json.dumps(config), encoding="utf-8")
