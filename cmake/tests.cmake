@@ -2,10 +2,10 @@
 #
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])      one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])       whole clusters in one thread
-# proteus_cluster_test(NAME SOURCE... [TIMEOUT SECONDS])             real processes on this machine
+# proteus_cluster_test(NAME SOURCE... [SINGLE] [LIGHT] [TIMEOUT SECONDS])   real processes on this machine
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE])                LLVMFuzzerTestOneInput
 #
-# Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test), which is what the
+# Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE ones), which is what the
 # tsan preset runs. A SOURCE may be C++. Cluster tests find the programs in $PROTEUS_BIN.
 set(proteus_test_environment
     "PROTEUS_BIN=${PROJECT_BINARY_DIR}/bin"
@@ -51,9 +51,16 @@ function(proteus_sim_test name)
     proteus_test(sim 120 ${name} ${ARGN})
 endfunction()
 
+# SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. LIGHT: they
+# leave the machine to others for most of the time.
 function(proteus_cluster_test name)
-    proteus_test(cluster 120 ${name} THREADS ${ARGN})
-    if(TEST ${name})
+    cmake_parse_arguments(PARSE_ARGV 1 cluster "SINGLE;LIGHT" "" "")
+    set(threads THREADS)
+    if(cluster_SINGLE)
+        set(threads "")
+    endif()
+    proteus_test(cluster 120 ${name} ${threads} ${cluster_UNPARSED_ARGUMENTS})
+    if(TEST ${name} AND NOT cluster_LIGHT)
         # A cluster uses every core there is: nothing runs beside it.
         set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
     endif()
