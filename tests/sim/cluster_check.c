@@ -164,6 +164,7 @@ static void check_new_epoch(struct cluster *cluster, const struct message *plan)
     }
     cluster->result->counts.recoveries++;
     cluster->recovery_begun = cluster->begun;
+    cluster->restored_most = plan->plan.restore > cluster->restored_most ? plan->plan.restore : cluster->restored_most;
     count_redone(cluster, plan);
     /* With reliable nodes a commit may be gone of which only nodes that are gone too had heard. */
     if (cluster->may_fail) {

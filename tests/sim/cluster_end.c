@@ -30,7 +30,7 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
     uint64_t items = app_items(&cluster->app, before + 1, iteration * each);
     double seen = json_real_value(json_object_get(line, "items_seen"));
     /* The work of a node that died stands up to the clock that was restored, whether it has reported it or not. */
-    bool unreported = cluster->result->counts.recoveries > 0 && (iteration - 1) * each < cluster->plan.plan.restore;
+    bool unreported = cluster->result->counts.recoveries > 0 && (iteration - 1) * each < cluster->restored_most;
     bool complete = whole(line, "items") == items && fabs(objective - expected) <= 1e-6 * expected;
     if (whole(line, "iteration") != iteration || (!complete && !unreported) || whole(line, "items") > items ||
         fabs(seen - (double)whole(line, "items")) > 0.5) {

@@ -217,6 +217,7 @@ struct cluster {
     uint64_t begun;          /* the highest clock begun by anybody */
     uint64_t committed;      /* the highest clock that anybody believed committed */
     uint64_t recovery_begun; /* `begun` at the last recovery */
+    uint64_t restored_most;  /* the highest clock that a recovery restored */
     struct {
         actor_id server;
         uint64_t clock, epoch;
