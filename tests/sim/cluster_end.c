@@ -124,7 +124,7 @@ void cluster_check_good_end(struct cluster *cluster) {
     }
     uint64_t last = cluster->first_clock / terms->clocks_per_iteration + cluster->iterations;
     bool only_iterations = terms->seconds == 0 && terms->tolerance == 0;
-    if (!cluster->summed_up || cluster->iterations == 0 || (terms->iterations != 0 && last > terms->iterations) ||
+    if (!cluster->summed_up || last == 0 || (terms->iterations != 0 && last > terms->iterations) ||
         (only_iterations && last != terms->iterations)) {
         cluster_violation(cluster, "report", "%llu iterations, %s", (unsigned long long)last,
                           cluster->summed_up ? "with a summary" : "without a summary");
