@@ -362,7 +362,7 @@ static void request_lost(struct cloud *cloud, struct spot_request *request, cons
     if (request->state == REQUEST_ACTIVE && request->persistent) {
         request_say(cloud, request, REQUEST_OPEN, "pending-evaluation",
                     "Your Spot request has been submitted for review, and is pending evaluation.");
-        request->look = cloud->now;
+        request->look = cloud->now + 1; /* not now: what took the machine may take the next one in the same second */
         return;
     }
     request_say(cloud, request, request->state == REQUEST_ACTIVE ? REQUEST_CLOSED : request->state, status, message);

@@ -286,6 +286,26 @@ static void test_requests_wait_for_the_price(void **unused) {
     assert_int_equal(cloud.instance_count, 3);
 }
 
+/* An event takes all that run at its moment, without notice: what the request gets afterwards is not among them. */
+static void test_persistent_request_outlives_an_event(void **unused) {
+    (void)unused;
+    const struct cloud_event event = {.time = START + 100, .market = 1, .notice = 0};
+    struct cloud_options options = defaults();
+    options.events = &event;
+    options.event_count = 1;
+    begin(options);
+    assert_string_equal(markets.list[event.market]->type, "m3.large");
+    struct spot_request *persistent = request(markets.list[event.market]->zone, 50 * CENT, true, START, MARKET_NEVER);
+    at(100);
+    assert_int_equal(cloud.instance_count, 1);
+    assert_true(cloud.instances[0]->evicted);
+    assert_int_equal(persistent->state, REQUEST_OPEN);
+    at(200);
+    assert_int_equal(cloud.instance_count, 2);
+    assert_true(instance_lives(cloud.instances[1]));
+    assert_int_equal(cloud.instances[1]->launched, START + 101);
+}
+
 static void test_requests_choose_the_cheapest_zone(void **unused) {
     (void)unused;
     begin(defaults());
@@ -475,6 +495,7 @@ int main(void) {
         TEST(test_schedule_and_hint),
         TEST(test_drawn_lifetimes),
         TEST(test_requests_wait_for_the_price),
+        TEST(test_persistent_request_outlives_an_event),
         TEST(test_requests_choose_the_cheapest_zone),
         TEST(test_cancelled_before_fulfilment),
         TEST(test_capacity),
