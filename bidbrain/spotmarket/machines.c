@@ -155,6 +155,7 @@ static bool machine_enter(const struct machines *machines, const char *id, const
     close_range(STDERR_FILENO + 1, UINT_MAX, 0); /* the server's socket above all */
     snprintf(text, sizeof text, "%s/metadata/%s", machines->url, id);
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", text, 1);
+    unsetenv("AWS_EC2_METADATA_DISABLED"); /* meant for the machine we run on: with it no notice would be seen here */
     setenv("PROTEUS_SHUTDOWN", "true", 1);
     ssize_t length = readlink("/proc/self/exe", text, PATH_MAX - 1);
     text[length > 0 ? length : 0] = '\0';

@@ -403,14 +403,18 @@ static void test_script_that_ends(void **unused) {
 static void test_machine_finds_its_way(void **unused) {
     (void)unused;
     char id[100], wanted[400], own[PATH_MAX], script[PATH_MAX];
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1); /* of our machine's service: those started there have their own */
     START("--model", "ec2");
+    unsetenv("AWS_EC2_METADATA_DISABLED");
     launch("&MaxCount=1" SPOT,
            "#!/bin/sh\necho \"$AWS_EC2_METADATA_SERVICE_ENDPOINT $PROTEUS_SHUTDOWN\"\n"
+           "echo \"disabled: ${AWS_EC2_METADATA_DISABLED-no}\"\n"
            "echo \"$PATH\"\npwd\ngrep SigIgn /proc/self/status\necho done\nsleep 1000\n",
            id);
     WAIT_FOR(says(id, "done"));
     snprintf(wanted, sizeof wanted, "%s/metadata/%s true\n", market.url, id);
     assert_true(says(id, wanted));
+    assert_true(says(id, "disabled: no"));
     assert_non_null(realpath(program(), own));
     *strrchr(own, '/') = '\0';
     assert_true(says(id, strcat(own, ":")));
