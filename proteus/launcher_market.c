@@ -45,6 +45,8 @@ struct launcher_market {
     struct http_call *bill_call; /* NULL: none is under way */
     json_t *summary;             /* of the job, kept back; NULL: it has not come, or was shown */
     json_t *bill;                /* the report's line; NULL: not there */
+    pid_t *strangers;            /* children from before: a shell's that has become us. They are not ours to end */
+    size_t stranger_count;
 };
 
 /* ---- Its programs ---- */
@@ -407,30 +409,60 @@ void launcher_market_step(struct launcher *launcher) {
     }
 }
 
-/* Kills the children that there are. */
-static void kill_children(void) {
+/* Where the kernel lists our children; NULL: it does not. */
+static FILE *open_children(void) {
     char path[64];
-    int pid;
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *file = fopen(path, "re");
+    return fopen(path, "re");
+}
+
+static void find_strangers(struct launcher_market *market) {
+    FILE *file = open_children();
+    int pid;
     while (file != NULL && fscanf(file, "%d", &pid) == 1) {
-        kill(pid, SIGKILL);
+        market->strangers = memory_resized(market->strangers, market->stranger_count + 1, sizeof *market->strangers);
+        market->strangers[market->stranger_count++] = pid;
     }
     if (file != NULL) {
         fclose(file);
     }
 }
 
+static bool is_stranger(const struct launcher_market *market, pid_t pid) {
+    size_t s = 0;
+    while (s < market->stranger_count && market->strangers[s] != pid) {
+        s++;
+    }
+    return s < market->stranger_count;
+}
+
+/* Whether there may be children of ours, after `number` has been sent to them. */
+static bool children_left(const struct launcher_market *market, int number) {
+    FILE *file = open_children();
+    bool left = file == NULL;
+    int pid;
+    while (file != NULL && fscanf(file, "%d", &pid) == 1) {
+        if (!is_stranger(market, pid)) {
+            kill(pid, number);
+            left = true;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return left;
+}
+
 /* A cloud that was killed takes its machines with it, a moment later. They are our children then, and waited for. */
-static void bury_machines(void) {
+static void bury_machines(const struct launcher_market *market) {
     for (int waited_ms = 0; waited_ms <= 2 * BURY_WAIT_MS; waited_ms += BURY_LOOK_MS) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);
         if (pid < 0 && errno == ECHILD) {
             return;
         }
         if (pid == 0) {
-            if (waited_ms >= BURY_WAIT_MS) {
-                kill_children();
+            if (!children_left(market, waited_ms >= BURY_WAIT_MS ? SIGKILL : 0)) {
+                return;
             }
             nanosleep(&(struct timespec){.tv_nsec = BURY_LOOK_MS * 1000000L}, NULL);
         }
@@ -445,6 +477,7 @@ int launcher_market_open(struct launcher *launcher, struct error *error) {
     struct launcher_market *market = memory_zeroed(1, sizeof *market);
     launcher->market = market;
     market->place = launcher->options->market;
+    find_strangers(market);
     market->cloud = (struct market_program){.name = "spotmarket", .output = {.line = cloud_said, .context = launcher}};
     market->buyer = (struct market_program){.name = "bidbrain", .output = {.line = buyer_said, .context = launcher}};
     int result = http_open(&market->http, error);
@@ -464,11 +497,12 @@ void launcher_market_close(struct launcher *launcher) {
         net_io_watch(launcher->io, http_fd(market->http), NULL, NULL);
         http_close(market->http);
     }
-    bury_machines();
+    bury_machines(market);
     close_program(&market->cloud);
     close_program(&market->buyer);
     json_decref(market->summary);
     json_decref(market->bill);
+    free(market->strangers);
     free(market);
     launcher->market = NULL;
 }

@@ -396,6 +396,10 @@ static void test_what_makes_no_sense_is_refused(void **state) {
                 "expected an event of the controller");
     run_refused("mkdir -p full/machines; $run --market prices --market-folder full -- $tests/sum_app --data ratings",
                 "full: holds another run");
+    run_refused("sleep 100 & echo $! >stranger; exec $run --market prices --market-folder full -- $tests/sum_app "
+                "--data ratings",
+                "full: holds another run");
+    run_well("kill $(cat stranger)"); /* a child of the shell's is still there */
     assert_nobody_left();
 }
 
