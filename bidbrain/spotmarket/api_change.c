@@ -147,7 +147,8 @@ static void run_launch(struct api *api, const struct launch *launch) {
         api_error_set(&api->error, capacity ? 500 : 400, room.code, "%s", room.message);
         return;
     }
-    if (api->cloud->instance_count + most > CLOUD_RECORDS_MAX || api->cloud->request_count + most > CLOUD_RECORDS_MAX) {
+    if (api->cloud->instance_count + most > CLOUD_RECORDS_MAX || api->cloud->request_count + most > CLOUD_RECORDS_MAX ||
+        api->cloud->attempt_count == CLOUD_RECORDS_MAX) { /* it could not be known again by its token */
         launch_limit(api);
         return;
     }
@@ -190,7 +191,7 @@ static void request_make(struct api *api, const struct launch *launch, int64_t f
         api_error_set(&api->error, 400, "MaxSpotInstanceCountExceeded", "Max spot instance count exceeded");
         return;
     }
-    if (cloud->request_count + (size_t)launch->most > CLOUD_RECORDS_MAX) {
+    if (cloud->request_count + (size_t)launch->most > CLOUD_RECORDS_MAX || cloud->attempt_count == CLOUD_RECORDS_MAX) {
         launch_limit(api);
         return;
     }

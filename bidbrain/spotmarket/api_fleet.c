@@ -318,7 +318,8 @@ static void fleet_zones(struct api *api, struct fleet *fleet) {
 }
 
 static void fleet_make(struct api *api, struct fleet *fleet) {
-    if (api->cloud->instance_count + 2 * CLOUD_LAUNCH_MAX > CLOUD_RECORDS_MAX) {
+    if (api->cloud->instance_count + 2 * CLOUD_LAUNCH_MAX > CLOUD_RECORDS_MAX ||
+        api->cloud->attempt_count == CLOUD_RECORDS_MAX) {
         api_error_set(&api->error, 500, "InternalError", "This spotmarket has had its %d launches", CLOUD_RECORDS_MAX);
         return;
     }

@@ -265,6 +265,16 @@ static void test_wrong_parameters(void **unused) {
 
 /* ---- Launches ---- */
 
+/* What could not be known again by its token is not done: a repeat would do it twice. */
+static void test_no_launch_that_can_not_be_remembered(void **unused) {
+    (void)unused;
+    const struct attempt other = {.token = "other", .arguments = (char[]){""}};
+    while (cloud_remember(&cloud, "RunInstances", &other)) {
+    }
+    assert_error(ask(RUN "&MinCount=1&MaxCount=2&ClientToken=t1" SPOT "0.1"), 500, "InternalError");
+    assert_int_equal(cloud.instance_count, 0);
+}
+
 static void test_one_launch_per_token(void **unused) {
     (void)unused;
     static const char launch[] = RUN "&MinCount=1&MaxCount=2&ClientToken=t1" SPOT "0.1";
@@ -627,6 +637,7 @@ int main(void) {
         TEST(test_who_is_let_in),
         TEST(test_no_or_broken_authorization),
         TEST(test_wrong_parameters),
+        TEST(test_no_launch_that_can_not_be_remembered),
         TEST(test_one_launch_per_token),
         TEST(test_fleet),
         TEST(test_end_of_a_machine),
