@@ -139,7 +139,7 @@ static void write_local(const char *model, int speed, int seconds) {
     snprintf(provider, sizeof provider,
              "\"provider\": \"local\", \"prices\": \"prices\", \"clock\": {\"start\": \"2016-03-01T00:00:00Z\", "
              "\"speed\": %d}, \"notice_seconds\": %d",
-             speed, 20 * speed); /* time to leave on a busy machine too */
+             speed, speed < 90 ? 20 * speed : 1800); /* time to leave on a busy machine too */
     write_config(provider, model, seconds);
 }
 
