@@ -406,12 +406,28 @@ static const char *how_text(const struct ledger_machine *machine) {
                                              : "gone";
 }
 
+/* It was taken for gone, as lists did not show it, and it is there: it costs, so it counts again. */
+static void machine_back(struct daemon *daemon, size_t i) {
+    struct ledger_machine *machine = &daemon->machines[i];
+    log_warn("%s (%s/%s) was taken for gone, and is there", machine->machine.id, machine->machine.type,
+             machine->machine.zone);
+    machine->ended = 0;
+    machine->how = LEDGER_RUNS;
+    daemon->machine_notes[i].terminate_wall = 0;
+    daemon->machine_notes[i].terminated = 0;
+    store_machine(daemon, i);
+}
+
 /* What changed, stored only if something did. */
 static void update_machine(struct daemon *daemon, size_t i, const struct provider_machine *told) {
     struct ledger_machine *machine = &daemon->machines[i];
     struct provider_machine before = machine->machine;
-    if (machine->ended != 0) {
+    if (machine->ended != 0 && told->state != MACHINE_RUNNING &&
+        (told->state != MACHINE_PENDING || machine->how != LEDGER_VANISHED)) {
         return;
+    }
+    if (machine->ended != 0) {
+        machine_back(daemon, i);
     }
     machine->machine.state = told->state;
     machine->machine.launched = told->launched != 0 ? told->launched : before.launched;
@@ -474,13 +490,20 @@ void daemon_ask_list(struct daemon *daemon) {
     provider_list(daemon->provider);
 }
 
+/* Asked for so lately that a list may miss it: what told of it may have been the bidbrain before this one. */
+static bool machine_fresh(const struct daemon *daemon, const struct ledger_machine *machine) {
+    size_t l = find_launch(daemon, machine->machine.token);
+    return machine->running == 0 && l != SIZE_MAX &&
+           daemon_now(daemon) - daemon->launches[l].planned < DAEMON_FRESH_S;
+}
+
 void daemon_list_end(void *context, bool whole) {
     struct daemon *daemon = context;
     daemon->listing = false;
     for (size_t i = 0; i < daemon->machine_count && whole; i++) {
         struct ledger_machine *machine = &daemon->machines[i];
         struct daemon_machine *notes = &daemon->machine_notes[i];
-        notes->absent = notes->listed ? 0 : notes->absent + 1;
+        notes->absent = notes->listed || machine_fresh(daemon, machine) ? 0 : notes->absent + 1;
         if (machine->ended == 0 && notes->absent >= DAEMON_ABSENT) {
             machine_ended(daemon, i, machine->machine.evicted ? LEDGER_EVICTED : LEDGER_VANISHED);
             daemon_say(daemon, "%s (%s/%s) is gone", machine->machine.id, machine->machine.type, machine->machine.zone);

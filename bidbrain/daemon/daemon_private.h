@@ -23,6 +23,7 @@ enum {
     DAEMON_SILENCE_S = 30,        /* real: nothing is bought while the controller is silent for longer */
     DAEMON_END_S = 300,           /* real: after a signal everything has to be gone by then */
     DAEMON_ABSENT = 3,            /* whole lists that a machine is missing from before it counts as gone */
+    DAEMON_FRESH_S = 300,         /* market: so long after its launch a cloud may not show a machine yet */
     DAEMON_BACK_OFF_S = 120,      /* market: after a refusal, doubled by each one that follows ... */
     DAEMON_QUOTA_S = 300,         /* ... for all markets when a quota is used up ... */
     DAEMON_BACK_OFF_MAX_S = HOUR, /* ... at most */

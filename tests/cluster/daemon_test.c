@@ -11,6 +11,7 @@
 #include "tests/cluster/shell.h"
 
 #include <jansson.h>
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +292,34 @@ static void orphans_are_swept(void **state) {
     end_all();
 }
 
+/* Lists that did not show a machine made it count as gone: once it shows, it is the daemon's again. */
+static void a_machine_that_is_back_is_given_back(void **state) {
+    (void)state;
+    start_controller();
+    start_market("ec2", 60);
+    write_ec2("ec2", 600);
+    run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --keep >>out-bid 2>>err-bid & echo $! >bid.pid");
+    wait_for("ctl-report", "\"stage 2\"", NULL, 0);
+    end_process("bid.pid", "TERM");
+    sqlite3 *database = NULL;
+    char *folder = read_text("folder-path");
+    char path[512];
+    snprintf(path, sizeof path, "%.*s/state.db", (int)strcspn(folder, "\n"), folder);
+    free(folder);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(database, "UPDATE machine SET ended = running + 1, how = 3, state = 3", NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_changes(database), 5);
+    sqlite3_close(database);
+    run_well(BIDBRAIN RUN " & echo $! >bid.pid");
+    wait_for("err-bid", "was taken for gone", NULL, 0);
+    end_process("bid.pid", "TERM");
+    run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
+    run_well("[ $(curl -s %s/bill | grep -c '\"id\": ') = 5 ]", market);
+    end_all();
+}
+
 static void prices_fill_a_store(void **state) {
     (void)state;
     snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
@@ -315,6 +344,7 @@ int main(void) {
         cmocka_unit_test(kills_of_launches_in_spotmarket),
         cmocka_unit_test(signals_give_everything_back_or_keep_it),
         cmocka_unit_test(orphans_are_swept),
+        cmocka_unit_test(a_machine_that_is_back_is_given_back),
         cmocka_unit_test(prices_fill_a_store),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
