@@ -347,6 +347,9 @@ static void run_phase(struct daemon *daemon) {
         daemon->decide_now = false;
         daemon_decide(daemon);
         daemon->next_decision = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
+    } else if (!daemon->ready && now >= daemon->next_budget) {
+        daemon_keep_budget(daemon);
+        daemon->next_budget = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
     }
 }
 
@@ -361,8 +364,9 @@ static void set_timer(struct daemon *daemon) {
     wait = sooner(wait, daemon_wall_of(daemon, daemon->next_prices));
     wait = sooner(wait, daemon_wall_of(daemon, daemon->next_list));
     wait = sooner(wait, daemon_wall_of(daemon, daemon_machines_due(daemon)));
-    if (daemon->phase == DAEMON_RUN && daemon->ready) {
-        wait = sooner(wait, fmax(0.01, daemon_wall_of(daemon, daemon->next_decision)));
+    if (daemon->phase == DAEMON_RUN) {
+        double next = daemon->ready ? daemon->next_decision : daemon->next_budget;
+        wait = sooner(wait, fmax(0.01, daemon_wall_of(daemon, next)));
     }
     wait = provider_ms >= 0 ? sooner(wait, provider_ms / 1e3) : wait;
     io->set_timer(io, io->now_us(io) + (uint64_t)(fmax(wait, 0.001) * 1e6));

@@ -375,6 +375,29 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
                             "items_per_vcpu_second", daemon->throughput));
 }
 
+static void release_decided(struct daemon *daemon, const int64_t *release_at, size_t count) {
+    bool hold = daemon->config->model == MODEL_EC2_2016;
+    for (size_t i = 0; i < count; i++) {
+        if (release_at[i] != 0) {
+            daemon_release(daemon, i, release_at[i], hold && daemon->machines[i].machine.kind == PROVIDER_SPOT);
+        }
+    }
+}
+
+void daemon_keep_budget(struct daemon *daemon) {
+    struct eviction_table table;
+    struct footprint_plan plan;
+    struct footprint footprint = daemon_footprint(daemon, &table);
+    int64_t *release_at = memory_zeroed(daemon->machine_count + 1, sizeof *release_at);
+    footprint_keep_budget(&footprint, &plan, release_at);
+    if (plan.released > 0) {
+        report_plan(daemon, &footprint, &plan);
+        release_decided(daemon, release_at, footprint.machine_count);
+    }
+    free(release_at);
+    daemon_footprint_close(daemon, &table);
+}
+
 void daemon_decide(struct daemon *daemon) {
     struct eviction_table table;
     struct footprint_plan plan;
@@ -387,12 +410,7 @@ void daemon_decide(struct daemon *daemon) {
             daemon_say(daemon, "decision: nothing is bought");
         }
     } else {
-        bool hold = daemon->config->model == MODEL_EC2_2016;
-        for (size_t i = 0; i < footprint.machine_count; i++) {
-            if (release_at[i] != 0) {
-                daemon_release(daemon, i, release_at[i], hold && daemon->machines[i].machine.kind == PROVIDER_SPOT);
-            }
-        }
+        release_decided(daemon, release_at, footprint.machine_count);
         daemon_store_measured(daemon);
         for (size_t b = 0; b < plan.buy_count && daemon->error.code == 0; b++) {
             daemon_launch(daemon, &plan.buys[b]);

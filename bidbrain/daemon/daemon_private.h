@@ -115,7 +115,7 @@ struct daemon {
     bool pricing, listing;                        /* under way */
     int64_t priced_from;                          /* when the reading under way was asked for */
     int64_t priced_to;                            /* prices up to here are known; 0: none */
-    double next_prices, next_list, next_decision; /* market */
+    double next_prices, next_list, next_decision, next_budget; /* market */
     double next_link, phase_wall;                 /* as of market_clock_elapsed, as all times called wall */
     double silence_warned;
     bool waited; /* "waiting for the controller" was said */
@@ -149,6 +149,8 @@ void daemon_ask_prices(struct daemon *daemon);
 struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *table);
 void daemon_footprint_close(struct daemon *daemon, struct eviction_table *table);
 void daemon_decide(struct daemon *daemon);
+/* While nothing can be decided: gives back what the budget does not allow any more. */
+void daemon_keep_budget(struct daemon *daemon);
 /* What was measured, into the state. */
 void daemon_store_measured(struct daemon *daemon);
 /* Vcpus of a machine by the node's name; 0 if it is none of ours or a reliable one. */

@@ -415,6 +415,27 @@ void footprint_decide(const struct footprint *f, struct footprint_plan *plan, in
     free(offers);
 }
 
+void footprint_keep_budget(const struct footprint *f, struct footprint_plan *plan, int64_t *release_at) {
+    struct groups groups;
+    *plan = (struct footprint_plan){0};
+    find_groups(f, &groups);
+    double left = budget_left(f, &groups);
+    bool reached = budget_reached(f, &groups);
+    for (size_t g = 0; g < groups.count; g++) {
+        const struct group *group = &groups.list[g];
+        int64_t ahead = group_hour_end(f, group) - f->now;
+        bool renews = pays_by_the_hour(f) && ahead <= f->lead && ahead > f->lead / FOOTPRINT_LATE_SHARE;
+        double price = (double)group->count * (double)market_now(f, group->market);
+        if (reached || (renews && price > left)) {
+            release_group(f, group, release_at);
+            plan->over_budget = true;
+            plan->released++;
+        } else if (renews) {
+            left -= price;
+        }
+    }
+}
+
 int64_t footprint_next_renewal(const struct footprint *f) {
     int64_t next = MARKET_NEVER;
     for (size_t i = 0; i < f->machine_count; i++) {

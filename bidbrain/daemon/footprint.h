@@ -64,6 +64,8 @@ struct footprint_plan {
 /* A zeroed list of machines' release times goes in (one for each machine), 0 for those that are kept; what was decided
  * comes out there and in *plan. */
 void footprint_decide(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
+/* Only what the budget asks to be given back, likewise: while nothing can be decided, money is spent all the same. */
+void footprint_keep_budget(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
 /* The next moment at which a paid hour's renewal has to be decided; MARKET_NEVER. */
 int64_t footprint_next_renewal(const struct footprint *footprint);
 

@@ -277,6 +277,38 @@ static void the_budget_holds(void **state) {
     world_close(&w);
 }
 
+/* Without a controller nothing is decided, but money is spent. */
+static void the_budget_holds_without_decisions(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2, 20000, 60000);
+    for (int i = 0; i < 10; i++) {
+        add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800); /* half an hour: 100000 in all */
+    }
+    memset(w.release_at, 0, sizeof w.release_at);
+    w.f.budget_micro = 1000000;
+    footprint_keep_budget(&w.f, &w.plan, w.release_at);
+    assert_int_equal(w.plan.released, 0);
+    assert_int_equal(w.release_at[0], 0);
+    w.f.budget_micro = 110000;
+    footprint_keep_budget(&w.f, &w.plan, w.release_at);
+    assert_int_equal(w.plan.released, 1);
+    assert_true(w.plan.over_budget);
+    assert_int_equal(w.release_at[9], NOW + 120);
+    world_close(&w);
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
+    memset(w.release_at, 0, sizeof w.release_at);
+    w.f.budget_micro = 160000; /* the hour that is paid, the reliable one's next, and another hour */
+    footprint_keep_budget(&w.f, &w.plan, w.release_at);
+    assert_int_equal(w.plan.released, 0);
+    w.f.budget_micro = 159999;
+    footprint_keep_budget(&w.f, &w.plan, w.release_at);
+    assert_int_equal(w.plan.released, 1);
+    assert_int_equal(w.release_at[0], NOW + 100);
+    world_close(&w);
+}
+
 static void bills_are_those_of_the_model(void **state) {
     (void)state;
     struct world w;
@@ -309,6 +341,7 @@ int main(void) {
         cmocka_unit_test(hours_are_renewed_or_end),
         cmocka_unit_test(on_demand_stands_in_and_goes_again),
         cmocka_unit_test(the_budget_holds),
+        cmocka_unit_test(the_budget_holds_without_decisions),
         cmocka_unit_test(bills_are_those_of_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
