@@ -330,9 +330,20 @@ static void run_phase(struct daemon *daemon) {
     double now = market_clock_seconds(&daemon->clock);
     if (daemon->phase != DAEMON_RUN) {
         daemon_release_all(daemon);
-        if (daemon->listed && daemon_all_gone(daemon)) {
+        bool all_gone = daemon_all_gone(daemon);
+        if (all_gone && daemon->gone) {
             daemon_stop(daemon);
-        } else if (daemon->phase >= DAEMON_GIVE_BACK && market_clock_elapsed() - daemon->phase_wall > DAEMON_END_S) {
+            return;
+        }
+        if (all_gone && !daemon->listing) { /* what the cloud shows has the last word */
+            daemon->next_list = fmin(daemon->next_list, now + (daemon->gone_when_asked ? daemon->clock.speed : 0));
+        }
+        double waited = market_clock_elapsed() - daemon->phase_wall;
+        double notice = (double)daemon->config->notice_seconds / daemon->clock.speed;
+        if (daemon->phase == DAEMON_GIVE_BACK && waited > DAEMON_END_S + notice) {
+            log_warn("not all nodes have left in time: their machines are terminated");
+            daemon_set_phase(daemon, DAEMON_AT_ONCE);
+        } else if (daemon->phase == DAEMON_AT_ONCE && waited > DAEMON_END_S) {
             struct error error = {0};
             error_set(&error, AML_EFAIL, "machines or launches are left after %d s: see 'bidbrain status'",
                       DAEMON_END_S);

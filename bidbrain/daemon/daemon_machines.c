@@ -56,6 +56,7 @@ static size_t add_launch(struct daemon *daemon, const struct ledger_launch *laun
     daemon->launches = memory_resized(daemon->launches, count + 1, sizeof *daemon->launches);
     daemon->launch_notes = memory_resized(daemon->launch_notes, count + 1, sizeof *daemon->launch_notes);
     daemon->launches[count] = *launch;
+    daemon->gone = daemon->gone_when_asked = false;
     daemon->launch_notes[count] = (struct daemon_launch){0};
     return count;
 }
@@ -65,6 +66,7 @@ static size_t add_machine(struct daemon *daemon, const struct ledger_machine *ma
     daemon->machines = memory_resized(daemon->machines, count + 1, sizeof *daemon->machines);
     daemon->machine_notes = memory_resized(daemon->machine_notes, count + 1, sizeof *daemon->machine_notes);
     daemon->machines[count] = *machine;
+    daemon->gone = daemon->gone_when_asked = false;
     daemon->machine_notes[count] = (struct daemon_machine){0};
     return count;
 }
@@ -312,6 +314,7 @@ void daemon_take_outcome(void *context, const struct provider_outcome *outcome) 
     size_t l = find_launch(daemon, outcome->token);
     if (l == SIZE_MAX && outcome->state == LAUNCH_WAITING && !daemon->options->dry_run) {
         log_warn("withdrawing an open request of this job that the state does not know (token %s)", outcome->token);
+        daemon->orphans++;
         provider_cancel(daemon->provider, outcome->token);
     }
     if (l == SIZE_MAX || daemon->launches[l].stage > LEDGER_WAITING ||
@@ -349,6 +352,7 @@ static void sweep(struct daemon *daemon, const struct provider_machine *told) {
     if (told->state == MACHINE_GONE || told->state == MACHINE_STOPPING) {
         return;
     }
+    daemon->orphans++;
     log_warn("machine %s (%s/%s) is tagged with this job but its launch (token '%s') is not in the state: an orphan%s",
              told->id, told->type, told->zone, told->token, daemon->options->dry_run ? "" : ", it is terminated");
     daemon_report(daemon, "orphan", json_pack("{s:s,s:s}", "id", told->id, "token", told->token));
@@ -484,6 +488,8 @@ void daemon_ask_list(struct daemon *daemon) {
         return;
     }
     daemon->listing = true;
+    daemon->orphans = 0;
+    daemon->gone_when_asked = daemon_all_gone(daemon);
     for (size_t i = 0; i < daemon->machine_count; i++) {
         daemon->machine_notes[i].listed = false;
     }
@@ -511,6 +517,7 @@ void daemon_list_end(void *context, bool whole) {
         }
     }
     daemon->listed = daemon->listed || whole;
+    daemon->gone = whole && daemon->gone_when_asked && daemon->orphans == 0;
 }
 
 /* ---- Giving back ---- */

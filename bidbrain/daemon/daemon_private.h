@@ -21,7 +21,7 @@ enum {
     DAEMON_ASK_AGAIN_S = 30,      /* real: a launch or a termination without an answer */
     DAEMON_WAIT_S = 300,          /* market: an open spot request is withdrawn then */
     DAEMON_SILENCE_S = 30,        /* real: nothing is bought while the controller is silent for longer */
-    DAEMON_END_S = 300,           /* real: after a signal everything has to be gone by then */
+    DAEMON_END_S = 300,           /* real: so long, and the notice, nodes have after a signal; then so long machines */
     DAEMON_ABSENT = 3,            /* whole lists that a machine is missing from before it counts as gone */
     DAEMON_FRESH_S = 300,         /* market: so long after its launch a cloud may not show a machine yet */
     DAEMON_BACK_OFF_S = 120,      /* market: after a refusal, doubled by each one that follows ... */
@@ -113,6 +113,9 @@ struct daemon {
     enum daemon_phase phase;
     bool priced, listed;                          /* wholly, once */
     bool pricing, listing;                        /* under way */
+    size_t orphans;                               /* machines and requests that the list under way has shown */
+    bool gone_when_asked;                         /* nothing of ours was left when that list was asked for ... */
+    bool gone;                                    /* ... and a whole one then showed nothing */
     int64_t priced_from;                          /* when the reading under way was asked for */
     int64_t priced_to;                            /* prices up to here are known; 0: none */
     double next_prices, next_list, next_decision, next_budget; /* market */

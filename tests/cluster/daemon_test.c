@@ -282,12 +282,9 @@ static void orphans_are_swept(void **state) {
     run_well("rm state*");
     end_process("ctl.pid", "KILL"); /* nothing is bought without a controller */
     run_well(BIDBRAIN RUN " & echo $! >bid.pid");
-    for (int waited = 0; run("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market) != 0;
-         waited += POLL_MS) {
-        assert_true(waited < WAIT_MS);
-        nap();
-    }
-    end_process("bid.pid", "TERM");
+    wait_for("err-bid", "an orphan, it is terminated", NULL, 0);
+    end_process("bid.pid", "TERM"); /* not before they are gone */
+    run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     run_well("[ $(grep -c 'an orphan, it is terminated' err-bid) -ge 5 ]");
     end_all();
 }
