@@ -109,6 +109,7 @@ static struct provider_options provider_options_of(struct daemon *daemon) {
         .subnet = config_subnet,
         .types = config->types,
         .product = config->product,
+        .look_only = daemon->options->dry_run,
         .context = config,
         .folder = config->folder,
         .prices = config->prices,

@@ -261,11 +261,13 @@ static void list_tell_instances(struct provider_ec2 *of, const struct list_opera
         const struct ec2_instance *instance = &list->instances[i];
         const struct ec2_spot_request *request = list_request(list, instance->request);
         struct provider_machine machine = list_machine(instance, request);
-        if (instance->state == EC2_INSTANCE_STOPPED) {
+        if (instance->state == EC2_INSTANCE_STOPPED && !of->options.look_only) {
             const char *id = instance->id;
             provider_ec2_terminate(&of->provider, &id, 1);
         }
-        list_tag(of, instance, request);
+        if (!of->options.look_only) {
+            list_tag(of, instance, request);
+        }
         provider_ec2_machine(of, &machine);
     }
     for (size_t i = 0; i < list->request_count; i++) {
