@@ -277,6 +277,10 @@ static void launch_answered(void *context, const struct ec2_answer *answer) {
     const struct ec2_failure *failure = answer->failure;
     if (failure == NULL) {
         launch_succeeded(of, launch, answer->root);
+    } else if (strcmp(failure->code, "IdempotentParameterMismatch") == 0) {
+        /* It was carried out, and the configuration has changed since. */
+        provider_ec2_failed(of, launch->action, failure);
+        provider_ec2_list_token(of, launch->launch.token, true);
     } else if (answer->refused) {
         struct provider_outcome outcome = launch_refused(&launch->launch, failure->code, failure->text);
         provider_ec2_outcome(of, &outcome);

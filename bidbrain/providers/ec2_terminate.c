@@ -27,7 +27,8 @@ static void give_back_free(struct operation *operation) {
 
 static void give_back_terminate(struct give_back *give_back);
 
-/* EC2 terminates none when it does not know one of them: each alone then. */
+/* EC2 terminates none when it refuses one of them (not known, protected, without the tag that the right asks for): each
+ * alone then. */
 static void give_back_split(struct give_back *give_back) {
     struct provider_ec2 *of = give_back->operation.of;
     for (size_t i = 0; i < give_back->count; i++) {
@@ -43,9 +44,7 @@ static void give_back_terminated(void *context, const struct ec2_answer *answer)
     struct give_back *give_back = context;
     struct provider_ec2 *of = give_back->operation.of;
     if (answer->failure != NULL) {
-        bool unknown = strcmp(answer->failure->code, "InvalidInstanceID.NotFound") == 0 ||
-                       strcmp(answer->failure->code, "InvalidInstanceID.Malformed") == 0;
-        if (unknown && give_back->count > 1) {
+        if (answer->refused && give_back->count > 1) {
             give_back_split(give_back);
         } else {
             provider_ec2_failed(of, "TerminateInstances", answer->failure);
@@ -72,7 +71,7 @@ static void give_back_go_on(struct give_back *give_back) {
         give_back_terminate(give_back);
         return;
     }
-    provider_ec2_list_token(give_back->operation.of, give_back->token);
+    provider_ec2_list_token(give_back->operation.of, give_back->token, false);
     operation_end(&give_back->operation);
 }
 

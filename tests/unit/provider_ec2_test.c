@@ -344,8 +344,6 @@ static void refused_launches_are_told(void **state) {
          "outcome token-1 refused 0 VcpuLimitExceeded\n"},
         {{.action = "RunInstances", .status = 400, .body = ERROR_BODY("MaxSpotInstanceCountExceeded")},
          "outcome token-1 refused 0 MaxSpotInstanceCountExceeded\n"},
-        {{.action = "RunInstances", .status = 400, .body = ERROR_BODY("IdempotentParameterMismatch")},
-         "outcome token-1 refused 0 IdempotentParameterMismatch ours\n"},
         {{.action = "RunInstances", .status = 400, .body = ERROR_BODY("InvalidAMIID.NotFound")},
          "outcome token-1 refused 0 InvalidAMIID.NotFound ours\n"},
         {{.action = "RunInstances", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")},
@@ -376,6 +374,37 @@ static void refused_launches_are_told(void **state) {
     provider->methods->list(provider);
     run_until(provider, 2);
     assert_told("outcome token-1 refused 0 InvalidLaunch ours\nlist end whole\n");
+    provider->methods->close(provider);
+}
+
+/* The configuration was changed between a launch and its repetition: what the first one brought is ours. */
+static void repetitions_with_other_parameters_find_what_is_there(void **state) {
+    (void)state;
+    struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
+    struct provider_launch launch = launch_of(PROVIDER_ON_DEMAND, 2, 0);
+    for (int found = 1; found >= 0; found--) {
+        told = (struct told){{0}, 0};
+        SCRIPT({.action = "RunInstances", .status = 400, .body = ERROR_BODY("IdempotentParameterMismatch")},
+               {.action = "DescribeSpotInstanceRequests",
+                .status = 200,
+                .body = REQUESTS(""),
+                .asked = "&Filter.2.Name=tag:proteus:token&Filter.2.Value.1=token-1"},
+               {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")});
+        if (found) {
+            SCRIPT({.action = "RunInstances", .status = 400, .body = ERROR_BODY("IdempotentParameterMismatch")},
+                   {.action = "DescribeSpotInstanceRequests", .status = 200, .body = REQUESTS("")},
+                   {.action = "DescribeInstances",
+                    .status = 200,
+                    .body = INSTANCES(INSTANCE("i-1", STATE("running") TAGS("token-1"))),
+                    .asked = "&Filter.2.Name=tag:proteus:token&Filter.2.Value.1=token-1"});
+        }
+        provider->methods->launch(provider, &launch);
+        run_until(provider, 2);
+        assert_told(found ? "failed RunInstances: IdempotentParameterMismatch: because (request r)\n"
+                            "machine i-1 token-1 on-demand c4.large us-east-1a running\noutcome token-1 filled 1 \n"
+                          : "failed RunInstances: IdempotentParameterMismatch: because (request r)\n"
+                            "outcome token-1 refused 0 IdempotentParameterMismatch\n");
+    }
     provider->methods->close(provider);
 }
 
@@ -564,6 +593,18 @@ static void listings_go_by_pages_and_may_break(void **state) {
                 "machine i-1 t on-demand c4.large us-east-1a running\n"
                 "machine i-2 t on-demand c4.large us-east-1a running\n"
                 "list end broken\n");
+    /* One request of a launch is known, another, still open perhaps, is not: no outcome. */
+    told = (struct told){{0}, 0};
+    SCRIPT({.action = "DescribeSpotInstanceRequests",
+            .status = 200,
+            .body = "<DescribeSpotInstanceRequestsResponse><spotInstanceRequestSet>" REQUEST(
+                "sir-1", "failed", "bad-parameters", TAGS("t")) "</spotInstanceRequestSet><nextToken>more</nextToken>"
+                                                                "</DescribeSpotInstanceRequestsResponse>"},
+           {.action = "DescribeSpotInstanceRequests", .status = 400, .body = ERROR_BODY("InvalidNextToken")},
+           {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")});
+    provider->methods->list(provider);
+    run_until(provider, 2);
+    assert_told("failed DescribeSpotInstanceRequests: InvalidNextToken: because (request r)\nlist end broken\n");
     provider->methods->close(provider);
 }
 
@@ -610,6 +651,34 @@ static void stopped_machines_are_given_back(void **state) {
     provider->methods->close(provider);
 }
 
+static void looking_changes_nothing(void **state) {
+    (void)state;
+    struct provider *provider = NULL;
+    struct provider_options options = options_of(PROVIDER_RUN_INSTANCES);
+    options.look_only = true;
+    assert_int_equal(provider_ec2_open(&provider, &options, NULL), 0);
+    told = (struct told){{0}, 0};
+    SCRIPT({.action = "DescribeSpotInstanceRequests",
+            .status = 200,
+            .body = REQUESTS(REQUEST("sir-1", "active", "fulfilled", NAMES("i-2") TAGS("t")))},
+           {.action = "DescribeInstances",
+            .status = 200,
+            .body = INSTANCES(INSTANCE("i-1", STATE("stopped") TAGS("t")))},
+           {.action = "DescribeInstances",
+            .status = 200,
+            .body = INSTANCES(INSTANCE("i-2", STATE("running") SPOT("sir-1")))});
+    provider->methods->list(provider);
+    run_until(provider, 2);
+    for (int turn = 0; turn < 20; turn++) {
+        provider->methods->step(provider);
+        (void)poll(NULL, 0, 5);
+    }
+    assert_int_equal(fake_ec2_asked(fake, NULL), 3);
+    assert_told("machine i-1 t on-demand c4.large us-east-1a stopping\n"
+                "machine i-2 t spot c4.large us-east-1a running\noutcome t filled 1 \nlist end whole\n");
+    provider->methods->close(provider);
+}
+
 static void requests_alone_tell_of_machines(void **state) {
     (void)state;
     struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
@@ -651,7 +720,7 @@ static void requests_are_cancelled_before_machines_end(void **state) {
             .asked = "&SpotInstanceRequestId.1=sir-1"},
            {.action = "TerminateInstances",
             .status = 400,
-            .body = ERROR_BODY("InvalidInstanceID.NotFound"),
+            .body = ERROR_BODY("OperationNotPermitted"),
             .asked = "&InstanceId.1=i-1&InstanceId.2=i-2"},
            {.action = "TerminateInstances", .status = 200, .body = TERMINATE("i-1"), .asked = "&InstanceId.1=i-1"},
            {.action = "TerminateInstances",
@@ -773,12 +842,14 @@ int main(void) {
         cmocka_unit_test(prices_are_read_page_by_page),
         cmocka_unit_test(machines_are_run),
         cmocka_unit_test(refused_launches_are_told),
+        cmocka_unit_test(repetitions_with_other_parameters_find_what_is_there),
         cmocka_unit_test(spot_requests_wait_and_fill),
         cmocka_unit_test(fleets_tell_errors_inside),
         cmocka_unit_test(evictions_are_seen),
         cmocka_unit_test(listings_go_by_pages_and_may_break),
         cmocka_unit_test(a_new_machine_that_is_not_shown_is_not_dead),
         cmocka_unit_test(stopped_machines_are_given_back),
+        cmocka_unit_test(looking_changes_nothing),
         cmocka_unit_test(requests_alone_tell_of_machines),
         cmocka_unit_test(requests_are_cancelled_before_machines_end),
         cmocka_unit_test(a_launch_is_withdrawn_and_its_catch_told),
