@@ -324,6 +324,19 @@ static void release_group(const struct footprint *f, const struct group *group, 
     }
 }
 
+/* Machines that an earlier configuration bought where this one wants none: no decision would ever be about them. */
+static void release_unwanted(const struct footprint *f, struct footprint_plan *plan, int64_t *release_at) {
+    for (size_t i = 0; i < f->machine_count && f->market_count > 0; i++) {
+        const struct ledger_machine *machine = &f->machines[i];
+        const struct provider_machine *told = &machine->machine;
+        if (!machine->reliable && machine->running != 0 && !machine_leaves(machine) &&
+            footprint_find(f, told->kind, told->type, told->zone) == MARKET_NONE) {
+            release_at[i] = pays_by_the_hour(f) ? footprint_hour_end(machine, f->now) : f->now + f->notice_seconds;
+            plan->released++;
+        }
+    }
+}
+
 static void decide_buy(const struct footprint *f, const struct policy_view *view, const struct policy_action *action,
                        double *left, struct footprint_plan *plan) {
     const struct policy_offer *offer = &view->offers[action->index];
@@ -412,6 +425,7 @@ void footprint_decide(const struct footprint *f, struct footprint_plan *plan, in
         size_t count = policy_decide(&view, actions, &plan->cost_per_work);
         carry_out(f, &groups, &view, actions, count, plan, release_at);
     }
+    release_unwanted(f, plan, release_at);
     free(offers);
 }
 

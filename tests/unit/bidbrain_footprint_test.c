@@ -277,6 +277,21 @@ static void the_budget_holds(void **state) {
     world_close(&w);
 }
 
+static void what_is_not_configured_any_more_goes(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2, 20000, 60000);
+    add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800);
+    add_machine(&w, "former.large", PROVIDER_SPOT, 1800);
+    add_machine(&w, "former.large", PROVIDER_ON_DEMAND, 1800)->reliable = true;
+    decide(&w);
+    assert_int_equal(w.release_at[0], 0);
+    assert_int_equal(w.release_at[1], NOW + 120);
+    assert_int_equal(w.release_at[2], 0);
+    assert_int_equal(w.plan.released, 1);
+    world_close(&w);
+}
+
 /* Without a controller nothing is decided, but money is spent. */
 static void the_budget_holds_without_decisions(void **state) {
     (void)state;
@@ -342,6 +357,7 @@ int main(void) {
         cmocka_unit_test(on_demand_stands_in_and_goes_again),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(the_budget_holds_without_decisions),
+        cmocka_unit_test(what_is_not_configured_any_more_goes),
         cmocka_unit_test(bills_are_those_of_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
