@@ -153,8 +153,9 @@ static void local_look_at(struct local *local, struct local_machine *machine, in
     if (outbid && !machine->told.noticed) {
         machine->told.noticed = machine->told.evicted = true;
         snprintf(machine->told.reason, sizeof machine->told.reason, "the price rose above the bid");
-        (void)local_machine_alive(machine);
-        local_machine_signal(machine, SIGTERM);
+        if (local_machine_alive(machine)) { /* or else its number may be another process's by now */
+            local_machine_signal(machine, SIGTERM);
+        }
         local_tell(local, machine);
     }
     if (outbid && now - machine->evicted_at >= LOCAL_NOTICE_S) {
