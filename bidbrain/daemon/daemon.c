@@ -536,6 +536,22 @@ static struct daemon *daemon_new(const struct daemon_options *options) {
     return daemon;
 }
 
+/* Lists of another region do not show them: they would be taken for gone, and run on. */
+static int check_region(const struct daemon *daemon, struct error *error) {
+    bool ec2 = daemon->config->provider == CONFIG_EC2;
+    for (size_t i = 0; i < daemon->machine_count && ec2; i++) {
+        const struct provider_machine *machine = &daemon->machines[i].machine;
+        bool here = daemon->machines[i].ended == 0 && machine->zone[0] != '\0';
+        if (here && strncmp(machine->zone, daemon->region, strlen(daemon->region)) != 0) {
+            return error_set(error, AML_EINPUT,
+                             "region: %s of this state is in %s, and %s is configured: expected the region as it was, "
+                             "until its machines are given back, or another \"job\" and \"state\"",
+                             machine->id, machine->zone, daemon->region);
+        }
+    }
+    return 0;
+}
+
 static int daemon_open(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
     enum ledger_mode mode = daemon->options->dry_run ? LEDGER_COPY : LEDGER_WRITE;
@@ -546,6 +562,7 @@ static int daemon_open(struct daemon *daemon, struct error *error) {
     code = code != 0 ? code : load_measured(daemon, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
+    code = code != 0 ? code : check_region(daemon, error);
     code = code != 0 || daemon->options->dry_run ? code : open_link(daemon, error);
     return code != 0 ? code : open_provider(daemon, error);
 }
