@@ -523,6 +523,7 @@ static void daemon_close(struct daemon *daemon) {
     free(daemon->machines);
     free(daemon->machine_notes);
     free(daemon->closed);
+    free(daemon->withdrawn);
     free(daemon->user_data);
     free(daemon);
 }

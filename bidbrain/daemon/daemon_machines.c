@@ -307,15 +307,29 @@ static void launch_refused(struct daemon *daemon, const struct ledger_launch *la
     back_off(daemon, l, launch->code);
 }
 
+/* An open request that nobody waits for: of a launch that is not in the state, or that was taken for over when not all of
+ * its requests were shown. Once in each list, as withdrawing tells its outcome anew. */
+static void withdraw(struct daemon *daemon, const char *token) {
+    for (size_t w = 0; w < daemon->withdrawn_count; w++) {
+        if (strcmp(daemon->withdrawn[w], token) == 0) {
+            return;
+        }
+    }
+    daemon->withdrawn = memory_resized(daemon->withdrawn, daemon->withdrawn_count + 1, sizeof *daemon->withdrawn);
+    snprintf(daemon->withdrawn[daemon->withdrawn_count++], sizeof *daemon->withdrawn, "%s", token);
+    daemon->orphans++;
+    log_warn("withdrawing an open request of this job that no launch waits for (token %s)", token);
+    provider_cancel(daemon->provider, token);
+}
+
 void daemon_take_outcome(void *context, const struct provider_outcome *outcome) {
     static const enum ledger_stage stages[] = {
         [LAUNCH_WAITING] = LEDGER_WAITING, [LAUNCH_FILLED] = LEDGER_FILLED, [LAUNCH_REFUSED] = LEDGER_REFUSED};
     struct daemon *daemon = context;
     size_t l = find_launch(daemon, outcome->token);
-    if (l == SIZE_MAX && outcome->state == LAUNCH_WAITING && !daemon->options->dry_run) {
-        log_warn("withdrawing an open request of this job that the state does not know (token %s)", outcome->token);
-        daemon->orphans++;
-        provider_cancel(daemon->provider, outcome->token);
+    bool over = l == SIZE_MAX || daemon->launches[l].stage > LEDGER_WAITING;
+    if (over && outcome->state == LAUNCH_WAITING && !daemon->options->dry_run) {
+        withdraw(daemon, outcome->token);
     }
     if (l == SIZE_MAX || daemon->launches[l].stage > LEDGER_WAITING ||
         (daemon->launches[l].stage == LEDGER_WAITING && outcome->state == LAUNCH_WAITING)) {
@@ -474,6 +488,10 @@ void daemon_take_machine(void *context, const struct provider_machine *told) {
                                          .bid = launch->launch.bid};
         machine.machine.state = MACHINE_PENDING; /* what is told now is a change */
         machine.machine.noticed = false;
+        if (told->type[0] == '\0' || told->zone[0] == '\0') { /* a request need not say where it was filled */
+            memcpy(machine.machine.type, launch->launch.type, sizeof machine.machine.type);
+            memcpy(machine.machine.zone, launch->launch.zone, sizeof machine.machine.zone);
+        }
         i = add_machine(daemon, &machine);
         store_machine(daemon, i);
     }
@@ -488,7 +506,7 @@ void daemon_ask_list(struct daemon *daemon) {
         return;
     }
     daemon->listing = true;
-    daemon->orphans = 0;
+    daemon->orphans = daemon->withdrawn_count = 0;
     daemon->gone_when_asked = daemon_all_gone(daemon);
     for (size_t i = 0; i < daemon->machine_count; i++) {
         daemon->machine_notes[i].listed = false;
@@ -548,10 +566,8 @@ static double leaves_by(const struct daemon *daemon, size_t i) {
 /* A machine that costs and does nothing: the node does not start, or does not find the controller. */
 static void give_up_on(struct daemon *daemon, size_t i) {
     const struct provider_machine *told = &daemon->machines[i].machine;
-    log_warn(
-        "%s (%s/%s) runs, but its node has not joined the job: it is given back, and nothing is bought there for a "
-        "while",
-        told->id, told->type, told->zone);
+    log_warn("%s (%s/%s) %s: it is given back, and nothing is bought there for a while", told->id, told->type, told->zone,
+             told->state == MACHINE_PENDING ? "does not start" : "runs, but its node has not joined the job");
     close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
     daemon_release(daemon, i, daemon_now(daemon), false);
 }
@@ -574,8 +590,10 @@ void daemon_expect(struct daemon *daemon) {
             continue;
         }
         notes->waited_wall = notes->waited_wall != 0 ? notes->waited_wall : market_clock_elapsed();
-        if (machine->running != 0 && now - machine->running > DAEMON_JOIN_S &&
-            market_clock_elapsed() - notes->waited_wall > DAEMON_JOIN_WALL_S) {
+        double waited = market_clock_elapsed() - notes->waited_wall;
+        bool late = machine->running != 0 ? now - machine->running > DAEMON_JOIN_S
+                                          : waited * daemon->clock.speed > DAEMON_JOIN_S; /* pending for ever, perhaps */
+        if (late && waited > DAEMON_JOIN_WALL_S) {
             give_up_on(daemon, i);
         } else if (count < WIRE_NODES_MAX) {
             snprintf(expected[count].name, sizeof expected[count].name, "%s", machine->machine.id);

@@ -114,6 +114,8 @@ struct daemon {
     bool priced, listed;                          /* wholly, once */
     bool pricing, listing;                        /* under way */
     size_t orphans;                               /* machines and requests that the list under way has shown */
+    char (*withdrawn)[PROVIDER_TOKEN_TEXT];       /* tokens of such requests */
+    size_t withdrawn_count;
     bool gone_when_asked;                         /* nothing of ours was left when that list was asked for ... */
     bool gone;                                    /* ... and a whole one then showed nothing */
     int64_t priced_from;                          /* when the reading under way was asked for */
