@@ -264,13 +264,32 @@ void daemon_keep_reliable(struct daemon *daemon) {
     plan_launch(daemon, &launch, false);
 }
 
+/* Asked for again it could be carried out again. */
+static bool launch_stale(const struct daemon *daemon, const struct ledger_launch *launch) {
+    return launch->stage <= LEDGER_WAITING && daemon_now(daemon) - launch->planned > DAEMON_TOKEN_S;
+}
+
+/* What came of it, if anything, lists show: it is in the state, so that is taken in whenever it comes. */
+static void close_stale(struct daemon *daemon) {
+    for (size_t l = 0; l < daemon->launch_count; l++) {
+        struct ledger_launch *launch = &daemon->launches[l];
+        if (launch_stale(daemon, launch)) {
+            log_warn("a launch of %u x %s/%s has had no answer for 12 hours (token %s): no more are expected of it",
+                     launch->launch.count, launch->launch.type, launch->launch.zone, launch->launch.token);
+            launch->stage = LEDGER_CLOSED;
+            launch->answered = daemon_now(daemon);
+            store_launch(daemon, l);
+        }
+    }
+}
+
 void daemon_ask_again(struct daemon *daemon, bool all) {
     double wall = market_clock_elapsed();
     int64_t now = daemon_now(daemon);
     for (size_t l = 0; l < daemon->launch_count; l++) {
         const struct ledger_launch *launch = &daemon->launches[l];
         struct daemon_launch *notes = &daemon->launch_notes[l];
-        if (launch->stage > LEDGER_WAITING) {
+        if (launch->stage > LEDGER_WAITING || launch_stale(daemon, launch)) {
             continue;
         }
         bool unanswered = launch->stage < LEDGER_WAITING && wall - notes->asked > DAEMON_ASK_AGAIN_S;
@@ -533,6 +552,9 @@ void daemon_list_end(void *context, bool whole) {
             daemon_say(daemon, "%s (%s/%s) is gone", machine->machine.id, machine->machine.type, machine->machine.zone);
             store_machine(daemon, i);
         }
+    }
+    if (whole) {
+        close_stale(daemon);
     }
     daemon->listed = daemon->listed || whole;
     daemon->gone = whole && daemon->gone_when_asked && daemon->orphans == 0;

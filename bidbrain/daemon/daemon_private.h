@@ -19,6 +19,7 @@ enum {
     DAEMON_HISTORY_DAYS = 90,
     DAEMON_OVERLAP_S = 300,       /* of one reading of prices with the next: they are not told in order */
     DAEMON_ASK_AGAIN_S = 30,      /* real: a launch or a termination without an answer */
+    DAEMON_TOKEN_S = 12 * HOUR,   /* market: EC2 knows a launch's token again for a day: half of it is safe */
     DAEMON_WAIT_S = 300,          /* market: an open spot request is withdrawn then */
     DAEMON_SILENCE_S = 30,        /* real: nothing is bought while the controller is silent for longer */
     DAEMON_END_S = 300,           /* real: so long, and the notice, nodes have after a signal; then so long machines */

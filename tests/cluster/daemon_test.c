@@ -283,10 +283,24 @@ static void orphans_are_swept(void **state) {
     end_process("ctl.pid", "KILL"); /* nothing is bought without a controller */
     run_well(BIDBRAIN RUN " & echo $! >bid.pid");
     wait_for("err-bid", "an orphan, it is terminated", NULL, 0);
+    run_well("grep -Eq 'Max core file size +0 +0 ' /proc/$(cat bid.pid)/limits");
     end_process("bid.pid", "TERM"); /* not before they are gone */
     run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     run_well("[ $(grep -c 'an orphan, it is terminated' err-bid) -ge 5 ]");
     end_all();
+}
+
+/* Changes that many rows of the state. */
+static void change_state(const char *sql, int rows) {
+    sqlite3 *database = NULL;
+    char *folder = read_text("folder-path");
+    char path[512];
+    snprintf(path, sizeof path, "%.*s/state.db", (int)strcspn(folder, "\n"), folder);
+    free(folder);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_changes(database), rows);
+    sqlite3_close(database);
 }
 
 /* Lists that did not show a machine made it count as gone: once it shows, it is the daemon's again. */
@@ -300,22 +314,28 @@ static void a_machine_that_is_back_is_given_back(void **state) {
     end_process("bid.pid", "TERM");
     run_well("sed 's/\"region\": \"us-east-1\"/\"region\": \"us-west-2\"/' bidbrain.json >elsewhere.json");
     run_refused(BIDBRAIN "$bin/bidbrain run --config elsewhere.json", "expected the region as it was");
-    sqlite3 *database = NULL;
-    char *folder = read_text("folder-path");
-    char path[512];
-    snprintf(path, sizeof path, "%.*s/state.db", (int)strcspn(folder, "\n"), folder);
-    free(folder);
-    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
-    assert_int_equal(
-        sqlite3_exec(database, "UPDATE machine SET ended = running + 1, how = 3, state = 3", NULL, NULL, NULL),
-        SQLITE_OK);
-    assert_int_equal(sqlite3_changes(database), 5);
-    sqlite3_close(database);
+    change_state("UPDATE machine SET ended = running + 1, how = 3, state = 3", 5);
     run_well(BIDBRAIN RUN " & echo $! >bid.pid");
     wait_for("err-bid", "was taken for gone", NULL, 0);
     end_process("bid.pid", "TERM");
     run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     run_well("[ $(curl -s %s/bill | grep -c '\"id\": ') = 5 ]", market);
+    end_all();
+}
+
+/* A launch that a bidbrain asked for days ago, and whose answer nobody has: its machine is taken in, and it is not asked for
+ * again, as the cloud has forgotten the token. */
+static void an_old_launch_is_not_repeated(void **state) {
+    (void)state;
+    start_controller();
+    start_market("ec2", 60);
+    write_ec2("ec2", 3);
+    assert_int_equal(run("BIDBRAIN_CRASH=before-store " BIDBRAIN RUN), 128 + 9);
+    change_state("UPDATE launch SET planned = planned - 86400, stage = 1", 1);
+    run_well(BIDBRAIN RUN);
+    assert_int_equal(count_lines("launch", "\"stage\":\"closed\""), 1);
+    assert_int_equal(count_lines("bill", "\"kind\":\"on-demand\""), 1);
+    run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     end_all();
 }
 
@@ -344,6 +364,7 @@ int main(void) {
         cmocka_unit_test(signals_give_everything_back_or_keep_it),
         cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(a_machine_that_is_back_is_given_back),
+        cmocka_unit_test(an_old_launch_is_not_repeated),
         cmocka_unit_test(prices_fill_a_store),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
