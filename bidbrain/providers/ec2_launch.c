@@ -271,16 +271,27 @@ static void launch_succeeded(struct provider_ec2 *of, const struct launch_operat
     }
 }
 
+/* The code, if it says that a launch with this token was carried out: and the configuration has changed since, or its
+ * machine has ended. NULL: another. */
+static const char *launch_carried_out(const char *code) {
+    static const char *const codes[] = {"IdempotentParameterMismatch", "IdempotentInstanceTerminated"};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (strcmp(code, codes[i]) == 0) {
+            return codes[i];
+        }
+    }
+    return NULL;
+}
+
 static void launch_answered(void *context, const struct ec2_answer *answer) {
     struct launch_operation *launch = context;
     struct provider_ec2 *of = launch->operation.of;
     const struct ec2_failure *failure = answer->failure;
     if (failure == NULL) {
         launch_succeeded(of, launch, answer->root);
-    } else if (strcmp(failure->code, "IdempotentParameterMismatch") == 0) {
-        /* It was carried out, and the configuration has changed since. */
+    } else if (launch_carried_out(failure->code) != NULL) {
         provider_ec2_failed(of, launch->action, failure);
-        provider_ec2_list_token(of, launch->launch.token, true);
+        provider_ec2_list_token(of, launch->launch.token, launch_carried_out(failure->code));
     } else if (answer->refused) {
         struct provider_outcome outcome = launch_refused(&launch->launch, failure->code, failure->text);
         provider_ec2_outcome(of, &outcome);

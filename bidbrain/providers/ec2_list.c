@@ -21,7 +21,7 @@ struct list_operation {
     char page[EC2_PAGE_TOKEN_TEXT];
     unsigned pages;
     bool whole;
-    bool carried_out; /* `launch` was, but its answer is lost: what was found is its outcome */
+    const char *carried_out; /* `launch` was, as this code says, but its answer is lost: what is found is its outcome */
     struct ec2_spot_request *requests;
     size_t request_count, request_capacity;
     struct ec2_instance *instances;
@@ -238,7 +238,7 @@ static void list_tell_outcomes(struct provider_ec2 *of, struct list_operation *l
 
 /* A launch whose requests, if it has any, do not tell what came of it. */
 static void list_tell_carried_out(struct provider_ec2 *of, const struct list_operation *list) {
-    struct provider_outcome outcome = {.state = LAUNCH_REFUSED, .code = "IdempotentParameterMismatch"};
+    struct provider_outcome outcome = {.state = LAUNCH_REFUSED};
     for (size_t i = 0; i < list->request_count; i++) {
         if (strcmp(list->requests[i].tags.token, list->launch) == 0) {
             return;
@@ -247,7 +247,8 @@ static void list_tell_carried_out(struct provider_ec2 *of, const struct list_ope
     if (list->instance_count > 0) {
         outcome = (struct provider_outcome){.state = LAUNCH_FILLED, .machines = (unsigned)list->instance_count};
     } else {
-        strcpy(outcome.text, "asked for with other parameters before, and nothing of it is there");
+        snprintf(outcome.code, sizeof outcome.code, "%s", list->carried_out);
+        strcpy(outcome.text, "carried out before, and nothing of it is there");
     }
     strcpy(outcome.token, list->launch);
     provider_ec2_outcome(of, &outcome);
@@ -332,7 +333,7 @@ static void list_end(struct list_operation *list) {
     if (list->whole) { /* of a launch whose requests are not all known it would be a wrong one */
         list_tell_outcomes(of, list);
     }
-    if (list->whole && list->carried_out) {
+    if (list->whole && list->carried_out != NULL) {
         list_tell_carried_out(of, list);
     }
     bool whole = list->whole;
@@ -495,6 +496,6 @@ void provider_ec2_list(struct provider *provider) {
     }
 }
 
-void provider_ec2_list_token(struct provider_ec2 *of, const char *token, bool carried_out) {
+void provider_ec2_list_token(struct provider_ec2 *of, const char *token, const char *carried_out) {
     list_begin(of, token)->carried_out = carried_out;
 }

@@ -73,8 +73,9 @@ bool provider_ec2_ours(const char *code);
 /* ---- ec2_list.c ---- */
 
 void provider_ec2_list(struct provider *provider);
-/* Tells of the machines and requests of one launch; `carried_out`: there is an outcome in any case. */
-void provider_ec2_list_token(struct provider_ec2 *of, const char *token, bool carried_out);
+/* Tells of the machines and requests of one launch. `carried_out`: EC2's code, a text that stays, that says so of the launch;
+ * then there is an outcome in any case. Or NULL. */
+void provider_ec2_list_token(struct provider_ec2 *of, const char *token, const char *carried_out);
 /* What spot requests (of one launch) have come to. */
 struct provider_outcome provider_ec2_outcome_of(const struct ec2_spot_request *requests, size_t count);
 struct provider_machine provider_ec2_machine_of_request(const struct ec2_spot_request *request);

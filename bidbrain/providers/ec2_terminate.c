@@ -71,7 +71,7 @@ static void give_back_go_on(struct give_back *give_back) {
         give_back_terminate(give_back);
         return;
     }
-    provider_ec2_list_token(give_back->operation.of, give_back->token, false);
+    provider_ec2_list_token(give_back->operation.of, give_back->token, NULL);
     operation_end(&give_back->operation);
 }
 

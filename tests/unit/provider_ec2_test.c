@@ -377,14 +377,14 @@ static void refused_launches_are_told(void **state) {
     provider->methods->close(provider);
 }
 
-/* The configuration was changed between a launch and its repetition: what the first one brought is ours. */
-static void repetitions_with_other_parameters_find_what_is_there(void **state) {
+/* The configuration was changed between a launch and its repetition, or its machine has ended: what it brought is ours. */
+static void repetitions_of_what_was_carried_out_find_it(void **state) {
     (void)state;
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_ON_DEMAND, 2, 0);
     for (int found = 1; found >= 0; found--) {
         told = (struct told){{0}, 0};
-        SCRIPT({.action = "RunInstances", .status = 400, .body = ERROR_BODY("IdempotentParameterMismatch")},
+        SCRIPT({.action = "RunInstances", .status = 400, .body = ERROR_BODY("IdempotentInstanceTerminated")},
                {.action = "DescribeSpotInstanceRequests",
                 .status = 200,
                 .body = REQUESTS(""),
@@ -402,8 +402,8 @@ static void repetitions_with_other_parameters_find_what_is_there(void **state) {
         run_until(provider, 2);
         assert_told(found ? "failed RunInstances: IdempotentParameterMismatch: because (request r)\n"
                             "machine i-1 token-1 on-demand c4.large us-east-1a running\noutcome token-1 filled 1 \n"
-                          : "failed RunInstances: IdempotentParameterMismatch: because (request r)\n"
-                            "outcome token-1 refused 0 IdempotentParameterMismatch\n");
+                          : "failed RunInstances: IdempotentInstanceTerminated: because (request r)\n"
+                            "outcome token-1 refused 0 IdempotentInstanceTerminated\n");
     }
     provider->methods->close(provider);
 }
@@ -842,7 +842,7 @@ int main(void) {
         cmocka_unit_test(prices_are_read_page_by_page),
         cmocka_unit_test(machines_are_run),
         cmocka_unit_test(refused_launches_are_told),
-        cmocka_unit_test(repetitions_with_other_parameters_find_what_is_there),
+        cmocka_unit_test(repetitions_of_what_was_carried_out_find_it),
         cmocka_unit_test(spot_requests_wait_and_fill),
         cmocka_unit_test(fleets_tell_errors_inside),
         cmocka_unit_test(evictions_are_seen),
