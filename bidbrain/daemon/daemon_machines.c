@@ -451,7 +451,6 @@ static void machine_back(struct daemon *daemon, size_t i) {
     machine->ended = 0;
     machine->how = LEDGER_RUNS;
     daemon->machine_notes[i].terminate_wall = 0;
-    daemon->machine_notes[i].terminated = 0;
     store_machine(daemon, i);
 }
 
