@@ -535,8 +535,7 @@ void daemon_ask_list(struct daemon *daemon) {
 /* Asked for so lately that a list may miss it: what told of it may have been the bidbrain before this one. */
 static bool machine_fresh(const struct daemon *daemon, const struct ledger_machine *machine) {
     size_t l = find_launch(daemon, machine->machine.token);
-    return machine->running == 0 && l != SIZE_MAX &&
-           daemon_now(daemon) - daemon->launches[l].planned < DAEMON_FRESH_S;
+    return machine->running == 0 && l != SIZE_MAX && daemon_now(daemon) - daemon->launches[l].planned < DAEMON_FRESH_S;
 }
 
 void daemon_list_end(void *context, bool whole) {
@@ -587,7 +586,8 @@ static double leaves_by(const struct daemon *daemon, size_t i) {
 /* A machine that costs and does nothing: the node does not start, or does not find the controller. */
 static void give_up_on(struct daemon *daemon, size_t i) {
     const struct provider_machine *told = &daemon->machines[i].machine;
-    log_warn("%s (%s/%s) %s: it is given back, and nothing is bought there for a while", told->id, told->type, told->zone,
+    log_warn("%s (%s/%s) %s: it is given back, and nothing is bought there for a while", told->id, told->type,
+             told->zone,
              told->state == MACHINE_PENDING ? "does not start" : "runs, but its node has not joined the job");
     close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
     daemon_release(daemon, i, daemon_now(daemon), false);
@@ -612,8 +612,9 @@ void daemon_expect(struct daemon *daemon) {
         }
         notes->waited_wall = notes->waited_wall != 0 ? notes->waited_wall : market_clock_elapsed();
         double waited = market_clock_elapsed() - notes->waited_wall;
-        bool late = machine->running != 0 ? now - machine->running > DAEMON_JOIN_S
-                                          : waited * daemon->clock.speed > DAEMON_JOIN_S; /* pending for ever, perhaps */
+        bool late = machine->running != 0
+                        ? now - machine->running > DAEMON_JOIN_S
+                        : waited * daemon->clock.speed > DAEMON_JOIN_S; /* pending for ever, perhaps */
         if (late && waited > DAEMON_JOIN_WALL_S) {
             give_up_on(daemon, i);
         } else if (count < WIRE_NODES_MAX) {

@@ -112,17 +112,17 @@ struct daemon {
     uint64_t iterations;
 
     enum daemon_phase phase;
-    bool priced, listed;                          /* wholly, once */
-    bool pricing, listing;                        /* under way */
-    size_t orphans;                               /* machines and requests that the list under way has shown */
-    char (*withdrawn)[PROVIDER_TOKEN_TEXT];       /* tokens of such requests */
+    bool priced, listed;                    /* wholly, once */
+    bool pricing, listing;                  /* under way */
+    size_t orphans;                         /* machines and requests that the list under way has shown */
+    char (*withdrawn)[PROVIDER_TOKEN_TEXT]; /* tokens of such requests */
     size_t withdrawn_count;
-    bool gone_when_asked;                         /* nothing of ours was left when that list was asked for ... */
-    bool gone;                                    /* ... and a whole one then showed nothing */
-    int64_t priced_from;                          /* when the reading under way was asked for */
-    int64_t priced_to;                            /* prices up to here are known; 0: none */
+    bool gone_when_asked; /* nothing of ours was left when that list was asked for ... */
+    bool gone;            /* ... and a whole one then showed nothing */
+    int64_t priced_from;  /* when the reading under way was asked for */
+    int64_t priced_to;    /* prices up to here are known; 0: none */
     double next_prices, next_list, next_decision, next_budget; /* market */
-    double next_link, phase_wall;                 /* as of market_clock_elapsed, as all times called wall */
+    double next_link, phase_wall; /* as of market_clock_elapsed, as all times called wall */
     double silence_warned;
     bool waited; /* "waiting for the controller" was said */
     bool ready;  /* to buy */

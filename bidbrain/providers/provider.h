@@ -145,7 +145,8 @@ struct provider_options {
     const char *(*subnet)(const void *context, const char *zone);      /* NULL: none; may be NULL */
     const char *const *types;                                          /* that prices are read for, NULL at the end */
     const char *product;
-    bool look_only; /* listings change nothing: machines that have stopped stay, and tags that are missing are not set */
+    bool
+        look_only; /* listings change nothing: machines that have stopped stay, and tags that are missing are not set */
     const void *context;
     /* local: */
     const char *folder;                      /* where machines have their folders */

@@ -658,15 +658,14 @@ static void looking_changes_nothing(void **state) {
     options.look_only = true;
     assert_int_equal(provider_ec2_open(&provider, &options, NULL), 0);
     told = (struct told){{0}, 0};
-    SCRIPT({.action = "DescribeSpotInstanceRequests",
-            .status = 200,
-            .body = REQUESTS(REQUEST("sir-1", "active", "fulfilled", NAMES("i-2") TAGS("t")))},
-           {.action = "DescribeInstances",
-            .status = 200,
-            .body = INSTANCES(INSTANCE("i-1", STATE("stopped") TAGS("t")))},
-           {.action = "DescribeInstances",
-            .status = 200,
-            .body = INSTANCES(INSTANCE("i-2", STATE("running") SPOT("sir-1")))});
+    SCRIPT(
+        {.action = "DescribeSpotInstanceRequests",
+         .status = 200,
+         .body = REQUESTS(REQUEST("sir-1", "active", "fulfilled", NAMES("i-2") TAGS("t")))},
+        {.action = "DescribeInstances", .status = 200, .body = INSTANCES(INSTANCE("i-1", STATE("stopped") TAGS("t")))},
+        {.action = "DescribeInstances",
+         .status = 200,
+         .body = INSTANCES(INSTANCE("i-2", STATE("running") SPOT("sir-1")))});
     provider->methods->list(provider);
     run_until(provider, 2);
     for (int turn = 0; turn < 20; turn++) {
