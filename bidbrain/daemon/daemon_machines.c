@@ -35,10 +35,19 @@ static size_t find_launch(const struct daemon *daemon, const char *token) {
     return SIZE_MAX;
 }
 
+/* Without a state nothing is bought. But what is being given back is not kept for want of one: a full disk, say. */
+static void store_failed(struct daemon *daemon, const struct error *error) {
+    if (daemon->phase == DAEMON_RUN) {
+        daemon_fail(daemon, error);
+    } else {
+        log_error("%s; the machines are given back all the same", error->text);
+    }
+}
+
 static void store_launch(struct daemon *daemon, size_t l) {
     struct error error = {0};
     if (ledger_put_launch(daemon->ledger, &daemon->launches[l], &error) != 0) {
-        daemon_fail(daemon, &error);
+        store_failed(daemon, &error);
     }
     daemon_report_launch(daemon, &daemon->launches[l]);
 }
@@ -46,7 +55,7 @@ static void store_launch(struct daemon *daemon, size_t l) {
 static void store_machine(struct daemon *daemon, size_t i) {
     struct error error = {0};
     if (ledger_put_machine(daemon->ledger, &daemon->machines[i], &error) != 0) {
-        daemon_fail(daemon, &error);
+        store_failed(daemon, &error);
     }
     daemon_report_machine(daemon, &daemon->machines[i]);
 }
@@ -138,7 +147,7 @@ static void close_market(struct daemon *daemon, enum provider_kind kind, const c
     int64_t until = daemon_now(daemon) + seconds;
     closed->closed_until = until > closed->closed_until ? until : closed->closed_until;
     if (ledger_put_market(daemon->ledger, closed, &error) != 0) {
-        daemon_fail(daemon, &error);
+        store_failed(daemon, &error);
     }
 }
 
@@ -154,7 +163,7 @@ void daemon_machine_joined(struct daemon *daemon, size_t i) {
         if (both[b] != NULL && both[b]->failures > 0) {
             both[b]->failures = 0;
             if (ledger_put_market(daemon->ledger, both[b], &error) != 0) {
-                daemon_fail(daemon, &error);
+                store_failed(daemon, &error);
             }
         }
     }
@@ -326,8 +335,8 @@ static void launch_refused(struct daemon *daemon, const struct ledger_launch *la
     back_off(daemon, l, launch->code);
 }
 
-/* An open request that nobody waits for: of a launch that is not in the state, or that was taken for over when not all of
- * its requests were shown. Once in each list, as withdrawing tells its outcome anew. */
+/* An open request that nobody waits for: of a launch that is not in the state, or that was taken for over when not all
+ * of its requests were shown. Once in each list, as withdrawing tells its outcome anew. */
 static void withdraw(struct daemon *daemon, const char *token) {
     for (size_t w = 0; w < daemon->withdrawn_count; w++) {
         if (strcmp(daemon->withdrawn[w], token) == 0) {

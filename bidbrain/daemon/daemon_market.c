@@ -65,7 +65,7 @@ static void take_fresh(struct daemon *daemon) {
         code = market_store_append(daemon->store, &daemon->fresh, &error);
     }
     markets_close(&daemon->fresh);
-    if (code != 0) {
+    if (code != 0 && daemon->phase == DAEMON_RUN) { /* giving back needs no prices */
         daemon_fail(daemon, &error);
     }
 }

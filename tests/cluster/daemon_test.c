@@ -317,7 +317,15 @@ static void a_machine_that_is_back_is_given_back(void **state) {
     change_state("UPDATE machine SET ended = running + 1, how = 3, state = 3", 5);
     run_well(BIDBRAIN RUN " & echo $! >bid.pid");
     wait_for("err-bid", "was taken for gone", NULL, 0);
-    end_process("bid.pid", "TERM");
+    for (int waited = 0;
+         run("[ $($bin/bidbrain status --config bidbrain.json --json | grep -c '\"state\":\"running\"') = 5 ]");
+         waited += POLL_MS) {
+        assert_true(waited < WAIT_MS);
+        nap();
+    }
+    change_state("CREATE TRIGGER full BEFORE INSERT ON machine BEGIN SELECT RAISE(ABORT, 'no room'); END", 0);
+    end_process("bid.pid", "TERM"); /* a state that can't be written keeps no machine */
+    run_well("grep -q 'no room; the machines are given back all the same' err-bid");
     run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     run_well("[ $(curl -s %s/bill | grep -c '\"id\": ') = 5 ]", market);
     end_all();
