@@ -22,7 +22,7 @@ enum {
     LAUNCHER_END_WAIT_MS = 5000,                      /* for the processes to end by themselves after the job */
     LAUNCHER_ABORT_WAIT_MS = 2000,                    /* the same after a failure: nothing is left to be saved */
     LAUNCHER_MARKET_START_S = 60,                     /* for machines that are bought: to join; see above */
-    LAUNCHER_MARKET_END_WAIT_MS = 20 * 1000,          /* for bidbrain to give everything back, and the bill */
+    LAUNCHER_MARKET_END_WAIT_MS = 60 * 1000,          /* for bidbrain to give everything back, and the bill */
     LAUNCHER_MARKET_RESTARTS_MAX = 50,                /* of a bidbrain that was killed */
     LAUNCHER_FOLDERS_OPEN = 16,                       /* while the temporary folder is removed */
     LAUNCHER_NAMED_MAX = 3,                           /* nodes that a message about their end names */
