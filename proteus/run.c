@@ -155,7 +155,7 @@ int command_run(int argc, char **argv) {
         {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0, "what shall happen to the nodes, and when"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},
         {"market", "DIR", AML_OPTION_STRING, &options.market.prices, 0, 0,
-         "buy the machines of the nodes in a market that replays these recorded prices: see docs/proteus.md"},
+         "buy the nodes' machines in a market that replays these prices; --transient: spot ones at most (8)"},
         {"market-start", "TIME", AML_OPTION_STRING, &options.market.start, 0, 0, "where in the prices to begin"},
         {"market-speed", "X", AML_OPTION_REAL, &options.market.speed, 1, MARKETPLACE_SPEED_MAX,
          "the market's time by real time"},

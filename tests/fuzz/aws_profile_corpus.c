@@ -1,8 +1,6 @@
 /* Writes the seeds of aws_profile_fuzz into the folder that is its only argument. */
 #include "tests/fuzz/corpus.h"
 
-#include <string.h>
-
 /* The first byte chooses what it is, as in aws_profile_fuzz.c. */
 static const char *const seeds[] = {
     "2[default]\naws_access_key_id = A\naws_secret_access_key = B # c\naws_session_token: C\n",
@@ -14,17 +12,5 @@ static const char *const seeds[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: aws_profile_corpus FOLDER\n");
-        return 2;
-    }
-    for (unsigned i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "seed-%02u", i);
-        if (!corpus_write(argv[1], name, seeds[i], strlen(seeds[i]))) {
-            fprintf(stderr, "aws_profile_corpus: cannot write %s into %s\n", name, argv[1]);
-            return 1;
-        }
-    }
-    return 0;
+    return corpus_main("aws_profile_corpus", argc, argv, seeds, sizeof seeds / sizeof *seeds);
 }

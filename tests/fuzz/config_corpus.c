@@ -1,8 +1,6 @@
 /* Writes the seeds of config_fuzz into the folder that is its only argument. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
-#include <string.h>
-
 static const char *const corpus_seeds[] = {
     "{\"job\": \"j\", \"provider\": \"ec2\", \"region\": \"us-east-1\", \"model\": \"ec2-2016\", \"endpoint\": "
     "\"http://x\","
@@ -24,17 +22,5 @@ static const char *const corpus_seeds[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: config_corpus FOLDER\n");
-        return 2;
-    }
-    for (size_t i = 0; i < sizeof corpus_seeds / sizeof *corpus_seeds; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "seed-%02zu", i);
-        if (!corpus_write(argv[1], name, corpus_seeds[i], strlen(corpus_seeds[i]))) {
-            fprintf(stderr, "config_corpus: cannot write into %s\n", argv[1]);
-            return 1;
-        }
-    }
-    return 0;
+    return corpus_main("config_corpus", argc, argv, corpus_seeds, sizeof corpus_seeds / sizeof *corpus_seeds);
 }

@@ -1,4 +1,4 @@
-/* What the generators of seed corpora share: writing one seed to a file of its own. */
+/* What the generators of seed corpora share: writing one seed to a file of its own, and a main for seeds that are texts. */
 #ifndef TESTS_FUZZ_CORPUS_H
 #define TESTS_FUZZ_CORPUS_H
 
@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Writes FOLDER/NAME; false when it can't. */
 static inline bool corpus_write(const char *folder, const char *name, const void *seed, size_t size) {
@@ -19,6 +20,24 @@ static inline bool corpus_write(const char *folder, const char *name, const void
     }
     bool written = fwrite(seed, 1, size, file) == size;
     return fclose(file) == 0 && written;
+}
+
+/* The main function of a generator `program`: writes texts, without their final 0, into the folder that is its only argument.
+ * Returns the exit status. */
+static inline int corpus_main(const char *program, int argc, char **argv, const char *const *seeds, size_t count) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s FOLDER\n", program);
+        return 2;
+    }
+    for (size_t i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "seed-%02zu", i);
+        if (!corpus_write(argv[1], name, seeds[i], strlen(seeds[i]))) {
+            fprintf(stderr, "%s: cannot write %s into %s\n", program, name, argv[1]);
+            return 1;
+        }
+    }
+    return 0;
 }
 
 #endif

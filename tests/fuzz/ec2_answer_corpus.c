@@ -2,8 +2,6 @@
  * the repository. */
 #include "tests/fuzz/corpus.h"
 
-#include <string.h>
-
 static const char *const corpus_seeds[] = {
     "0<DescribeSpotPriceHistoryResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><spotPriceHistorySet><item>"
     "<timestamp>2016-03-01T00:00:07.000Z</timestamp><spotPrice>0.0187</spotPrice><instanceType>c4.large</instanceType>"
@@ -28,17 +26,5 @@ static const char *const corpus_seeds[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: ec2_answer_corpus FOLDER\n");
-        return 2;
-    }
-    for (size_t i = 0; i < sizeof corpus_seeds / sizeof *corpus_seeds; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "seed-%02zu", i);
-        if (!corpus_write(argv[1], name, corpus_seeds[i], strlen(corpus_seeds[i]))) {
-            fprintf(stderr, "ec2_answer_corpus: cannot write into %s\n", argv[1]);
-            return 1;
-        }
-    }
-    return 0;
+    return corpus_main("ec2_answer_corpus", argc, argv, corpus_seeds, sizeof corpus_seeds / sizeof *corpus_seeds);
 }

@@ -1,8 +1,6 @@
 /* Writes the seeds of metadata_fuzz into the folder that is its only argument. */
 #include "tests/fuzz/corpus.h"
 
-#include <string.h>
-
 /* The first byte chooses what it is, as in metadata_fuzz.c. */
 static const char *const seeds[] = {
     "0{\"action\":\"terminate\",\"time\":\"2017-09-18T08:22:00Z\"}",
@@ -16,17 +14,5 @@ static const char *const seeds[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: metadata_corpus FOLDER\n");
-        return 2;
-    }
-    for (unsigned i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "seed-%02u", i);
-        if (!corpus_write(argv[1], name, seeds[i], strlen(seeds[i]))) {
-            fprintf(stderr, "metadata_corpus: cannot write %s into %s\n", name, argv[1]);
-            return 1;
-        }
-    }
-    return 0;
+    return corpus_main("metadata_corpus", argc, argv, seeds, sizeof seeds / sizeof *seeds);
 }

@@ -1,9 +1,6 @@
 /* Writes seeds for spotmarket_fuzz: one of each kind of call, broken headers, paths and faults. */
 #include "tests/fuzz/corpus.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define RUN "Action=RunInstances&ImageId=ami-1&InstanceType=m3.large&MinCount=1&MaxCount=2&ClientToken=t"
 #define TPL "LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=tpl"
 
@@ -55,16 +52,5 @@ static const char *const SEEDS[] = {
 };
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
-        return 2;
-    }
-    for (size_t i = 0; i < sizeof SEEDS / sizeof *SEEDS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "seed-%zu", i);
-        if (!corpus_write(argv[1], name, SEEDS[i], strlen(SEEDS[i]))) {
-            return EXIT_FAILURE;
-        }
-    }
-    return EXIT_SUCCESS;
+    return corpus_main("spotmarket_corpus", argc, argv, SEEDS, sizeof SEEDS / sizeof *SEEDS);
 }
