@@ -16,6 +16,7 @@
 struct document {
     const struct aml_item *item;
     uint64_t number;
+    size_t first_chunk; /* in the part's `chunks` */
 };
 
 /* The documents of one clock of the iteration, arranged. */
@@ -23,6 +24,7 @@ struct part {
     const void *items; /* which clock it is: this clock's items */
     size_t count;
     struct document *documents;
+    uint32_t *chunks; /* slots of the documents' chunks: the items lie too far apart to look there in each clock */
     struct lda_block block;
 };
 
@@ -96,6 +98,7 @@ int lda_emit(aml_worker *worker, enum aml_item_use use, const struct lda_bag *ba
 static void forget_parts(struct lda_training *training) {
     for (size_t p = 0; p < training->part_count; p++) {
         free(training->parts[p].documents);
+        free(training->parts[p].chunks);
         lda_block_close(&training->parts[p].block);
     }
     training->part_count = 0;
@@ -156,6 +159,33 @@ static struct lda_document part_document(const void *context, uint32_t i) {
     return item_words(documents[i].item);
 }
 
+static uint32_t item_chunks(const struct aml_item *item) {
+    return item->row_count - item_words(item).count;
+}
+
+/* Fills part->documents and part->chunks. */
+static int find_documents(struct part *part) {
+    size_t chunks = 0;
+    part->documents = malloc(part->count * sizeof *part->documents);
+    const struct aml_item *item = part->items;
+    for (size_t i = 0; i < part->count && part->documents != NULL; i++) {
+        part->documents[i] = (struct document){.item = item, .first_chunk = chunks};
+        memcpy(&part->documents[i].number, aml_item_bytes(item), NUMBER_SIZE);
+        chunks += item_chunks(item);
+        item = i + 1 < part->count ? aml_item_next(item) : item;
+    }
+    part->chunks = malloc(chunks * sizeof *part->chunks + 1);
+    if (part->documents == NULL || part->chunks == NULL) {
+        return AML_ENOMEM;
+    }
+    for (size_t i = 0; i < part->count; i++) {
+        const struct document *document = &part->documents[i];
+        memcpy(part->chunks + document->first_chunk, aml_item_slots(document->item) + item_words(document->item).count,
+               item_chunks(document->item) * sizeof *part->chunks);
+    }
+    return 0;
+}
+
 /* The part for these items, made when they are met for the first time since `begin`. NULL after aml_error. */
 static struct part *find_part(aml_worker *worker, const struct lda *lda, const void *items, size_t count) {
     struct lda_training *training = lda->training;
@@ -170,20 +200,14 @@ static struct part *find_part(aml_worker *worker, const struct lda *lda, const v
     }
     struct part *part = &training->parts[training->part_count];
     *part = (struct part){.items = items, .count = count};
-    part->documents = malloc(count * sizeof *part->documents);
-    int result = part->documents == NULL ? AML_ENOMEM : count > UINT32_MAX ? AML_ELIMIT : 0;
-    const struct aml_item *item = items;
-    for (size_t i = 0; i < count && result == 0; i++) {
-        part->documents[i].item = item;
-        memcpy(&part->documents[i].number, aml_item_bytes(item), NUMBER_SIZE);
-        item = i + 1 < count ? aml_item_next(item) : item;
-    }
+    int result = count > UINT32_MAX ? AML_ELIMIT : find_documents(part);
     if (result == 0) {
         result = lda_block_open(&part->block, (unsigned)lda->proposals, (uint32_t)count,
                                 aml_table_rows(worker, WORDS).count, part_document, part->documents);
     }
     if (result != 0) {
         free(part->documents);
+        free(part->chunks);
         aml_error(worker, result,
                   result == AML_ENOMEM ? "no memory for the tokens of %zu documents"
                                        : "%zu documents have 2^32 tokens or more in one clock: "
@@ -238,7 +262,7 @@ static void load_part(void *context, unsigned thread, unsigned threads) {
     *sums = (struct sums){0};
     for (uint32_t d = cut_documents(block, thread, threads); d < end; d++) {
         const struct document *document = &phase->part->documents[d];
-        const uint32_t *slots = aml_item_slots(document->item) + item_words(document->item).count;
+        const uint32_t *slots = phase->part->chunks + document->first_chunk;
         uint32_t first = block->document_starts[d];
         uint32_t count = block->document_starts[d + 1] - first;
         for (uint32_t at = 0; at < count; at += LDA_CHUNK, slots++) {
@@ -299,8 +323,7 @@ static void store_part(void *context, unsigned thread, unsigned threads) {
     const struct lda_block *block = &phase->part->block;
     uint32_t end = cut_documents(block, thread + 1, threads);
     for (uint32_t d = cut_documents(block, thread, threads); d < end; d++) {
-        const struct aml_item *item = phase->part->documents[d].item;
-        const uint32_t *slots = aml_item_slots(item) + item_words(item).count;
+        const uint32_t *slots = phase->part->chunks + phase->part->documents[d].first_chunk;
         uint32_t first = block->document_starts[d];
         uint32_t count = block->document_starts[d + 1] - first;
         for (uint32_t at = 0; at < count; at += LDA_CHUNK, slots++) {
