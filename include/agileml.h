@@ -47,6 +47,11 @@ struct aml_table {
      * The rows that any worker changed in a clock are sent to every process: for tables that each clock reads most of.
      * `finish` uses aml_scan: its process may have none of them. */
     int whole;
+    /* 1: the app itself says which elements it changed in place and by how much (aml_give_changes), for AML_ADD and whole
+     * numbers. Else the library finds that by a second copy of every row in the cache; without it rows take half the
+     * memory, and a clock's exchange takes time for what was changed alone: for wide rows of which a clock changes a few
+     * elements. aml_row and aml_touch are not for such a table. */
+    int changes_given;
     /* Fills `row` (zeros before) with its start value: a pure function of its arguments, called in any thread of any
      * node, perhaps often. NULL: zeros. `context` is aml_app.context. */
     void (*start)(void *context, uint64_t key, void *row);
@@ -242,6 +247,12 @@ void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weigh
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values);
 /* Adds delta[width] to row `key` (AML_PUT: replaces it). Any thread. In `clock` only. */
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);
+
+/* For tables with changes_given: says that the elements columns[count] of a row, ascending, have been changed in place, by
+ * changes[count] (of the table's type). Any thread, any number of times for a row, but once for each change; in `clock` only.
+ * AML_EINPUT for columns that don't ascend or are not there, and for other tables. */
+int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
+                     const void *changes);
 
 /* The rows of a table in this process's cache, for use in place: as fast as a plain array. Row `slot` of an item is at
  * base + slot * stride, until the app's function returns (a slot names the same row for as long as the process runs).

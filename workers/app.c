@@ -137,6 +137,12 @@ static int make_table(struct table_spec *spec, const struct aml_table *table, bo
         return error_set(error, AML_EINPUT, "table %s: %llu rows, expected 1 to %d for a table that is whole",
                          table->name, (unsigned long long)table->rows, TABLE_SLOTS_MAX);
     }
+    bool counts = (table->type == AML_INT32 || table->type == AML_INT64) && table->mode == AML_ADD;
+    if (table->changes_given && !counts) {
+        return error_set(error, AML_EINPUT,
+                         "table %s: its changes can't be given: expected AML_ADD and AML_INT32 or AML_INT64",
+                         table->name);
+    }
     *spec = (struct table_spec){.type = table->type,
                                 .mode = table->mode,
                                 .width = table->width,
@@ -144,8 +150,8 @@ static int make_table(struct table_spec *spec, const struct aml_table *table, bo
                                 .rows = table->rows,
                                 .whole = table->whole != 0,
                                 .compressed = compress && table->type == AML_FLOAT32 && table->mode == AML_ADD,
-                                .sparse = (table->type == AML_INT32 || table->type == AML_INT64) &&
-                                          table->mode == AML_ADD && table->width >= TABLE_SPARSE_WIDTH,
+                                .sparse = counts && (table->width >= TABLE_SPARSE_WIDTH || table->changes_given),
+                                .given = table->changes_given != 0,
                                 .start = table->start,
                                 .context = context};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);
@@ -623,6 +629,13 @@ static int check_table(aml_worker *worker, unsigned table) {
                : aml_error(worker, AML_EINPUT, "table %u: the app has %u", table, worker->runtime->job.table_count);
 }
 
+/* Held while a row is read or changed by copy. Given changes of one partition are kept together, so its rows share a lock. */
+static pthread_mutex_t *row_lock(struct runtime *runtime, const struct cache_table *rows, uint32_t slot) {
+    uint32_t number =
+        rows->spec->given ? table_partition(rows->spec, cache_key(rows, slot), runtime->node.cache.partitions) : slot;
+    return &runtime->row_locks[number % RUNTIME_ROW_LOCKS];
+}
+
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
     struct runtime *runtime = worker->runtime;
     int64_t slot = check_table(worker, table) == 0 ? runtime_slot(runtime, table, key) : AML_EINPUT;
@@ -630,7 +643,7 @@ int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *value
         return (int)slot;
     }
     const struct cache_table *rows = &runtime->node.cache.tables[table];
-    pthread_mutex_t *lock = &runtime->row_locks[slot % RUNTIME_ROW_LOCKS];
+    pthread_mutex_t *lock = row_lock(runtime, rows, (uint32_t)slot);
     pthread_mutex_lock(lock);
     memcpy(values, cache_row(rows, (uint32_t)slot), rows->spec->row_bytes);
     pthread_mutex_unlock(lock);
@@ -644,14 +657,43 @@ int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const voi
         return (int)slot;
     }
     struct cache_table *rows = &runtime->node.cache.tables[table];
-    pthread_mutex_t *lock = &runtime->row_locks[slot % RUNTIME_ROW_LOCKS];
+    pthread_mutex_t *lock = row_lock(runtime, rows, (uint32_t)slot);
     pthread_mutex_lock(lock);
     if (rows->spec->mode == AML_PUT) {
         memcpy(cache_row(rows, (uint32_t)slot), delta, rows->spec->row_bytes);
     } else {
         table_add(rows->spec->type, cache_row(rows, (uint32_t)slot), delta, rows->spec->width);
     }
-    rows->touched.base[slot] = 1;
+    if (rows->spec->given) {
+        cache_give_row(&runtime->node.cache, table, (uint32_t)slot, delta);
+    } else {
+        rows->touched.base[slot] = 1;
+    }
+    pthread_mutex_unlock(lock);
+    return 0;
+}
+
+int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
+                     const void *changes) {
+    struct runtime *runtime = worker->runtime;
+    if (check_table(worker, table) != 0) {
+        return AML_EINPUT;
+    }
+    const struct cache_table *rows = &runtime->node.cache.tables[table];
+    uint32_t ascending = 0; /* so many columns ascend and are there */
+    while (ascending < count && columns[ascending] < rows->spec->width &&
+           (ascending == 0 || columns[ascending] > columns[ascending - 1])) {
+        ascending++;
+    }
+    if (!rows->spec->given || ascending < count) {
+        return aml_error(worker, AML_EINPUT,
+                         "aml_give_changes: %u columns of table %s: expected ascending ones below %u, of a table with "
+                         "changes_given",
+                         count, rows->spec->name, rows->spec->width);
+    }
+    pthread_mutex_t *lock = row_lock(runtime, rows, slot);
+    pthread_mutex_lock(lock);
+    cache_give(&runtime->node.cache, table, slot, count, columns, changes);
     pthread_mutex_unlock(lock);
     return 0;
 }

@@ -9,6 +9,7 @@ enum { CACHE_ROW_ALIGNMENT = 16 };
 void cache_open(struct cache *cache, const struct job *job, uint32_t partitions) {
     *cache = (struct cache){.job = job, .partitions = partitions};
     cache->lists = memory_zeroed((size_t)partitions * job->table_count, sizeof *cache->lists);
+    cache->changes = memory_zeroed((size_t)partitions * job->table_count, sizeof *cache->changes);
     for (unsigned t = 0; t < job->table_count; t++) {
         struct cache_table *table = &cache->tables[t];
         table->spec = &job->tables[t];
@@ -26,6 +27,7 @@ void cache_close(struct cache *cache) {
         arena_close(&table->rows);
         arena_close(&table->base);
         arena_close(&table->touched);
+        arena_close(&table->given);
         arena_close(&table->keys);
         arena_close(&table->named);
         arena_close(&table->stamps);
@@ -34,8 +36,10 @@ void cache_close(struct cache *cache) {
     }
     for (size_t l = 0; l < (size_t)cache->partitions * cache->job->table_count; l++) {
         free(cache->lists[l].slots);
+        free(cache->changes[l].bytes);
     }
     free(cache->lists);
+    free(cache->changes);
     memset(cache, 0, sizeof *cache);
 }
 
@@ -49,8 +53,11 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
     }
     size_t slots = (size_t)capacity;
     int result = arena_grow(&table->rows, slots * table->stride);
-    if (result == 0 && table->spec->mode == AML_ADD) {
+    if (result == 0 && cache_based(table)) {
         result = arena_grow(&table->base, slots * table->stride);
+    }
+    if (result == 0 && table->spec->given) {
+        result = arena_grow(&table->given, slots);
     }
     result = result != 0 ? result : arena_grow(&table->touched, slots);
     result = result != 0 ? result : arena_grow(&table->keys, slots * sizeof(uint64_t));
@@ -151,4 +158,40 @@ uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table_nu
     uint32_t forgotten = list->count - kept;
     list->count = kept;
     return forgotten;
+}
+
+static struct cache_changes *changes_room(struct cache *cache, unsigned table_number, uint32_t slot, size_t room) {
+    const struct cache_table *table = &cache->tables[table_number];
+    uint32_t partition = table_partition(table->spec, cache_key(table, slot), cache->partitions);
+    struct cache_changes *changes = cache_changes(cache, partition, table_number);
+    if (changes->size + room > changes->capacity) {
+        changes->capacity = 2 * changes->capacity + room;
+        changes->bytes = memory_resized(changes->bytes, changes->capacity, 1);
+    }
+    changes->rows++;
+    changes->slots += table->given.base[slot] == 0 ? 1 : 0;
+    table->given.base[slot] = 1;
+    memcpy(changes->bytes + changes->size, &slot, sizeof slot);
+    changes->size += sizeof slot;
+    return changes;
+}
+
+void cache_give(struct cache *cache, unsigned table_number, uint32_t slot, uint32_t count, const uint32_t *columns,
+                const void *values) {
+    const struct table_spec *spec = cache->tables[table_number].spec;
+    uint32_t element_bytes = spec->row_bytes / spec->width;
+    size_t entries = sizeof(uint32_t) + count * (sizeof(uint32_t) + (size_t)element_bytes);
+    size_t most = sparse_most(spec->width, element_bytes);
+    struct cache_changes *changes =
+        changes_room(cache, table_number, slot, sizeof slot + (entries < most ? entries : most));
+    changes->size += sparse_write(element_bytes, changes->bytes + changes->size, spec->width, count, columns, values);
+}
+
+void cache_give_row(struct cache *cache, unsigned table_number, uint32_t slot, const void *values) {
+    const struct table_spec *spec = cache->tables[table_number].spec;
+    size_t most = sparse_most(spec->width, spec->row_bytes / spec->width);
+    struct cache_changes *changes = changes_room(cache, table_number, slot, sizeof slot + most);
+    memcpy(changes->bytes + changes->size, &(uint32_t){SPARSE_ALL}, sizeof(uint32_t));
+    memcpy(changes->bytes + changes->size + sizeof(uint32_t), values, spec->row_bytes);
+    changes->size += most;
 }

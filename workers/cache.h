@@ -20,9 +20,10 @@ struct cache_table {
     uint32_t capacity;    /* slots that fit without moving anything */
     size_t stride;        /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
     struct arena rows;    /* what the app sees */
-    struct arena base;    /* add tables: the rows when they were last received or flushed; of compressed ones plus what
+    struct arena base;    /* cache_based: the rows when they were last received or flushed; of compressed ones plus what
                              was sent since: rows - base is what was not */
     struct arena touched; /* a byte per slot: changed since the last flush */
+    struct arena given;   /* given tables: a byte per slot: changes were given since the last flush */
     struct arena keys;    /* uint64_t per slot */
     struct arena named;   /* uint32_t per slot: the highest number of a set of data that names it; 0: not in use */
     struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c), 0: it has no state ... */
@@ -36,11 +37,21 @@ struct cache_list {
     uint32_t count, capacity;
 };
 
+/* The changes of one given table in one partition since the last flush: uint32_t slot and a row as WIRE_SPARSE, again and
+ * again. */
+struct cache_changes {
+    unsigned char *bytes;
+    size_t size, capacity;
+    uint32_t rows;  /* as many are there ... */
+    uint32_t slots; /* ... of so many slots */
+};
+
 struct cache {
     const struct job *job;
     uint32_t partitions;
     struct cache_table tables[WIRE_TABLES_MAX];
-    struct cache_list *lists; /* partitions x table_count */
+    struct cache_list *lists;      /* partitions x table_count */
+    struct cache_changes *changes; /* likewise */
 };
 
 void cache_open(struct cache *cache, const struct job *job, uint32_t partitions);
@@ -62,6 +73,15 @@ void cache_use(struct cache *cache, unsigned table, uint32_t slot, uint32_t set)
  * no state. A row keeps its slot, for when it is added again. Returns how many. */
 uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table, uint32_t oldest);
 
+/* Keeps what was changed in a row of a given table: elements columns[count], ascending; cache_give_row: all of them. Callers
+ * see to it that nobody else does so in the same partition at the same time. */
+void cache_give(struct cache *cache, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
+                const void *changes);
+void cache_give_row(struct cache *cache, unsigned table, uint32_t slot, const void *changes);
+
+static inline struct cache_changes *cache_changes(const struct cache *cache, uint32_t partition, unsigned table) {
+    return &cache->changes[(size_t)partition * cache->job->table_count + table];
+}
 static inline struct cache_list *cache_list(const struct cache *cache, uint32_t partition, unsigned table) {
     return &cache->lists[(size_t)partition * cache->job->table_count + table];
 }
@@ -70,6 +90,10 @@ static inline unsigned char *cache_row(const struct cache_table *table, uint32_t
 }
 static inline unsigned char *cache_base(const struct cache_table *table, uint32_t slot) {
     return table->base.base + slot * table->stride;
+}
+/* Whether changes are found by comparing a row with its base. */
+static inline bool cache_based(const struct cache_table *table) {
+    return table->spec->mode == AML_ADD && !table->spec->given;
 }
 static inline uint32_t *cache_named(const struct cache_table *table) {
     return (uint32_t *)(void *)table->named.base;

@@ -649,7 +649,7 @@ static void settle_flushed(const struct client *client, const struct client_part
         const struct retained_flush *flush = &partition->retained[r];
         for (unsigned t = 0; t < client->job->table_count && flush->clock > partition->clock; t++) {
             const struct cache_table *table = &client->cache->tables[t];
-            bool behind = table->spec->mode == AML_ADD && !table->spec->compressed;
+            bool behind = cache_based(table) && !table->spec->compressed;
             for (uint32_t i = 0; i < flush->counts[t] && behind; i++) {
                 uint32_t slot = flush->slots[t][i];
                 memcpy(cache_base(table, slot), cache_row(table, slot), table->spec->row_bytes);
@@ -746,6 +746,100 @@ static struct buffer *gather_packed(const struct client *client, const struct ca
     return values;
 }
 
+/* ---- Given tables ---- */
+
+struct given_row {
+    uint32_t slot;
+    size_t at; /* in the changes' bytes */
+};
+
+static int given_order(const void *one, const void *other) {
+    const struct given_row *a = one;
+    const struct given_row *b = other;
+    return a->slot != b->slot ? (a->slot > b->slot ? 1 : -1) : (a->at > b->at) - (a->at < b->at);
+}
+
+/* The rows that were given, each with the changes that follow it. */
+static struct given_row *given_rows(const struct cache_changes *changes, const struct table_spec *spec) {
+    struct given_row *rows = memory_resized(NULL, changes->rows, sizeof *rows);
+    size_t at = 0;
+    for (uint32_t i = 0; i < changes->rows; i++) {
+        memcpy(&rows[i].slot, changes->bytes + at, sizeof rows[i].slot);
+        rows[i].at = at + sizeof rows[i].slot;
+        at = rows[i].at + sparse_bytes(spec->row_bytes / spec->width, changes->bytes + rows[i].at, spec->width);
+    }
+    return rows;
+}
+
+/* Writes the sum of rows[count], which are one slot's, to `to`. Returns its bytes: no more than those of the rows. */
+static size_t given_sum(const struct cache_changes *changes, const struct table_spec *spec,
+                        const struct given_row *rows, uint32_t count, unsigned char *to) {
+    const uint32_t element_bytes = spec->row_bytes / spec->width;
+    unsigned char *sum = memory_zeroed(2, spec->row_bytes);
+    unsigned char *written = memory_resized(NULL, sparse_most(spec->width, element_bytes), 1);
+    for (uint32_t i = 0; i < count; i++) {
+        sparse_add(element_bytes, sum, changes->bytes + rows[i].at, spec->width);
+    }
+    size_t bytes = sparse_delta(element_bytes, written, sum, sum + spec->row_bytes, spec->width, false);
+    memcpy(to, written, bytes);
+    free(sum);
+    free(written);
+    return bytes;
+}
+
+/* The same of a given table: what was given, where there is more for a slot its sum. */
+static struct buffer *gather_given(const struct cache_table *table, struct cache_changes *changes, uint32_t *slots,
+                                   uint64_t *keys) {
+    const struct table_spec *spec = table->spec;
+    struct given_row *rows = given_rows(changes, spec);
+    struct buffer *values = buffer_new(changes->size);
+    unsigned char *value = values->data;
+    uint32_t count = 0;
+    if (changes->slots < changes->rows) {
+        qsort(rows, changes->rows, sizeof *rows, given_order);
+    }
+    for (uint32_t i = 0, end; i < changes->rows; i = end) {
+        for (end = i + 1; end < changes->rows && rows[end].slot == rows[i].slot;) {
+            end++;
+        }
+        const unsigned char *row = changes->bytes + rows[i].at;
+        size_t bytes = sparse_bytes(spec->row_bytes / spec->width, row, spec->width);
+        if (end == i + 1) {
+            memcpy(value, row, bytes);
+        } else {
+            bytes = given_sum(changes, spec, rows + i, end - i, value);
+        }
+        value += bytes;
+        slots[count] = rows[i].slot;
+        keys[count++] = cache_key(table, rows[i].slot);
+        table->given.base[rows[i].slot] = 0;
+    }
+    assert(count == changes->slots);
+    values->size = (size_t)(value - values->data);
+    changes->size = 0;
+    changes->rows = changes->slots = 0;
+    free(rows);
+    return values;
+}
+
+/* ---- A clock's flush ---- */
+
+static uint32_t count_touched(const struct cache_table *table, const struct cache_list *list) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        count += table->touched.base[list->slots[i]];
+    }
+    return count;
+}
+
+static void find_touched(const struct cache_table *table, const struct cache_list *list, uint32_t *slots) {
+    for (uint32_t i = 0, count = 0; i < list->count; i++) {
+        if (table->touched.base[list->slots[i]] != 0) {
+            slots[count++] = list->slots[i];
+        }
+    }
+}
+
 int client_gather(struct client *client, uint32_t number, struct error *error) {
     struct retained_flush *flush = &client->partitions[number].gathered;
     assert(client->working && flush->clock == 0);
@@ -759,10 +853,15 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     unsigned tables = 0;
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
+        const struct table_spec *spec = table->spec;
         const struct cache_list *list = cache_list(client->cache, number, t);
-        uint32_t count = 0;
-        for (uint32_t i = 0; i < list->count; i++) {
-            count += table->touched.base[list->slots[i]];
+        struct cache_changes *changes = cache_changes(client->cache, number, t);
+        uint32_t touched = count_touched(table, list);
+        uint32_t count = spec->given ? changes->slots : touched;
+        if (spec->given && touched > 0) {
+            return error_set(error, AML_EINPUT,
+                             "table %s: rows are marked as touched (aml_row): expected aml_give_changes alone",
+                             spec->name);
         }
         if (count == 0) {
             continue;
@@ -771,14 +870,15 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
             return AML_ELIMIT;
         }
         uint32_t *slots = memory_resized(NULL, count, sizeof *slots);
-        for (uint32_t i = 0, n = 0; i < list->count; i++) {
-            if (table->touched.base[list->slots[i]] != 0) {
-                slots[n++] = list->slots[i];
-            }
-        }
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
-        struct buffer *values = (table->spec->sparse ? gather_sparse : gather_packed)(
-            client, table, slots, count, (uint64_t *)(void *)keys->data);
+        struct buffer *values;
+        if (spec->given) {
+            values = gather_given(table, changes, slots, (uint64_t *)(void *)keys->data);
+        } else {
+            find_touched(table, list, slots);
+            values = (spec->sparse ? gather_sparse : gather_packed)(client, table, slots, count,
+                                                                    (uint64_t *)(void *)keys->data);
+        }
         flush->slots[t] = slots;
         flush->counts[t] = count;
         directory[tables] =
@@ -879,7 +979,7 @@ static void apply_row(const struct cache_table *table, uint32_t slot, const unsi
         return;
     }
     memcpy(row, value, spec->row_bytes);
-    if (spec->mode == AML_ADD && !own_later) {
+    if (cache_based(table) && !own_later) {
         memcpy(cache_base(table, slot), value, spec->row_bytes);
     }
 }
@@ -889,7 +989,7 @@ static void settle_row(const struct cache_table *table, uint32_t slot) {
     const struct table_spec *spec = table->spec;
     if (spec->compressed) {
         table_add(spec->type, cache_row(table, slot), cache_base(table, slot), spec->width);
-    } else if (spec->mode == AML_ADD) {
+    } else if (cache_based(table)) {
         memcpy(cache_base(table, slot), cache_row(table, slot), spec->row_bytes);
     }
 }

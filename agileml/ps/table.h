@@ -23,6 +23,7 @@ struct table_spec {
     bool whole;         /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;    /* flushed and pushed as WIRE_BF16: for float32 add tables only */
     bool sparse;        /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
+    bool given;         /* sparse ones: the app says what it changed; workers' caches keep no `base` to find it by */
     table_start *start; /* NULL: rows start as zeros */
     void *context;
 };

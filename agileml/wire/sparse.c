@@ -113,6 +113,32 @@ size_t sparse_delta(uint32_t element_bytes, unsigned char *to, const void *row, 
                                              : delta_of(sizeof(uint64_t), to, row, base, width, settle);
 }
 
+static inline size_t write_row(uint32_t element_bytes, unsigned char *to, uint32_t width, uint32_t count,
+                               const uint32_t *columns, const unsigned char *values) {
+    const size_t entry_bytes = sizeof(uint32_t) + element_bytes;
+    unsigned char *at = to + sizeof count;
+    if (count * entry_bytes > (size_t)width * element_bytes) {
+        memcpy(to, &(uint32_t){SPARSE_ALL}, sizeof(uint32_t));
+        memset(at, 0, (size_t)width * element_bytes);
+        for (uint32_t i = 0; i < count; i++) {
+            memcpy(at + (size_t)columns[i] * element_bytes, values + (size_t)i * element_bytes, element_bytes);
+        }
+        return sparse_most(width, element_bytes);
+    }
+    memcpy(to, &count, sizeof count);
+    for (uint32_t i = 0; i < count; i++, at += entry_bytes) {
+        memcpy(at, &columns[i], sizeof columns[i]);
+        memcpy(at + sizeof columns[i], values + (size_t)i * element_bytes, element_bytes);
+    }
+    return (size_t)(at - to);
+}
+
+size_t sparse_write(uint32_t element_bytes, unsigned char *to, uint32_t width, uint32_t count, const uint32_t *columns,
+                    const void *values) {
+    return element_bytes == sizeof(uint32_t) ? write_row(sizeof(uint32_t), to, width, count, columns, values)
+                                             : write_row(sizeof(uint64_t), to, width, count, columns, values);
+}
+
 size_t sparse_bytes(uint32_t element_bytes, const unsigned char *row, uint32_t width) {
     uint32_t count = count_at(row);
     return count == SPARSE_ALL ? sparse_most(width, element_bytes)

@@ -26,6 +26,10 @@ static inline size_t sparse_most(uint32_t width, uint32_t element_bytes) {
 size_t sparse_delta(uint32_t element_bytes, unsigned char *to, const void *row, void *base, uint32_t width,
                     bool settle);
 
+/* Writes the row whose elements columns[count], ascending, are values[count], likewise. */
+size_t sparse_write(uint32_t element_bytes, unsigned char *to, uint32_t width, uint32_t count, const uint32_t *columns,
+                    const void *values);
+
 /* The bytes of the row that begins at `row`, of which `left` are there; 0: it is malformed. */
 size_t sparse_check(uint32_t element_bytes, const unsigned char *row, size_t left, uint32_t width);
 

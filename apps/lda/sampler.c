@@ -161,17 +161,24 @@ void lda_clock_close(struct lda_clock *clock) {
 
 int lda_thread_open(struct lda_thread *thread, uint32_t topics) {
     *thread = (struct lda_thread){.changes = calloc(topics, sizeof *thread->changes),
+                                  .row_changes = calloc(topics + 1U, sizeof *thread->row_changes),
+                                  .given = malloc((topics + 1U) * sizeof *thread->given),
+                                  .columns = malloc((topics + 1U) * sizeof *thread->columns),
                                   .document = malloc(topics * sizeof *thread->document),
                                   .weights = malloc((topics + 1U) * sizeof *thread->weights),
                                   .stack = malloc((topics + 1U) * sizeof *thread->stack),
                                   .alias = malloc((topics + 1U) * sizeof *thread->alias)};
-    bool complete = thread->changes != NULL && thread->document != NULL && thread->weights != NULL &&
+    bool complete = thread->changes != NULL && thread->row_changes != NULL && thread->given != NULL &&
+                    thread->columns != NULL && thread->document != NULL && thread->weights != NULL &&
                     thread->stack != NULL && thread->alias != NULL;
     return complete ? 0 : AML_ENOMEM;
 }
 
 void lda_thread_close(struct lda_thread *thread) {
     free(thread->changes);
+    free(thread->row_changes);
+    free(thread->given);
+    free(thread->columns);
     free(thread->document);
     free(thread->weights);
     free(thread->stack);
@@ -274,14 +281,40 @@ LDA_INLINE int32_t *clock_row(const struct lda_clock *clock, uint32_t slot) {
     return (int32_t *)(void *)(clock->words + slot * clock->stride);
 }
 
-static void touch(const struct lda_clock *clock, uint32_t slot) {
-    if (clock->touched != NULL) {
-        clock->touched[slot] = 1;
+/* Which of a row's changes are not zero, roughly: a bit for each so many columns, no more than 64 in all, from where on a
+ * column's changes lie. */
+static unsigned columns_shift(uint32_t topics) {
+    unsigned shift = 4; /* a cache line */
+    while (topics >> shift >= 64) {
+        shift++;
     }
+    return shift;
+}
+
+/* Gives the changes in the columns of the set bits, and makes them zeros. Returns their number; they are left in thread->columns
+ * and thread->given. */
+static uint32_t give_changes(const struct lda_clock *clock, struct lda_thread *thread, uint32_t slot, uint64_t bits) {
+    const unsigned shift = columns_shift(clock->topics);
+    uint32_t count = 0;
+    for (; bits != 0; bits &= bits - 1) {
+        uint32_t first = (uint32_t)__builtin_ctzll(bits) << shift;
+        uint32_t end = clock->topics + 1 - first < 1U << shift ? clock->topics + 1 : first + (1U << shift);
+        for (uint32_t k = first; k < end; k++) {
+            thread->columns[count] = k;
+            thread->given[count] = thread->row_changes[k];
+            count += thread->row_changes[k] != 0 ? 1 : 0;
+            thread->row_changes[k] = 0;
+        }
+    }
+    if (count > 0 && clock->give != NULL) {
+        clock->give(clock->give_context, slot, count, thread->columns, thread->given);
+    }
+    return count;
 }
 
 /* Adds the tokens that are not counted yet. */
-static void count_fresh(const struct lda_clock *clock, const struct lda_block *block, uint32_t word) {
+static void count_fresh(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
+                        uint32_t word) {
     int32_t *row = clock_row(clock, block->slots[word]);
     int32_t fresh = 0;
     for (uint32_t j = block->word_starts[word]; j < block->word_starts[word + 1]; j++) {
@@ -289,12 +322,15 @@ static void count_fresh(const struct lda_clock *clock, const struct lda_block *b
         if (token[LDA_TOKEN_COUNTED] == LDA_NO_TOPIC) {
             token[LDA_TOKEN_COUNTED] = token[LDA_TOKEN_TOPIC];
             row[token[LDA_TOKEN_TOPIC]]++;
+            thread->row_changes[token[LDA_TOKEN_TOPIC]]++;
             fresh++;
         }
     }
     if (fresh > 0) {
         row[clock->topics] += fresh;
-        touch(clock, block->slots[word]);
+        thread->row_changes[clock->topics] += fresh;
+        give_changes(clock, thread, block->slots[word],
+                     UINT64_MAX >> (63 - (clock->topics >> columns_shift(clock->topics))));
     }
 }
 
@@ -363,7 +399,7 @@ LDA_INLINE void propose(const struct lda_clock *clock, struct lda_thread *thread
         const int32_t *row = clock_row(clock, block->slots[word]);
         struct random random = random_start(clock->seed, PHASE_PROPOSE, block->slots[word]);
         if (block->fresh) {
-            count_fresh(clock, block, word);
+            count_fresh(clock, thread, block, word);
         }
         uint32_t count = word_alias(clock, thread, row);
         for (uint32_t j = block->word_starts[word]; j < block->word_starts[word + 1]; j++) {
@@ -387,11 +423,12 @@ LDA_INLINE void words(const struct lda_clock *clock, struct lda_thread *thread, 
                       uint32_t first_word, uint32_t end_word, const unsigned proposals) {
     const size_t size = LDA_TOKEN_FIELDS + proposals;
     const uint32_t all_end = block->word_starts[end_word];
+    const unsigned shift = columns_shift(clock->topics);
     for (uint32_t word = first_word; word < end_word; word++) {
         int32_t *row = clock_row(clock, block->slots[word]);
         struct random random = random_start(clock->seed, PHASE_WORDS, block->slots[word]);
         const uint32_t end = block->word_starts[word + 1];
-        uint32_t changed = 0;
+        uint64_t changed = 0;
         for (uint32_t j = block->word_starts[word]; j < end; j++) { /* what `documents` changed */
             prefetch_token(block, j, all_end, size);
             const uint16_t *token = block->tokens + (size_t)block->order[j] * size;
@@ -419,12 +456,14 @@ LDA_INLINE void words(const struct lda_clock *clock, struct lda_thread *thread, 
                 token[LDA_TOKEN_TOPIC] = (uint16_t)topic;
             }
             uint32_t counted = token[LDA_TOKEN_COUNTED];
-            thread->changes[counted]--;
-            thread->changes[topic]++;
-            changed |= counted ^ topic;
+            thread->row_changes[counted]--;
+            thread->row_changes[topic]++;
+            uint64_t moved = counted != topic ? 1 : 0;
+            changed |= moved << (counted >> shift) | moved << (topic >> shift);
         }
-        if (changed != 0) {
-            touch(clock, block->slots[word]);
+        uint32_t count = give_changes(clock, thread, block->slots[word], changed);
+        for (uint32_t i = 0; i < count; i++) {
+            thread->changes[thread->columns[i]] += thread->given[i];
         }
     }
 }

@@ -85,7 +85,10 @@ struct lda_clock {
      * each. */
     unsigned char *words;
     size_t stride;
-    unsigned char *touched; /* set to 1 for rows that changed; NULL: not wanted */
+    /* Called with what was added to the elements columns[count], ascending, of a word's row, in the thread that did it; NULL:
+     * not wanted. */
+    void (*give)(void *context, uint32_t slot, uint32_t count, const uint32_t *columns, const int32_t *changes);
+    void *give_context;
     /* Made by lda_clock_totals: */
     float *inverse;              /* [K]: 1 / (n_k + V beta) */
     struct lda_alias *smoothing; /* [K]: topics in proportion to `inverse` */
@@ -95,6 +98,9 @@ struct lda_clock {
 /* A thread's own memory. */
 struct lda_thread {
     int64_t *changes;        /* [K]: what `load` and `words` add to n_k; the caller takes them and puts zeros */
+    int32_t *row_changes;    /* [K + 1]: what is added to a word's row: zeros between words */
+    int32_t *given;          /* [K + 1] */
+    uint32_t *columns;       /* [K + 1] */
     float *document;         /* [K] */
     float *weights;          /* [K + 1] */
     uint32_t *stack;         /* [K + 1] */

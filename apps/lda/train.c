@@ -49,7 +49,8 @@ struct lda_training {
 };
 
 void lda_tables(struct aml_table *tables, uint32_t topics) {
-    tables[WORDS] = (struct aml_table){.name = "words", .type = AML_INT32, .mode = AML_ADD, .width = topics + 1};
+    tables[WORDS] = (struct aml_table){
+        .name = "words", .type = AML_INT32, .mode = AML_ADD, .width = topics + 1, .changes_given = 1};
     tables[TOPICS] = (struct aml_table){
         .name = "topics", .type = AML_INT64, .mode = AML_ADD, .width = topics, .rows = 1, .whole = 1};
     tables[DOCUMENTS] =
@@ -386,6 +387,10 @@ static void take_changes(struct lda_training *training, int64_t *totals) {
     }
 }
 
+static void give_word(void *context, uint32_t slot, uint32_t count, const uint32_t *columns, const int32_t *changes) {
+    aml_give_changes(context, WORDS, slot, count, columns, changes); /* any error ends the job */
+}
+
 static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct part *part) {
     struct lda_training *training = lda->training;
     struct aml_rows words = aml_table_rows(worker, WORDS);
@@ -399,7 +404,8 @@ static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct
     training->clock.seed = aml_mix(aml_mix(aml_seed(worker), aml_clock(worker)), part->documents[0].number);
     training->clock.words = words.base;
     training->clock.stride = words.stride;
-    training->clock.touched = words.touched;
+    training->clock.give = give_word;
+    training->clock.give_context = worker;
     return 0;
 }
 

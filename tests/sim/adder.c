@@ -60,6 +60,7 @@ static void adder_add_table(struct app *app, const char *name, enum aml_type typ
     spec.start = app_random(random) % 4 != 0 ? adder_start : NULL;
     bool whole = type == AML_INT32 || type == AML_INT64;
     spec.sparse = mode == AML_ADD && whole && app_random(random) % 2 == 0;
+    spec.given = spec.sparse && app_random(random) % 2 == 0;
     app_add_table(app, &spec);
     for (unsigned r = 0; r < rows; r++) {
         app_add_row(app, dense_rows > 0 ? r : app_random(random));
@@ -135,6 +136,30 @@ static void adder_contribute(const struct app *app, unsigned shard, uint64_t clo
     }
 }
 
+/* Says what was added to a row of a given table: the elements that are not 0, or now and then all of them. */
+static void adder_give(const struct app *app, struct cache *cache, unsigned row, uint32_t slot, uint64_t clock) {
+    const struct adder *adder = app->own;
+    const struct table_spec *spec = &app->job.tables[app->rows[row].table];
+    const uint32_t element_bytes = spec->row_bytes / spec->width;
+    unsigned char added[ADDER_WIDTH_MAX * sizeof(uint64_t)] = {0};
+    uint32_t columns[ADDER_WIDTH_MAX];
+    uint32_t count = 0;
+    app_apply(app, row, adder->elements + app->rows[row].first, added);
+    if (clock % 5 == 0) {
+        cache_give_row(cache, app->rows[row].table, slot, added);
+        return;
+    }
+    for (uint32_t e = 0; e < spec->width; e++) {
+        uint64_t value = 0;
+        memcpy(&value, added + (size_t)e * element_bytes, element_bytes);
+        if (value != 0) {
+            memmove(added + (size_t)count * element_bytes, added + (size_t)e * element_bytes, element_bytes);
+            columns[count++] = e;
+        }
+    }
+    cache_give(cache, app->rows[row].table, slot, count, columns, added);
+}
+
 /* Half of the shards each time. */
 static void adder_compute(struct app *app, const struct app_work *work, unsigned half) {
     struct adder *adder = app->own;
@@ -151,7 +176,11 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
         uint32_t slot = (uint32_t)work->slots[r];
         const uint64_t *elements = adder->elements + app->rows[r].first;
         app_apply(app, r, elements, cache_row(table, slot));
-        table->touched.base[slot] = 1;
+        if (table->spec->given) {
+            adder_give(app, work->cache, r, slot, work->clock);
+        } else {
+            table->touched.base[slot] = 1;
+        }
         app_changes_add(app, work->changes, r, elements);
     }
 }

@@ -150,6 +150,12 @@ int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const voi
     return aml_error(worker, AML_EFAIL, "row %" PRIu64 " of table %u is updated", key, table);
 }
 
+int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
+                     const void *changes) {
+    cache_give(worker->work->cache, table, slot, count, columns, changes);
+    return 0;
+}
+
 /* Documents are made up, not read. */
 int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
                     unsigned run_count, const void *bytes, size_t size) {
@@ -276,7 +282,8 @@ static void rows_compare(const struct app *app, const struct app_work *work, con
         uint32_t width = table->spec->width;
         uint64_t *elements = after + row->first;
         bool changed = memcmp(elements, before + row->first, width * sizeof *elements) != 0;
-        bool touched = work->slots[r] >= 0 && table->touched.base[work->slots[r]] != 0;
+        const struct arena *marks = table->spec->given ? &table->given : &table->touched;
+        bool touched = work->slots[r] >= 0 && marks->base[work->slots[r]] != 0;
         if (changed && !touched) {
             lda_violation(app, "row %" PRIu64 " of table %s is changed and not touched", row->key, table->spec->name);
         }
@@ -490,7 +497,9 @@ static void add_tables(struct app *app) {
                                   .mode = tables[t].mode,
                                   .width = tables[t].width,
                                   .rows = tables[t].rows,
-                                  .whole = tables[t].whole != 0};
+                                  .whole = tables[t].whole != 0,
+                                  .sparse = tables[t].changes_given != 0,
+                                  .given = tables[t].changes_given != 0};
         snprintf(spec.name, sizeof spec.name, "%s", tables[t].name);
         app_add_table(app, &spec);
         for (uint32_t w = 0; t == WORDS && w < job->vocabulary; w++) {
