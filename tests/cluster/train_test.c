@@ -58,7 +58,9 @@ static void test_varied_sums_are_exact(void **state) {
                                 "--staleness 3 --clocks-per-iteration 4",
                                 "--alone --staleness 1 --server-threads 2 --clocks-per-iteration 3",
                                 "--samples --clocks-per-iteration 3",
-                                "--samples --alone --staleness 1"};
+                                "--samples --alone --staleness 1",
+                                "--given --alone --clocks-per-iteration 2",
+                                "--given --staleness 2"};
     for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
         for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
             int status =
@@ -92,6 +94,11 @@ static void test_wrong_items_are_refused(void **state) {
         {"bytes", 2, "item 77: 1 runs of rows and 1048577 bytes, expected at most 16 and 1048576"},
         {"parallel", 1, "aml_parallel: expected in begin or finish, or with clock_alone in clock or evaluate"},
         {"nested --alone", 1, "aml_parallel: expected in begin or finish"},
+        {"put", 2, "table documents: its changes can't be given: expected AML_ADD and AML_INT32 or AML_INT64"},
+        {"columns --given", 2, "aml_give_changes: 2 columns of table words: expected ascending ones below 2"},
+        {"width --given", 2, "aml_give_changes: 2 columns of table words: expected ascending ones below 2"},
+        {"give --given", 2, "aml_give_changes: 1 columns of table documents: expected ascending ones below 2"},
+        {"touch --given", 2, "table words: rows are marked as touched (aml_row): expected aml_give_changes alone"},
         {"x --samples --alone", 0, ""},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {

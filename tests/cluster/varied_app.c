@@ -1,7 +1,8 @@
 /* varied: the counterpart of sum_app.c for items that differ (invariant I1). Each document counts itself in its own row, its
  * words in rows that many documents share, and its tokens in a whole table; shared rows are changed in place by atomic
  * adds, in every thread or, with --alone, in parts that one thread has run by all. With --samples documents are fixed
- * items without rows: they have no words, and their own rows are a whole table too. `finish` makes the documents
+ * items without rows: they have no words, and their own rows are a whole table too. With --given words are changed in place and
+ * told (aml_give_changes), topics by copy, and neither table has a second copy. `finish` makes the documents
  * once more, scans all tables and fails the job when a number differs. A test's app, no example. */
 #include "agileml.h"
 
@@ -19,7 +20,7 @@ static const uint64_t WORD_STEP = 977, DOCUMENT_STEP = 31;
 struct varied {
     int64_t documents;
     int64_t slow_us; /* per call, to make a run last */
-    bool alone, samples;
+    bool alone, samples, given;
     bool miscount;       /* a deliberate fault: the check must find it */
     const char *mistake; /* one that the library must find */
 };
@@ -72,6 +73,8 @@ static int varied_configure(aml_worker *worker, struct aml_app *app) {
     const struct varied *varied = app->context;
     (void)worker;
     app->clock_alone = varied->alone;
+    app->tables[WORDS].changes_given = app->tables[TOPICS].changes_given = varied->given;
+    app->tables[DOCUMENTS].changes_given = varied->mistake != NULL && strcmp(varied->mistake, "put") == 0;
     if (varied->samples) {
         app->item_varied = 0;
         app->item_bytes = sizeof(struct sample);
@@ -154,6 +157,8 @@ static int varied_read(aml_worker *worker, void *context) {
 
 /* The items of one call. */
 struct work {
+    aml_worker *worker;
+    const struct varied *varied;
     struct aml_rows rows[TABLES];
     aml_worker *nested; /* a mistake: a part within a part */
     const struct aml_item *items;
@@ -163,14 +168,42 @@ struct work {
     int wrong;       /* a whole table is not in order; shared likewise */
 };
 
+/* Counts a token; whether its row has the label that it should. */
+static bool count_token(const struct work *work, uint32_t token) {
+    int32_t row[TOPIC_WIDTH] = {0};
+    if (work->varied->given) {
+        row[token_column(token)] = 1;
+        aml_update_param(work->worker, TOPICS, token_topic(token), row);
+        aml_read_param(work->worker, TOPICS, token_topic(token), row);
+        return row[TOPIC_WIDTH - 1] == (int32_t)token_topic(token);
+    }
+    int32_t *topic = aml_row(&work->rows[TOPICS], token_topic(token));
+    __atomic_fetch_add(&topic[token_column(token)], 1, __ATOMIC_RELAXED);
+    return topic[TOPIC_WIDTH - 1] == (int32_t)token_topic(token);
+}
+
+static void count_word(const struct work *work, uint32_t slot, uint32_t tokens) {
+    static const uint32_t columns[] = {0, 1};
+    const int64_t changes[] = {1, tokens + INT64_C(1)};
+    unsigned char *row = work->rows[WORDS].base + slot * work->rows[WORDS].stride;
+    __atomic_fetch_add((int64_t *)(void *)row, changes[0], __ATOMIC_RELAXED);
+    __atomic_fetch_add((int64_t *)(void *)row + 1, changes[1], __ATOMIC_RELAXED);
+    if (!work->varied->given) {
+        aml_touch(&work->rows[WORDS], slot);
+    } else if (slot % 2 == 0) {
+        aml_give_changes(work->worker, WORDS, slot, 2, columns, changes);
+    } else { /* in two pieces, or with an element that is not changed */
+        aml_give_changes(work->worker, WORDS, slot, 1, columns, changes);
+        aml_give_changes(work->worker, WORDS, slot, 2, columns, (const int64_t[]){0, changes[1]});
+    }
+}
+
 static void work_document(struct work *work, uint32_t slot, const uint32_t *tokens, uint32_t count) {
     int64_t *own = aml_row(&work->rows[DOCUMENTS], slot);
     own[0]++;
     own[1] += count;
     for (uint32_t t = 0; t < count; t++) {
-        int32_t *topic = aml_row(&work->rows[TOPICS], token_topic(tokens[t]));
-        __atomic_fetch_add(&topic[token_column(tokens[t])], 1, __ATOMIC_RELAXED);
-        if (topic[TOPIC_WIDTH - 1] != (int32_t)token_topic(tokens[t])) {
+        if (!count_token(work, tokens[t])) {
             __atomic_fetch_add(&work->wrong, 1, __ATOMIC_RELAXED);
         }
     }
@@ -181,9 +214,7 @@ static void work_item(struct work *work, const struct aml_item *item) {
     const uint32_t *slots = aml_item_slots(item);
     uint32_t count = item->size / sizeof(uint32_t);
     for (uint32_t w = 1; w < item->row_count; w++) {
-        int64_t *word = aml_row(&work->rows[WORDS], slots[w]);
-        __atomic_fetch_add(&word[0], 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&word[1], count + 1, __ATOMIC_RELAXED);
+        count_word(work, slots[w], count);
     }
     work_document(work, slots[0], aml_item_bytes(item), count);
 }
@@ -207,15 +238,40 @@ static void work_part(void *context, unsigned thread, unsigned threads) {
     }
 }
 
+/* What aml_give_changes and a table with changes_given must refuse, if it is asked for. */
+static int give_mistake(aml_worker *worker, const struct varied *varied, const struct aml_rows *words) {
+    static const uint32_t columns[2][2] = {{1, 0}, {0, 2}};
+    static const int64_t changes[2] = {1, 1};
+    if (makes(varied, "columns")) {
+        return aml_give_changes(worker, WORDS, 0, 2, columns[0], changes);
+    }
+    if (makes(varied, "width")) {
+        return aml_give_changes(worker, WORDS, 0, 2, columns[1], changes);
+    }
+    if (makes(varied, "give")) {
+        return aml_give_changes(worker, DOCUMENTS, 0, 1, columns[1], changes);
+    }
+    if (makes(varied, "touch")) {
+        aml_touch(words, 0);
+    }
+    return 0;
+}
+
 static int varied_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct varied *varied = context;
-    struct work work = {
-        .items = varied->samples ? NULL : items, .samples = varied->samples ? items : NULL, .count = count};
+    struct work work = {.worker = worker,
+                        .varied = varied,
+                        .items = varied->samples ? NULL : items,
+                        .samples = varied->samples ? items : NULL,
+                        .count = count};
     for (unsigned t = 0; t < TABLES; t++) {
         work.rows[t] = aml_table_rows(worker, t);
     }
     if (makes(varied, "nested")) {
         work.nested = worker;
+    }
+    if (give_mistake(worker, varied, &work.rows[WORDS]) != 0) {
+        return AML_EINPUT;
     }
     if (varied->alone || makes(varied, "parallel")) {
         aml_parallel(worker, work_part, &work);
@@ -427,6 +483,7 @@ int main(int argc, char **argv) {
         {"slow-us", "N", AML_OPTION_INTEGER, &varied.slow_us, 0, 1e9, "pause in each call"},
         {"alone", NULL, AML_OPTION_FLAG, &varied.alone, 0, 0, "clocks in one thread, with parts in all"},
         {"samples", NULL, AML_OPTION_FLAG, &varied.samples, 0, 0, "fixed items without rows"},
+        {"given", NULL, AML_OPTION_FLAG, &varied.given, 0, 0, "tell changes of words and topics"},
         {"mistake", "NAME", AML_OPTION_STRING, &varied.mistake, 0, 0, "use the library as one may not"},
         {"miscount", NULL, AML_OPTION_FLAG, &varied.miscount, 0, 0, "count a word twice"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},

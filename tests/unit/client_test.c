@@ -1400,9 +1400,71 @@ static void test_a_catch_up_does_not_undo_later_puts(void **state) {
     fake_close(fake);
 }
 
+/* What the app gives of a row in pieces is flushed as one, once; pushes replace rows, to which later flushes are added. */
+static void test_given_changes_are_what_is_flushed(void **state) {
+    (void)state;
+    struct fake *fake = fake_bare(2, false);
+    fake->job.tables[0].sparse = fake->job.tables[0].given = true;
+    fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
+    assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
+    give_plan(fake);
+    assert_int_equal(client_subscribe(&fake->client, NULL), 0);
+    push(fake, 0, 0, asked(fake, SERVER), 100);
+    forget(fake);
+    const uint32_t column = 0;
+    for (int64_t clock = 1; clock <= 3; clock++) { /* 10, 20, 30: given at once, in two and in three pieces */
+        client_begin(&fake->client, SELF, (uint64_t)clock);
+        *row(fake) += 10 * clock;
+        for (int64_t piece = 0; piece < clock; piece++) {
+            cache_give(&fake->cache, 0, 0, 1, &column, &(int64_t){10});
+        }
+        finish(fake);
+        struct message flush = {0};
+        assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+        struct rows_view view;
+        assert_int_equal(rows_check(&flush, fake->job.shapes, 1, &view, NULL), 1);
+        assert_int_equal(view.count, 1);
+        assert_int_equal(view.keys[0], KEY);
+        int64_t sum = 0;
+        assert_int_equal(sparse_add(sizeof sum, &sum, view.values, 1), flush.frames[2]->size);
+        assert_int_equal(sum, 10 * clock);
+        forget(fake);
+    }
+    assert_int_equal(*row(fake), 160);
+    push(fake, 0, 1, 0, 1000);
+    assert_int_equal(*row(fake), 1050);
+    push(fake, 1, 3, 0, 2000);
+    assert_int_equal(*row(fake), 2000);
+    client_begin(&fake->client, SELF, 4); /* nothing is left */
+    finish(fake);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flush.frame_count, 0);
+    forget(fake);
+    fake_close(fake);
+}
+
+static void test_rows_of_given_tables_may_not_be_touched(void **state) {
+    (void)state;
+    struct fake *fake = fake_bare(0, false);
+    fake->job.tables[0].sparse = fake->job.tables[0].given = true;
+    fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
+    assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
+    give_plan(fake);
+    assert_int_equal(client_subscribe(&fake->client, NULL), 0);
+    push(fake, 0, 0, asked(fake, SERVER), 100);
+    begin(fake, SELF, 1, 5);
+    struct error error = {0};
+    assert_int_equal(client_gather(&fake->client, 0, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "table t: rows are marked as touched"));
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_changes_stay_visible),
+        cmocka_unit_test(test_given_changes_are_what_is_flushed),
+        cmocka_unit_test(test_rows_of_given_tables_may_not_be_touched),
         cmocka_unit_test(test_staleness_opens_clocks),
         cmocka_unit_test(test_the_window_waits_for_the_commit),
         cmocka_unit_test(test_a_lost_commit_is_asked_for),

@@ -715,20 +715,20 @@ static void test_sparse_rows_are_checked(void **state) {
         uint32_t words[WORDS_MAX];
         bool good;
     } cases[] = {
-        {4, 1, {0}, true},                            /* nothing has changed */
-        {4, 5, {2, 1, 7, 3, 8}, true},                /* columns 1 and 3 of 4 */
-        {4, 5, {SPARSE_ALL, 1, 2, 3, 4}, true},       /* all four */
-        {4, 5, {2, 3, 7, 1, 8}, false},               /* descending */
-        {4, 5, {2, 1, 7, 1, 8}, false},               /* twice */
-        {4, 5, {2, 1, 7, 4, 8}, false},               /* no such column */
-        {4, 4, {2, 1, 7, 3}, false},                  /* cut short */
-        {4, 6, {2, 1, 7, 3, 8, 0}, false},            /* more than a row */
-        {4, 4, {SPARSE_ALL, 1, 2, 3}, false},         /* cut short */
-        {4, 3, {5, 0, 0}, false},                     /* more than there are columns */
-        {4, 3, {SPARSE_ALL - 1, 0, 0}, false},        /* likewise */
-        {4, 0, {0}, false},                           /* no row at all */
-        {8, 4, {1, 1, 7, 0}, true},                   /* column 1 of 2, of 8 bytes */
-        {8, 3, {1, 1, 7}, false},                     /* half of it */
+        {4, 1, {0}, true},                      /* nothing has changed */
+        {4, 5, {2, 1, 7, 3, 8}, true},          /* columns 1 and 3 of 4 */
+        {4, 5, {SPARSE_ALL, 1, 2, 3, 4}, true}, /* all four */
+        {4, 5, {2, 3, 7, 1, 8}, false},         /* descending */
+        {4, 5, {2, 1, 7, 1, 8}, false},         /* twice */
+        {4, 5, {2, 1, 7, 4, 8}, false},         /* no such column */
+        {4, 4, {2, 1, 7, 3}, false},            /* cut short */
+        {4, 6, {2, 1, 7, 3, 8, 0}, false},      /* more than a row */
+        {4, 4, {SPARSE_ALL, 1, 2, 3}, false},   /* cut short */
+        {4, 3, {5, 0, 0}, false},               /* more than there are columns */
+        {4, 3, {SPARSE_ALL - 1, 0, 0}, false},  /* likewise */
+        {4, 0, {0}, false},                     /* no row at all */
+        {8, 4, {1, 1, 7, 0}, true},             /* column 1 of 2, of 8 bytes */
+        {8, 3, {1, 1, 7}, false},               /* half of it */
         {8, 5, {SPARSE_ALL, 1, 0, 2, 0}, true},
         {8, 4, {1, 2, 7, 0}, false},
         {0, 5, {SPARSE_ALL, 1, 2, 3, 4}, false}, /* of a table that is never sent so */
@@ -753,17 +753,48 @@ static void test_sparse_rows_are_checked(void **state) {
     }
 }
 
+enum { SPARSE_WIDTH_MAX = 70 };
+
+/* The elements in which two rows differ, written by their columns, are what sparse_delta writes; so are all of them. */
+static void check_written_row(uint32_t element, uint32_t width, const void *before, const void *row) {
+    enum { ROOM = 4 + 8 * SPARSE_WIDTH_MAX };
+    uint32_t columns[SPARSE_WIDTH_MAX];
+    unsigned char values[ROOM], bytes[ROOM], expected[ROOM], base[ROOM], all[ROOM];
+    uint32_t count = 0;
+    memcpy(base, before, (size_t)width * element);
+    for (uint32_t i = 0; i < width; i++) {
+        uint64_t old = 0;
+        uint64_t new = 0;
+        memcpy(&old, (const unsigned char *)before + (size_t)i * element, element);
+        memcpy(&new, (const unsigned char *)row + (size_t)i * element, element);
+        new -= old;
+        memcpy(all + (size_t)i * element, &new, element);
+        memcpy(values + (size_t)count * element, &new, element);
+        columns[count] = i;
+        count += old + new != old ? 1 : 0;
+    }
+    size_t size = sparse_delta(element, expected, row, base, width, false);
+    assert_int_equal(sparse_write(element, bytes, width, count, columns, values), size);
+    assert_memory_equal(bytes, expected, size);
+    for (uint32_t i = 0; i < width; i++) {
+        columns[i] = i;
+    }
+    size = sparse_write(element, bytes, width, width, columns, all);
+    assert_int_equal(sparse_check(element, bytes, size, width), size);
+    sparse_add(element, base, bytes, width);
+    assert_memory_equal(base, row, (size_t)width * element);
+}
+
 /* Rows of every width with every number of changes: what is written is accepted, adds up to the row and takes it back. */
 static void test_sparse_rows_are_exact(void **state) {
     (void)state;
-    enum { WIDTH_MAX = 70 };
     uint64_t random = 1;
     for (uint32_t element = 4; element <= 8; element += 4) {
-        for (uint32_t width = 1; width <= WIDTH_MAX; width++) {
+        for (uint32_t width = 1; width <= SPARSE_WIDTH_MAX; width++) {
             for (uint32_t changes = 0; changes <= width; changes += 1 + changes / 4) {
-                uint64_t row[WIDTH_MAX], base[WIDTH_MAX], before[WIDTH_MAX], sum[WIDTH_MAX];
-                unsigned char bytes[4 + 8 * WIDTH_MAX];
-                for (uint32_t i = 0; i < WIDTH_MAX; i++) {
+                uint64_t row[SPARSE_WIDTH_MAX], base[SPARSE_WIDTH_MAX], before[SPARSE_WIDTH_MAX], sum[SPARSE_WIDTH_MAX];
+                unsigned char bytes[4 + 8 * SPARSE_WIDTH_MAX];
+                for (uint32_t i = 0; i < SPARSE_WIDTH_MAX; i++) {
                     random = random * UINT64_C(6364136223846793005) + 1;
                     base[i] = row[i] = random;
                 }
@@ -787,6 +818,7 @@ static void test_sparse_rows_are_exact(void **state) {
                 assert_int_equal(sparse_delta(element, bytes, row, base, width, true), size);
                 assert_memory_equal(base, row, (size_t)width * element);
                 assert_int_equal(sparse_delta(element, bytes, row, base, width, true), 4);
+                check_written_row(element, width, before, row);
             }
         }
     }
