@@ -18,13 +18,33 @@ struct pool_thread {
     unsigned number;
 };
 
+static void spin_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits a little for the next command, which often follows at once where the last thread sees to that. */
+static void pool_spin(struct pool *pool, unsigned seen) {
+    for (unsigned spin = 0; spin < pool->team.spins; spin++) {
+        if (atomic_load_explicit(&pool->generation, memory_order_relaxed) != seen) {
+            return;
+        }
+        spin_pause();
+    }
+}
+
 static void *pool_main(void *argument) {
     struct pool_thread self = *(struct pool_thread *)argument;
     free(argument);
     struct pool *pool = self.pool;
     unsigned seen = 0;
-    pthread_mutex_lock(&pool->lock);
+    bool last = true;
     for (;;) {
+        if (!last && pool->through != NULL) {
+            pool_spin(pool, seen);
+        }
+        pthread_mutex_lock(&pool->lock);
         while (pool->generation == seen && !pool->closing) {
             pthread_cond_wait(&pool->changed, &pool->lock);
         }
@@ -36,13 +56,12 @@ static void *pool_main(void *argument) {
         pthread_mutex_unlock(&pool->lock);
         pool->run(pool->context, self.number, command);
         pthread_mutex_lock(&pool->lock);
-        bool last = --pool->running == 0;
-        if (last) { /* whoever is woken takes the lock */
-            pthread_mutex_unlock(&pool->lock);
+        last = --pool->running == 0;
+        pthread_mutex_unlock(&pool->lock);
+        if (last && (pool->through == NULL || !pool->through(pool->context))) {
             uint64_t one = 1;
             while (write(pool->done, &one, sizeof one) < 0 && errno == EINTR) {
             }
-            pthread_mutex_lock(&pool->lock);
         }
     }
     pthread_mutex_unlock(&pool->lock);
@@ -67,12 +86,6 @@ static void team_close(struct pool_team *team) {
     free(team->seen);
     pthread_cond_destroy(&team->changed);
     pthread_mutex_destroy(&team->lock);
-}
-
-static void spin_pause(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
 }
 
 /* Returns when `word` is `target`. Whoever changes it wakes sleepers afterwards: either they see the change, or it sees

@@ -1,5 +1,5 @@
 /* The worker threads of a process: they run one command at a time, all of them together, and a descriptor becomes
- * readable when the last one is through. Within a command thread 0 may lead while the others help: it has parts of its
+ * readable when the last one is through, or that one itself sees to what follows. Within a command thread 0 may lead while the others help: it has parts of its
  * work run by all of them. Knows nothing of what a command means. */
 #ifndef AGILEML_WORKERS_POOL_H
 #define AGILEML_WORKERS_POOL_H
@@ -33,6 +33,9 @@ struct pool_team {
 struct pool {
     /* Run by every thread (0..threads-1) for each command. */
     void (*run)(void *context, unsigned thread, int command);
+    /* Called by the last thread that is through with a command, which may be handed the next one meanwhile; false: `done`
+     * is to become readable. NULL: always. May be set before the first command. */
+    bool (*through)(void *context);
     void *context;
     unsigned threads;
     int done;                  /* eventfd: readable when a command is through; read it before the next pool_begin */
@@ -42,8 +45,8 @@ struct pool {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     int command;
-    unsigned generation; /* of the command */
-    unsigned running;    /* threads not through with it */
+    atomic_uint generation; /* of the command; read without the lock too, before a thread sleeps */
+    unsigned running;       /* threads not through with it */
     bool closing;
     pthread_t *handles;
     unsigned started;

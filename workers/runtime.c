@@ -547,13 +547,12 @@ static void sum_metrics(const struct runtime *runtime, struct wire_metric_sum *s
     }
 }
 
-static void pool_done(void *context) {
+static void command_done(void *context) {
     struct runtime *runtime = context;
     struct node *node = &runtime->node;
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
-    event_clear(runtime->pool.done);
     node_enter(runtime);
-    int command = runtime->pool.command; /* ours: only this thread gives commands */
+    int command = runtime->pool.command; /* nobody else gives commands */
     runtime->busy = false;
     grow_cache(runtime);
     if (node->ended) {
@@ -571,6 +570,22 @@ static void pool_done(void *context) {
         node_evaluated(node, metrics);
     }
     node_leave(runtime);
+}
+
+static void pool_done(void *context) {
+    struct runtime *runtime = context;
+    event_clear(runtime->pool.done);
+    command_done(runtime);
+}
+
+static bool pool_is_busy(const void *context) {
+    return ((const struct runtime *)context)->busy;
+}
+
+/* In the pool's last thread. Until the next command, which may come of it, this is as good a main thread as any. */
+static bool pool_through(void *context) {
+    struct runtime *runtime = context;
+    return net_io_stand_in(runtime->agent, command_done, pool_is_busy, runtime);
 }
 
 /* The first SIGTERM is a warning: this machine is about to go. */
@@ -1074,6 +1089,7 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
     }
     result =
         result != 0 ? result : pool_open(&runtime->pool, (unsigned)options->threads, runtime_pool_run, runtime, error);
+    runtime->pool.through = pool_through;
     result = result != 0 ? result : pool_open(&runtime->loader, 1, loader_run, runtime, error);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->pool.done, pool_done, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->loader.done, loader_done, runtime);

@@ -17,8 +17,9 @@
 #include <zmq.h>
 
 enum {
-    TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
-    TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
+    TURN_EVENTS = 64,   /* descriptors looked at in one turn of the loop */
+    TURN_MESSAGES = 16, /* messages taken from one socket, or from the mailbox, in one turn */
+    STAND_IN_TURNS = 8,
     SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
     SLEEPERS_MESSAGES = 64,   /* ... when so many messages wait for them, ... */
     SLEEPERS_BYTES = 1 << 16, /* ... or so many bytes: they may go on with these meanwhile */
@@ -42,8 +43,9 @@ struct net_io {
     struct mailbox mailbox;
     struct source mailbox_source;
     bool mailbox_active;
-    pthread_mutex_t turn; /* held by whoever uses what follows: our thread but while it sleeps, or who borrows us then */
-    bool running;         /* in the loop, which wakes sleepers at each turn's end */
+    pthread_mutex_t
+        turn;     /* held by whoever uses what follows: our thread but while it sleeps, or who borrows us then */
+    bool running; /* in the loop, which wakes sleepers at each turn's end */
     actor_id sleepers[SLEEPERS_MAX]; /* to whom messages were delivered in this turn */
     unsigned sleeper_count, sleepers_messages;
     size_t sleepers_bytes;
@@ -57,7 +59,8 @@ struct net_io {
     size_t retired_count;
     size_t stopped_count; /* peers with stopped_us */
     struct watch watches[NET_WATCHES_MAX];
-    uint64_t timer_us; /* 0: none */
+    uint64_t timer_us;       /* 0: none */
+    uint64_t slept_timer_us; /* what it was when our thread went to sleep */
     uint64_t random_state;
     unsigned warnings;
     char warned[ERROR_TEXT_MAX]; /* the last one: a peer that tries again and again is told of once */
@@ -408,10 +411,20 @@ bool net_io_lend(struct net_io *io) {
     return lends;
 }
 
-/* Receives what a borrowed io is lent for. `borrower` takes the answers to it without being woken for them; the io's own
- * thread is woken for what is left to do. */
+/* Gives the io back to its own thread, which is woken for what is left to do. */
+static void net_io_give_back(struct net_io *io) {
+    bool sooner = io->timer_us != 0 && (io->slept_timer_us == 0 || io->timer_us < io->slept_timer_us);
+    if (io->mailbox_active || io->active_count > 0 || io->retired_count > 0 || io->sleeper_count > 0 || io->stopping ||
+        sooner) {
+        mailbox_raise(&io->mailbox);
+    } else {
+        mailbox_wake(&io->mailbox);
+    }
+    pthread_mutex_unlock(&io->turn);
+}
+
+/* Receives what a borrowed io is lent for. `borrower` takes the answers to it without being woken for them. */
 static void net_io_use(struct net_io *io, struct net_io *borrower) {
-    uint64_t timer_us = io->timer_us;
     struct message message;
     actor_id from;
     while (!io->stopping && mailbox_unheard(&io->mailbox) == io->options.lent_for &&
@@ -427,12 +440,7 @@ static void net_io_use(struct net_io *io, struct net_io *borrower) {
     }
     io->sleeper_count = io->sleepers_messages = 0;
     io->sleepers_bytes = 0;
-    if (io->active_count > 0 || io->retired_count > 0 || io->timer_us != timer_us || io->stopping) {
-        mailbox_raise(&io->mailbox);
-    } else {
-        mailbox_wake(&io->mailbox);
-    }
-    pthread_mutex_unlock(&io->turn);
+    net_io_give_back(io);
 }
 
 /* Wakes those to whom messages were delivered, or does their work. */
@@ -596,6 +604,33 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
     }
 }
 
+static void net_io_turn(struct net_io *io) {
+    net_io_run_timer(io);
+    net_io_take_mail(io);
+    net_io_take_active(io);
+    net_io_close_retired(io);
+}
+
+bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
+                     void *context) {
+    if (pthread_mutex_trylock(&io->turn) != 0) {
+        return false;
+    }
+    if (!io->running || io->stopping) {
+        pthread_mutex_unlock(&io->turn);
+        return false;
+    }
+    ready(context);
+    for (int turn = 0; turn < STAND_IN_TURNS && !io->stopping && !enough(context) &&
+                       (io->mailbox_active || io->active_count > 0 || io->sleeper_count > 0);
+         turn++) {
+        net_io_wake(io);
+        net_io_turn(io);
+    }
+    net_io_give_back(io);
+    return true;
+}
+
 int net_io_run(struct net_io *io, struct error *error) {
     struct epoll_event events[TURN_EVENTS];
     pthread_mutex_lock(&io->turn);
@@ -604,6 +639,7 @@ int net_io_run(struct net_io *io, struct error *error) {
     while (!io->stopping) {
         net_io_wake(io);
         int wait_ms = net_io_wait_ms(io);
+        io->slept_timer_us = io->timer_us;
         pthread_mutex_unlock(&io->turn);
         int count = epoll_wait(io->epoll, events, TURN_EVENTS, wait_ms);
         int code = errno;
@@ -616,10 +652,7 @@ int net_io_run(struct net_io *io, struct error *error) {
         for (int i = 0; i < count; i++) {
             net_io_ready(io, events[i].data.ptr);
         }
-        net_io_run_timer(io);
-        net_io_take_mail(io);
-        net_io_take_active(io);
-        net_io_close_retired(io);
+        net_io_turn(io);
         if (io->stopped_count > 0) {
             net_io_revive_stopped(io, net_io_now_us(&io->io));
         }
