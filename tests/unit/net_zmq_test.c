@@ -485,8 +485,8 @@ static void a_lent_actor_is_not_woken(void **state) {
     struct error error = {0};
     struct net *net = net_new(NULL);
     echo_start_lent(&echo, net, NULL, MESSAGE_FLUSH);
-    struct net_io_options options = {
-        .self = PROBE, .actor = {.receive = pinger_receive, .timer = pinger_timer, .self = &pinger}};
+    struct net_io_options options = {.self = PROBE,
+                                     .actor = {.receive = pinger_receive, .timer = pinger_timer, .self = &pinger}};
     assert_int_equal(net_io_open(&pinger.io, net, &options, &error), 0);
     net_io_of(pinger.io)->set_timer(net_io_of(pinger.io), 1);
     assert_int_equal(net_io_run(pinger.io, &error), 0);
@@ -495,6 +495,90 @@ static void a_lent_actor_is_not_woken(void **state) {
     assert_int_equal(echo.received, BURSTS * BURST);
     assert_true(echo.received_elsewhere > 0);
     assert_true(echo.received_elsewhere <= BURSTS / 2 * BURST); /* what comes behind others waits for its thread */
+}
+
+/* Another thread stands in for a loop that sleeps: what it sends to an actor that is lent is answered there and then; what
+ * it leaves, messages of others, timers and the stop, the loop's own thread sees to. */
+struct standing {
+    struct net_io *io;
+    pthread_t loop;
+    atomic_uint received, received_elsewhere, timers;
+    unsigned sent, timers_set; /* the other thread's */
+};
+enum { STANDINGS = 200, STANDING_TIMER_US = 300 };
+
+static void standing_receive(void *self, actor_id from, struct message *message) {
+    struct standing *standing = self;
+    (void)message;
+    assert_int_equal(from, ECHO);
+    atomic_fetch_add(
+        pthread_equal(pthread_self(), standing->loop) ? &standing->received : &standing->received_elsewhere, 1);
+}
+
+static void standing_timer(void *self) {
+    struct standing *standing = self;
+    atomic_fetch_add(&standing->timers, 1);
+}
+
+static void standing_ready(void *context) {
+    struct standing *standing = context;
+    struct io *io = net_io_of(standing->io);
+    struct message message = {.type = standing->sent % 5 == 4 ? MESSAGE_REPORT : MESSAGE_FLUSH};
+    if (++standing->sent == STANDINGS) {
+        net_io_stop(standing->io); /* and nothing else */
+        return;
+    }
+    io->send(io, ECHO, &message);
+    if (standing->sent % 10 == 0) {
+        standing->timers_set++;
+        io->set_timer(io, io->now_us(io) + STANDING_TIMER_US);
+    }
+}
+
+static bool standing_enough(const void *context) {
+    const struct standing *standing = context;
+    return standing->sent % 7 == 0; /* the loop's thread is to deliver it */
+}
+
+static void *standing_run(void *self) {
+    struct standing *standing = self;
+    net_io_run(standing->io, NULL);
+    return NULL;
+}
+
+static bool standing_settled(struct standing *standing) {
+    return atomic_load(&standing->received) + atomic_load(&standing->received_elsewhere) == standing->sent &&
+           atomic_load(&standing->timers) == standing->timers_set;
+}
+
+static void another_thread_stands_in(void **state) {
+    (void)state;
+    struct echo echo;
+    struct standing standing = {0};
+    struct error error = {0};
+    struct net *net = net_new(NULL);
+    echo_start_lent(&echo, net, NULL, MESSAGE_FLUSH);
+    struct net_io_options options = {
+        .self = PROBE, .actor = {.receive = standing_receive, .timer = standing_timer, .self = &standing}};
+    assert_int_equal(net_io_open(&standing.io, net, &options, &error), 0);
+    assert_false(net_io_stand_in(standing.io, standing_ready, standing_enough, &standing)); /* it doesn't run */
+    assert_int_equal(pthread_create(&standing.loop, NULL, standing_run, &standing), 0);
+    while (standing.sent < STANDINGS) {
+        unsigned sent = standing.sent;
+        bool stood = net_io_stand_in(standing.io, standing_ready, standing_enough, &standing);
+        assert_int_equal(standing.sent, sent + (stood ? 1 : 0));
+        while (standing.sent < STANDINGS && !standing_settled(&standing)) {
+            usleep(100);
+        }
+        usleep(sent % 3 == 0 ? 500 : 0); /* it sleeps again, or not yet */
+    }
+    pthread_join(standing.loop, NULL);
+    assert_false(net_io_stand_in(standing.io, standing_ready, standing_enough, &standing)); /* it has stopped */
+    assert_int_equal(standing.sent, STANDINGS);
+    assert_true(atomic_load(&standing.received_elsewhere) > 0);
+    assert_true(atomic_load(&standing.received) > 0);
+    net_io_close(standing.io);
+    echo_stop(&echo);
 }
 
 static void a_full_mailbox_drops(void **state) {
@@ -1264,6 +1348,7 @@ int main(void) {
         NET_TEST(one_actor_reaches_many),
         NET_TEST(local_actors_share_frames),
         NET_TEST(a_lent_actor_is_not_woken),
+        NET_TEST(another_thread_stands_in),
         NET_TEST(a_full_mailbox_drops),
         NET_TEST(local_threads_exchange_messages),
         NET_TEST(another_key_is_refused),

@@ -54,6 +54,32 @@ static void test_every_thread_runs_every_command(void **state) {
     assert_true(pool_close(&record.pool, 60000));
 }
 
+/* The last thread hands out the next command itself; the descriptor tells of the last one only. */
+static bool record_through(void *context) {
+    struct record *record = context;
+    int next = atomic_load(&record->last) + 1;
+    if (next > COMMANDS) {
+        return false;
+    }
+    pool_begin(&record->pool, next);
+    return true;
+}
+
+static void test_the_last_thread_goes_on(void **state) {
+    (void)state;
+    for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
+        struct error error = {0};
+        struct record record = {0};
+        assert_int_equal(pool_open(&record.pool, threads, record_run, &record, &error), 0);
+        record.pool.through = record_through;
+        pool_begin(&record.pool, 1);
+        wait_done(&record.pool);
+        assert_int_equal(atomic_load(&record.last), COMMANDS);
+        assert_int_equal(atomic_load(&record.behind_barrier), COMMANDS * threads);
+        assert_true(pool_close(&record.pool, 60000));
+    }
+}
+
 static void test_closing_without_a_command(void **state) {
     (void)state;
     struct error error = {0};
@@ -121,6 +147,7 @@ static void test_a_team_runs_every_part_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_thread_runs_every_command),
+        cmocka_unit_test(test_the_last_thread_goes_on),
         cmocka_unit_test(test_closing_without_a_command),
         cmocka_unit_test(test_a_team_runs_every_part_once),
     };
