@@ -17,9 +17,9 @@
 #include <zmq.h>
 
 enum {
-    TURN_EVENTS = 64,   /* descriptors looked at in one turn of the loop */
-    TURN_MESSAGES = 16, /* messages taken from one socket, or from the mailbox, in one turn */
-    STAND_IN_TURNS = 8,
+    TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
+    TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
+    STAND_IN_TURNS = 8,       /* that another thread does in our place, at the most */
     SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
     SLEEPERS_MESSAGES = 64,   /* ... when so many messages wait for them, ... */
     SLEEPERS_BYTES = 1 << 16, /* ... or so many bytes: they may go on with these meanwhile */
@@ -43,9 +43,8 @@ struct net_io {
     struct mailbox mailbox;
     struct source mailbox_source;
     bool mailbox_active;
-    pthread_mutex_t
-        turn;     /* held by whoever uses what follows: our thread but while it sleeps, or who borrows us then */
-    bool running; /* in the loop, which wakes sleepers at each turn's end */
+    pthread_mutex_t turn; /* held by whoever uses what follows: our thread but while it sleeps, or who borrows us then */
+    bool running;         /* in the loop, which wakes sleepers at each turn's end */
     actor_id sleepers[SLEEPERS_MAX]; /* to whom messages were delivered in this turn */
     unsigned sleeper_count, sleepers_messages;
     size_t sleepers_bytes;
@@ -55,7 +54,7 @@ struct net_io {
     struct link **active; /* links that may have messages */
     size_t active_count;
     size_t link_capacity;  /* of both arrays above, and of the one below */
-    struct link **retired; /* to be closed at the turn's end */
+    struct link **retired; /* to be closed at the turn's end, by our thread: it may hold events of theirs */
     size_t retired_count;
     size_t stopped_count; /* peers with stopped_us */
     struct watch watches[NET_WATCHES_MAX];
@@ -414,8 +413,8 @@ bool net_io_lend(struct net_io *io) {
 /* Gives the io back to its own thread, which is woken for what is left to do. */
 static void net_io_give_back(struct net_io *io) {
     bool sooner = io->timer_us != 0 && (io->slept_timer_us == 0 || io->timer_us < io->slept_timer_us);
-    if (io->mailbox_active || io->active_count > 0 || io->retired_count > 0 || io->sleeper_count > 0 || io->stopping ||
-        sooner) {
+    if (io->mailbox_active || io->active_count > 0 || io->retired_count > 0 || io->stopped_count > 0 ||
+        io->sleeper_count > 0 || io->stopping || sooner) {
         mailbox_raise(&io->mailbox);
     } else {
         mailbox_wake(&io->mailbox);
@@ -608,7 +607,6 @@ static void net_io_turn(struct net_io *io) {
     net_io_run_timer(io);
     net_io_take_mail(io);
     net_io_take_active(io);
-    net_io_close_retired(io);
 }
 
 bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
@@ -653,6 +651,7 @@ int net_io_run(struct net_io *io, struct error *error) {
             net_io_ready(io, events[i].data.ptr);
         }
         net_io_turn(io);
+        net_io_close_retired(io);
         if (io->stopped_count > 0) {
             net_io_revive_stopped(io, net_io_now_us(&io->io));
         }

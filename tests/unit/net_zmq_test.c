@@ -502,6 +502,7 @@ static void a_lent_actor_is_not_woken(void **state) {
 struct standing {
     struct net_io *io;
     pthread_t loop;
+    const char *endpoint; /* of the echo, where that is on another machine */
     atomic_uint received, received_elsewhere, timers;
     unsigned sent, timers_set; /* the other thread's */
 };
@@ -578,6 +579,66 @@ static void another_thread_stands_in(void **state) {
     assert_true(atomic_load(&standing.received_elsewhere) > 0);
     assert_true(atomic_load(&standing.received) > 0);
     net_io_close(standing.io);
+    echo_stop(&echo);
+}
+
+/* Whoever stands in gives a connection up of which the loop's thread, already woken, holds an event. */
+static void standing_connect(void *context) {
+    struct standing *standing = context;
+    struct io *io = net_io_of(standing->io);
+    struct message message = {.type = MESSAGE_FLUSH};
+    io->connect(io, ECHO, standing->endpoint);
+    io->send(io, ECHO, &message);
+}
+
+static void standing_give_up(void *context) {
+    struct standing *standing = context;
+    struct io *io = net_io_of(standing->io);
+    struct message message = {.type = MESSAGE_FLUSH};
+    io->send(io, ECHO, &message);
+    usleep(20 * 1000); /* the answer has come, most likely; the loop's thread waits for us */
+    io->connect(io, ECHO, NULL);
+}
+
+static void standing_stop(void *context) {
+    struct standing *standing = context;
+    net_io_stop(standing->io);
+}
+
+static bool standing_never(const void *context) {
+    (void)context;
+    return false;
+}
+
+static void stand_in(struct standing *standing, void (*ready)(void *context)) {
+    while (!net_io_stand_in(standing->io, ready, standing_never, standing)) {
+        usleep(100);
+    }
+}
+
+static void a_connection_is_given_up_by_another_thread(void **state) {
+    (void)state;
+    enum { ROUNDS = 10 };
+    struct echo echo;
+    struct standing standing = {0};
+    struct error error = {0};
+    struct net *net = net_new(NULL);
+    echo_start(&echo, net_new(NULL), "tcp://127.0.0.1:0");
+    standing.endpoint = echo.endpoint;
+    struct net_io_options options = {.self = PROBE, .actor = {.receive = standing_receive, .self = &standing}};
+    assert_int_equal(net_io_open(&standing.io, net, &options, &error), 0);
+    assert_int_equal(pthread_create(&standing.loop, NULL, standing_run, &standing), 0);
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        stand_in(&standing, standing_connect);
+        while (atomic_load(&standing.received) + atomic_load(&standing.received_elsewhere) < round) {
+            usleep(100);
+        }
+        stand_in(&standing, standing_give_up);
+    }
+    stand_in(&standing, standing_stop);
+    pthread_join(standing.loop, NULL);
+    net_io_close(standing.io);
+    net_close(net);
     echo_stop(&echo);
 }
 
@@ -1349,6 +1410,7 @@ int main(void) {
         NET_TEST(local_actors_share_frames),
         NET_TEST(a_lent_actor_is_not_woken),
         NET_TEST(another_thread_stands_in),
+        NET_TEST(a_connection_is_given_up_by_another_thread),
         NET_TEST(a_full_mailbox_drops),
         NET_TEST(local_threads_exchange_messages),
         NET_TEST(another_key_is_refused),
