@@ -57,8 +57,9 @@ static void *pool_main(void *argument) {
         pool->run(pool->context, self.number, command);
         pthread_mutex_lock(&pool->lock);
         last = --pool->running == 0;
+        bool closing = pool->closing; /* what `through` uses may be gone */
         pthread_mutex_unlock(&pool->lock);
-        if (last && (pool->through == NULL || !pool->through(pool->context))) {
+        if (last && (closing || pool->through == NULL || !pool->through(pool->context))) {
             uint64_t one = 1;
             while (write(pool->done, &one, sizeof one) < 0 && errno == EINTR) {
             }

@@ -1,6 +1,6 @@
 /* The worker threads of a process: they run one command at a time, all of them together, and a descriptor becomes
- * readable when the last one is through, or that one itself sees to what follows. Within a command thread 0 may lead while the others help: it has parts of its
- * work run by all of them. Knows nothing of what a command means. */
+ * readable when the last one is through, or that one itself sees to what follows. Within a command thread 0 may lead
+ * while the others help: it has parts of its work run by all of them. Knows nothing of what a command means. */
 #ifndef AGILEML_WORKERS_POOL_H
 #define AGILEML_WORKERS_POOL_H
 
@@ -34,7 +34,7 @@ struct pool {
     /* Run by every thread (0..threads-1) for each command. */
     void (*run)(void *context, unsigned thread, int command);
     /* Called by the last thread that is through with a command, which may be handed the next one meanwhile; false: `done`
-     * is to become readable. NULL: always. May be set before the first command. */
+     * is to become readable. NULL or pool_close was called: always. May be set before the first command. */
     bool (*through)(void *context);
     void *context;
     unsigned threads;

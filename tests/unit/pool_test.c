@@ -80,6 +80,45 @@ static void test_the_last_thread_goes_on(void **state) {
     }
 }
 
+/* A thread that returns after the pool was given up finds nothing to go on with. */
+struct late {
+    struct pool pool;
+    atomic_bool running, released, went_on;
+};
+
+static void late_run(void *context, unsigned thread, int command) {
+    struct late *late = context;
+    (void)thread;
+    (void)command;
+    atomic_store(&late->running, true);
+    while (!atomic_load(&late->released)) {
+        usleep(100);
+    }
+}
+
+static bool late_through(void *context) {
+    struct late *late = context;
+    atomic_store(&late->went_on, true);
+    return false;
+}
+
+static void test_a_thread_that_is_late_does_not_go_on(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct late late = {0};
+    assert_int_equal(pool_open(&late.pool, 1, late_run, &late, &error), 0);
+    late.pool.through = late_through;
+    pool_begin(&late.pool, 1);
+    while (!atomic_load(&late.running)) {
+        usleep(100);
+    }
+    assert_false(pool_close(&late.pool, 1));
+    atomic_store(&late.released, true);
+    wait_done(&late.pool);
+    assert_false(atomic_load(&late.went_on));
+    assert_true(pool_close(&late.pool, 60000));
+}
+
 static void test_closing_without_a_command(void **state) {
     (void)state;
     struct error error = {0};
@@ -148,6 +187,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_thread_runs_every_command),
         cmocka_unit_test(test_the_last_thread_goes_on),
+        cmocka_unit_test(test_a_thread_that_is_late_does_not_go_on),
         cmocka_unit_test(test_closing_without_a_command),
         cmocka_unit_test(test_a_team_runs_every_part_once),
     };
