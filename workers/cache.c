@@ -1,6 +1,7 @@
 /* See cache.h. */
 #include "workers/cache.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,13 +161,120 @@ uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table_nu
     return forgotten;
 }
 
-static struct cache_changes *changes_room(struct cache *cache, unsigned table_number, uint32_t slot, size_t room) {
+/* ---- Given changes ---- */
+
+struct given_row {
+    uint32_t slot;
+    size_t at; /* in the changes' bytes */
+};
+
+static int given_order(const void *one, const void *other) {
+    const struct given_row *a = one;
+    const struct given_row *b = other;
+    return a->slot != b->slot ? (a->slot > b->slot ? 1 : -1) : (a->at > b->at) - (a->at < b->at);
+}
+
+/* The rows that were given, in the order of their slots. */
+static struct given_row *given_rows(const struct cache_changes *changes, const struct table_spec *spec) {
+    struct given_row *rows = memory_resized(NULL, changes->rows, sizeof *rows);
+    size_t at = 0;
+    for (uint32_t i = 0; i < changes->rows; i++) {
+        memcpy(&rows[i].slot, changes->bytes + at, sizeof rows[i].slot);
+        rows[i].at = at + sizeof rows[i].slot;
+        at = rows[i].at + sparse_bytes(spec->row_bytes / spec->width, changes->bytes + rows[i].at, spec->width);
+    }
+    qsort(rows, changes->rows, sizeof *rows, given_order);
+    return rows;
+}
+
+/* Writes the sum of rows[count], which are one slot's, to `to`. Returns its bytes: no more than those of the rows. */
+static size_t given_sum(const struct cache_changes *changes, const struct table_spec *spec,
+                        const struct given_row *rows, uint32_t count, unsigned char *to) {
+    const uint32_t element_bytes = spec->row_bytes / spec->width;
+    if (count == 1) {
+        size_t bytes = sparse_bytes(element_bytes, changes->bytes + rows->at, spec->width);
+        memcpy(to, changes->bytes + rows->at, bytes);
+        return bytes;
+    }
+    unsigned char *sum = memory_zeroed(2, spec->row_bytes);
+    unsigned char *written = memory_resized(NULL, sparse_most(spec->width, element_bytes), 1);
+    for (uint32_t i = 0; i < count; i++) {
+        sparse_add(element_bytes, sum, changes->bytes + rows[i].at, spec->width);
+    }
+    size_t bytes = sparse_delta(element_bytes, written, sum, sum + spec->row_bytes, spec->width, false);
+    memcpy(to, written, bytes);
+    free(sum);
+    free(written);
+    return bytes;
+}
+
+/* Sums what was given of one slot in pieces: then there are as many rows as slots. */
+static void changes_sum(struct cache_changes *changes, const struct table_spec *spec) {
+    if (changes->rows == changes->slots) {
+        return;
+    }
+    struct given_row *rows = given_rows(changes, spec);
+    struct cache_changes sums = {.bytes = memory_resized(NULL, changes->size, 1), .capacity = changes->size};
+    for (uint32_t i = 0, end; i < changes->rows; i = end) {
+        for (end = i + 1; end < changes->rows && rows[end].slot == rows[i].slot;) {
+            end++;
+        }
+        memcpy(sums.bytes + sums.size, &rows[i].slot, sizeof rows[i].slot);
+        sums.size += sizeof rows[i].slot;
+        sums.size += given_sum(changes, spec, rows + i, end - i, sums.bytes + sums.size);
+        sums.rows++;
+    }
+    assert(sums.rows == changes->slots);
+    sums.slots = sums.rows;
+    free(rows);
+    free(changes->bytes);
+    *changes = sums;
+}
+
+struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsigned table_number, uint32_t *slots) {
+    const struct cache_table *table = &cache->tables[table_number];
+    struct cache_changes *changes = cache_changes(cache, partition, table_number);
+    changes_sum(changes, table->spec);
+    struct buffer *values = buffer_new(changes->size - changes->rows * sizeof *slots);
+    const unsigned char *row = changes->bytes;
+    unsigned char *value = values->data;
+    for (uint32_t i = 0; i < changes->rows; i++) {
+        memcpy(&slots[i], row, sizeof *slots);
+        row += sizeof *slots;
+        size_t bytes = sparse_bytes(table->spec->row_bytes / table->spec->width, row, table->spec->width);
+        memcpy(value, row, bytes);
+        row += bytes;
+        value += bytes;
+        table->given.base[slots[i]] = 0;
+    }
+    if (changes->size < changes->capacity / 4) { /* clocks before this one changed much more than those to come may */
+        free(changes->bytes);
+        *changes = (struct cache_changes){0};
+    }
+    changes->size = 0;
+    changes->rows = changes->slots = 0;
+    return values;
+}
+
+/* Room for so many bytes more. What was given of the same slots again and again is summed first: then memory goes by the
+ * rows that were changed, not by the number of changes. */
+static void changes_grow(struct cache_changes *changes, const struct table_spec *spec, size_t room) {
+    if (changes->rows / 2 >= changes->slots) {
+        changes_sum(changes, spec);
+    }
+    if (changes->size + room > changes->capacity / 2) { /* else there is room for a while now */
+        changes->capacity = 2 * changes->capacity + room;
+        changes->bytes = memory_resized(changes->bytes, changes->capacity, 1);
+    }
+}
+
+/* What follows is a row of up to `room` bytes of this slot. */
+static struct cache_changes *changes_begin(struct cache *cache, unsigned table_number, uint32_t slot, size_t room) {
     const struct cache_table *table = &cache->tables[table_number];
     uint32_t partition = table_partition(table->spec, cache_key(table, slot), cache->partitions);
     struct cache_changes *changes = cache_changes(cache, partition, table_number);
-    if (changes->size + room > changes->capacity) {
-        changes->capacity = 2 * changes->capacity + room;
-        changes->bytes = memory_resized(changes->bytes, changes->capacity, 1);
+    if (changes->size + sizeof slot + room > changes->capacity) {
+        changes_grow(changes, table->spec, sizeof slot + room);
     }
     changes->rows++;
     changes->slots += table->given.base[slot] == 0 ? 1 : 0;
@@ -182,15 +290,14 @@ void cache_give(struct cache *cache, unsigned table_number, uint32_t slot, uint3
     uint32_t element_bytes = spec->row_bytes / spec->width;
     size_t entries = sizeof(uint32_t) + count * (sizeof(uint32_t) + (size_t)element_bytes);
     size_t most = sparse_most(spec->width, element_bytes);
-    struct cache_changes *changes =
-        changes_room(cache, table_number, slot, sizeof slot + (entries < most ? entries : most));
+    struct cache_changes *changes = changes_begin(cache, table_number, slot, entries < most ? entries : most);
     changes->size += sparse_write(element_bytes, changes->bytes + changes->size, spec->width, count, columns, values);
 }
 
 void cache_give_row(struct cache *cache, unsigned table_number, uint32_t slot, const void *values) {
     const struct table_spec *spec = cache->tables[table_number].spec;
     size_t most = sparse_most(spec->width, spec->row_bytes / spec->width);
-    struct cache_changes *changes = changes_room(cache, table_number, slot, sizeof slot + most);
+    struct cache_changes *changes = changes_begin(cache, table_number, slot, most);
     memcpy(changes->bytes + changes->size, &(uint32_t){SPARSE_ALL}, sizeof(uint32_t));
     memcpy(changes->bytes + changes->size + sizeof(uint32_t), values, spec->row_bytes);
     changes->size += most;

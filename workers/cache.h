@@ -38,7 +38,7 @@ struct cache_list {
 };
 
 /* The changes of one given table in one partition since the last flush: uint32_t slot and a row as WIRE_SPARSE, again and
- * again. */
+ * again. A slot's may be summed before that: they take about four times as much as their sums at the most. */
 struct cache_changes {
     unsigned char *bytes;
     size_t size, capacity;
@@ -78,6 +78,10 @@ uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table, u
 void cache_give(struct cache *cache, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                 const void *changes);
 void cache_give_row(struct cache *cache, unsigned table, uint32_t slot, const void *changes);
+
+/* Takes the changes away, of a slot that has some one row as WIRE_SPARSE: their sum. slots[cache_changes()->slots] are
+ * filled; the rows are the caller's to drop. */
+struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsigned table, uint32_t *slots);
 
 static inline struct cache_changes *cache_changes(const struct cache *cache, uint32_t partition, unsigned table) {
     return &cache->changes[(size_t)partition * cache->job->table_count + table];

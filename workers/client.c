@@ -746,82 +746,6 @@ static struct buffer *gather_packed(const struct client *client, const struct ca
     return values;
 }
 
-/* ---- Given tables ---- */
-
-struct given_row {
-    uint32_t slot;
-    size_t at; /* in the changes' bytes */
-};
-
-static int given_order(const void *one, const void *other) {
-    const struct given_row *a = one;
-    const struct given_row *b = other;
-    return a->slot != b->slot ? (a->slot > b->slot ? 1 : -1) : (a->at > b->at) - (a->at < b->at);
-}
-
-/* The rows that were given, each with the changes that follow it. */
-static struct given_row *given_rows(const struct cache_changes *changes, const struct table_spec *spec) {
-    struct given_row *rows = memory_resized(NULL, changes->rows, sizeof *rows);
-    size_t at = 0;
-    for (uint32_t i = 0; i < changes->rows; i++) {
-        memcpy(&rows[i].slot, changes->bytes + at, sizeof rows[i].slot);
-        rows[i].at = at + sizeof rows[i].slot;
-        at = rows[i].at + sparse_bytes(spec->row_bytes / spec->width, changes->bytes + rows[i].at, spec->width);
-    }
-    return rows;
-}
-
-/* Writes the sum of rows[count], which are one slot's, to `to`. Returns its bytes: no more than those of the rows. */
-static size_t given_sum(const struct cache_changes *changes, const struct table_spec *spec,
-                        const struct given_row *rows, uint32_t count, unsigned char *to) {
-    const uint32_t element_bytes = spec->row_bytes / spec->width;
-    unsigned char *sum = memory_zeroed(2, spec->row_bytes);
-    unsigned char *written = memory_resized(NULL, sparse_most(spec->width, element_bytes), 1);
-    for (uint32_t i = 0; i < count; i++) {
-        sparse_add(element_bytes, sum, changes->bytes + rows[i].at, spec->width);
-    }
-    size_t bytes = sparse_delta(element_bytes, written, sum, sum + spec->row_bytes, spec->width, false);
-    memcpy(to, written, bytes);
-    free(sum);
-    free(written);
-    return bytes;
-}
-
-/* The same of a given table: what was given, where there is more for a slot its sum. */
-static struct buffer *gather_given(const struct cache_table *table, struct cache_changes *changes, uint32_t *slots,
-                                   uint64_t *keys) {
-    const struct table_spec *spec = table->spec;
-    struct given_row *rows = given_rows(changes, spec);
-    struct buffer *values = buffer_new(changes->size);
-    unsigned char *value = values->data;
-    uint32_t count = 0;
-    if (changes->slots < changes->rows) {
-        qsort(rows, changes->rows, sizeof *rows, given_order);
-    }
-    for (uint32_t i = 0, end; i < changes->rows; i = end) {
-        for (end = i + 1; end < changes->rows && rows[end].slot == rows[i].slot;) {
-            end++;
-        }
-        const unsigned char *row = changes->bytes + rows[i].at;
-        size_t bytes = sparse_bytes(spec->row_bytes / spec->width, row, spec->width);
-        if (end == i + 1) {
-            memcpy(value, row, bytes);
-        } else {
-            bytes = given_sum(changes, spec, rows + i, end - i, value);
-        }
-        value += bytes;
-        slots[count] = rows[i].slot;
-        keys[count++] = cache_key(table, rows[i].slot);
-        table->given.base[rows[i].slot] = 0;
-    }
-    assert(count == changes->slots);
-    values->size = (size_t)(value - values->data);
-    changes->size = 0;
-    changes->rows = changes->slots = 0;
-    free(rows);
-    return values;
-}
-
 /* ---- A clock's flush ---- */
 
 static uint32_t count_touched(const struct cache_table *table, const struct cache_list *list) {
@@ -855,9 +779,8 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
         const struct cache_table *table = &client->cache->tables[t];
         const struct table_spec *spec = table->spec;
         const struct cache_list *list = cache_list(client->cache, number, t);
-        struct cache_changes *changes = cache_changes(client->cache, number, t);
         uint32_t touched = count_touched(table, list);
-        uint32_t count = spec->given ? changes->slots : touched;
+        uint32_t count = spec->given ? cache_changes(client->cache, number, t)->slots : touched;
         if (spec->given && touched > 0) {
             return error_set(error, AML_EINPUT,
                              "table %s: rows are marked as touched (aml_row): expected aml_give_changes alone",
@@ -873,7 +796,10 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
         struct buffer *values;
         if (spec->given) {
-            values = gather_given(table, changes, slots, (uint64_t *)(void *)keys->data);
+            values = cache_take_changes(client->cache, number, t, slots);
+            for (uint32_t i = 0; i < count; i++) {
+                ((uint64_t *)(void *)keys->data)[i] = cache_key(table, slots[i]);
+            }
         } else {
             find_touched(table, list, slots);
             values = (spec->sparse ? gather_sparse : gather_packed)(client, table, slots, count,

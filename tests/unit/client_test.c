@@ -1444,6 +1444,53 @@ static void test_given_changes_are_what_is_flushed(void **state) {
     fake_close(fake);
 }
 
+/* However often changes of a row are given, what is kept goes by the rows; and so when much less is given than before. */
+static void test_given_changes_take_room_for_rows(void **state) {
+    (void)state;
+    enum { WIDTH = 50, SLOTS = 100, TIMES = 200 };
+    const size_t most = SLOTS * (2 * sizeof(uint32_t) + WIDTH * sizeof(int32_t));
+    struct job job = {.table_count = 1};
+    job.tables[0] = (struct table_spec){
+        .name = "t", .type = AML_INT32, .width = WIDTH, .row_bytes = WIDTH * sizeof(int32_t), .rows = SLOTS};
+    job.tables[0].sparse = job.tables[0].given = true;
+    struct cache cache;
+    cache_open(&cache, &job, 1);
+    const struct cache_changes *changes = cache_changes(&cache, 0, 0);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        assert_int_equal(cache_add(&cache, 0, slot), slot);
+    }
+    for (uint32_t i = 0; i < SLOTS * TIMES; i++) {
+        uint32_t column = i / SLOTS % (WIDTH - 1);
+        cache_give(&cache, 0, i % SLOTS, 1, &column, &(int32_t){1});
+        if (i % 3 == 0) {
+            cache_give_row(&cache, 0, i % SLOTS, (const int32_t[WIDTH]){[WIDTH - 1] = -1});
+        }
+        assert_true(changes->capacity <= 5 * most);
+    }
+    int64_t sum = 0;
+    uint32_t slots[SLOTS];
+    assert_int_equal(changes->slots, SLOTS);
+    struct buffer *rows = cache_take_changes(&cache, 0, 0, slots);
+    size_t at = 0;
+    for (uint32_t r = 0; r < SLOTS; r++) {
+        int32_t row[WIDTH] = {0};
+        at += sparse_add(sizeof(int32_t), row, rows->data + at, WIDTH);
+        for (uint32_t c = 0; c < WIDTH; c++) {
+            assert_true(row[c] > 0 || c == WIDTH - 1);
+            sum += row[c];
+        }
+    }
+    assert_int_equal(at, rows->size);
+    assert_int_equal(sum, SLOTS * TIMES - (SLOTS * TIMES + 2) / 3);
+    buffer_drop(rows);
+    cache_give_row(&cache, 0, 0, (const int32_t[WIDTH]){1});
+    assert_int_equal(changes->slots, 1);
+    buffer_drop(cache_take_changes(&cache, 0, 0, slots));
+    assert_int_equal(slots[0], 0);
+    assert_true(changes->capacity < most);
+    cache_close(&cache);
+}
+
 static void test_rows_of_given_tables_may_not_be_touched(void **state) {
     (void)state;
     struct fake *fake = fake_bare(0, false);
@@ -1464,6 +1511,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_changes_stay_visible),
         cmocka_unit_test(test_given_changes_are_what_is_flushed),
+        cmocka_unit_test(test_given_changes_take_room_for_rows),
         cmocka_unit_test(test_rows_of_given_tables_may_not_be_touched),
         cmocka_unit_test(test_staleness_opens_clocks),
         cmocka_unit_test(test_the_window_waits_for_the_commit),
