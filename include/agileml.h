@@ -50,7 +50,7 @@ struct aml_table {
     /* 1: the app itself says which elements it changed in place and by how much (aml_give_changes), for AML_ADD and whole
      * numbers. Else the library finds that by a second copy of every row in the cache; without it rows take half the
      * memory, and a clock's exchange takes time for what was changed alone: for wide rows of which a clock changes a few
-     * elements. aml_row and aml_touch are not for such a table. */
+     * elements. aml_update_param sees to that by itself; aml_row and aml_touch are not for such a table. */
     int changes_given;
     /* Fills `row` (zeros before) with its start value: a pure function of its arguments, called in any thread of any
      * node, perhaps often. NULL: zeros. `context` is aml_app.context. */
@@ -227,8 +227,8 @@ const void *aml_items(const aml_worker *worker, size_t *count);
 
 /* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker threads
  * (t = 0 in the caller), and returns when all are through. Takes some microseconds. In `begin` and `finish`, and with
- * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for aml_read_param and
- * aml_update_param, and in place what was taken from aml_table_rows before. */
+ * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for aml_read_param,
+ * aml_update_param and aml_give_changes, and in place what was taken from aml_table_rows before. */
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context);
 
 /* ---- In `clock`, `evaluate` and `finish` ---- */
@@ -248,9 +248,9 @@ int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *value
 /* Adds delta[width] to row `key` (AML_PUT: replaces it). Any thread. In `clock` only. */
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);
 
-/* For tables with changes_given: says that the elements columns[count] of a row, ascending, have been changed in place, by
- * changes[count] (of the table's type). Any thread, any number of times for a row, but once for each change; in `clock` only.
- * AML_EINPUT for columns that don't ascend or are not there, and for other tables. */
+/* For tables with changes_given: says that the elements columns[count] of a row, ascending, have been changed in place,
+ * by changes[count] (of the table's type). Any thread, any number of times for a row, but once for each change; in
+ * `clock` only. AML_EINPUT for columns that don't ascend or are not there, and for other tables. */
 int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                      const void *changes);
 

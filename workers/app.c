@@ -218,6 +218,7 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->rows);
         digest_add(&digest, spec->whole);
         digest_add(&digest, spec->compressed);
+        digest_add(&digest, spec->sparse); /* servers refuse flushes in a form that their table has not */
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);
@@ -690,6 +691,9 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
                          "aml_give_changes: %u columns of table %s: expected ascending ones below %u, of a table with "
                          "changes_given",
                          count, rows->spec->name, rows->spec->width);
+    }
+    if (count == 0) {
+        return 0; /* else the row would be flushed, and pushed to all, for nothing */
     }
     pthread_mutex_t *lock = row_lock(runtime, rows, slot);
     pthread_mutex_lock(lock);
