@@ -2,6 +2,8 @@
  * each server thread a partition server (and, when it is to write checkpoints, a thread beside it), the pool's threads
  * the app's functions; the loader has the input read and gets sets of data ready in the background. app.c fills in the
  * app's side.
+ * While that sleeps, the pool's last thread that is through with a command is the main thread (net_io_stand_in): what is
+ * the main thread's goes with the agent's turn, so nothing of it may depend on which thread that is.
  *
  * Who may touch the cache: the main thread under `lock`. The pool's threads use rows' values in place while they have a
  * command, and find and add rows under `lock`. The loader adds rows under `lock` and, as client_gather goes through the
@@ -132,7 +134,7 @@ struct runtime {
     struct error error; /* of the app's functions, under `lock` */
     atomic_bool failed; /* error is set, or the job ends: no more calls of the app */
 
-    pthread_mutex_t row_locks[RUNTIME_ROW_LOCKS]; /* rows changed by copy, by slot */
+    pthread_mutex_t row_locks[RUNTIME_ROW_LOCKS]; /* rows changed by copy, by slot; of given tables by partition */
 
     bool stuck;
     bool welcomed; /* the controller was there */

@@ -81,7 +81,7 @@ int net_io_run(struct net_io *io, struct error *error);
  * was called. */
 bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
                      void *context);
-/* From a callback of the same thread: no callback follows, net_io_run returns. */
+/* From a callback of the loop: no callback follows, net_io_run returns. */
 void net_io_stop(struct net_io *io);
 
 /* Any thread. Bytes over TCP in frames and their headers (not TCP's, nor encryption's); messages dropped instead of
