@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,6 +74,11 @@ bool trial_find_programs(const char *app, char *folder, size_t size) {
     return there && snprintf(program, sizeof program, "%s/%s", folder, app) < PATH_MAX && access(program, X_OK) == 0;
 }
 
+unsigned trial_passes(int64_t asked, double work_of_pass, double enough) {
+    double passes = ceil(enough / work_of_pass);
+    return asked > 0 ? (unsigned)asked : passes < 6 ? 6 : passes > 200 ? 200 : (unsigned)passes;
+}
+
 void trial_argument(struct trial *trial, const char *format, ...) {
     va_list values;
     size_t count = 0;
@@ -98,7 +104,7 @@ void trial_open(struct trial *trial, const char *folder, unsigned threads, unsig
     trial_argument(trial, "--report=/proc/self/fd/%d", REPORT_DESCRIPTOR);
     trial_argument(trial, "--");
     trial_argument(trial, "%s", app);
-    trial_argument(trial, "--iterations=%u", passes + 1);
+    trial_argument(trial, "--iterations=%u", passes + 2);
 }
 
 void trial_close(struct trial *trial) {
@@ -118,7 +124,8 @@ static _Noreturn void trial_exec(const struct trial *trial, int report) {
 }
 
 /* Reads the report up to its end. Returns how many iterations there were. */
-static unsigned read_report(FILE *report, pid_t launcher, struct series *wall, struct series *cpu, double *objective) {
+static unsigned read_report(FILE *report, pid_t launcher, unsigned passes, struct series *wall, struct series *cpu,
+                            double *objective) {
     char *line = NULL;
     size_t capacity = 0;
     unsigned iterations = 0;
@@ -130,11 +137,11 @@ static unsigned read_report(FILE *report, pid_t launcher, struct series *wall, s
         if (type != NULL && strcmp(type, "iteration") == 0) {
             double seconds = json_number_value(json_object_get(object, "seconds"));
             double used = job_cpu(launcher);
-            if (iterations > 0) {
+            if (iterations > 0 && iterations <= passes) {
                 series_add(wall, seconds - seconds_before);
                 series_add(cpu, used - cpu_before);
+                *objective = json_number_value(json_object_get(object, "objective"));
             }
-            *objective = json_number_value(json_object_get(object, "objective"));
             seconds_before = seconds;
             cpu_before = used;
             iterations++;
@@ -162,14 +169,14 @@ int trial_run(const struct trial *trial, struct series *wall, struct series *cpu
         return error_set(error, AML_EFAIL, "can't start a process: %s", strerror(errno));
     }
     FILE *report = fdopen(ends[0], "r");
-    unsigned iterations = report != NULL ? read_report(report, launcher, wall, cpu, objective) : 0;
+    unsigned iterations = report != NULL ? read_report(report, launcher, trial->passes, wall, cpu, objective) : 0;
     if (report != NULL) {
         fclose(report);
     }
     while (waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || iterations != trial->passes + 1) {
-        return error_set(error, AML_EFAIL, "the job failed after %u of %u iterations", iterations, trial->passes + 1);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || iterations != trial->passes + 2) {
+        return error_set(error, AML_EFAIL, "the job failed after %u of %u iterations", iterations, trial->passes + 2);
     }
     return 0;
 }

@@ -18,14 +18,19 @@ struct trial {
  * or `app` is not there. */
 bool trial_find_programs(const char *app, char *folder, size_t size);
 
-/* One job of `app` with 1 + `passes` iterations. */
+/* How many passes to measure: `asked`, or if that is 0 as many as do `enough` work, 6 to 200. CPU time is read when the
+ * report's line of an iteration comes, up to some 20 ms late, so that a job of a few short passes tells little. */
+unsigned trial_passes(int64_t asked, double work_of_pass, double enough);
+
+/* One job of `app` with `passes` iterations to be measured, one before, and one after: when the last one is told of, the
+ * processes and their CPU time may be gone. */
 void trial_open(struct trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
                 unsigned passes);
 __attribute__((format(printf, 2, 3))) void trial_argument(struct trial *trial, const char *format, ...);
 void trial_close(struct trial *trial);
 
-/* Runs the job and adds the wall and CPU seconds (of all the job's processes) of each iteration but the first;
- * *objective is the last one's. AML_EFAIL when the job fails. */
+/* Runs the job and adds the wall and CPU seconds (of all the job's processes) of each iteration that is to be
+ * measured; *objective is the last one's of these. AML_EFAIL when the job fails. */
 int trial_run(const struct trial *trial, struct series *wall, struct series *cpu, double *objective,
               struct error *error);
 

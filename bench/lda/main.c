@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const double ENOUGH = 2e7; /* tokens to go through */
+
 enum { PATH_ROOM = 64, TOPICS_MAX = 8, SUBJECTS = 300, OF_DOCUMENT = 5, THREADS_MAX = 1024 };
 
 static const char *const KOS = "../shared/data/bow-kos/docword.kos.txt.gz";
@@ -167,7 +169,7 @@ static int compare(const struct bench *bench, const struct plain_texts *texts, c
         if (result == 0) {
             printf("%6u  %-8s  %8.2f  %8.2f  %8.2f  %6.2f  %6.2f\n", topics, CONTENDER_NAMES[c],
                    tokens / series_median(&wall[c]), tokens / series_median(&wall[c]) / (double)bench->threads,
-                   tokens / series_median(&cpu[c]), series_median(&ratios[c]), series_median(&cpu_ratios[c]));
+                   tokens / series_mean(&cpu[c]), series_median(&ratios[c]), series_median(&cpu_ratios[c]));
         }
         series_close(&wall[c]);
         series_close(&cpu[c]);
@@ -187,8 +189,10 @@ static int run_data(const struct bench *bench, const char *name, const char *pat
                (long long)bench->proposals);
         printf("topics              M tok/s  per core  M/CPU-s   ratio  CPU-r.\n");
     }
+    struct bench sized = *bench;
+    sized.passes = trial_passes(bench->passes, (double)texts.tokens, ENOUGH);
     for (unsigned t = 0; t < bench->topics_count && result == 0; t++) {
-        result = compare(bench, &texts, path, bench->topics[t], error);
+        result = compare(&sized, &texts, path, bench->topics[t], error);
     }
     plain_close(&texts);
     return result;
@@ -224,13 +228,13 @@ static int run_all(const struct bench *bench, struct error *error) {
 }
 
 int main(int argc, char **argv) {
-    struct bench bench = {.threads = 1, .passes = 10, .rounds = 3, .partitions = 8, .proposals = LDA_PROPOSALS};
+    struct bench bench = {.threads = 1, .rounds = 3, .partitions = 8, .proposals = LDA_PROPOSALS};
     bench.topics_text = "100,1000";
     const struct aml_option options[] = {
         {"threads", "N", AML_OPTION_INTEGER, &bench.threads, 1, THREADS_MAX, "worker threads of both"},
         {"topics", "K,...", AML_OPTION_STRING, &bench.topics_text, 0, 0, "numbers of topics"},
         {"proposals", "N", AML_OPTION_INTEGER, &bench.proposals, 1, LDA_PROPOSALS_MAX, "of each kind for a token"},
-        {"passes", "N", AML_OPTION_INTEGER, &bench.passes, 1, 1000, "iterations measured, after one that is not"},
+        {"passes", "N", AML_OPTION_INTEGER, &bench.passes, 0, 1000, "iterations measured; 0: by the data"},
         {"rounds", "N", AML_OPTION_INTEGER, &bench.rounds, 1, 1000, "turns of both"},
         {"partitions", "N", AML_OPTION_INTEGER, &bench.partitions, 1, 4096, "partitions of AgileML's tables"},
         {"data", "FILE", AML_OPTION_STRING, &bench.data, 0, 0, "these documents, instead of the two sets"},

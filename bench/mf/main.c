@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const double ENOUGH = 6e7; /* ratings to go through */
+
 enum {
     RANKS_MAX = 16,
     FLOPS_PER_FACTOR = 8 /* of a rating: 2 for p . q, 3 for each of the two rows' steps (kernel.h) */
@@ -87,7 +89,7 @@ static void print_result(const char *name, unsigned rank, const struct plain *pl
                          double ratio, double cpu_ratio) {
     double ratings = (double)plain->ratings.count;
     double seconds = series_median(&result->wall);
-    double cpu_seconds = series_median(&result->cpu);
+    double cpu_seconds = series_mean(&result->cpu);        /* see trial_passes */
     double row_bytes = 2 * (double)plain->sgd.item_stride; /* read and written */
     double bytes = ratings * (row_bytes + (double)sizeof(struct mf_item)) + plain->runs * row_bytes;
     printf("%5u  %-16s  %7.2f  %7.2f  %6.2f  %6.2f  %8.2f  %7.2f  %9.5f\n", rank, name, ratings / seconds / 1e6,
@@ -147,7 +149,7 @@ static int compare(const struct bench *bench, struct plain *plain, const char *p
         for (unsigned c = 0; c < CONTENDERS && failed == 0; c++) {
             failed = contender_round(bench, plain, path, rank, (enum contender)c, &turns[c], error);
             series_add(&ratios[c], series_median(&turns[PLAIN].wall) / series_median(&turns[c].wall));
-            series_add(&cpu_ratios[c], series_median(&turns[PLAIN].cpu) / series_median(&turns[c].cpu));
+            series_add(&cpu_ratios[c], series_mean(&turns[PLAIN].cpu) / series_mean(&turns[c].cpu));
         }
         for (unsigned c = 0; c < CONTENDERS; c++) {
             result_add(&results[c], &turns[c]);
@@ -176,8 +178,10 @@ static int run_data(const struct bench *bench, const char *name, const char *pat
                bench->biases ? " + 1 (biases)" : "", plain.kernel.name);
         printf(" rank                    M/s  M/CPU-s   ratio  CPU-r.   GFLOP/s     GB/s       RMSE\n");
     }
+    struct bench sized = *bench;
+    sized.passes = trial_passes(bench->passes, (double)plain.ratings.count, ENOUGH);
     for (unsigned r = 0; r < bench->rank_count && result == 0; r++) {
-        result = compare(bench, &plain, path, bench->ranks[r], error);
+        result = compare(&sized, &plain, path, bench->ranks[r], error);
     }
     plain_close(&plain);
     return result;
@@ -198,12 +202,12 @@ static int run_synthetic(const struct bench *bench, struct error *error) {
 }
 
 int main(int argc, char **argv) {
-    struct bench bench = {.threads = measure_processors(), .passes = 6, .rounds = 3, .partitions = 8};
+    struct bench bench = {.threads = measure_processors(), .rounds = 3, .partitions = 8};
     bench.ranks_text = "16,64,128";
     const struct aml_option options[] = {
         {"threads", "N", AML_OPTION_INTEGER, &bench.threads, 1, POOL_THREADS_MAX, "worker threads of both"},
         {"ranks", "N,...", AML_OPTION_STRING, &bench.ranks_text, 0, 0, "factors of each user and item"},
-        {"passes", "N", AML_OPTION_INTEGER, &bench.passes, 1, 1000, "passes measured, after one that is not"},
+        {"passes", "N", AML_OPTION_INTEGER, &bench.passes, 0, 1000, "passes measured; 0: by the data"},
         {"rounds", "N", AML_OPTION_INTEGER, &bench.rounds, 1, 1000, "turns of both"},
         {"partitions", "N", AML_OPTION_INTEGER, &bench.partitions, 1, 4096, "partitions of AgileML's tables"},
         {"data", "FILE", AML_OPTION_STRING, &bench.data, 0, 0, "these ratings, instead of the two sets"},
