@@ -30,7 +30,7 @@ struct shape {
 static const struct shape SHAPES[] = {
     {"MNIST", 784, 10, 256, 60000, 60},
     {"MNIST", 784, 10, 1024, 60000, 60},
-    {"wide", 21504, 1000, 256, 2048, 2},
+    {"wide", 21504, 1000, 256, 2048, 12},
     {"wide", 21504, 1000, 1024, 4096, 2},
 };
 static const struct shape QUICK = {"small", 300, 20, 64, 2000, 2};
