@@ -630,11 +630,22 @@ static int check_table(aml_worker *worker, unsigned table) {
                : aml_error(worker, AML_EINPUT, "table %u: the app has %u", table, worker->runtime->job.table_count);
 }
 
-/* Held while a row is read or changed by copy. Given changes of one partition are kept together, so its rows share a lock. */
+/* Taken while a row is read or changed by copy, if there is anybody else who may. Given changes of one partition are kept
+ * together, so its rows share a lock. */
 static pthread_mutex_t *row_lock(struct runtime *runtime, const struct cache_table *rows, uint32_t slot) {
     uint32_t number =
         rows->spec->given ? table_partition(rows->spec, cache_key(rows, slot), runtime->node.cache.partitions) : slot;
-    return &runtime->row_locks[number % RUNTIME_ROW_LOCKS];
+    pthread_mutex_t *lock = runtime->pool.threads > 1 ? &runtime->row_locks[number % RUNTIME_ROW_LOCKS] : NULL;
+    if (lock != NULL) {
+        pthread_mutex_lock(lock);
+    }
+    return lock;
+}
+
+static void row_unlock(pthread_mutex_t *lock) {
+    if (lock != NULL) {
+        pthread_mutex_unlock(lock);
+    }
 }
 
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
@@ -645,9 +656,8 @@ int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *value
     }
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     pthread_mutex_t *lock = row_lock(runtime, rows, (uint32_t)slot);
-    pthread_mutex_lock(lock);
     memcpy(values, cache_row(rows, (uint32_t)slot), rows->spec->row_bytes);
-    pthread_mutex_unlock(lock);
+    row_unlock(lock);
     return 0;
 }
 
@@ -659,7 +669,6 @@ int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const voi
     }
     struct cache_table *rows = &runtime->node.cache.tables[table];
     pthread_mutex_t *lock = row_lock(runtime, rows, (uint32_t)slot);
-    pthread_mutex_lock(lock);
     if (rows->spec->mode == AML_PUT) {
         memcpy(cache_row(rows, (uint32_t)slot), delta, rows->spec->row_bytes);
     } else {
@@ -670,7 +679,7 @@ int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const voi
     } else {
         rows->touched.base[slot] = 1;
     }
-    pthread_mutex_unlock(lock);
+    row_unlock(lock);
     return 0;
 }
 
@@ -696,9 +705,8 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
         return 0; /* else the row would be flushed, and pushed to all, for nothing */
     }
     pthread_mutex_t *lock = row_lock(runtime, rows, slot);
-    pthread_mutex_lock(lock);
     cache_give(&runtime->node.cache, table, slot, count, columns, changes);
-    pthread_mutex_unlock(lock);
+    row_unlock(lock);
     return 0;
 }
 
