@@ -1,7 +1,11 @@
 /* mlr's steps on a device beside the same ones on the CPU: shapes that are no multiples of anything, minibatches of one
  * sample and smaller last ones, L2, momentum, samples that the device keeps and others, and rows that others change
- * between clocks. Skipped where there is no device. */
+ * between clocks. Skipped where there is no device. Built once more as mlr_cuda_test, for the device that tests/cuda emulates:
+ * then whatever order the device may do its work in, and with each call failing in turn. */
 #include "apps/mlr/device.h"
+#ifdef MLR_DEVICE_EMULATED
+#include "tests/cuda/emulation.h"
+#endif
 
 #include "agileml/base/hash.h"
 
@@ -277,10 +281,95 @@ static void test_samples_are_replaced(void **state) {
     problem_close(&problem);
 }
 
+#ifdef MLR_DEVICE_EMULATED
+static void test_work_that_is_done_at_once(void **state) {
+    emulation_set_eager(true);
+    test_steps_are_the_same_as_on_the_cpu(state);
+    test_samples_are_replaced(state);
+    emulation_set_eager(false);
+}
+
+/* Two clocks, one of them with samples that are not kept. The first call that failed, or 0. */
+static int clocks_on(struct problem *problem, struct mlr_device **device, struct error *error) {
+    struct mlr_weights weights = weights_of(problem, problem->device);
+    struct mlr_loss loss;
+    int result = mlr_device_open(device, &weights, problem->shape->momentum > 0, error);
+    for (int clock = 0; clock < 2 && result == 0; clock++) {
+        struct mlr_dense batch = batch_of(problem, 0);
+        struct mlr_step step = step_of(problem, batch.count);
+        size_t known = clock == 0 ? problem->shape->samples : 0;
+        result = mlr_device_items(*device, problem->samples, known, error);
+        result = result != 0 ? result : mlr_device_begin(*device, &weights, error);
+        result = result != 0 ? result : mlr_device_step(*device, &batch, &step, error);
+        result = result != 0 ? result : mlr_device_end(*device, &weights, &loss, error);
+    }
+    return result;
+}
+
+static void test_each_call_may_fail(void **state) {
+    (void)state;
+    struct problem problem;
+    problem_open(&problem, &SHAPES[5]);
+    int result = AML_EFAIL;
+    unsigned failures = 0;
+    for (unsigned call = 1; result != 0 || call == 1; call++) {
+        struct mlr_device *device = NULL;
+        struct error error = {0};
+        emulation_fail(call);
+        result = clocks_on(&problem, &device, &error);
+        if (result != 0) {
+            failures++;
+            assert_true(result == AML_EFAIL || result == AML_ENOMEM);
+            assert_non_null(strstr(error.text, "CUDA: "));
+            assert_null(strchr(error.text, '\n'));
+        }
+        emulation_fail(0);
+        mlr_device_close(device);
+        assert_int_equal(emulation_left(), 0);
+        assert_true(call < 1000);
+        if (result == 0 && failures < 30) {
+            result = AML_EFAIL; /* one that the code gets over: samples are not kept then */
+        }
+    }
+    assert_true(failures >= 30);
+    problem_close(&problem);
+}
+
+/* Samples that would leave too little room are not kept; weights that have none are an error. */
+static void test_little_memory(void **state) {
+    (void)state;
+    const size_t room = (size_t)1 << 20;
+    struct problem problem;
+    struct mlr_device *device;
+    struct error error = {0};
+    emulation_set_memory(room);
+    problem_open(&problem, &SHAPES[4]); /* 3 MB of samples, 31 kB of weights */
+    struct mlr_weights weights = weights_of(&problem, problem.device);
+    assert_done(mlr_device_open(&device, &weights, false, &error), &error);
+    assert_done(mlr_device_items(device, problem.samples, problem.shape->samples, &error), &error);
+    others_change_rows(&problem);
+    assert_same_loss(&problem, device_clock(device, &problem, true), cpu_clock(&problem, true));
+    assert_same_change(&problem);
+    mlr_device_close(device);
+    emulation_set_memory(1 << 14);
+    assert_int_equal(mlr_device_open(&device, &weights, false, &error), AML_ENOMEM);
+    assert_null(device);
+    assert_non_null(strstr(error.text, "CUDA: cudaMalloc of 0.0 MB for"));
+    assert_int_equal(emulation_left(), 0);
+    emulation_set_memory((size_t)1 << 30);
+    problem_close(&problem);
+}
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_are_the_same_as_on_the_cpu),
         cmocka_unit_test(test_samples_are_replaced),
+#ifdef MLR_DEVICE_EMULATED
+        cmocka_unit_test(test_work_that_is_done_at_once),
+        cmocka_unit_test(test_each_call_may_fail),
+        cmocka_unit_test(test_little_memory),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
