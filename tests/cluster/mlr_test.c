@@ -98,6 +98,34 @@ static void test_devices_are_alike(void **state) {
     }
 }
 
+/* The device's part of the program on the device that tests/cuda emulates: samples that are trained and tested on, a smaller last
+ * minibatch, several threads, nodes that come and go. */
+static void test_an_emulated_device_is_alike(void **state) {
+    (void)state;
+    if (run("test -x $tests/mlr_emulated") != 0) {
+        print_message("skipped: no $tests/mlr_emulated (sanitizers do not go with it)\n");
+        skip();
+    }
+    static const char *const runs[] = {
+        "$run --reliable 2 -- %s --data train.libsvm --test test.libsvm --batch 70 %s",
+        "$run --threads 2 -- %s --data train.libsvm --test test.libsvm --momentum 0.5 %s",
+        "printf 'iteration 5 join transient 2\niteration 9 kill node-2\niteration 15 evict "
+        "transient all notice 60s\n' >events; $run --events events -- %s --data "
+        "train.libsvm --test test.libsvm --batch 50 --iterations 25 %s"};
+    for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
+        char command[1024];
+        snprintf(command, sizeof command, runs[r], "mlr", "--layout dense --device cpu");
+        run_well("%s", command);
+        double loss = summary("loss");
+        double test_loss = summary("test_loss");
+        snprintf(command, sizeof command, runs[r], "$tests/mlr_emulated", "--layout dense --device cuda");
+        run_well("%s", command);
+        double tolerance = r < 2 ? 1e-4 : 1e-2; /* who is there when is another matter in each run */
+        assert_true(fabs(summary("loss") - loss) < tolerance * loss);
+        assert_true(fabs(summary("test_loss") - test_loss) < tolerance * test_loss);
+    }
+}
+
 static void test_formats_are_alike(void **state) {
     (void)state;
     run_well("$run -- mlr --data train.libsvm --batch 50 --layout dense");
@@ -272,6 +300,7 @@ int main(void) {
         cmocka_unit_test(test_regularization_is_the_same_in_both_layouts),
         cmocka_unit_test(test_nodes_come_and_go),
         cmocka_unit_test(test_devices_are_alike),
+        cmocka_unit_test(test_an_emulated_device_is_alike),
         cmocka_unit_test(test_formats_are_alike),
         cmocka_unit_test(test_a_model_is_written_and_read),
         cmocka_unit_test(test_what_is_refused),

@@ -17,8 +17,8 @@ typedef struct cublasContext *cublasHandle_t;
 cublasStatus_t cublasCreate_v2(cublasHandle_t *handle);
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle);
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream);
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t a_operation, cublasOperation_t b_operation, int m,
-                              int n, int k, const float *alpha, const float *a, int a_stride, const float *b,
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t a_operation, cublasOperation_t b_operation,
+                              int m, int n, int k, const float *alpha, const float *a, int a_stride, const float *b,
                               int b_stride, const float *beta, float *c, int c_stride);
 cublasStatus_t cublasSgemv_v2(cublasHandle_t handle, cublasOperation_t operation, int m, int n, const float *alpha,
                               const float *a, int a_stride, const float *x, int x_step, const float *beta, float *y,

@@ -1,9 +1,9 @@
 /* See cuda_runtime_api.h and emulation.h. Memory of the device is memory of the host with a fence of values that are no
  * numbers around what is given out; memory that was given back is filled with such values and kept until the end, so that
  * what is still queued then does harm that shows. */
+#include "emulation.h"
 #include "cublas_v2.h"
 #include "cuda_runtime.h"
-#include "emulation.h"
 
 #include <cblas.h>
 #include <deque>
@@ -399,7 +399,8 @@ uint64_t *emulation_lane(unsigned thread) {
 }
 
 void emulation_launch(cudaStream_t stream, dim3 blocks, dim3 threads, std::function<void()> thread) {
-    if (call_fails() || blocks.x == 0 || blocks.y == 0 || blocks.y > 65535 || threads.x == 0 || threads.x > FIBERS_MAX) {
+    if (call_fails() || blocks.x == 0 || blocks.y == 0 || blocks.y > 65535 || threads.x == 0 ||
+        threads.x > FIBERS_MAX) {
         failed(cudaErrorInvalidValue);
         return;
     }
@@ -432,13 +433,15 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t a_operation, cublasOperation_t b_operation, int m,
-                              int n, int k, const float *alpha, const float *a, int a_stride, const float *b,
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t a_operation, cublasOperation_t b_operation,
+                              int m, int n, int k, const float *alpha, const float *a, int a_stride, const float *b,
                               int b_stride, const float *beta, float *c, int c_stride) {
     if (call_fails()) {
         return CUBLAS_STATUS_ALLOC_FAILED;
     }
-    const auto transposed = [](cublasOperation_t operation) { return operation == CUBLAS_OP_T ? CblasTrans : CblasNoTrans; };
+    const auto transposed = [](cublasOperation_t operation) {
+        return operation == CUBLAS_OP_T ? CblasTrans : CblasNoTrans;
+    };
     const float scale = *alpha;
     const float keep = *beta;
     queue(handle->stream, [=]() {
@@ -457,9 +460,8 @@ cublasStatus_t cublasSgemv_v2(cublasHandle_t handle, cublasOperation_t operation
     const auto transposed = operation == CUBLAS_OP_T ? CblasTrans : CblasNoTrans;
     const float scale = *alpha;
     const float keep = *beta;
-    queue(handle->stream, [=]() {
-        cblas_sgemv(CblasColMajor, transposed, m, n, scale, a, a_stride, x, x_step, keep, y, y_step);
-    });
+    queue(handle->stream,
+          [=]() { cblas_sgemv(CblasColMajor, transposed, m, n, scale, a, a_stride, x, x_step, keep, y, y_step); });
     return CUBLAS_STATUS_SUCCESS;
 }
 
