@@ -764,9 +764,32 @@ static void find_touched(const struct cache_table *table, const struct cache_lis
     }
 }
 
+/* How many rows of each table of a partition there are to flush: counts[table]. */
+static int count_changed(const struct client *client, uint32_t number, uint32_t *counts, struct error *error) {
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct cache_table *table = &client->cache->tables[t];
+        uint32_t touched = count_touched(table, cache_list(client->cache, number, t));
+        counts[t] = table->spec->given ? cache_changes(client->cache, number, t)->slots : touched;
+        if (table->spec->given && touched > 0) {
+            return error_set(error, AML_EINPUT,
+                             "table %s: rows are marked as touched (aml_row): expected aml_give_changes alone",
+                             table->spec->name);
+        }
+        if (rows_fit(client, t, number, counts[t], error) != 0) {
+            return AML_ELIMIT;
+        }
+    }
+    return 0;
+}
+
 int client_gather(struct client *client, uint32_t number, struct error *error) {
     struct retained_flush *flush = &client->partitions[number].gathered;
+    uint32_t counts[WIRE_TABLES_MAX];
     assert(client->working && flush->clock == 0);
+    int result = count_changed(client, number, counts, error);
+    if (result != 0) {
+        return result;
+    }
     flush->origin = client->origin;
     flush->clock = client->clock;
     flush->message = (struct message){.type = MESSAGE_FLUSH};
@@ -778,19 +801,9 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
         const struct table_spec *spec = table->spec;
-        const struct cache_list *list = cache_list(client->cache, number, t);
-        uint32_t touched = count_touched(table, list);
-        uint32_t count = spec->given ? cache_changes(client->cache, number, t)->slots : touched;
-        if (spec->given && touched > 0) {
-            return error_set(error, AML_EINPUT,
-                             "table %s: rows are marked as touched (aml_row): expected aml_give_changes alone",
-                             spec->name);
-        }
+        const uint32_t count = counts[t];
         if (count == 0) {
             continue;
-        }
-        if (rows_fit(client, t, number, count, error) != 0) {
-            return AML_ELIMIT;
         }
         uint32_t *slots = memory_resized(NULL, count, sizeof *slots);
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
@@ -801,7 +814,7 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
                 ((uint64_t *)(void *)keys->data)[i] = cache_key(table, slots[i]);
             }
         } else {
-            find_touched(table, list, slots);
+            find_touched(table, cache_list(client->cache, number, t), slots);
             values = (spec->sparse ? gather_sparse : gather_packed)(client, table, slots, count,
                                                                     (uint64_t *)(void *)keys->data);
         }
