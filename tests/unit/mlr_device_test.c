@@ -284,7 +284,9 @@ static void test_samples_are_replaced(void **state) {
 #ifdef MLR_DEVICE_EMULATED
 static void test_work_that_is_done_at_once(void **state) {
     emulation_set_eager(true);
-    test_steps_are_the_same_as_on_the_cpu(state);
+    for (size_t s = 0; s < 4; s++) { /* small ones: the order is what is other */
+        check_shape(&SHAPES[s]);
+    }
     test_samples_are_replaced(state);
     emulation_set_eager(false);
 }
