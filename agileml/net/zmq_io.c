@@ -398,16 +398,20 @@ static void net_io_receive(struct net_io *io, actor_id from, struct message *mes
     message_close(message);
 }
 
-bool net_io_lend(struct net_io *io) {
-    if (io->options.lent_for == 0 || mailbox_unheard(&io->mailbox) != io->options.lent_for ||
-        pthread_mutex_trylock(&io->turn) != 0) {
+/* Takes the turn of a loop whose own thread sleeps in it; false: it doesn't. */
+static bool net_io_borrow(struct net_io *io) {
+    if (pthread_mutex_trylock(&io->turn) != 0) {
         return false;
     }
-    bool lends = io->running && !io->stopping;
-    if (!lends) {
+    bool sleeps = io->running && !io->stopping;
+    if (!sleeps) {
         pthread_mutex_unlock(&io->turn);
     }
-    return lends;
+    return sleeps;
+}
+
+bool net_io_lend(struct net_io *io) {
+    return io->options.lent_for != 0 && mailbox_unheard(&io->mailbox) == io->options.lent_for && net_io_borrow(io);
 }
 
 /* Gives the io back to its own thread, which is woken for what is left to do. */
@@ -611,11 +615,7 @@ static void net_io_turn(struct net_io *io) {
 
 bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
                      void *context) {
-    if (pthread_mutex_trylock(&io->turn) != 0) {
-        return false;
-    }
-    if (!io->running || io->stopping) {
-        pthread_mutex_unlock(&io->turn);
+    if (!net_io_borrow(io)) {
         return false;
     }
     ready(context);

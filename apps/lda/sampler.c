@@ -281,8 +281,7 @@ LDA_INLINE int32_t *clock_row(const struct lda_clock *clock, uint32_t slot) {
     return (int32_t *)(void *)(clock->words + slot * clock->stride);
 }
 
-/* Which of a row's changes are not zero, roughly: a bit for each so many columns, no more than 64 in all, from where on a
- * column's changes lie. */
+/* What was changed in a row is remembered as 64 bits: column k's is k >> this. */
 static unsigned columns_shift(uint32_t topics) {
     unsigned shift = 4; /* a cache line */
     while (topics >> shift >= 64) {

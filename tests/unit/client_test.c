@@ -1400,10 +1400,9 @@ static void test_a_catch_up_does_not_undo_later_puts(void **state) {
     fake_close(fake);
 }
 
-/* What the app gives of a row in pieces is flushed as one, once; pushes replace rows, to which later flushes are added. */
-static void test_given_changes_are_what_is_flushed(void **state) {
-    (void)state;
-    struct fake *fake = fake_bare(2, false);
+/* fake_open, and the app gives its changes. */
+static struct fake *fake_given(uint32_t staleness) {
+    struct fake *fake = fake_bare(staleness, false);
     fake->job.tables[0].sparse = fake->job.tables[0].given = true;
     fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
     assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
@@ -1411,6 +1410,13 @@ static void test_given_changes_are_what_is_flushed(void **state) {
     assert_int_equal(client_subscribe(&fake->client, NULL), 0);
     push(fake, 0, 0, asked(fake, SERVER), 100);
     forget(fake);
+    return fake;
+}
+
+/* What the app gives of a row in pieces is flushed as one, once; pushes replace rows, to which later flushes are added. */
+static void test_given_changes_are_what_is_flushed(void **state) {
+    (void)state;
+    struct fake *fake = fake_given(2);
     const uint32_t column = 0;
     for (int64_t clock = 1; clock <= 3; clock++) { /* 10, 20, 30: given at once, in two and in three pieces */
         client_begin(&fake->client, SELF, (uint64_t)clock);
@@ -1493,13 +1499,7 @@ static void test_given_changes_take_room_for_rows(void **state) {
 
 static void test_rows_of_given_tables_may_not_be_touched(void **state) {
     (void)state;
-    struct fake *fake = fake_bare(0, false);
-    fake->job.tables[0].sparse = fake->job.tables[0].given = true;
-    fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
-    assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
-    give_plan(fake);
-    assert_int_equal(client_subscribe(&fake->client, NULL), 0);
-    push(fake, 0, 0, asked(fake, SERVER), 100);
+    struct fake *fake = fake_given(0);
     begin(fake, SELF, 1, 5);
     struct error error = {0};
     assert_int_equal(client_gather(&fake->client, 0, &error), AML_EINPUT);
