@@ -1,6 +1,8 @@
 /* See files.h. */
 #include "apps/files.h"
 
+#include "agileml/base/new_file.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +18,26 @@ int check_readable(aml_worker *worker, const char *option, const char *path, boo
     }
     if (!there || access(path, R_OK) != 0) {
         return aml_error(worker, AML_EINPUT, "--%s: %s: %s", option, path, strerror(errno));
+    }
+    return 0;
+}
+
+int check_model_out(aml_worker *worker, const char *path, const char *const inputs[], size_t count) {
+    struct error error = {0};
+    struct stat file;
+    if (path == NULL) {
+        return 0;
+    }
+    if (new_file_check(path, &error) != 0) {
+        return aml_error(worker, AML_EINPUT, "--model-out: %s", error.text);
+    }
+    bool exists = stat(path, &file) == 0;
+    for (size_t i = 0; exists && i < count; i++) {
+        struct stat input;
+        if (inputs[i] != NULL && stat(inputs[i], &input) == 0 && input.st_dev == file.st_dev &&
+            input.st_ino == file.st_ino) {
+            return aml_error(worker, AML_EINPUT, "--model-out: %s: the job reads this file: expected another", path);
+        }
     }
     return 0;
 }

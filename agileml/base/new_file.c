@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,53 @@ static int new_file_failed(const struct new_file *file, struct error *error) {
     return error_set(error, AML_EFAIL, "%s: can't write it: %s", file->path, strerror(errno));
 }
 
+/* Refuses a path at which a file could not take its place by renaming, or would replace a device. */
+static int new_file_check_place(const char *path, bool *exists, struct error *error) {
+    struct stat status;
+    *exists = stat(path, &status) == 0;
+    if (*path == '\0') {
+        return error_set(error, AML_EINPUT, "the path is empty: expected that of a file");
+    }
+    if ((*exists && S_ISDIR(status.st_mode)) || path[strlen(path) - 1] == '/') {
+        return error_set(error, AML_EINPUT, "%s: a folder: expected the path of a file", path);
+    }
+    if (*exists && !S_ISREG(status.st_mode)) {
+        return error_set(error, AML_EINPUT, "%s: a device or pipe: expected the path of a file", path);
+    }
+    return 0;
+}
+
+int new_file_check(const char *path, struct error *error) {
+    struct new_file file;
+    struct error reason = {0};
+    bool exists;
+    int code = new_file_check_place(path, &exists, error);
+    if (code != 0) {
+        return code;
+    }
+    if (exists) { /* a rename needs no right to write to it, but someone has taken that right away */
+        int old = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+        if (old < 0) {
+            return error_set(error, AML_EINPUT, "%s: can't write to it: %s", path, strerror(errno));
+        }
+        close(old);
+    }
+    code = new_file_open(&file, path, &reason);
+    if (code != 0) {
+        return error_set(error, AML_EINPUT, "%s", reason.text);
+    }
+    new_file_discard(&file);
+    return 0;
+}
+
 int new_file_open(struct new_file *file, const char *path, struct error *error) {
+    bool exists;
     if (strlen(path) >= sizeof file->path) {
-        return error_set(error, AML_ELIMIT, "%s: the path is longer than %d bytes", path, NEW_FILE_PATH_MAX - 1);
+        return error_set(error, AML_ELIMIT, "%.200s...: the path is longer than %d bytes", path, NEW_FILE_PATH_MAX - 1);
+    }
+    int code = new_file_check_place(path, &exists, error);
+    if (code != 0) {
+        return code;
     }
     snprintf(file->path, sizeof file->path, "%s", path);
     snprintf(file->temporary, sizeof file->temporary, "%s.XXXXXX", path);

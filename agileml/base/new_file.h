@@ -18,7 +18,12 @@ struct new_file {
     char temporary[NEW_FILE_PATH_MAX + NEW_FILE_SUFFIX];
 };
 
-/* After success new_file_commit or new_file_discard must follow. AML_EFAIL when it can't be made. */
+/* 0 when new_file_open and new_file_commit could put a file at `path` now; else AML_EINPUT with what is in the way: a
+ * folder, a device, rights, a file system that is read-only. Makes a file beside `path` and removes it again; what is
+ * at `path` stays as it is. */
+int new_file_check(const char *path, struct error *error);
+/* After success new_file_commit or new_file_discard must follow. AML_EINPUT when a folder or device is at `path`,
+ * AML_EFAIL when the file can't be made. */
 int new_file_open(struct new_file *file, const char *path, struct error *error);
 int new_file_write(struct new_file *file, const void *bytes, size_t size, struct error *error);
 /* On disk, in its place, and the place on disk too. Ends the file's use, also when it fails: then it is discarded. */

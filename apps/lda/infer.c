@@ -1,12 +1,11 @@
 /* See infer.h. */
 #include "apps/lda/infer.h"
 
-#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/options.h"
 #include "apps/lda/corpus.h"
 #include "apps/lda/likelihood.h"
 #include "apps/lda/model.h"
+#include "apps/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -118,7 +117,8 @@ static int infer_data(struct inference *inference, const struct infer_options *o
     return result;
 }
 
-static int infer(const struct infer_options *options, struct error *error) {
+static int infer(void *context, struct error *error) {
+    const struct infer_options *options = context;
     struct inference inference = {.minimum = options->minimum, .out = stdout, .error = error};
     struct lda_vocabulary stop_words = {0};
     if (options->data == NULL) {
@@ -155,7 +155,6 @@ static int infer(const struct infer_options *options, struct error *error) {
 
 int lda_infer_main(int argc, char **argv) {
     struct infer_options o = {.format = "auto", .minimum_length = 3, .minimum = 0.01};
-    bool help = false;
     const struct aml_option options[] = {
         {"infer", "MODEL", AML_OPTION_STRING, &o.model, 0, 0, "a model that --model-out wrote"},
         {"data", "FILE", AML_OPTION_STRING, &o.data, 0, 0, "documents, in any format of training"},
@@ -167,27 +166,15 @@ int lda_infer_main(int argc, char **argv) {
         {"minimum", "X", AML_OPTION_REAL, &o.minimum, 0, 1, "print topics of at least this share of a document"},
         {"out", "FILE", AML_OPTION_STRING, &o.out, 0, 0,
          "write the topics there, and print the perplexity of one half of each document given the other"},
-        {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    const struct aml_option *const tables[] = {options};
-    struct error error = {0};
-    int operand;
-    log_set_name("lda");
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
-    if (result == 0 && help) {
-        printf("usage: lda --infer MODEL --data FILE [--out FILE]\n\n"
-               "prints a line for each document: its number, then its topics and their shares, the largest first\n\n");
-        o.model = o.data = o.out = NULL;
-        options_help(stdout, options);
-        return 0;
-    }
-    if (result == 0 && operand < argc) {
-        result = error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only", argv[operand]);
-    }
-    result = result != 0 ? result : infer(&o, &error);
-    if (result != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(result);
+    const struct tool tool = {
+        .app = "lda",
+        .option = "infer",
+        .usage = "lda --infer MODEL --data FILE [--out FILE]\n\n"
+                 "prints a line for each document: its number, then its topics and their shares, the largest first",
+        .options = options,
+        .run = infer,
+        .context = &o};
+    return tool_main(&tool, argc, argv);
 }

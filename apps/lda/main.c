@@ -7,29 +7,12 @@
 #include "apps/lda/infer.h"
 #include "apps/lda/prior.h"
 #include "apps/lda/train.h"
+#include "apps/tool.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TEST_NUMBERS = 1 << 30, TEST_NUMBERS_BITS = 10 /* numbers of --test's documents begin at their product */ };
-
-/* Better to hear of a folder that is not there before training than after it. */
-static int check_writable(aml_worker *worker, const char *path) {
-    char *folder = strdup(path);
-    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
-    if (slash != NULL) {
-        slash[slash == folder ? 1 : 0] = '\0';
-    }
-    const char *checked = slash != NULL ? folder : ".";
-    int result = access(checked, W_OK | X_OK) == 0
-                     ? 0
-                     : aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to this folder: %s", checked,
-                                 strerror(errno));
-    free(folder);
-    return result;
-}
 
 static int check_files(aml_worker *worker, const struct lda *lda) {
     int result = check_readable(worker, "data", lda->data, true);
@@ -42,7 +25,8 @@ static int check_files(aml_worker *worker, const struct lda *lda) {
     if (result == 0 && lda->stop_words != NULL) {
         result = check_readable(worker, "stop-words", lda->stop_words, false);
     }
-    return result == 0 && lda->model_out != NULL ? check_writable(worker, lda->model_out) : result;
+    const char *const inputs[] = {lda->data, lda->test, lda->vocabulary, lda->stop_words};
+    return result == 0 ? check_model_out(worker, lda->model_out, inputs, 4) : result;
 }
 
 static int lda_configure(aml_worker *worker, struct aml_app *app) {
@@ -236,6 +220,7 @@ int main(int argc, char **argv) {
                       .minimum_length = 3,
                       .likelihood_every = 5,
                       .format_name = "auto"};
+    const char *infer = NULL; /* for --help alone: `lda --infer` is infer.c's */
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &lda.data, 0, 0,
          "documents: UCI bag of words, lda-c, text with a document a line (all plain or gzip), or a folder of texts"},
@@ -262,6 +247,8 @@ int main(int argc, char **argv) {
         {"top-words", "N", AML_OPTION_INTEGER, &lda.top_words, 0, 1000,
          "print the most frequent words of each topic at the end"},
         {"model-out", "FILE", AML_OPTION_STRING, &lda.model_out, 0, 0, "write the model there (docs/lda.md)"},
+        {"infer", "MODEL", AML_OPTION_STRING, &infer, 0, 0,
+         "no job: find documents' topics by a model that --model-out wrote; see lda --infer --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     struct aml_table tables[TABLES]; /* as wide as `configure` finds */
@@ -291,10 +278,8 @@ int main(int argc, char **argv) {
         .context = &lda,
     };
     lda_tables(tables, (uint32_t)lda.topics);
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "--infer", strlen("--infer")) == 0) {
-            return lda_infer_main(argc, argv);
-        }
+    if (tool_is_asked("infer", argc, argv)) {
+        return lda_infer_main(argc, argv);
     }
     int status = aml_main(&app, argc, argv);
     lda_train_close(&lda);

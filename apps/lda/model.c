@@ -5,17 +5,12 @@
 #include "agileml/base/new_file.h"
 #include "apps/lda/sampler.h"
 #include "apps/little_endian.h"
+#include "apps/model_file.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 enum {
@@ -23,13 +18,14 @@ enum {
     HEADER_SIZE = 40,
     ROW_SIZE = 8, /* before its pairs */
     PAIR_SIZE = 8,
-    END_SIZE = 28,
-    CHECKSUM_SIZE = 4,
-    BUFFER_SIZE = 1 << 20,
-    READ_SIZE_MAX = 1 << 30 /* of one call */
+    COUNTS_SIZE = 24, /* at the end, before the checksum */
+    BUFFER_SIZE = 1 << 20
 };
 
-static const unsigned char magic[8] = {'A', 'M', 'L', 'L', 'D', 'A', 'M', 'D'};
+static const struct model_file_kind kind = {.app = "lda",
+                                            .magic = {'A', 'M', 'L', 'L', 'D', 'A', 'M', 'D'},
+                                            .version = VERSION,
+                                            .smallest = HEADER_SIZE + COUNTS_SIZE + MODEL_FILE_CHECKSUM};
 
 static bool header_fits(const struct lda_model_header *header) {
     return header->topics >= 1 && header->topics <= LDA_TOPICS_MAX && header->vocabulary >= 1 &&
@@ -76,7 +72,7 @@ int lda_model_writer_open(struct lda_model_writer **result, const char *path, co
     }
     writer->checksum = (uint32_t)crc32(0, NULL, 0);
     writer->buffered = HEADER_SIZE;
-    memcpy(writer->buffer, magic, sizeof magic);
+    memcpy(writer->buffer, kind.magic, MODEL_FILE_MAGIC);
     put32(writer->buffer + 8, VERSION);
     put32(writer->buffer + 16, header->topics);
     put32(writer->buffer + 20, header->vocabulary);
@@ -125,17 +121,17 @@ static int writer_names(struct lda_model_writer *writer, const struct lda_vocabu
 }
 
 int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error) {
-    unsigned char end[END_SIZE];
+    unsigned char end[COUNTS_SIZE];
     bool named = names != NULL && names->count > 0;
     assert(!named || names->count >= writer->header.vocabulary);
     int result = named ? writer_names(writer, names, error) : 0;
     put64(end, writer->rows);
     put64(end + 8, writer->pairs);
     put64(end + 16, writer->names);
-    result = result != 0 ? result : writer_add(writer, end, END_SIZE - CHECKSUM_SIZE, error);
+    result = result != 0 ? result : writer_add(writer, end, COUNTS_SIZE, error);
     result = result != 0 ? result : writer_flush(writer, error);
     put32(end, writer->checksum);
-    result = result != 0 ? result : new_file_write(&writer->file, end, CHECKSUM_SIZE, error);
+    result = result != 0 ? result : new_file_write(&writer->file, end, MODEL_FILE_CHECKSUM, error);
     if (result == 0) {
         result = new_file_commit(&writer->file, error);
     } else {
@@ -158,47 +154,10 @@ static int bad_model(const char *path, const char *what, struct error *error) {
     return error_set(error, AML_EINPUT, "%s: the model file is damaged: %s", path, what);
 }
 
-static int load_bytes(int file, const char *path, unsigned char *bytes, size_t size, struct error *error) {
-    while (size > 0) {
-        ssize_t got = read(file, bytes, size < READ_SIZE_MAX ? size : (size_t)READ_SIZE_MAX);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return error_set(error, AML_EFAIL, "%s: cannot read the model: %s", path,
-                             got < 0 ? strerror(errno) : "it became shorter meanwhile");
-        }
-        bytes += got;
-        size -= (size_t)got;
-    }
-    return 0;
-}
-
-static uint32_t checksum_of(const unsigned char *bytes, size_t size) {
-    uLong checksum = crc32(0, NULL, 0);
-    while (size > 0) {
-        uInt part = size < READ_SIZE_MAX ? (uInt)size : (uInt)READ_SIZE_MAX;
-        checksum = crc32(checksum, bytes, part);
-        bytes += part;
-        size -= part;
-    }
-    return (uint32_t)checksum;
-}
-
 /* Checks what stands at both ends, and that they fit the size. */
 static int check_ends(struct lda_model *model, size_t size, const char *path, uint64_t counts[3], struct error *error) {
     const unsigned char *bytes = model->bytes;
-    const unsigned char *end = bytes + size - END_SIZE;
-    if (memcmp(bytes, magic, sizeof magic) != 0) {
-        return error_set(error, AML_EINPUT, "%s: not a model file of lda (it starts otherwise)", path);
-    }
-    if (get32(bytes + 8) != VERSION) {
-        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %d", path, get32(bytes + 8),
-                         VERSION);
-    }
-    if (checksum_of(bytes, size - CHECKSUM_SIZE) != get32(end + END_SIZE - CHECKSUM_SIZE)) {
-        return bad_model(path, "its checksum does not match", error);
-    }
+    const unsigned char *end = bytes + size - COUNTS_SIZE;
     model->header =
         (struct lda_model_header){get32(bytes + 16), get32(bytes + 20), get_double(bytes + 24), get_double(bytes + 32)};
     for (unsigned i = 0; i < 3; i++) {
@@ -207,7 +166,7 @@ static int check_ends(struct lda_model *model, size_t size, const char *path, ui
     if (get32(bytes + 12) != 0 || !header_fits(&model->header)) {
         return bad_model(path, "its topics, words, alpha or beta can't be", error);
     }
-    uint64_t room = size - HEADER_SIZE - END_SIZE;
+    uint64_t room = size - HEADER_SIZE - COUNTS_SIZE;
     if (counts[0] > room / ROW_SIZE || counts[1] > room / PAIR_SIZE || counts[2] > room ||
         counts[0] * ROW_SIZE + counts[1] * PAIR_SIZE + counts[2] != room || counts[0] > model->header.vocabulary) {
         return bad_model(path, "its size is not what it says", error);
@@ -257,23 +216,9 @@ static int load_names(struct lda_model *model, const char *names, size_t size, c
     return size > 0 && model->names.count != model->header.vocabulary ? bad_model(path, "names are missing", error) : 0;
 }
 
-static int load_file(int file, const char *path, struct lda_model *model, struct error *error) {
-    struct stat status;
+static int load_contents(struct lda_model *model, size_t size, const char *path, struct error *error) {
     uint64_t counts[3];
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-        return error_set(error, AML_EINPUT, "%s: not a regular file, expected a model file", path);
-    }
-    size_t size = (size_t)status.st_size;
-    if (size < HEADER_SIZE + END_SIZE) {
-        return error_set(error, AML_EINPUT, "%s: the model file is cut short: %zu bytes, expected at least %d", path,
-                         size, HEADER_SIZE + END_SIZE);
-    }
-    model->bytes = malloc(size);
-    if (model->bytes == NULL) {
-        return error_set(error, AML_ENOMEM, "%s: no memory for the model's %zu bytes", path, size);
-    }
-    int result = load_bytes(file, path, model->bytes, size, error);
-    result = result != 0 ? result : check_ends(model, size, path, counts, error);
+    int result = check_ends(model, size, path, counts, error);
     if (result != 0) {
         return result;
     }
@@ -283,7 +228,7 @@ static int load_file(int file, const char *path, struct lda_model *model, struct
         return error_set(error, AML_ENOMEM, "%s: no memory for %u words", path, model->header.vocabulary);
     }
     size_t at = HEADER_SIZE;
-    size_t end = size - END_SIZE - (size_t)counts[2];
+    size_t end = size - COUNTS_SIZE - (size_t)counts[2];
     for (uint64_t row = 0; row < counts[0] && result == 0; row++) {
         result = load_row(model, &at, end, path, error);
     }
@@ -295,12 +240,9 @@ static int load_file(int file, const char *path, struct lda_model *model, struct
 
 int lda_model_load(const char *path, struct lda_model *model, struct error *error) {
     *model = (struct lda_model){0};
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
-    if (file < 0) {
-        return error_set(error, AML_EINPUT, "%s: cannot open the model: %s", path, strerror(errno));
-    }
-    int result = load_file(file, path, model, error);
-    close(file);
+    size_t size = 0;
+    int result = model_file_load(path, &kind, &model->bytes, &size, error);
+    result = result != 0 ? result : load_contents(model, size, path, error);
     if (result != 0) {
         lda_model_close(model);
     }

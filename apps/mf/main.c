@@ -6,13 +6,11 @@
 #include "apps/mf/kernel.h"
 #include "apps/mf/model.h"
 #include "apps/mf/predict.h"
+#include "apps/tool.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MF_CLOCKS = 8 };                         /* per iteration, for staleness 0 */
 enum { USERS = 0, ITEMS = 1 };                  /* tables */
@@ -55,23 +53,6 @@ static void items_start(void *context, uint64_t key, void *row) {
     mf_initial_row(mf->seed, ITEMS, key, (uint32_t)mf->rank, mf_biases(mf), row);
 }
 
-/* Better to hear of a folder that is not there before training than after it. */
-static int check_writable(aml_worker *worker, const char *path) {
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
-    if (length >= sizeof folder) {
-        return aml_error(worker, AML_EINPUT, "--model-out: %s: %s", path, strerror(ENAMETOOLONG));
-    }
-    memcpy(folder, slash == NULL ? "." : path, slash == NULL ? 2 : length);
-    folder[slash == NULL ? 1 : length] = '\0';
-    if (access(folder, W_OK | X_OK) != 0) {
-        return aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to this folder: %s", folder,
-                         strerror(errno));
-    }
-    return 0;
-}
-
 static int mf_configure(aml_worker *worker, struct aml_app *app) {
     struct mf *mf = app->context;
     uint32_t width = (uint32_t)mf->rank + (mf_biases(mf) ? 1U : 0U);
@@ -91,10 +72,8 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     if (result == 0 && mf->test != NULL) {
         result = check_readable(worker, "test", mf->test, false);
     }
-    if (result == 0 && mf->model_out != NULL) {
-        result = check_writable(worker, mf->model_out);
-    }
-    return result;
+    const char *const inputs[] = {mf->data, mf->test};
+    return result == 0 ? check_model_out(worker, mf->model_out, inputs, 2) : result;
 }
 
 /* ---- Reading ---- */
@@ -282,6 +261,7 @@ static int mf_finish(aml_worker *worker, void *context) {
 int main(int argc, char **argv) {
     struct mf mf = {
         .rank = 16, .rate = 0.025, .decay = 0.92, .lambda = 0.035, .lambda_bias = 0.01, .item_limit = MF_ITEM_LIMIT};
+    const char *predict = NULL; /* for --help alone: `mf --predict` is predict.c's */
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &mf.data, 0, 0,
          "ratings: lines of user, item, rating and perhaps time; plain or gzip"},
@@ -296,6 +276,8 @@ int main(int argc, char **argv) {
          "bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
         {"no-biases", NULL, AML_OPTION_FLAG, &mf.no_biases, 0, 0, "factors only, no biases of users and items"},
         {"model-out", "FILE", AML_OPTION_STRING, &mf.model_out, 0, 0, "write the model there (docs/mf.md)"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
+         "no job: predict ratings by a model that --model-out wrote; see mf --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     struct aml_table tables[] = {
@@ -325,10 +307,8 @@ int main(int argc, char **argv) {
         .finish = mf_finish,
         .context = &mf,
     };
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "--predict", strlen("--predict")) == 0) {
-            return mf_predict_main(argc, argv);
-        }
+    if (tool_is_asked("predict", argc, argv)) {
+        return mf_predict_main(argc, argv);
     }
     int status = aml_main(&app, argc, argv);
     mf_forget_items(&mf);

@@ -2,31 +2,31 @@
  * magic, and the caller need not know the counts when it starts. */
 #include "apps/mf/model.h"
 
+#include "agileml/base/new_file.h"
 #include "apps/little_endian.h"
 #include "apps/mf/kernel.h"
+#include "apps/model_file.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 enum {
     HEADER_SIZE = 48,
-    CHECKSUM_SIZE = 4,
     KEY_SIZE = 8,
     WRITE_BUFFER_SIZE = 1 << 20,
-    READ_SIZE_MAX = 1 << 30, /* of one system call */
+    PART_MAX = 1 << 30, /* bytes that zlib takes at once */
     FLAG_BIASES = 1
 };
 
-static const unsigned char model_magic[8] = {'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L'};
+static const struct model_file_kind model_kind = {.app = "mf",
+                                                  .magic = {'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L'},
+                                                  .version = MF_MODEL_VERSION,
+                                                  .smallest = HEADER_SIZE + MODEL_FILE_CHECKSUM};
 
 static uint32_t model_width(const struct mf_model_header *header) {
     return header->rank + (header->biases ? 1U : 0U);
@@ -44,7 +44,7 @@ static bool model_header_is_finite(const struct mf_model_header *header) {
 /* zlib takes lengths of 32 bits. */
 static uint32_t model_checksum(uint32_t checksum, const unsigned char *bytes, size_t size) {
     while (size > 0) {
-        uInt part = size < READ_SIZE_MAX ? (uInt)size : (uInt)READ_SIZE_MAX;
+        uInt part = size < PART_MAX ? (uInt)size : (uInt)PART_MAX;
         checksum = (uint32_t)crc32(checksum, bytes, part);
         bytes += part;
         size -= part;
@@ -54,9 +54,7 @@ static uint32_t model_checksum(uint32_t checksum, const unsigned char *bytes, si
 
 struct mf_model_writer {
     struct mf_model_header header;
-    char *path;
-    char *temporary; /* NULL: `path` itself is being written */
-    int file;
+    struct new_file file;
     int code;          /* 0, or that of the first failure */
     uint64_t count[2]; /* by mf_model_table */
     uint64_t size;     /* bytes after the header, those in the buffer included */
@@ -67,14 +65,14 @@ struct mf_model_writer {
 
 static int writer_fail(struct mf_model_writer *writer, int code, const char *what, struct error *error) {
     writer->code = code;
-    return error_set(error, code, "%s: cannot write the model: %s", writer->path, what);
+    return error_set(error, code, "%s: can't write the model: %s", writer->file.path, what);
 }
 
 /* Writes all of `bytes` at `offset`. */
 static int writer_write(struct mf_model_writer *writer, const unsigned char *bytes, size_t size, uint64_t offset,
                         struct error *error) {
     while (size > 0) {
-        ssize_t written = pwrite(writer->file, bytes, size, (off_t)offset);
+        ssize_t written = pwrite(writer->file.descriptor, bytes, size, (off_t)offset);
         if (written < 0 && errno == EINTR) {
             continue;
         }
@@ -96,64 +94,24 @@ static int writer_flush(struct mf_model_writer *writer, struct error *error) {
     return writer_write(writer, writer->buffer, size, offset, error);
 }
 
-/* Is it the user's choice of path that failed, rather than the machine? */
-static int writer_open_code(int open_errno) {
-    switch (open_errno) {
-    case ENOENT:
-    case ENOTDIR:
-    case EISDIR:
-    case EACCES:
-    case EPERM:
-    case EROFS:
-    case ELOOP:
-    case ENAMETOOLONG:
-        return AML_EINPUT;
-    default:
-        return AML_EFAIL;
-    }
-}
-
-static void writer_free(struct mf_model_writer *writer) {
-    free(writer->path);
-    free(writer->temporary);
-    free(writer);
-}
-
 int mf_model_writer_open(struct mf_model_writer **result, const char *path, const struct mf_model_header *header,
                          struct error *error) {
     assert(header->rank >= 1 && header->rank <= MF_RANK_MAX);
     *result = NULL;
     if (!model_header_is_finite(header) || header->rating_min > header->rating_max) {
         return error_set(error, AML_EFAIL,
-                         "%s: cannot write the model: its mean %g or its range of ratings %g..%g is wrong", path,
+                         "%s: can't write the model: its mean %g or its range of ratings %g..%g is wrong", path,
                          (double)header->mean, (double)header->rating_min, (double)header->rating_max);
     }
     struct mf_model_writer *writer = malloc(sizeof *writer);
     if (writer == NULL) {
-        return error_set(error, AML_ENOMEM, "%s: cannot write the model: out of memory", path);
+        return error_set(error, AML_ENOMEM, "%s: can't write the model: out of memory", path);
     }
     memset(writer, 0, offsetof(struct mf_model_writer, buffer));
     writer->header = *header;
-    writer->path = strdup(path);
-    struct stat status;
-    bool exists = stat(path, &status) == 0;
-    bool in_place = exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-    int printed = in_place ? 0 : asprintf(&writer->temporary, "%s.tmp.%ld", path, (long)getpid());
-    if (writer->path == NULL || printed < 0) {
-        writer->temporary = printed < 0 ? NULL : writer->temporary;
-        writer_free(writer);
-        return error_set(error, AML_ENOMEM, "%s: cannot write the model: out of memory", path);
-    }
-    /* What would make the rename fail at the end is refused now. */
-    int failed = *path == '\0' ? ENOENT : exists && S_ISDIR(status.st_mode) ? EISDIR : 0;
-    if (failed == 0) {
-        int flags = in_place ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-        writer->file = open(in_place ? path : writer->temporary, flags, 0666);
-        failed = writer->file < 0 ? errno : 0;
-    }
-    if (failed != 0) {
-        int code = writer_fail(writer, writer_open_code(failed), strerror(failed), error);
-        writer_free(writer);
+    int code = new_file_open(&writer->file, path, error);
+    if (code != 0) {
+        free(writer);
         return code;
     }
     writer->checksum = (uint32_t)crc32(0, NULL, 0);
@@ -200,7 +158,7 @@ int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table tab
 
 static void model_encode_header(const struct mf_model_writer *writer, unsigned char bytes[HEADER_SIZE]) {
     const struct mf_model_header *header = &writer->header;
-    memcpy(bytes, model_magic, sizeof model_magic);
+    memcpy(bytes, model_kind.magic, MODEL_FILE_MAGIC);
     put32(bytes + 8, MF_MODEL_VERSION);
     put32(bytes + 12, header->biases ? FLAG_BIASES : 0);
     put32(bytes + 16, header->rank);
@@ -221,7 +179,7 @@ static int writer_complete(struct mf_model_writer *writer, struct error *error) 
     model_encode_header(writer, header);
     uLong checksum = crc32_combine(model_checksum((uint32_t)crc32(0, NULL, 0), header, sizeof header), writer->checksum,
                                    (z_off_t)writer->size);
-    unsigned char end[CHECKSUM_SIZE];
+    unsigned char end[MODEL_FILE_CHECKSUM];
     put32(end, (uint32_t)checksum);
     code = writer_write(writer, end, sizeof end, HEADER_SIZE + writer->size, error);
     if (code == 0) {
@@ -234,65 +192,26 @@ int mf_model_writer_close(struct mf_model_writer *writer, struct error *error) {
     if (writer->code == 0) {
         (void)writer_complete(writer, error);
     }
-    /* A device need not know fsync. */
-    if (writer->code == 0 && fsync(writer->file) != 0 && writer->temporary != NULL) {
-        (void)writer_fail(writer, AML_EFAIL, strerror(errno), error);
-    }
-    if (close(writer->file) != 0 && writer->code == 0) {
-        (void)writer_fail(writer, AML_EFAIL, strerror(errno), error);
-    }
-    if (writer->temporary != NULL && writer->code == 0 && rename(writer->temporary, writer->path) != 0) {
-        (void)writer_fail(writer, AML_EFAIL, strerror(errno), error);
-    }
-    if (writer->temporary != NULL && writer->code != 0) {
-        (void)unlink(writer->temporary);
-    }
     int code = writer->code;
-    writer_free(writer);
+    if (code == 0) {
+        code = new_file_commit(&writer->file, error);
+    } else {
+        new_file_discard(&writer->file);
+    }
+    free(writer);
     return code;
 }
 
 void mf_model_writer_abandon(struct mf_model_writer *writer) {
-    if (writer == NULL) {
-        return;
+    if (writer != NULL) {
+        new_file_discard(&writer->file);
+        free(writer);
     }
-    (void)close(writer->file);
-    if (writer->temporary != NULL) {
-        (void)unlink(writer->temporary);
-    }
-    writer_free(writer);
 }
 
-/* Reads exactly `size` bytes from the file's current position. */
-static int model_read(int file, const char *path, unsigned char *to, size_t size, struct error *error) {
-    while (size > 0) {
-        ssize_t got = read(file, to, size < READ_SIZE_MAX ? size : (size_t)READ_SIZE_MAX);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return error_set(error, AML_EFAIL, "%s: cannot read the model: %s", path, strerror(errno));
-        }
-        if (got == 0) {
-            return error_set(error, AML_EINPUT, "%s: the model file became shorter while it was read", path);
-        }
-        to += got;
-        size -= (size_t)got;
-    }
-    return 0;
-}
-
-/* Checks the header and that the file's size is what it says. */
-static int model_decode_header(const unsigned char *bytes, uint64_t file_size, const char *path, uint64_t count[2],
+/* Checks the header and that the file's size, without its checksum, is what it says. */
+static int model_decode_header(const unsigned char *bytes, uint64_t size, const char *path, uint64_t count[2],
                                struct mf_model_header *header, struct error *error) {
-    if (memcmp(bytes, model_magic, sizeof model_magic) != 0) {
-        return error_set(error, AML_EINPUT, "%s: not a model file of matrix factorization (it starts otherwise)", path);
-    }
-    uint32_t version = get32(bytes + 8);
-    if (version != MF_MODEL_VERSION) {
-        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %u", path, version,
-                         (unsigned)MF_MODEL_VERSION);
-    }
     uint32_t flags = get32(bytes + 12);
     if ((flags & ~(uint32_t)FLAG_BIASES) != 0) {
         return error_set(error, AML_EINPUT, "%s: the model file has unknown flags 0x%x", path, flags);
@@ -317,12 +236,12 @@ static int model_decode_header(const unsigned char *bytes, uint64_t file_size, c
                          path, (unsigned long long)count[MF_MODEL_USERS], (unsigned long long)count[MF_MODEL_ITEMS],
                          (unsigned)MF_MODEL_ROWS_MAX);
     }
-    uint64_t expected = HEADER_SIZE + CHECKSUM_SIZE +
-                        (count[MF_MODEL_USERS] + count[MF_MODEL_ITEMS]) * (uint64_t)model_row_size(header);
-    if (file_size != expected) {
+    uint64_t expected =
+        HEADER_SIZE + (count[MF_MODEL_USERS] + count[MF_MODEL_ITEMS]) * (uint64_t)model_row_size(header);
+    if (size != expected) {
         return error_set(error, AML_EINPUT, "%s: the model file is %s: %llu bytes, expected %llu", path,
-                         file_size < expected ? "truncated" : "too long", (unsigned long long)file_size,
-                         (unsigned long long)expected);
+                         size < expected ? "truncated" : "too long", (unsigned long long)size + MODEL_FILE_CHECKSUM,
+                         (unsigned long long)expected + MODEL_FILE_CHECKSUM);
     }
     return 0;
 }
@@ -349,43 +268,13 @@ static int model_index(struct mf_model *model, enum mf_model_table table, const 
     return 0;
 }
 
-static int model_load_file(int file, const char *path, struct mf_model *model, struct error *error) {
-    struct stat status;
-    if (fstat(file, &status) != 0) {
-        return error_set(error, AML_EFAIL, "%s: cannot read the model: %s", path, strerror(errno));
-    }
-    if (!S_ISREG(status.st_mode)) {
-        return error_set(error, AML_EINPUT, "%s: not a regular file, expected a model file", path);
-    }
-    uint64_t size = (uint64_t)status.st_size;
-    if (size < HEADER_SIZE + CHECKSUM_SIZE) {
-        return error_set(error, AML_EINPUT, "%s: the model file is truncated: %llu bytes, expected at least %d", path,
-                         (unsigned long long)size, HEADER_SIZE + CHECKSUM_SIZE);
-    }
-    unsigned char header[HEADER_SIZE];
+static int model_load_rows(struct mf_model *model, size_t size, const char *path, struct error *error) {
     uint64_t count[2] = {0, 0};
-    int code = model_read(file, path, header, sizeof header, error);
-    if (code == 0) {
-        code = model_decode_header(header, size, path, count, &model->header, error);
-    }
-    if (code != 0) {
-        return code;
-    }
-    model->bytes = malloc(size);
-    if (model->bytes == NULL) {
-        return error_set(error, AML_ENOMEM, "%s: no memory for the model's %llu bytes", path, (unsigned long long)size);
-    }
-    memcpy(model->bytes, header, sizeof header);
-    code = model_read(file, path, model->bytes + HEADER_SIZE, size - HEADER_SIZE, error);
-    if (code != 0) {
-        return code;
-    }
-    uint32_t checksum = model_checksum((uint32_t)crc32(0, NULL, 0), model->bytes, size - CHECKSUM_SIZE);
-    if (checksum != get32(model->bytes + size - CHECKSUM_SIZE)) {
-        return error_set(error, AML_EINPUT, "%s: the model file is damaged: its checksum does not match", path);
-    }
+    int code = model_decode_header(model->bytes, size, path, count, &model->header, error);
     const unsigned char *rows = model->bytes + HEADER_SIZE;
-    code = model_index(model, MF_MODEL_USERS, rows, count[MF_MODEL_USERS], path, error);
+    if (code == 0) {
+        code = model_index(model, MF_MODEL_USERS, rows, count[MF_MODEL_USERS], path, error);
+    }
     if (code == 0) {
         rows += count[MF_MODEL_USERS] * model_row_size(&model->header);
         code = model_index(model, MF_MODEL_ITEMS, rows, count[MF_MODEL_ITEMS], path, error);
@@ -394,14 +283,10 @@ static int model_load_file(int file, const char *path, struct mf_model *model, s
 }
 
 int mf_model_load(const char *path, struct mf_model *model, struct error *error) {
+    size_t size = 0;
     memset(model, 0, sizeof *model);
-    /* O_NONBLOCK: a FIFO is refused, not waited for. */
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) {
-        return error_set(error, AML_EINPUT, "%s: cannot open the model: %s", path, strerror(errno));
-    }
-    int code = model_load_file(file, path, model, error);
-    (void)close(file);
+    int code = model_file_load(path, &model_kind, &model->bytes, &size, error);
+    code = code != 0 ? code : model_load_rows(model, size, path, error);
     if (code != 0) {
         mf_model_close(model);
     }

@@ -45,13 +45,12 @@ struct mf_model_header {
     float rating_min, rating_max; /* predictions are clipped to these */
 };
 
-/* Writing. Rows go to PATH.tmp.PID, which becomes PATH in mf_model_writer_close, after its bytes are on the
- * disk: until then an older PATH stays as it was, and after a failure no part of a file is left. A PATH that
- * is no regular file (a device) is written to directly. One thread at a time. */
+/* Writing. The file is made beside its place and takes it in mf_model_writer_close, after its bytes are on the
+ * disk: until then an older file stays as it was, and after a failure no part of one is left. One thread at a time. */
 struct mf_model_writer;
 
-/* Starts a file. 0 and a writer, which mf_model_writer_close or _abandon frees; or AML_EINPUT (no file can be made
- * there), AML_EFAIL, AML_ENOMEM, and *writer is NULL. */
+/* Starts a file. 0 and a writer, which mf_model_writer_close or _abandon frees; or AML_EINPUT (a folder or a device is
+ * there), AML_EFAIL, AML_ELIMIT (the path's length), AML_ENOMEM, and *writer is NULL. */
 int mf_model_writer_open(struct mf_model_writer **writer, const char *path, const struct mf_model_header *header,
                          struct error *error);
 

@@ -1,9 +1,8 @@
 /* See predict.h. */
 #include "apps/mf/predict.h"
 
-#include "agileml/base/log.h"
-#include "agileml/base/options.h"
 #include "apps/mf/model.h"
+#include "apps/tool.h"
 #include "workers/ratings.h"
 
 #include <errno.h>
@@ -13,9 +12,9 @@
 #include <string.h>
 
 struct prediction {
+    const char *model_path, *data, *out_path;
     struct mf_model model;
     FILE *out; /* NULL: RMSE only */
-    const char *out_path;
     double squared_error;
     uint64_t count;
     struct error *error;
@@ -38,63 +37,52 @@ static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const s
     return 0;
 }
 
-static int predict(const char *model, const char *data, const char *out, struct error *error) {
-    struct prediction prediction = {.out_path = out, .error = error};
-    if (data == NULL) {
-        return error_set(error, AML_EINPUT, "--data FILE is missing: the ratings to predict");
-    }
-    int result = mf_model_load(model, &prediction.model, error);
-    if (result != 0) {
-        return result;
-    }
-    if (out != NULL) {
-        prediction.out = fopen(out, "we");
-        if (prediction.out == NULL) {
-            mf_model_close(&prediction.model);
-            return error_set(error, AML_EINPUT, "--out: %s: %s", out, strerror(errno));
+static int predict_file(struct prediction *prediction, struct error *error) {
+    if (prediction->out_path != NULL) {
+        prediction->out = fopen(prediction->out_path, "we");
+        if (prediction->out == NULL) {
+            return error_set(error, AML_EINPUT, "--out: %s: %s", prediction->out_path, strerror(errno));
         }
     }
-    result = ratings_read(data, 1, predict_chunk, &prediction, error); /* one thread keeps the order of lines */
-    if (prediction.out != NULL && fclose(prediction.out) != 0 && result == 0) {
-        result = error_set(error, AML_EFAIL, "%s: %s", out, strerror(errno));
+    int result = ratings_read(prediction->data, 1, predict_chunk, prediction, error); /* one thread keeps the order */
+    if (prediction->out != NULL && fclose(prediction->out) != 0 && result == 0) {
+        result = error_set(error, AML_EFAIL, "%s: %s", prediction->out_path, strerror(errno));
     }
     if (result == 0) {
-        printf("ratings %" PRIu64 "  rmse %.6f\n", prediction.count,
-               sqrt(prediction.squared_error / (double)prediction.count));
+        printf("ratings %" PRIu64 "  rmse %.6f\n", prediction->count,
+               sqrt(prediction->squared_error / (double)prediction->count));
     }
-    mf_model_close(&prediction.model);
+    return result;
+}
+
+static int predict(void *context, struct error *error) {
+    struct prediction *prediction = context;
+    prediction->error = error;
+    if (prediction->data == NULL) {
+        return error_set(error, AML_EINPUT, "--data FILE is missing: the ratings to predict");
+    }
+    int result = mf_model_load(prediction->model_path, &prediction->model, error);
+    if (result == 0) {
+        result = predict_file(prediction, error);
+        mf_model_close(&prediction->model);
+    }
     return result;
 }
 
 int mf_predict_main(int argc, char **argv) {
-    const char *model = NULL;
-    const char *data = NULL;
-    const char *out = NULL;
-    bool help = false;
+    struct prediction prediction = {0};
     const struct aml_option options[] = {
-        {"predict", "MODEL", AML_OPTION_STRING, &model, 0, 0, "a model that --model-out wrote"},
-        {"data", "FILE", AML_OPTION_STRING, &data, 0, 0, "ratings to compare with; format as in training"},
-        {"out", "FILE", AML_OPTION_STRING, &out, 0, 0, "write lines of user, item, prediction, in the order of --data"},
-        {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
+        {"predict", "MODEL", AML_OPTION_STRING, &prediction.model_path, 0, 0, "a model that --model-out wrote"},
+        {"data", "FILE", AML_OPTION_STRING, &prediction.data, 0, 0, "ratings to compare with; format as in training"},
+        {"out", "FILE", AML_OPTION_STRING, &prediction.out_path, 0, 0,
+         "write lines of user, item, prediction, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    const struct aml_option *const tables[] = {options};
-    struct error error = {0};
-    int operand;
-    log_set_name("mf");
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
-    if (result == 0 && help) {
-        printf("usage: mf --predict MODEL --data FILE [--out FILE]\n\n");
-        model = data = out = NULL;
-        options_help(stdout, options);
-        return 0;
-    }
-    if (result == 0 && operand < argc) {
-        result = error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only", argv[operand]);
-    }
-    result = result != 0 ? result : predict(model, data, out, &error);
-    if (result != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(result);
+    const struct tool tool = {.app = "mf",
+                              .option = "predict",
+                              .usage = "mf --predict MODEL --data FILE [--out FILE]",
+                              .options = options,
+                              .run = predict,
+                              .context = &prediction};
+    return tool_main(&tool, argc, argv);
 }

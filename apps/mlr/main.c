@@ -16,15 +16,14 @@
 #include "apps/mlr/predict.h"
 #include "apps/mlr/samples.h"
 #include "apps/mlr/scale.h"
+#include "apps/tool.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { WEIGHTS = 0 };                                                               /* the table */
 enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
@@ -33,8 +32,8 @@ enum {
     DENSE_FEATURES_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* and the label behind them */
     CLOCKS_MAX = 1 << 20,
     EVALUATED_TOGETHER = 1024, /* test samples whose logits are in memory at once */
-    STEPS_PER_CLOCK = 1, /* by default: then the number of nodes changes nothing but the speed */
-    PART_FEATURES = 16 /* threads' parts of a dense table are multiples of so many rows */
+    STEPS_PER_CLOCK = 1,       /* by default: then the number of nodes changes nothing but the speed */
+    PART_FEATURES = 16         /* threads' parts of a dense table are multiples of so many rows */
 };
 
 /* Of a file with fewer zeros than this the dense products are the faster ones. */
@@ -88,18 +87,6 @@ struct mlr {
 
 /* ---- Options ---- */
 
-/* Better to hear of a folder that is not there before training than after it. */
-static int check_writable(aml_worker *worker, const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
-    int result = 0;
-    if (folder == NULL || access(folder, W_OK | X_OK) != 0) {
-        result = aml_error(worker, AML_EINPUT, "--model-out: %s: can't write to its folder: %s", path, strerror(errno));
-    }
-    free(folder);
-    return result;
-}
-
 static int check_options(aml_worker *worker, struct mlr *mlr) {
     if (mlr->file.path == NULL) {
         return aml_error(worker, AML_EINPUT, "--data FILE is missing: the samples to train on");
@@ -127,7 +114,8 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
     }
     int result = check_readable(worker, "data", mlr->file.path, false);
     result = result == 0 && mlr->test != NULL ? check_readable(worker, "test", mlr->test, false) : result;
-    return result == 0 && mlr->model_out != NULL ? check_writable(worker, mlr->model_out) : result;
+    const char *const inputs[] = {mlr->file.path, mlr->file.labels_path, mlr->test, mlr->test_labels};
+    return result == 0 ? check_model_out(worker, mlr->model_out, inputs, 4) : result;
 }
 
 /* Dense or sparse. */
@@ -674,6 +662,7 @@ int main(int argc, char **argv) {
                       .batch = 256,
                       .decay = 0.98,
                       .lambda = 1e-4};
+    const char *predict = NULL; /* for --help alone: `mlr --predict` is predict.c's */
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &mlr.file.path, 0, 0, "samples to train on; plain or gzip"},
         {"labels", "FILE", AML_OPTION_STRING, &mlr.file.labels_path, 0, 0, "the labels of idx data"},
@@ -698,6 +687,8 @@ int main(int argc, char **argv) {
         {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
         {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999, "of dense samples' steps; 0: none"},
         {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
+         "no job: predict labels by a model that --model-out wrote; see mlr --predict --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     struct aml_table tables[] = {[WEIGHTS] = {.name = "weights", .type = AML_FLOAT32, .mode = AML_ADD}};
@@ -726,10 +717,8 @@ int main(int argc, char **argv) {
         .finish = mlr_finish,
         .context = &mlr,
     };
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "--predict", strlen("--predict")) == 0) {
-            return mlr_predict_main(argc, argv);
-        }
+    if (tool_is_asked("predict", argc, argv)) {
+        return mlr_predict_main(argc, argv);
     }
     int status = aml_main(&app, argc, argv);
     mlr_forget_items(&mlr);

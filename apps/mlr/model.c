@@ -4,20 +4,20 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
 #include "apps/little_endian.h"
+#include "apps/model_file.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
-enum { HEADER_SIZE = 28, CHECKSUM_SIZE = 4, LABEL_SIZE = MLR_LABEL_MAX + 1, BUFFER_SIZE = 1 << 20, READ_MAX = 1 << 30 };
+enum { HEADER_SIZE = 28, LABEL_SIZE = MLR_LABEL_MAX + 1, BUFFER_SIZE = 1 << 20 };
 
-static const char MODEL_MAGIC[8] = {'A', 'M', 'L', 'M', 'L', 'M', 'D', 'L'};
+static const struct model_file_kind MODEL_KIND = {.app = "mlr",
+                                                  .magic = {'A', 'M', 'L', 'M', 'L', 'M', 'D', 'L'},
+                                                  .version = MLR_MODEL_VERSION,
+                                                  .smallest = HEADER_SIZE + MODEL_FILE_CHECKSUM};
 
 /* ---- Writing ---- */
 
@@ -78,7 +78,7 @@ static int writer_floats(struct mlr_model_writer *writer, const float *values, s
 static int writer_header(struct mlr_model_writer *writer, const struct mlr_model_header *header, struct error *error) {
     const uint32_t numbers[] = {MLR_MODEL_VERSION, header->scale.kind, header->index_base, writer->features,
                                 writer->classes};
-    int result = writer_bytes(writer, MODEL_MAGIC, sizeof MODEL_MAGIC, error);
+    int result = writer_bytes(writer, MODEL_KIND.magic, MODEL_FILE_MAGIC, error);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && result == 0; i++) {
         result = writer_number(writer, numbers[i], error);
     }
@@ -143,7 +143,7 @@ int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbe
 int mlr_model_writer_close(struct mlr_model_writer *writer, struct error *error) {
     int result = writer_flush(writer, error);
     if (result == 0) {
-        unsigned char checksum[CHECKSUM_SIZE];
+        unsigned char checksum[MODEL_FILE_CHECKSUM];
         put32(checksum, writer->checksum);
         result = new_file_write(&writer->file, checksum, sizeof checksum, error);
     }
@@ -179,69 +179,9 @@ static int load_refuse(const struct loading *l, const char *what) {
     return error_set(l->error, AML_EINPUT, "%s: the model file %s", l->path, what);
 }
 
-static int load_bytes(struct loading *l, int file) {
-    for (size_t got = 0; got < l->size;) {
-        ssize_t step = read(file, l->bytes + got, l->size - got < READ_MAX ? l->size - got : (size_t)READ_MAX);
-        if (step < 0 && errno != EINTR) {
-            return error_set(l->error, AML_EFAIL, "%s: can't read the model: %s", l->path, strerror(errno));
-        }
-        if (step == 0) {
-            return load_refuse(l, "became shorter while it was read");
-        }
-        got += step > 0 ? (size_t)step : 0;
-    }
-    return 0;
-}
-
-static uint32_t checksum_of(const unsigned char *bytes, size_t size) {
-    uint32_t checksum = (uint32_t)crc32(0, NULL, 0);
-    while (size > 0) {
-        uInt step = size < READ_MAX ? (uInt)size : (uInt)READ_MAX;
-        checksum = (uint32_t)crc32(checksum, bytes, step);
-        bytes += step;
-        size -= step;
-    }
-    return checksum;
-}
-
-/* All of the file, found to be undamaged. */
-static int load_file(struct loading *l, int file) {
-    struct stat status;
-    if (fstat(file, &status) != 0) {
-        return error_set(l->error, AML_EFAIL, "%s: can't read the model: %s", l->path, strerror(errno));
-    }
-    if (!S_ISREG(status.st_mode)) {
-        return error_set(l->error, AML_EINPUT, "%s: not a regular file, expected a model file", l->path);
-    }
-    l->size = (size_t)status.st_size;
-    if (l->size < HEADER_SIZE + CHECKSUM_SIZE) {
-        return load_refuse(l, "is truncated, or not one");
-    }
-    l->bytes = malloc(l->size);
-    if (l->bytes == NULL) {
-        return error_set(l->error, AML_ENOMEM, "%s: no memory for the model's %zu bytes", l->path, l->size);
-    }
-    int result = load_bytes(l, file);
-    if (result != 0) {
-        return result;
-    }
-    if (memcmp(l->bytes, MODEL_MAGIC, sizeof MODEL_MAGIC) != 0) {
-        return error_set(l->error, AML_EINPUT, "%s: not a model file of mlr (it starts otherwise)", l->path);
-    }
-    l->size -= CHECKSUM_SIZE;
-    if (checksum_of(l->bytes, l->size) != get32(l->bytes + l->size)) {
-        return load_refuse(l, "is damaged or truncated: its checksum does not match");
-    }
-    return 0;
-}
-
 static int load_header(struct loading *l, uint32_t *classes) {
     struct mlr_model *model = l->model;
-    const unsigned char *numbers = l->bytes + sizeof MODEL_MAGIC;
-    if (get32(numbers) != MLR_MODEL_VERSION) {
-        return error_set(l->error, AML_EINPUT, "%s: the model file has version %u, expected %d", l->path,
-                         get32(numbers), MLR_MODEL_VERSION);
-    }
+    const unsigned char *numbers = l->bytes + MODEL_FILE_MAGIC;
     uint32_t kind = get32(numbers + 4);
     model->index_base = get32(numbers + 8);
     model->scale.features = get32(numbers + 12);
@@ -325,12 +265,7 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
     *model = (struct mlr_model){0};
     struct loading loading = {.path = path, .error = error, .model = model};
     uint32_t classes = 0;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) {
-        return error_set(error, AML_EINPUT, "%s: can't open the model: %s", path, strerror(errno));
-    }
-    int result = load_file(&loading, file);
-    close(file);
+    int result = model_file_load(path, &MODEL_KIND, &loading.bytes, &loading.size, error);
     result = result != 0 ? result : load_header(&loading, &classes);
     result = result != 0 ? result : load_labels(&loading, classes);
     result = result != 0 ? result : load_maxima(&loading);

@@ -1,9 +1,8 @@
 /* See predict.h. */
 #include "apps/mlr/predict.h"
 
-#include "agileml/base/log.h"
-#include "agileml/base/options.h"
 #include "apps/mlr/model.h"
+#include "apps/tool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -64,7 +63,8 @@ static int predict_file(struct run *run, struct error *error) {
     return result;
 }
 
-static int predict(struct run *run, struct error *error) {
+static int predict(void *context, struct error *error) {
+    struct run *run = context;
     if (run->file.path == NULL) {
         return error_set(error, AML_EINPUT, "--data FILE is missing: the samples to predict");
     }
@@ -82,7 +82,6 @@ static int predict(struct run *run, struct error *error) {
 
 int mlr_predict_main(int argc, char **argv) {
     struct run run = {.format = "auto"};
-    bool help = false;
     const struct aml_option options[] = {
         {"predict", "MODEL", AML_OPTION_STRING, &run.model_path, 0, 0, "a model that --model-out wrote"},
         {"data", "FILE", AML_OPTION_STRING, &run.file.path, 0, 0, "samples to compare with; format as in training"},
@@ -92,26 +91,13 @@ int mlr_predict_main(int argc, char **argv) {
          "of text and csv, from 1, or from -1 backwards; 0: 1"},
         {"out", "FILE", AML_OPTION_STRING, &run.out_path, 0, 0,
          "write lines of label, prediction, its probability, in the order of --data"},
-        {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    const struct aml_option *const tables[] = {options};
-    struct error error = {0};
-    int operand;
-    log_set_name("mlr");
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
-    if (result == 0 && help) {
-        printf("usage: mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]\n\n");
-        run = (struct run){.format = "auto"};
-        options_help(stdout, options);
-        return 0;
-    }
-    if (result == 0 && operand < argc) {
-        result = error_set(&error, AML_EINPUT, "unexpected argument '%s': expected options only", argv[operand]);
-    }
-    result = result != 0 ? result : predict(&run, &error);
-    if (result != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(result);
+    const struct tool tool = {.app = "mlr",
+                              .option = "predict",
+                              .usage = "mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]",
+                              .options = options,
+                              .run = predict,
+                              .context = &run};
+    return tool_main(&tool, argc, argv);
 }

@@ -264,7 +264,7 @@ static void test_every_other_length_is_refused(void **state) {
         assert_refused(f, AML_EINPUT, "truncated");
     }
     write_bytes(f->path, bytes, size + 1);
-    assert_refused(f, AML_EINPUT, "too long");
+    assert_refused(f, AML_EINPUT, "checksum");
 }
 
 /* Writes `bytes` with a checksum that fits them. */
@@ -340,7 +340,7 @@ static void test_no_file_and_no_regular_file(void **state) {
     struct mf_model_writer *writer;
     assert_int_equal(mf_model_writer_open(&writer, f->path, &small_header, &f->error), AML_EINPUT);
     assert_null(writer);
-    assert_non_null(strstr(f->error.text, strerror(EISDIR)));
+    assert_non_null(strstr(f->error.text, "a folder: expected the path of a file"));
     assert_int_equal(rmdir(f->path), 0);
     assert_int_equal(mkfifo(f->path, 0666), 0);
     assert_refused(f, AML_EINPUT, "not a regular file");
@@ -348,7 +348,7 @@ static void test_no_file_and_no_regular_file(void **state) {
     struct error error = {0};
     char path[sizeof f->path + 16];
     (void)snprintf(path, sizeof path, "%s/none/model", f->folder);
-    assert_int_equal(mf_model_writer_open(&writer, path, &small_header, &error), AML_EINPUT);
+    assert_int_equal(mf_model_writer_open(&writer, path, &small_header, &error), AML_EFAIL);
     assert_non_null(strstr(error.text, path));
     assert_non_null(strstr(error.text, strerror(ENOENT)));
 }
@@ -406,21 +406,14 @@ static int write_rows(const char *path, size_t rows, struct error *error) {
     return mf_model_writer_close(writer, error);
 }
 
-static void test_a_full_device_is_one_error(void **state) {
+static void test_a_device_is_not_replaced(void **state) {
     struct fixture *f = *state;
-    if (access("/dev/full", W_OK) != 0) {
-        skip();
-    }
-    static const size_t rows[] = {0, 10, 200000}; /* within the buffer and beyond it */
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct error error = {0};
-        assert_int_equal(write_rows("/dev/full", rows[i], &error), AML_EFAIL);
-        assert_non_null(strstr(error.text, "/dev/full: "));
-        assert_non_null(strstr(error.text, strerror(ENOSPC)));
-        struct stat status;
-        assert_int_equal(stat("/dev/full", &status), 0);
-        assert_true(S_ISCHR(status.st_mode)); /* it was not replaced by a file */
-    }
+    struct error error = {0};
+    struct stat status;
+    assert_int_equal(write_rows("/dev/null", 10, &error), AML_EINPUT);
+    assert_string_equal(error.text, "/dev/null: a device or pipe: expected the path of a file");
+    assert_int_equal(stat("/dev/null", &status), 0);
+    assert_true(S_ISCHR(status.st_mode));
     assert_int_equal(files_in(f->folder), 0);
 }
 
@@ -468,7 +461,7 @@ int main(void) {
         MODEL_TEST(test_no_file_and_no_regular_file),
         MODEL_TEST(test_an_older_file_stands_until_the_end),
         MODEL_TEST(test_a_diverged_model_is_not_written),
-        MODEL_TEST(test_a_full_device_is_one_error),
+        MODEL_TEST(test_a_device_is_not_replaced),
         MODEL_TEST(test_a_full_disk_leaves_nothing),
     };
     return cmocka_run_group_tests_name("mf_model", tests, NULL, NULL);

@@ -1,0 +1,112 @@
+/* See model_file.h. */
+#include "apps/model_file.h"
+
+#include "apps/little_endian.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { READ_MAX = 1 << 30 /* bytes of one call */ };
+
+static int read_all(int file, const char *path, unsigned char *bytes, size_t size, struct error *error) {
+    while (size > 0) {
+        ssize_t got = read(file, bytes, size < READ_MAX ? size : (size_t)READ_MAX);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return error_set(error, AML_EFAIL, "%s: can't read the model: %s", path, strerror(errno));
+        }
+        if (got == 0) {
+            return error_set(error, AML_EINPUT, "%s: the model file became shorter while it was read", path);
+        }
+        bytes += got;
+        size -= (size_t)got;
+    }
+    return 0;
+}
+
+/* zlib takes lengths of 32 bits. */
+static uint32_t checksum_of(const unsigned char *bytes, size_t size) {
+    uLong checksum = crc32(0, NULL, 0);
+    while (size > 0) {
+        uInt step = size < READ_MAX ? (uInt)size : (uInt)READ_MAX;
+        checksum = crc32(checksum, bytes, step);
+        bytes += step;
+        size -= step;
+    }
+    return (uint32_t)checksum;
+}
+
+/* The size of a regular file that may be a model. */
+static int check_file(int file, const char *path, const struct model_file_kind *kind, size_t *size,
+                      struct error *error) {
+    struct stat status;
+    if (fstat(file, &status) != 0) {
+        return error_set(error, AML_EFAIL, "%s: can't read the model: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return error_set(error, AML_EINPUT, "%s: not a regular file, expected a model file", path);
+    }
+    *size = (size_t)status.st_size;
+    return *size < kind->smallest ? error_set(error, AML_EINPUT,
+                                              "%s: the model file is truncated, or not one: %zu bytes, expected at "
+                                              "least %zu",
+                                              path, *size, kind->smallest)
+                                  : 0;
+}
+
+static int check_bytes(const unsigned char *bytes, size_t size, const char *path, const struct model_file_kind *kind,
+                       struct error *error) {
+    uint32_t version = get32(bytes + MODEL_FILE_MAGIC);
+    if (memcmp(bytes, kind->magic, MODEL_FILE_MAGIC) != 0) {
+        return error_set(error, AML_EINPUT, "%s: not a model file of %s (it starts otherwise)", path, kind->app);
+    }
+    if (checksum_of(bytes, size) != get32(bytes + size)) {
+        return error_set(error, AML_EINPUT,
+                         "%s: the model file is damaged, truncated or too long: its checksum does not match", path);
+    }
+    if (version != kind->version) {
+        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %u", path, version,
+                         kind->version);
+    }
+    return 0;
+}
+
+static int load_file(int file, const char *path, const struct model_file_kind *kind, unsigned char **bytes,
+                     size_t *size, struct error *error) {
+    size_t whole = 0;
+    int result = check_file(file, path, kind, &whole, error);
+    if (result != 0) {
+        return result;
+    }
+    unsigned char *loaded = malloc(whole);
+    if (loaded == NULL) {
+        return error_set(error, AML_ENOMEM, "%s: no memory for the model's %zu bytes", path, whole);
+    }
+    *size = whole - MODEL_FILE_CHECKSUM;
+    result = read_all(file, path, loaded, whole, error);
+    result = result != 0 ? result : check_bytes(loaded, *size, path, kind, error);
+    if (result != 0) {
+        free(loaded);
+        return result;
+    }
+    *bytes = loaded;
+    return 0;
+}
+
+int model_file_load(const char *path, const struct model_file_kind *kind, unsigned char **bytes, size_t *size,
+                    struct error *error) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
+    if (file < 0) {
+        return error_set(error, AML_EINPUT, "%s: can't open the model: %s", path, strerror(errno));
+    }
+    int result = load_file(file, path, kind, bytes, size, error);
+    (void)close(file);
+    return result;
+}
