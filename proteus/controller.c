@@ -73,6 +73,7 @@ static void host_timer(void *self) {
     struct controller_host *host = self;
     controller_timer(&host->controller);
     show_new_lines(host);
+    progress_tick(&host->progress);
 }
 
 static void host_warning(void *self, const char *text) {
@@ -183,7 +184,7 @@ static int host_run(struct controller_host *host, const struct controller_option
 
 /* What was sent last leaves before this returns. */
 static void host_close(struct controller_host *host) {
-    progress_clear(&host->progress);
+    progress_end(&host->progress);
     net_io_close(host->io);
     if (host->net != NULL) {
         net_close(host->net);

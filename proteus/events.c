@@ -297,8 +297,8 @@ static int check_nodes(const struct event *event, const struct checked *before, 
     unsigned of_tier = before->tiers[event->tier];
     unsigned all = before->tiers[TIER_RELIABLE] + before->tiers[TIER_TRANSIENT];
     if (event->target == EVENT_TIER && (event->count > of_tier || of_tier == 0)) {
-        return error_set(error, AML_EINPUT, "the job has %u %s nodes", of_tier,
-                         event->tier == TIER_RELIABLE ? "reliable" : "transient");
+        return error_set(error, AML_EINPUT, "the job has %u %s node%s", of_tier,
+                         event->tier == TIER_RELIABLE ? "reliable" : "transient", of_tier == 1 ? "" : "s");
     }
     for (size_t n = 0; n < event->node_count; n++) {
         if (event->nodes[n] > all) {

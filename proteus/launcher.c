@@ -163,8 +163,16 @@ static void launcher_reap(struct launcher *launcher) {
 /* ---- Signals ---- */
 
 static void launcher_interrupt(struct launcher *launcher, int number) {
-    char text[64];
+    const struct job_options *job = launcher->options->job;
+    char text[LAUNCHER_REASON_TEXT];
     snprintf(text, sizeof text, "interrupted by SIG%s", sigabbrev_np(number));
+    if (launcher->training_us != 0) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used,
+                 ", nothing is saved; to end a job well: proteus stop --controller %s%s%s%s", launcher->endpoint,
+                 job->key != NULL ? " --key " : "", job->key != NULL ? job->key : "",
+                 job->insecure ? " --insecure" : "");
+    }
     if (launcher->signals++ == 0 && launcher->phase == LAUNCHER_JOB) {
         launcher_stop(launcher, AML_ESTOP, text);
     } else {
@@ -243,6 +251,7 @@ static void launcher_timer(void *self) {
         launcher_kill_all(launcher);
     }
     launcher_remind(launcher);
+    progress_tick(launcher->progress);
     launcher_market_step(launcher);
     launcher_settle(launcher);
 }
@@ -312,6 +321,11 @@ static int launcher_verdict(struct launcher *launcher) {
     return launcher->status != 0 ? launcher->status : error_exit_status(launcher->error.code);
 }
 
+static void warn_of_missed_event(void *context, const char *event) {
+    (void)context;
+    log_warn("the job ended before this event came: %s", event);
+}
+
 int launcher_run(const struct launcher_options *options, struct events *events, struct report_file *report,
                  struct progress *progress, struct error *error) {
     struct launcher launcher = {
@@ -337,6 +351,9 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         launcher_write_summary(&launcher, status);
     }
     progress_clear(progress);
+    if (status == 0) { /* where it failed, the failure is what counts */
+        launcher_visit_missed(&launcher, warn_of_missed_event, NULL);
+    }
     launcher_close(&launcher);
     *error = launcher.error;
     return status;

@@ -243,6 +243,33 @@ void launcher_show(struct launcher *launcher, const json_t *line) {
     free(text);
 }
 
+struct missed {
+    struct launcher *launcher;
+    double seconds; /* that the job lasted */
+};
+
+static void report_missed_event(void *context, const char *event) {
+    const struct missed *missed = context;
+    json_t *reason = json_string(event);
+    json_t *line = json_pack("{s:s, s:s, s:[], s:I, s:f, s:o}", "type", "event", "event", "missed", "nodes",
+                             "iteration", (json_int_t)missed->launcher->iteration, "seconds", missed->seconds, "reason",
+                             reason != NULL ? reason : json_string("(not text)"));
+    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (text == NULL) {
+        memory_exhausted(0);
+    }
+    report_file_write(missed->launcher->report, text, strlen(text));
+    json_decref(line);
+    free(text);
+}
+
+/* The report's lines of events that did not come before the job's end. People see them on standard error, see
+ * launcher_run. */
+static void report_missed_events(struct launcher *launcher, const json_t *summary) {
+    struct missed missed = {launcher, json_number_value(json_object_get(summary, "seconds"))};
+    launcher_visit_missed(launcher, report_missed_event, &missed);
+}
+
 void launcher_write_summary(struct launcher *launcher, int status) {
     static const char *const not_of_the_job[] = {"iteration",        "clock",      "items",
                                                  "items_per_second", "bytes_sent", "bytes_received"};
@@ -259,6 +286,7 @@ void launcher_write_summary(struct launcher *launcher, int status) {
     json_object_set_new(line, "status", json_integer(status));
     json_t *text = json_string(launcher->error.text);
     json_object_set_new(line, "error", text != NULL ? text : json_string("(not text)"));
+    report_missed_events(launcher, line);
     launcher_show(launcher, line);
     json_decref(metrics);
     json_decref(line);
@@ -273,6 +301,8 @@ static void receive_outcome(struct launcher *launcher, const struct message_outc
         }
         if (outcome->code != 0 && request->message.type == MESSAGE_EVICT) {
             progress_note(launcher->progress, "the controller refuses: %s", outcome->text);
+        } else if (outcome->text[0] != '\0' && request->message.type == MESSAGE_EVICT) {
+            progress_note(launcher->progress, "%s: evicting the others", outcome->text);
         }
         message_close(&request->message);
         *request = launcher->requests[--launcher->request_count];
@@ -292,6 +322,10 @@ static void receive_report(struct launcher *launcher, const struct message *mess
         return;
     }
     launcher->lines_read = number + 1;
+    const char *type = json_string_value(json_object_get(line, "type"));
+    if (type != NULL && strcmp(type, "summary") == 0) {
+        report_missed_events(launcher, line);
+    }
     if (launcher->market == NULL || !launcher_market_holds(launcher, line)) {
         report_file_write(launcher->report, text, message->frames[0]->size);
         progress_report(launcher->progress, line);

@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- Nodes ---- */
@@ -31,14 +32,22 @@ static unsigned select_nodes(const struct launcher *launcher, const struct event
     return count;
 }
 
+/* A node that has not joined yet gets its notice when it does: see launcher_node_joined. */
 static void evict_nodes(struct launcher *launcher, const unsigned *nodes, unsigned count, double notice) {
+    unsigned *members = memory_zeroed(count + 1, sizeof *members);
+    unsigned member_count = 0;
     for (unsigned n = 0; n < count; n++) {
-        launcher->nodes[nodes[n]].excused = true;
-        launcher->nodes[nodes[n]].kill_us = launcher_now(launcher) + (uint64_t)(notice * 1e6);
+        struct launched_node *node = &launcher->nodes[nodes[n]];
+        node->excused = true;
+        node->kill_us = launcher_now(launcher) + (uint64_t)(notice * 1e6);
+        if (node->joined) {
+            members[member_count++] = nodes[n];
+        }
     }
-    if (count > 0) {
-        launcher_request(launcher, MESSAGE_EVICT, nodes, count, notice);
+    if (member_count > 0) {
+        launcher_request(launcher, MESSAGE_EVICT, members, member_count, notice);
     }
+    free(members);
 }
 
 /* Whose process is killed is missed by the controller alone, as if its machine were gone: nobody tells it. */
@@ -55,6 +64,9 @@ static void signal_node(const struct launcher *launcher, struct launched_node *n
 static void to_nodes(struct launcher *launcher, const struct event *event) {
     unsigned *nodes = memory_zeroed(launcher->node_count + event->node_count + 1, sizeof *nodes);
     unsigned count = select_nodes(launcher, event, nodes);
+    if (count == 0) {
+        progress_note(launcher->progress, "event: no process of such a node runs");
+    }
     if (event->action == EVENT_EVICT) {
         evict_nodes(launcher, nodes, count, event->notice);
     }
@@ -115,6 +127,18 @@ static void carry_out(struct launcher *launcher, const struct event *event) {
         to_controller(launcher, event);
     } else {
         to_nodes(launcher, event);
+    }
+}
+
+void launcher_visit_missed(const struct launcher *launcher, void (*visit)(void *context, const char *event),
+                           void *context) {
+    for (size_t e = 0; e < launcher->events->count; e++) {
+        const struct event *event = &launcher->events->list[e];
+        char text[EVENTS_LINE_MAX + PATH_MAX];
+        if (!event->done) {
+            snprintf(text, sizeof text, "%s:%u: %s", launcher->events->path, event->line, event->text);
+            visit(context, text);
+        }
     }
 }
 

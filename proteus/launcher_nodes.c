@@ -42,10 +42,15 @@ void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned
 
 void launcher_node_joined(struct launcher *launcher, const char *name) {
     unsigned number;
-    if (sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count &&
-        !launcher->nodes[number - 1].joined) {
-        launcher->nodes[number - 1].joined = true;
-        launcher->joined_count += number <= launcher->first_nodes ? 1 : 0;
+    if (sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count) {
+        unsigned index = number - 1;
+        struct launched_node *node = &launcher->nodes[index];
+        launcher->joined_count += !node->joined && number <= launcher->first_nodes ? 1 : 0;
+        node->joined = true;
+        uint64_t now_us = launcher_now(launcher);
+        if (node->kill_us > now_us) { /* it was evicted before it could hear of it */
+            launcher_request(launcher, MESSAGE_EVICT, &index, 1, (double)(node->kill_us - now_us) / 1e6);
+        }
     }
     if (launcher->joined_count == launcher->first_nodes) {
         launcher->start_us = 0;

@@ -159,6 +159,9 @@ uint64_t launcher_market_due(const struct launcher *launcher);
 
 /* Carries out what is due, and returns when the next one is; 0: none whose time is known. */
 uint64_t launcher_run_events(struct launcher *launcher);
+/* Calls `visit` for each event that has not come, with its place and text: "FILE:LINE: iteration 9 kill node-2". */
+void launcher_visit_missed(const struct launcher *launcher, void (*visit)(void *context, const char *event),
+                           void *context);
 /* An event will start the controller. */
 bool launcher_events_start_controller(const struct launcher *launcher);
 

@@ -50,6 +50,10 @@ void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]) {
     scaled_text(bytes, "B", text);
 }
 
+static const char *plural(double count) {
+    return count == 1 ? "" : "s";
+}
+
 /* ---- The report's lines ---- */
 
 static double number_of(const json_t *line, const char *key) {
@@ -125,21 +129,35 @@ void progress_line_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     }
 }
 
+static void add_names(struct text *text, const json_t *nodes) {
+    size_t count = json_array_size(nodes);
+    for (size_t n = 0; n < count && n < PROGRESS_NAMED_MAX; n++) {
+        const char *name = json_string_value(json_array_get(nodes, n));
+        text_add(text, "%s%s", n > 0 ? ", " : "", name != NULL ? name : "?");
+    }
+    if (count > PROGRESS_NAMED_MAX) {
+        text_add(text, " and %zu more", count - PROGRESS_NAMED_MAX);
+    }
+}
+
+/* "node-3 silent for 0.6 s, given up in 0.4 s" */
+static void add_silence(struct text *text, const json_t *nodes, double silent, double left) {
+    add_names(text, nodes);
+    text_add(text, " silent for %.1f s, given up in %.1f s", fmax(silent, 0), fmax(left, 0));
+}
+
 void progress_event_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     struct text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
     const json_t *nodes = json_object_get(line, "nodes");
     const char *event = json_string_value(json_object_get(line, "event"));
     const char *reason = json_string_value(json_object_get(line, "reason"));
-    size_t count = json_array_size(nodes);
-    text_add(&text, "iteration %.0f  %.2f s  %s", number_of(line, "iteration"), number_of(line, "seconds"),
-             event != NULL ? event : "?");
-    for (size_t n = 0; n < count && n < PROGRESS_NAMED_MAX; n++) {
-        const char *name = json_string_value(json_array_get(nodes, n));
-        text_add(&text, "%s %s", n > 0 ? "," : "", name != NULL ? name : "?");
+    text_add(&text, "iteration %.0f  %.2f s  ", number_of(line, "iteration"), number_of(line, "seconds"));
+    if (event != NULL && strcmp(event, "silent") == 0) {
+        add_silence(&text, nodes, number_of(line, "silent_seconds"), number_of(line, "left_seconds"));
+        return;
     }
-    if (count > PROGRESS_NAMED_MAX) {
-        text_add(&text, " and %zu more", count - PROGRESS_NAMED_MAX);
-    }
+    text_add(&text, "%s%s", event != NULL ? event : "?", json_array_size(nodes) > 0 ? " " : "");
+    add_names(&text, nodes);
     if (reason != NULL) {
         text_add(&text, ": %s", reason);
     }
@@ -163,10 +181,13 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     text_add(&text, "%-*s %s", SUMMARY_COLUMN, "items", number);
     progress_count_text(seconds > 0 ? items / seconds : 0, number);
     text_add(&text, ", %s a second\n", number);
-    if (number_of(line, "failures") > 0 || number_of(line, "evictions") > 0) {
-        progress_count_text(number_of(line, "items_redone"), number);
-        text_add(&text, "%-*s %.0f failures, %.0f evictions, %s items done again\n", SUMMARY_COLUMN, "nodes lost",
-                 number_of(line, "failures"), number_of(line, "evictions"), number);
+    double failures = number_of(line, "failures");
+    double evictions = number_of(line, "evictions");
+    if (failures > 0 || evictions > 0) {
+        double redone = number_of(line, "items_redone");
+        progress_count_text(redone, number);
+        text_add(&text, "%-*s %.0f failure%s, %.0f eviction%s, %s item%s done again\n", SUMMARY_COLUMN, "nodes lost",
+                 failures, plural(failures), evictions, plural(evictions), number, plural(redone));
     }
     progress_bytes_text(number_of(line, "bytes_sent"), number);
     text_add(&text, "%-*s %s sent", SUMMARY_COLUMN, "network", number);
@@ -228,6 +249,16 @@ void progress_clear(struct progress *progress) {
     }
 }
 
+static void silence_end(struct progress_silence *silence) {
+    json_decref(silence->nodes);
+    silence->nodes = NULL;
+}
+
+void progress_end(struct progress *progress) {
+    progress_clear(progress);
+    silence_end(&progress->silence);
+}
+
 void progress_note(struct progress *progress, const char *format, ...) {
     if (progress->quiet) {
         return;
@@ -240,15 +271,48 @@ void progress_note(struct progress *progress, const char *format, ...) {
     fputc('\n', progress->stream);
 }
 
+/* ---- Nodes that are silent ---- */
+
+static void silence_begin(struct progress_silence *silence, const json_t *line) {
+    silence_end(silence);
+    silence->nodes = json_incref(json_object_get(line, "nodes"));
+    silence->began_ms = now_ms() - (int64_t)(fmax(number_of(line, "silent_seconds"), 0) * 1e3);
+    silence->ends_ms = now_ms() + (int64_t)(fmax(number_of(line, "left_seconds"), 0) * 1e3);
+}
+
+void progress_tick(struct progress *progress) {
+    const struct progress_silence *silence = &progress->silence;
+    char bytes[PROGRESS_LINE_TEXT];
+    struct text text = {.bytes = bytes, .size = sizeof bytes};
+    int64_t now = now_ms();
+    if (silence->nodes != NULL) {
+        add_silence(&text, silence->nodes, (double)(now - silence->began_ms) / 1e3,
+                    (double)(silence->ends_ms - now) / 1e3);
+        make_printable(bytes, "");
+        progress_live(progress, bytes, PROGRESS_LIVE_MS);
+    }
+}
+
 /* What happens to the cluster. Until training begins that is only nodes coming. */
 static void report_event_line(struct progress *progress, const json_t *line, const char *event) {
     char text[PROGRESS_LINE_TEXT];
     bool join = strcmp(event, "join") == 0;
+    bool silent = strcmp(event, "silent") == 0;
+    bool heard = strcmp(event, "heard") == 0;
+    if (silent) {
+        silence_begin(&progress->silence, line);
+        progress_tick(progress);
+    } else if (heard || strcmp(event, "failure") == 0) {
+        silence_end(&progress->silence);
+    }
     if (strcmp(event, "start") == 0) {
         progress->started = true;
+    } else if (heard || (silent && progress->terminal)) {
+        return; /* the live line says so while it lasts */
     } else if (join && !progress->started) {
         progress->joined += (unsigned)json_array_size(json_object_get(line, "nodes"));
-        snprintf(text, sizeof text, "starting: %u nodes have joined", progress->joined);
+        snprintf(text, sizeof text, "starting: %u node%s joined", progress->joined,
+                 progress->joined == 1 ? " has" : "s have");
         progress_live(progress, text, 0);
     } else {
         progress_event_text(line, text);
@@ -267,12 +331,14 @@ void progress_report(struct progress *progress, const json_t *line) {
     if (strcmp(type, "iteration") == 0 || strcmp(type, "clock") == 0) {
         progress_line_text(line, text);
         make_printable(text, "");
+        silence_end(&progress->silence);
         bool iteration = strcmp(type, "iteration") == 0;
         progress_live(progress, text, iteration ? PROGRESS_LIVE_MS : PROGRESS_CLOCK_MS);
         if (!progress->terminal && iteration) {
             fprintf(progress->stream, "%s\n", text);
         }
     } else if (strcmp(type, "summary") == 0) {
+        silence_end(&progress->silence);
         progress_clear(progress);
         if (json_is_true(json_object_get(line, "ok"))) {
             progress_summary_text(line, text);

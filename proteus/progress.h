@@ -17,6 +17,12 @@ enum {
     PROGRESS_CLOCK_MS = 1000, /* ... and before a clock, which tells less, takes the place of an iteration */
 };
 
+/* Nodes that the job may be waiting for: until they are given up or heard, or the job goes on. */
+struct progress_silence {
+    json_t *nodes; /* NULL: there are none */
+    int64_t began_ms, ends_ms;
+};
+
 struct progress {
     FILE *stream;
     bool quiet;
@@ -25,15 +31,20 @@ struct progress {
     int64_t live_ms; /* when it last changed */
     unsigned joined; /* nodes */
     bool started;    /* training has begun */
+    struct progress_silence silence;
 };
 
 void progress_begin(struct progress *progress, FILE *stream, bool quiet);
 /* Shows a line of the report. */
 void progress_report(struct progress *progress, const json_t *line);
+/* A few times a second: the live line counts how long a silent node is still waited for. */
+void progress_tick(struct progress *progress);
 /* A line for people that stays. */
 __attribute__((format(printf, 2, 3))) void progress_note(struct progress *progress, const char *format, ...);
-/* Takes the live line away: before anything else is written to the terminal, and at the end. */
+/* Takes the live line away: before anything else is written to the terminal. */
 void progress_clear(struct progress *progress);
+/* ... and at the end. */
+void progress_end(struct progress *progress);
 
 /* 1234567 as "1.23 M": three digits, decimal units. */
 void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]);

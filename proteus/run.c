@@ -81,6 +81,7 @@ static int run_job(struct run_options *options, struct error *error) {
     if (result == 0) {
         progress_begin(&progress, stdout, options->quiet);
         status = launcher_run(&launch, &options->events, &report, &progress, error);
+        progress_end(&progress);
     }
     if (report_file_close(&report, &report_error) != 0) {
         error_set(error, report_error.code, "%s", report_error.text); /* unless the job itself has failed */

@@ -53,8 +53,8 @@ static int tell_summary(const struct stop_call *call, struct error *error) {
     if (!ok && !call->now) {
         return error_set(error, AML_EFAIL, "%s", text != NULL ? text : "the job failed");
     }
-    printf("the job has ended after %lld iterations\n",
-           (long long)json_integer_value(json_object_get(call->summary, "iterations")));
+    long long iterations = json_integer_value(json_object_get(call->summary, "iterations"));
+    printf("the job has ended after %lld iteration%s\n", iterations, iterations == 1 ? "" : "s");
     return 0;
 }
 

@@ -619,8 +619,9 @@ static void replan_after_eviction(struct controller *controller, uint64_t notice
     controller->replan = true;
 }
 
+/* `unknown`: what to say of names that are no node's; "" when there are none. */
 static void evict(struct controller *controller, actor_id from, const struct message *message, unsigned char *chosen,
-                  unsigned count) {
+                  unsigned count, const char *unknown) {
     char why[128];
     unsigned new = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -652,16 +653,18 @@ static void evict(struct controller *controller, actor_id from, const struct mes
     }
     free(names);
     if (persist_all(controller)) {
-        send_outcome(controller, from, message->evict.request, 0, "");
+        send_outcome(controller, from, message->evict.request, 0, unknown);
     }
 }
 
+/* Nodes may have gone since the sender heard of them: the others get their notice all the same. */
 static void receive_evict(struct controller *controller, actor_id from, const struct message *message) {
     char(*names)[WIRE_NAME_MAX] = (void *)message->frames[0]->data;
     size_t count = message->frames[0]->size / WIRE_NAME_MAX;
     struct member *self = member_find(controller, from);
     unsigned char *chosen = memory_zeroed(controller->member_count + 1, 1);
     unsigned chosen_count = 0;
+    char unknown[ERROR_TEXT_MAX] = "";
     if (count == 0 && self != NULL) {
         chosen[self - controller->members] = 1;
         chosen_count = 1;
@@ -669,11 +672,10 @@ static void receive_evict(struct controller *controller, actor_id from, const st
     for (size_t n = 0; n < count; n++) {
         const struct member *member = member_named(controller, names[n]);
         if (member == NULL) {
-            char why[64 + WIRE_NAME_MAX];
-            snprintf(why, sizeof why, "no node of the job is called '%s'", names[n]);
-            send_outcome(controller, from, message->evict.request, AML_EINPUT, why);
-            free(chosen);
-            return;
+            size_t used = strlen(unknown);
+            snprintf(unknown + used, sizeof unknown - used, used > 0 ? ", '%s'" : "no node of the job is called '%s'",
+                     names[n]);
+            continue;
         }
         chosen_count += chosen[member - controller->members] == 0 ? 1 : 0;
         chosen[member - controller->members] = 1;
@@ -681,9 +683,10 @@ static void receive_evict(struct controller *controller, actor_id from, const st
     if (count == 0 && self == NULL) {
         send_empty(controller, from, MESSAGE_DONE); /* it was declared dead: it has left already */
     } else if (chosen_count > 0) {
-        evict(controller, from, message, chosen, chosen_count);
+        evict(controller, from, message, chosen, chosen_count, unknown);
     } else {
-        send_outcome(controller, from, message->evict.request, AML_EINPUT, "no node is named");
+        send_outcome(controller, from, message->evict.request, AML_EINPUT,
+                     unknown[0] != '\0' ? unknown : "no node is named");
     }
     free(chosen);
 }
@@ -941,6 +944,7 @@ void controller_timer(void *self) {
     }
     check_gathering(controller, now);
     check_silence(controller, now);
+    silence_watch(controller);
     check_accusations(controller);
     progress_step(controller); /* where all who could report are lost, nothing else leads here */
     if (controller->phase < PHASE_LEAVE && controller->store_due && now >= controller->store_us) {

@@ -86,6 +86,7 @@ struct member {
     uint64_t catch_up_stored; /* ... and up to this are stored */
     uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
     uint64_t heard_us, joined_us;
+    bool unheard; /* for half of the timeout at least, as the report says */
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
     uint64_t compute_us; /* of its last clock */

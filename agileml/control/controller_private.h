@@ -1,5 +1,6 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and announced
- * changes), expected.c (machines that are to join), recover.c (failures), progress.c, checkpoints.c, persist.c. */
+ * changes), expected.c (machines that are to join), recover.c (failures), silence.c (nodes that may be about to fail),
+ * progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -75,6 +76,11 @@ void recover_receive_fenced(struct controller *controller, struct member *member
 void recover_repeat(struct controller *controller);
 /* To this one only. */
 void recover_ask(struct controller *controller, const struct member *member);
+
+/* ---- silence.c ---- */
+
+/* Reports the members that have become silent, and those that were heard again. */
+void silence_watch(struct controller *controller);
 
 /* ---- progress.c ---- */
 

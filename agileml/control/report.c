@@ -180,14 +180,27 @@ char *report_event(const struct controller *controller, const char *event, const
     return finish_line(object);
 }
 
-char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
-                         unsigned count) {
+static json_t *new_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
+                               unsigned count) {
     json_t *object = new_event(controller, event);
     json_t *list = json_array();
     for (unsigned n = 0; n < count; n++) {
         json_array_append_new(list, new_text(nodes[n]));
     }
     json_object_set_new(object, "nodes", list);
+    return object;
+}
+
+char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
+                         unsigned count) {
+    return finish_line(new_event_nodes(controller, event, nodes, count));
+}
+
+char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
+                     double left) {
+    json_t *object = new_event_nodes(controller, "silent", nodes, count);
+    set_real(object, "silent_seconds", silent);
+    set_real(object, "left_seconds", left);
     return finish_line(object);
 }
 

@@ -25,6 +25,9 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
 char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason);
 char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
                          unsigned count);
+/* Nodes that no heartbeat came from for `silent` seconds, and that are given up `left` seconds from now. */
+char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
+                     double left);
 char *report_summary(const struct controller *controller, double seconds);
 
 /* The answer to STATUS (docs/proteus.md). */

@@ -243,7 +243,8 @@ struct message_replicas {
 };
 
 /* From an operator: make these nodes leave in time. Frame: names of WIRE_NAME_MAX bytes each; without any, the sender
- * itself, a node. GONE: these nodes' processes have ended. Both are answered by OUTCOME. */
+ * itself, a node. Names that are no node's are left out: OUTCOME has code 0 and a text that names them, or an error's code
+ * when no node is left. GONE: these nodes' processes have ended. Both are answered by OUTCOME. */
 struct message_evict {
     uint64_t request; /* the sender's number for it, in OUTCOME */
     uint32_t notice_ms;

@@ -221,7 +221,7 @@ void job_link_gone(struct job_link *link, const char *const *nodes, size_t count
     link_request(link, MESSAGE_GONE, nodes, count, 0);
 }
 
-/* One name that is unknown spoils an EVICT: each is asked for alone then. */
+/* Some nodes are unknown, or the job could not do without all: each is asked for alone. */
 static void request_refused(struct job_link *link, const struct message *message) {
     const char *names = (const char *)message->frames[0]->data;
     size_t count = message->frames[0]->size / WIRE_NAME_MAX;
@@ -244,7 +244,8 @@ static void receive_outcome(struct job_link *link, const struct message_outcome 
         if (link->requests[r].number == outcome->request) {
             struct message message = link->requests[r].message;
             link->requests[r] = link->requests[--link->request_count];
-            if (outcome->code != 0 && message.type == MESSAGE_EVICT) {
+            bool in_full = outcome->code == 0 && outcome->text[0] == '\0';
+            if (!in_full && message.type == MESSAGE_EVICT) {
                 request_refused(link, &message);
             }
             message_close(&message);

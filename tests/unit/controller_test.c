@@ -1322,6 +1322,28 @@ static void test_an_operator_evicts(void **state) {
     fake_close(fake);
 }
 
+/* Nodes may have gone since whoever asks heard of them. */
+static void test_a_missing_node_does_not_cancel_an_eviction(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 40);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    static const char names[][WIRE_NAME_MAX] = {"gone", "n1", "never", "n2"};
+    struct message message = {.type = MESSAGE_EVICT, .frame_count = 1};
+    message.evict.request = 17;
+    message.evict.notice_ms = 60000;
+    message.frames[0] = buffer_copy(names, sizeof names);
+    give(fake, OPERATOR, &message);
+    expect_outcome(fake, OPERATOR, 0, "no node of the job is called 'gone', 'never'");
+    assert_int_equal(lines_with(fake, "\"event\":\"evict\""), 1);
+    expect_good_end(fake, 40);
+    assert_true(fake->players[1].done);
+    assert_true(fake->players[2].done);
+    assert_int_equal(fake->controller.progress.evictions, 2);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
 /* The plan without it waits for other warnings no longer than the shortest notice allows. */
 static void test_a_shorter_notice_counts(void **state) {
     (void)state;
@@ -1465,6 +1487,38 @@ static void test_a_transient_node_dies(void **state) {
         expect_good_end(fake, 20);
         fake_close(fake);
     }
+}
+
+/* One line when half of the timeout has passed, one when the node is heard again: for each silence. */
+static void test_a_silent_node_is_reported_before_it_is_given_up(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    assert_int_equal(lines_with(fake, "\"event\":\"silent\""), 0);
+    for (unsigned silences = 1; silences <= 2; silences++) {
+        fake->players[1].stopped = true;
+        for (unsigned r = 0; lines_with(fake, "\"event\":\"silent\"") < silences; r++) {
+            assert_true(r < ROUNDS_MAX);
+            play(fake);
+        }
+        play_rounds(fake, 10);
+        assert_int_equal(lines_with(fake, "\"event\":\"silent\""), silences);
+        assert_int_equal(lines_with(fake, "\"nodes\":[\"n1\"],\"silent_seconds\":1."), silences);
+        assert_int_equal(lines_with(fake, "\"left_seconds\":1."), silences);
+        fake->players[1].stopped = false;
+        for (unsigned r = 0; lines_with(fake, "\"event\":\"heard\"") < silences; r++) {
+            assert_true(r < ROUNDS_MAX);
+            play(fake);
+        }
+    }
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake->players[1].there = false;
+    expect_good_end(fake, 20);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    assert_int_equal(lines_with(fake, "\"event\":\"silent\""), 3);
+    assert_int_equal(lines_with(fake, "\"event\":\"heard\""), 2);
+    fake_close(fake);
 }
 
 enum { THIRD_ITEMS = SHARDS / 3 * SHARD_ITEMS };
@@ -2203,6 +2257,7 @@ int main(void) {
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),
         cmocka_unit_test(test_an_operator_evicts),
+        cmocka_unit_test(test_a_missing_node_does_not_cancel_an_eviction),
         cmocka_unit_test(test_a_shorter_notice_counts),
         cmocka_unit_test(test_a_node_asks_to_leave),
         cmocka_unit_test(test_a_node_joins_while_another_leaves),
@@ -2210,6 +2265,7 @@ int main(void) {
         cmocka_unit_test(test_the_only_keeper_stays_when_the_other_is_lost),
         cmocka_unit_test(test_late_progress_keeps_a_node),
         cmocka_unit_test(test_a_transient_node_dies),
+        cmocka_unit_test(test_a_silent_node_is_reported_before_it_is_given_up),
         cmocka_unit_test(test_recovery_step_by_step),
         cmocka_unit_test(test_a_second_failure_while_fenced),
         cmocka_unit_test(test_catch_ups_are_taken_over),

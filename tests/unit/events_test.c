@@ -238,7 +238,7 @@ static void test_check(void **state) {
         {"seconds 1 join reliable 1\nseconds 2 pause reliable 3", NULL, false, 0},
         {"seconds 1 evict node-3 notice 1s", NULL, false, 0},
         {"seconds 1 kill node-4", ":1: no node-4: the job has node-1 to node-3", false, AML_EINPUT},
-        {"seconds 1 kill transient 2", ":1: the job has 1 transient nodes", false, AML_EINPUT},
+        {"seconds 1 kill transient 2", ":1: the job has 1 transient node", false, AML_EINPUT},
         {"seconds 1 join transient 2\nseconds 1 kill node-6", ":2: no node-6: the job has node-1 to node-5", false,
          AML_EINPUT},
         {"seconds 2 kill node-4\nseconds 1 join transient 1", ":1: no node-4", false, AML_EINPUT},

@@ -1,12 +1,14 @@
 /* Tests of proteus/progress.h: numbers for people, and the lines made of a report's lines. */
 #include "proteus/progress.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -105,6 +107,11 @@ static void test_summary_of_losses(void **state) {
     progress_summary_text(line, text);
     assert_non_null(strstr(text, "nodes lost     2 failures, 60 evictions, 1.50 k items done again\n"));
     json_decref(line);
+    line = json_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"items_processed\":40,"
+                   "\"items_redone\":1,\"failures\":1,\"evictions\":1}");
+    progress_summary_text(line, text);
+    assert_non_null(strstr(text, "nodes lost     1 failure, 1 eviction, 1 item done again\n"));
+    json_decref(line);
 }
 
 static void assert_event(const char *json, const char *expected) {
@@ -141,6 +148,7 @@ static char *shown(const char *const *lines, size_t count, bool quiet) {
         json_decref(line);
     }
     progress_note(&progress, "a %s", "note");
+    progress_end(&progress);
     rewind(stream);
     for (int c = fgetc(stream); c != EOF; c = fgetc(stream)) {
         fputc(c, memory);
@@ -157,6 +165,9 @@ static void test_plain_lines(void **state) {
         "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0}",
         "{\"type\":\"clock\",\"clock\":1,\"seconds\":0.5}",
         "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.4}",
+        "{\"type\":\"event\",\"event\":\"silent\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.4,"
+        "\"silent_seconds\":0.6,\"left_seconds\":0.4}",
+        "{\"type\":\"event\",\"event\":\"heard\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.5}",
         "{\"type\":\"iteration\",\"iteration\":1,\"seconds\":0.5,\"objective\":1,\"evil\\u001b[2J\":1}",
         "{\"type\":\"later\"}",
         "{}",
@@ -165,11 +176,90 @@ static void test_plain_lines(void **state) {
     };
     char *text = shown(lines, sizeof lines / sizeof *lines, false);
     assert_string_equal(text, "iteration 0  0.40 s  join node-2\n"
+                              "iteration 0  0.40 s  node-2 silent for 0.6 s, given up in 0.4 s\n"
                               "iteration 1  0.50 s  evil?[2J 1\na note\n");
     free(text);
     text = shown(lines, sizeof lines / sizeof *lines, true);
     assert_string_equal(text, "");
     free(text);
+}
+
+/* What a terminal gets of these lines. */
+static char *on_terminal(const char *const *lines, size_t count) {
+    static char text[1 << 14];
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0);
+    assert_int_equal(grantpt(master), 0);
+    assert_int_equal(unlockpt(master), 0);
+    FILE *stream = fopen(ptsname(master), "we");
+    assert_non_null(stream);
+    assert_int_equal(setenv("TERM", "xterm", 1), 0);
+    struct progress progress;
+    progress_begin(&progress, stream, false);
+    for (size_t l = 0; l < count; l++) {
+        json_t *line = json_of(lines[l]);
+        progress_report(&progress, line);
+        json_decref(line);
+        progress_tick(&progress);
+    }
+    progress_note(&progress, "end");
+    progress_end(&progress);
+    assert_int_equal(fflush(stream), 0);
+    size_t used = 0;
+    ssize_t size;
+    text[0] = '\0';
+    while (strstr(text, "end\r\n") == NULL && (size = read(master, text + used, sizeof text - 1 - used)) > 0) {
+        used += (size_t)size;
+        text[used] = '\0';
+    }
+    fclose(stream);
+    close(master);
+    return text;
+}
+
+static void test_nodes_that_join_are_counted(void **state) {
+    (void)state;
+    static const char *const lines[] = {"{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-1\"]}",
+                                        "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-2\"]}"};
+    assert_non_null(strstr(on_terminal(lines, 1), "\rstarting: 1 node has joined\033[K"));
+    assert_non_null(strstr(on_terminal(lines, 2), "\rstarting: 2 nodes have joined\033[K"));
+}
+
+static const char SILENT[] = "{\"type\":\"event\",\"event\":\"silent\",\"nodes\":[\"node-3\"],\"iteration\":4,"
+                             "\"seconds\":2,\"silent_seconds\":0.6,\"left_seconds\":3600}";
+
+/* It is one line, which counts. */
+static void test_a_silent_node_is_shown_while_it_is_waited_for(void **state) {
+    (void)state;
+    static const char *const lines[] = {SILENT};
+    const char *text = on_terminal(lines, 1);
+    assert_non_null(strstr(text, "\rnode-3 silent for "));
+    assert_non_null(strstr(text, ", given up in 3"));
+    assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n')); /* only the note's */
+}
+
+/* The live line does not go on about it. */
+static void test_a_silence_that_is_over_is_not_shown(void **state) {
+    (void)state;
+    static const char *const ends[] = {
+        "{\"type\":\"event\",\"event\":\"heard\",\"nodes\":[\"node-3\"],\"iteration\":4,\"seconds\":3}",
+        "{\"type\":\"event\",\"event\":\"failure\",\"nodes\":[\"node-3\"],\"iteration\":4,\"seconds\":3}",
+        "{\"type\":\"iteration\",\"iteration\":5,\"seconds\":3}"};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        struct progress progress;
+        FILE *stream = tmpfile();
+        progress_begin(&progress, stream, false);
+        json_t *line = json_of(SILENT);
+        progress_report(&progress, line);
+        json_decref(line);
+        assert_non_null(progress.silence.nodes);
+        line = json_of(ends[e]);
+        progress_report(&progress, line);
+        json_decref(line);
+        assert_null(progress.silence.nodes);
+        progress_end(&progress);
+        fclose(stream);
+    }
 }
 
 static void test_long_line(void **state) {
@@ -191,9 +281,17 @@ static void test_long_line(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),     cmocka_unit_test(test_iteration),         cmocka_unit_test(test_metrics),
-        cmocka_unit_test(test_summary),     cmocka_unit_test(test_summary_of_losses), cmocka_unit_test(test_event),
-        cmocka_unit_test(test_plain_lines), cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_iteration),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_summary),
+        cmocka_unit_test(test_summary_of_losses),
+        cmocka_unit_test(test_event),
+        cmocka_unit_test(test_plain_lines),
+        cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_nodes_that_join_are_counted),
+        cmocka_unit_test(test_a_silent_node_is_shown_while_it_is_waited_for),
+        cmocka_unit_test(test_a_silence_that_is_over_is_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

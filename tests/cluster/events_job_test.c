@@ -1,0 +1,178 @@
+/* Tests of what happens to a job's nodes while somebody watches: --events that come and that do not, the README's example
+ * of them, nodes that are silent, Ctrl-C. With real processes; what is waited for is an entry of the report, never a time. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Waits until the report has `count` lines with `text`, for three minutes at most. */
+#define WAIT_FOR_LINES                                                                                                 \
+    "rm -f report; lines() { for i in $(seq 1800); do [ $(grep -c \"$1\" report) -ge $2 ] && return; sleep 0.1; "      \
+    "done; exit 99; }; "
+
+/* An app that checks at its end that each item was counted once in each iteration, and that has no end of its own. */
+#define SUMS "$tests/sum_app --data ratings --slow-us 3000 --iterations 100000000"
+
+/* The well end of a job in the background. */
+#define STOP_IT                                                                                                        \
+    "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) >stopped && wait $pid || exit 98; cat job"
+
+static void assert_text(const char *file, const char *expected) {
+    char *text = read_text(file);
+    if (strstr(text, expected) == NULL) {
+        fail_msg("'%s' has no '%s': %s", file, expected, text);
+    }
+    free(text);
+}
+
+static void assert_no_text(const char *file, const char *unexpected) {
+    char *text = read_text(file);
+    if (strstr(text, unexpected) != NULL) {
+        fail_msg("'%s' has '%s': %s", file, unexpected, text);
+    }
+    free(text);
+}
+
+static void test_events_that_never_came_are_listed(void **state) {
+    (void)state;
+    run_well("printf 'iteration 2 pause node-1\\niteration 2 resume node-1\\n\\nseconds 3600 kill node-2\\n"
+             "iteration 900 evict node-1\\n' >events && "
+             "$run --reliable 2 --events events -- mf --data ratings --iterations 8");
+    assert_text("err",
+                "proteus: warning: the job ended before this event came: events:4: seconds 3600 kill node-2\n"
+                "proteus: warning: the job ended before this event came: events:5: iteration 900 evict node-1\n");
+    run_well("grep -c '\"event\":\"missed\"' report && tail -3 report");
+    assert_text("out", "2\n{\"type\":\"event\",\"event\":\"missed\",\"nodes\":[],\"iteration\":8,");
+    assert_text("out", "\"reason\":\"events:4: seconds 3600 kill node-2\"}\n{\"type\":\"event\"");
+    assert_text("out", "\"reason\":\"events:5: iteration 900 evict node-1\"}\n{\"type\":\"summary\"");
+}
+
+/* What failed is what counts then: one line on standard error. */
+static void test_a_failed_job_lists_them_in_its_report_alone(void **state) {
+    (void)state;
+    assert_int_equal(run("printf 'iteration 2 kill node-2\\nseconds 3600 kill node-1\\n' >events && "
+                         "$run --reliable 2 --stage traditional --failure-timeout 1 --events events -- "
+                         "mf --data ratings --iterations 100000000"),
+                     1);
+    char *said = read_text("err");
+    assert_ptr_equal(strchr(said, '\n'), strrchr(said, '\n'));
+    free(said);
+    assert_text("err", "proteus: error: ");
+    assert_text("err", "node-2");
+    assert_text("report", "\"reason\":\"events:2: seconds 3600 kill node-1\"}\n{\"type\":\"summary\"");
+}
+
+/* node-3 has been given up, so the controller does not know it any more; its process is there. */
+static void test_a_missing_node_does_not_cancel_evict_transient_all(void **state) {
+    (void)state;
+    run_well(WAIT_FOR_LINES
+             "printf 'iteration 2 pause node-3\\niteration 40 evict transient all notice 60s\\n' >events; "
+             "$run --reliable 1 --transient 3 --failure-timeout 1 --events events -- " SUMS " >job & pid=$!; "
+             "lines '\"event\":\"evicted\"' 2; " STOP_IT);
+    assert_text("out", "no node of the job is called 'node-3': evicting the others");
+    assert_text("report", "\"event\":\"failure\"");
+    assert_true(summary("evictions") == 2);
+    assert_true(summary("failures") == 1);
+}
+
+/* Processes that start while the event comes are evicted when they have joined. */
+static void test_nodes_that_have_not_joined_are_evicted_when_they_do(void **state) {
+    (void)state;
+    run_well(WAIT_FOR_LINES
+             "printf 'iteration 1 join transient 3\\niteration 1 evict transient all notice 60s\\n' >events; "
+             "$run --reliable 1 --events events -- " SUMS " >job & pid=$!; "
+             "lines '\"event\":\"evicted\"' 3; " STOP_IT);
+    assert_no_text("out", "refuses");
+    assert_true(summary("evictions") == 3);
+    assert_true(summary("failures") == 0);
+}
+
+static void test_a_silent_node_is_told_before_it_is_given_up(void **state) {
+    (void)state;
+    run_well(WAIT_FOR_LINES "printf 'iteration 2 pause node-3\\n' >events; "
+                            "$run --reliable 1 --transient 2 --failure-timeout 2 --events events -- " SUMS
+                            " >job & pid=$!; lines '\"event\":\"recover\"' 1; " STOP_IT
+                            "; grep -n '\"silent\"\\|\"failure\"' report");
+    assert_text("out", "  node-3 silent for 1.");
+    assert_text("out", " s, given up in ");
+    assert_text("out", "failure node-3: no heartbeat for 2.");
+    assert_text("report", "\"nodes\":[\"node-3\"],\"silent_seconds\":1.");
+}
+
+/* The commands of the README's chapter as they stand there. */
+static void test_the_readme_example_of_events(void **state) {
+    (void)state;
+    const char *source = getenv("PROTEUS_SOURCE");
+    char path[512];
+    assert_non_null(realpath(source != NULL ? source : ".", path));
+    run_well("sed -n '/^## Machines that come and go/,/^On a running\\|^plays/p' %s/README.md | grep '^    ' "
+             "| sed 's,build/bin/,$bin/,; s,^,set -e; ,' >example && grep -c . example && grep -q 'events' example && "
+             "cp ratings ratings.csv && export bin && sh example",
+             path);
+    assert_text("out", "2\ncontroller at ");
+    assert_text("out", "event: seconds 2 join transient 6\n");
+    assert_text("out", "event: seconds 4 kill node-5\n");
+    assert_text("out", "  evicted node-8");
+    assert_text("out", " evictions, ");
+    assert_no_text("err", "before this event came");
+}
+
+static void test_ctrl_c_names_proteus_stop(void **state) {
+    (void)state;
+    assert_int_equal(run(WAIT_FOR_LINES "$run -- mf --data ratings --iterations 100000000 >job 2>said & pid=$!; "
+                                        "lines '\"type\":\"iteration\"' 3; kill -INT $pid; wait $pid"),
+                     1);
+    assert_text("said", "proteus: error: interrupted by SIGINT, nothing is saved; to end a job well: proteus stop "
+                        "--controller tcp://127.0.0.1:");
+    run_well("grep -qF \"$(sed -n 's/^controller at //p' job)\" said && [ $(wc -l <said) = 1 ]");
+}
+
+/* With the job's key, which 'proteus stop' needs too. */
+static void test_ctrl_c_names_the_key(void **state) {
+    (void)state;
+    assert_int_equal(run(WAIT_FOR_LINES "$bin/proteus keygen job.key >/dev/null && "
+                                        "$run --key job.key -- mf --data ratings --iterations 100000000 >job & pid=$!; "
+                                        "lines '\"type\":\"iteration\"' 3; kill -INT $pid; wait $pid"),
+                     1);
+    assert_text("err", " --key job.key\n");
+}
+
+static int write_ratings(void **state) {
+    (void)state;
+    if (shell_open("events_job_test") != 0) {
+        return -1;
+    }
+    FILE *file = open_file("ratings", "we");
+    for (unsigned user = 1; user <= 120; user++) {
+        for (unsigned item = 1 + user % 3; item <= 80; item += 3) {
+            fprintf(file, "%u %u %u\n", user, item, 1 + (user % 5) * (item % 5) / 4);
+        }
+    }
+    return fclose(file);
+}
+
+static int close_folder(void **state) {
+    (void)state;
+    return shell_close();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_events_that_never_came_are_listed),
+        cmocka_unit_test(test_a_failed_job_lists_them_in_its_report_alone),
+        cmocka_unit_test(test_a_missing_node_does_not_cancel_evict_transient_all),
+        cmocka_unit_test(test_nodes_that_have_not_joined_are_evicted_when_they_do),
+        cmocka_unit_test(test_a_silent_node_is_told_before_it_is_given_up),
+        cmocka_unit_test(test_the_readme_example_of_events),
+        cmocka_unit_test(test_ctrl_c_names_proteus_stop),
+        cmocka_unit_test(test_ctrl_c_names_the_key),
+    };
+    return cmocka_run_group_tests(tests, write_ratings, close_folder);
+}
