@@ -45,6 +45,14 @@ static bool launcher_any_runs(const struct launcher *launcher) {
     return any;
 }
 
+static bool any_dumps_core(const struct launcher *launcher) {
+    bool any = false;
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        any = any || process_dumps_core(&launcher->nodes[n].process);
+    }
+    return any;
+}
+
 void launcher_kill_all(struct launcher *launcher) {
     launcher->phase = LAUNCHER_END;
     launcher->start_us = launcher->kill_us = 0;
@@ -244,7 +252,9 @@ static void launcher_timer(void *self) {
         process_describe_end(&launcher->controller, end);
         launcher_fail(launcher, AML_EFAIL, "the controller %s before the job's summary came", end);
     }
-    if (is_due(launcher, launcher->kill_us)) {
+    if (is_due(launcher, launcher->kill_us) && any_dumps_core(launcher)) {
+        launcher->kill_us = launcher_after(launcher, LAUNCHER_CORE_WAIT_MS);
+    } else if (is_due(launcher, launcher->kill_us)) {
         if (launcher->phase == LAUNCHER_JOB) {
             error_set(&launcher->error, launcher->stop.code, "the controller does not answer; %s", launcher->stop.text);
         }

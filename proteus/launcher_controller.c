@@ -28,13 +28,12 @@ static void send_request(const struct launcher *launcher, const struct launcher_
     io->send(io, ACTOR_CONTROLLER, &copy);
 }
 
-void launcher_request(struct launcher *launcher, enum message_type type, const unsigned *nodes, unsigned count,
-                      double notice) {
-    struct launcher_request request = {
-        .number = ++launcher->requests_made,
-        .message = {.type = type, .frame_count = 1, .frames = {buffer_new((size_t)count * WIRE_NAME_MAX)}}};
-    request.message.evict.request = request.number;
-    request.message.evict.notice_ms = (uint32_t)fmin(notice * 1e3, UINT32_MAX);
+/* `message` has everything but the request's number and the nodes' names. */
+static void add_request(struct launcher *launcher, struct message message, const unsigned *nodes, unsigned count) {
+    struct launcher_request request = {.number = ++launcher->requests_made, .message = message};
+    request.message.frame_count = 1;
+    request.message.frames[0] = buffer_new((size_t)count * WIRE_NAME_MAX);
+    request.message.evict.request = request.number; /* GONE's is in the same place */
     memset(request.message.frames[0]->data, 0, request.message.frames[0]->size);
     for (unsigned n = 0; n < count; n++) {
         char *name = (char *)request.message.frames[0]->data + (size_t)n * WIRE_NAME_MAX;
@@ -43,6 +42,16 @@ void launcher_request(struct launcher *launcher, enum message_type type, const u
     launcher->requests = memory_resized(launcher->requests, launcher->request_count + 1, sizeof *launcher->requests);
     launcher->requests[launcher->request_count++] = request;
     send_request(launcher, &request);
+}
+
+void launcher_evict(struct launcher *launcher, const unsigned *nodes, unsigned count, double notice) {
+    struct message evict = {.type = MESSAGE_EVICT, .evict.notice_ms = (uint32_t)fmin(notice * 1e3, UINT32_MAX)};
+    add_request(launcher, evict, nodes, count);
+}
+
+void launcher_gone(struct launcher *launcher, const unsigned *nodes, unsigned count, int signal) {
+    struct message gone = {.type = MESSAGE_GONE, .gone.signal = (uint32_t)signal};
+    add_request(launcher, gone, nodes, count);
 }
 
 void launcher_remind(struct launcher *launcher) {

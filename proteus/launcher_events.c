@@ -45,7 +45,7 @@ static void evict_nodes(struct launcher *launcher, const unsigned *nodes, unsign
         }
     }
     if (member_count > 0) {
-        launcher_request(launcher, MESSAGE_EVICT, members, member_count, notice);
+        launcher_evict(launcher, members, member_count, notice);
     }
     free(members);
 }

@@ -1,6 +1,7 @@
 /* The launcher's nodes: how they start, and what their end means for the job. */
 #include "proteus/launcher_private.h"
 
+#include "agileml/base/crash_signals.h"
 #include "agileml/base/memory.h"
 
 #include <signal.h>
@@ -49,7 +50,7 @@ void launcher_node_joined(struct launcher *launcher, const char *name) {
         node->joined = true;
         uint64_t now_us = launcher_now(launcher);
         if (node->kill_us > now_us) { /* it was evicted before it could hear of it */
-            launcher_request(launcher, MESSAGE_EVICT, &index, 1, (double)(node->kill_us - now_us) / 1e6);
+            launcher_evict(launcher, &index, 1, (double)(node->kill_us - now_us) / 1e6);
         }
     }
     if (launcher->joined_count == launcher->first_nodes) {
@@ -144,12 +145,18 @@ void launcher_stop_for_missing(struct launcher *launcher) {
     launcher_stop(launcher, AML_EFAIL, reason);
 }
 
+/* 0: none. */
+static int end_signal(const struct launched_node *node) {
+    return WIFSIGNALED(node->process.status) ? WTERMSIG(node->process.status) : 0;
+}
+
 /* What was sent before the end may be on the way: the node's own words, or that it has joined. */
 void launcher_reap_nodes(struct launcher *launcher) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
         if (process_ended(&node->process)) {
-            bool wordless = launcher->elastic && node->joined && WIFSIGNALED(node->process.status);
+            int number = end_signal(node);
+            bool wordless = launcher->elastic && node->joined && number != 0 && !signal_is_crash(number);
             node->judge_us = launcher_after(launcher, wordless ? 0 : LAUNCHER_FAILURE_WAIT_MS);
         }
     }
@@ -157,6 +164,7 @@ void launcher_reap_nodes(struct launcher *launcher) {
 
 /* The job goes on without them, and need not wait for the failure timeout to find out. */
 static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned count) {
+    unsigned *alike = memory_zeroed(count + 1, sizeof *alike);
     for (unsigned l = 0; l < count; l++) {
         struct launched_node *node = &launcher->nodes[lost[l]];
         char end[PROCESS_END_TEXT];
@@ -164,9 +172,18 @@ static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned 
         process_describe_end(&node->process, end);
         progress_note(launcher->progress, "node-%u %s: the job goes on without it", lost[l] + 1, end);
     }
-    if (count > 0) {
-        launcher_request(launcher, MESSAGE_GONE, lost, count, 0);
+    for (int number = 0; number <= WIRE_SIGNAL_MAX && count > 0; number++) {
+        unsigned alike_count = 0;
+        for (unsigned l = 0; l < count; l++) {
+            if (end_signal(&launcher->nodes[lost[l]]) == number) {
+                alike[alike_count++] = lost[l];
+            }
+        }
+        if (alike_count > 0) {
+            launcher_gone(launcher, alike, alike_count, number);
+        }
     }
+    free(alike);
 }
 
 /* Those whose end is to be judged now. */

@@ -104,9 +104,10 @@ void launcher_add_net_arguments(const struct launcher *launcher, struct argument
 /* Also again, after the one before has ended. */
 void launcher_start_controller(struct launcher *launcher);
 void launcher_controller_ended(struct launcher *launcher);
-/* Sends EVICT or GONE for nodes with these indices, and again until it is answered. */
-void launcher_request(struct launcher *launcher, enum message_type type, const unsigned *nodes, unsigned count,
-                      double notice);
+/* Sends EVICT for nodes with these indices, and again until it is answered. */
+void launcher_evict(struct launcher *launcher, const unsigned *nodes, unsigned count, double notice);
+/* ... GONE; `signal` has ended all of them, 0: none. */
+void launcher_gone(struct launcher *launcher, const unsigned *nodes, unsigned count, int signal);
 /* What the controller must hear again, until it has answered. */
 void launcher_remind(struct launcher *launcher);
 void launcher_receive(void *self, actor_id from, struct message *message);

@@ -181,6 +181,22 @@ bool process_ended(struct process *process) {
     return true;
 }
 
+bool process_dumps_core(const struct process *process) {
+    char path[64];
+    char line[128];
+    bool dumps = false;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)process->pid);
+    FILE *status = process->running ? fopen(path, "re") : NULL;
+    while (status != NULL && !dumps && fgets(line, sizeof line, status) != NULL) {
+        int dumping = 0;
+        dumps = sscanf(line, "CoreDumping: %d", &dumping) == 1 && dumping != 0;
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return dumps;
+}
+
 bool process_succeeded(const struct process *process) {
     return process->pid != 0 && !process->running && WIFEXITED(process->status) && WEXITSTATUS(process->status) == 0;
 }

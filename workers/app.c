@@ -3,6 +3,7 @@
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
 #include "agileml/control/report.h"
+#include "workers/crash.h"
 #include "workers/ratings.h"
 #include "workers/runtime.h"
 
@@ -324,7 +325,9 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
         return error_set(error, AML_EINPUT, "the job would never stop: give --iterations, --seconds or --tolerance");
     }
     struct aml_worker worker = {.runtime = runtime};
+    crash_enter("configure", 0);
     int configured = app->configure != NULL ? app->configure(&worker, app) : 0;
+    crash_leave();
     if (runtime->error.code != 0) {
         return error_set(error, runtime->error.code, "%s", runtime->error.text);
     }
@@ -372,7 +375,8 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     runtime->app = app;
     log_set_name(app->name);
     runtime_init(runtime);
-    int result = aml_configure(runtime, argc, argv, &error);
+    int result = crash_open(app->name, &error);
+    result = result != 0 ? result : aml_configure(runtime, argc, argv, &error);
     bool told = false;
     if (result == 0) {
         result = runtime_run(runtime, &error);
@@ -513,6 +517,7 @@ static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const s
     struct ratings_call *call = context;
     struct aml_worker worker = {.runtime = call->runtime, .thread = thread};
     worker.chunk = data_chunk_open(call->first_order + chunk);
+    crash_enter("read", 0); /* this thread may be one of the file's own */
     int result = call->each(&worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
     if (result >= 0 && runtime_failed(call->runtime)) {
         result = aml_error(&worker, AML_ESTOP, "the job ended while its data was read");

@@ -72,6 +72,16 @@ void node_fail(struct node *node, int code, const char *text) {
     node_end(node, code, text);
 }
 
+bool node_crashed(struct node *node, const struct message_crashed *facts) {
+    bool takes_part = !node->ended && node->heartbeat_ms != 0;
+    struct message crashed = {.type = MESSAGE_CRASHED, .crashed = *facts};
+    if (takes_part) {
+        node_send(node, &crashed);
+    }
+    node_stop(node);
+    return takes_part;
+}
+
 /* ---- What the controller is told ---- */
 
 static void send_registration(struct node *node) {

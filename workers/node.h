@@ -148,6 +148,10 @@ void node_wake(struct node *node);
  * warnings the one that leaves least time counts. */
 void node_leave_soon(struct node *node, uint32_t notice_ms);
 
+/* The app has crashed: tells the controller, which answers DONE or ABORT; the node does nothing more. False: it takes no
+ * part in the job, so that there is nobody to tell. */
+bool node_crashed(struct node *node, const struct message_crashed *facts);
+
 /* Tells the controller that this node can't go on, and ends. */
 void node_fail(struct node *node, int code, const char *text);
 

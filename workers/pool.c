@@ -1,7 +1,9 @@
 /* See pool.h. */
 #include "workers/pool.h"
 
+#include "agileml/base/crash_signals.h"
 #include "agileml/base/memory.h"
+#include "workers/crash.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -40,6 +42,7 @@ static void *pool_main(void *argument) {
     struct pool *pool = self.pool;
     unsigned seen = 0;
     bool last = true;
+    crash_thread_begin();
     for (;;) {
         if (!last && pool->through != NULL) {
             pool_spin(pool, seen);
@@ -66,6 +69,7 @@ static void *pool_main(void *argument) {
         }
     }
     pthread_mutex_unlock(&pool->lock);
+    crash_thread_end();
     return NULL;
 }
 
@@ -163,10 +167,13 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
     pthread_barrier_init(&pool->barrier, NULL, threads);
     team_open(&pool->team, threads);
     pool->handles = memory_zeroed(threads, sizeof *pool->handles);
-    sigset_t all;
+    sigset_t others;
     sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
+    sigfillset(&others);
+    for (size_t s = 0; s < CRASH_SIGNAL_COUNT; s++) {
+        sigdelset(&others, CRASH_SIGNALS[s]);
+    }
+    pthread_sigmask(SIG_BLOCK, &others, &before);
     int result = 0;
     while (pool->started < threads && result == 0) {
         struct pool_thread *argument = memory_zeroed(1, sizeof *argument);

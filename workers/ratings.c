@@ -3,6 +3,8 @@
  * reported failure the file's first. */
 #include "workers/ratings.h"
 
+#include "workers/crash.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -468,6 +470,7 @@ static void ratings_parser_run(const struct ratings_parser *parser, uint64_t num
 static void *ratings_parser_main(void *argument) {
     struct ratings_parser *parser = argument;
     struct ratings_ring *ring = parser->ring;
+    crash_thread_begin(); /* the app has its ratings in this thread */
     pthread_mutex_lock(&ring->mutex);
     for (;;) {
         while (ring->claimed == ring->published && !ring->closed && !ring->failed) {
@@ -486,6 +489,7 @@ static void *ratings_parser_main(void *argument) {
         pthread_cond_signal(&ring->room);
     }
     pthread_mutex_unlock(&ring->mutex);
+    crash_thread_end();
     return NULL;
 }
 

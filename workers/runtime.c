@@ -4,6 +4,7 @@
 #include "agileml/base/log.h"
 #include "agileml/net/endpoint.h"
 #include "agileml/ps/checkpoint.h"
+#include "workers/crash.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -77,17 +78,19 @@ static void run_gather(struct runtime *runtime, unsigned thread) {
     }
 }
 
-/* Thread 0 calls one of the app's functions, the others help it with aml_parallel. Returns when all are through. */
-static void run_leading(struct aml_worker *worker, void (*call)(struct aml_worker *worker)) {
+/* Thread 0 calls `function` of the app, the others help it with aml_parallel. Returns when all are through. */
+static void run_leading(struct aml_worker *worker, const char *function, void (*call)(struct aml_worker *worker)) {
     struct pool *pool = &worker->runtime->pool;
+    crash_enter(function, worker->runtime->clock);
     if (worker->thread > 0) {
         pool_help(pool, worker->thread);
-        return;
+    } else {
+        worker->leads = true;
+        call(worker);
+        worker->leads = false;
+        pool_dismiss(pool);
     }
-    worker->leads = true;
-    call(worker);
-    worker->leads = false;
-    pool_dismiss(pool);
+    crash_leave();
 }
 
 static void call_begin(struct aml_worker *worker) {
@@ -115,15 +118,17 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     worker->clock = runtime->clock;
     memset(worker->metrics, 0, sizeof worker->metrics);
     if (runtime->begin && app->begin != NULL) {
-        run_leading(worker, call_begin);
+        run_leading(worker, "begin", call_begin);
     }
     if (app->clock_alone) {
-        run_leading(worker, call_clock_alone);
+        run_leading(worker, "clock", call_clock_alone);
     }
+    crash_enter("clock", runtime->clock);
     for (unsigned round = 0; round < runtime->set->items.bins && !app->clock_alone; round++) {
         call_clock(worker, round);
         pthread_barrier_wait(&runtime->pool.barrier); /* bins change hands; and all are through before the flush */
     }
+    crash_leave();
     if (worker->thread == 0) {
         runtime->compute_us = monotonic_us() - start_us;
     }
@@ -143,9 +148,11 @@ static void call_evaluate(struct aml_worker *worker) {
 
 static void run_evaluate(const struct runtime *runtime, struct aml_worker *worker) {
     if (runtime->app->clock_alone) {
-        run_leading(worker, call_evaluate);
+        run_leading(worker, "evaluate", call_evaluate);
     } else {
+        crash_enter("evaluate", runtime->clock);
         call_evaluate(worker);
+        crash_leave();
     }
 }
 
@@ -173,7 +180,7 @@ static void runtime_pool_run(void *context, unsigned thread, int command) {
         run_evaluate(runtime, worker);
         break;
     case COMMAND_SAVE:
-        run_leading(worker, call_finish);
+        run_leading(worker, "finish", call_finish);
         break;
     default:
         break;
@@ -385,7 +392,9 @@ static int loader_read(struct runtime *runtime) {
     struct aml_worker *reader = &runtime->reader;
     data_read_begin(&runtime->data);
     reader->chunk = data_chunk_open(0); /* for items that `read` emits itself */
+    crash_enter("read", 0);
     int result = app->read(reader, app->context);
+    crash_leave();
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
     data_read_end(&runtime->data, result >= 0);
@@ -418,11 +427,13 @@ static void loader_arrange(struct runtime *runtime) {
  * lowered stays so: it and the threads that `read` starts end with the reading. */
 static void *loader_read_main(void *context) {
     struct runtime *runtime = context;
+    crash_thread_begin();
     setpriority(PRIO_PROCESS, 0, RUNTIME_READ_NICE); /* in Linux: this thread's */
     if (loader_read(runtime) == 0) {
         loader_arrange(runtime);
         memory_give_back(); /* records that the set has taken over, what arranging took */
     }
+    crash_thread_end();
     return NULL;
 }
 
@@ -457,12 +468,19 @@ static void node_leave(struct runtime *runtime) {
 
 static void agent_receive(void *self, actor_id from, struct message *message) {
     struct runtime *runtime = self;
+    if (runtime->crashed) {
+        if (from == ACTOR_CONTROLLER && (message->type == MESSAGE_DONE || message->type == MESSAGE_ABORT)) {
+            crash_told();
+        }
+        return;
+    }
     node_enter(runtime);
     node_receive(&runtime->node, from, message);
     if (!runtime->welcomed && runtime->node.heartbeat_ms != 0) {
         char name[LOG_NAME_MAX];
         snprintf(name, sizeof name, "%s[%s]", runtime->app->name, runtime->node.name);
         log_set_name(name);
+        crash_set_name(name);
         runtime->welcomed = true;
     }
     node_leave(runtime);
@@ -535,6 +553,17 @@ static void agent_woken(void *context) {
     grow_cache(runtime);
     node_wake(node);
     node_leave(runtime);
+}
+
+/* Without the lock: the thread that has crashed may hold it. */
+static void app_crashed(void *context) {
+    struct runtime *runtime = context;
+    const struct message_crashed facts = crash_facts();
+    net_io_watch(runtime->agent, crash_descriptor(), NULL, NULL);
+    runtime->crashed = true;
+    if (!node_crashed(&runtime->node, &facts)) {
+        crash_told();
+    }
 }
 
 static void sum_metrics(const struct runtime *runtime, struct wire_metric_sum *sums) {
@@ -926,6 +955,7 @@ static void server_stop(void *context) {
 static void *server_main(void *argument) {
     struct server_thread *thread = argument;
     struct error error = {0};
+    crash_thread_begin(); /* tables' start functions */
     if (net_io_run(thread->io, &error) != 0) {
         struct message fail = {.type = MESSAGE_FAIL};
         struct io *io = net_io_of(thread->io);
@@ -933,6 +963,7 @@ static void *server_main(void *argument) {
         memcpy(fail.text.text, error.text, sizeof fail.text.text);
         io->send(io, thread->runtime->self, &fail);
     }
+    crash_thread_end();
     return NULL;
 }
 
@@ -1095,6 +1126,7 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->loader.done, loader_done, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->wake, agent_woken, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->signals, signal_arrived, runtime);
+    result = result != 0 ? result : net_io_watch(runtime->agent, crash_descriptor(), app_crashed, runtime);
     if (result != 0) {
         return error_set(error, result, "can't watch a descriptor");
     }
@@ -1176,7 +1208,9 @@ int runtime_run(struct runtime *runtime, struct error *error) {
         node_enter(runtime);
         node_start(&runtime->node);
         node_leave(runtime);
+        crash_listen(true);
         result = net_io_run(runtime->agent, error);
+        crash_listen(false);
     }
     if (result == 0 && runtime->end_code != 0) {
         result = error_set(error, runtime->end_code, "%s", runtime->end_text);

@@ -142,6 +142,7 @@ struct runtime {
     bool noticed;  /* the cloud has said so */
     bool on_cloud; /* which is asked for notices */
     bool rejoin;   /* the process is to start anew */
+    bool crashed;  /* it dies as soon as the controller knows; the main thread's */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };

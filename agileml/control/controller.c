@@ -1,6 +1,7 @@
 /* See controller.h. */
 #include "agileml/control/controller_private.h"
 
+#include "agileml/base/crash_signals.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
@@ -273,8 +274,7 @@ static void controller_try_end(struct controller *controller) {
     }
 }
 
-/* A node's failure ends the job. `name` may be NULL: `text` tells. */
-static void controller_fail(struct controller *controller, const char *name, int code, const char *text) {
+void controller_fail(struct controller *controller, const char *name, int code, const char *text) {
     if (controller->phase < PHASE_LEAVE) {
         controller->progress.failures++;
         controller_report(controller, report_event(controller, "failure", name, text));
@@ -700,6 +700,8 @@ static void receive_gone(struct controller *controller, actor_id from, const str
             member->left = true;
         } else if (member != NULL && member->dismissed) {
             member_remove(controller, member);
+        } else if (member != NULL && signal_is_crash((int)message->gone.signal)) {
+            crashes_died(controller, member, message->gone.signal);
         } else if (member != NULL) {
             char text[ERROR_TEXT_MAX];
             snprintf(text, sizeof text, "the process of %s (%s, pid %llu) has ended", member->name, member->host,
@@ -707,7 +709,7 @@ static void receive_gone(struct controller *controller, actor_id from, const str
             recover_lost(controller, member, text);
         }
     }
-    send_outcome(controller, from, message->evict.request, 0, "");
+    send_outcome(controller, from, message->gone.request, 0, "");
 }
 
 static void receive_status(struct controller *controller, actor_id from, const struct message *message) {
@@ -841,6 +843,9 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         break;
     case MESSAGE_GONE:
         receive_gone(controller, from, message);
+        break;
+    case MESSAGE_CRASHED:
+        crashes_receive(controller, from, message);
         break;
     case MESSAGE_ALLOCATION:
         expected_receive(controller, from, message);

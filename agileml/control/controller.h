@@ -13,6 +13,7 @@
 
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
+    CONTROLLER_CRASHES_MAX = 16,
     CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
@@ -94,6 +95,24 @@ struct member {
     bool fenced;         /* it has answered FENCE: */
     uint64_t fenced_begun;
     struct buffer *reaches;
+};
+
+/* An end of a node's process that was its app's doing. */
+struct crash {
+    actor_id node;
+    char name[WIRE_NAME_MAX];
+    char host[WIRE_HOST_MAX];
+    uint64_t process_id;
+    enum node_tier tier;
+    struct message_crashed facts;
+    bool told;      /* by the node itself; else only the signal is known, and the clock about */
+    bool recovered; /* the others have gone on without it */
+};
+
+/* The last ones, oldest first: another node's is compared with these. */
+struct controller_crashes {
+    struct crash list[CONTROLLER_CRASHES_MAX];
+    unsigned count;
 };
 
 /* What the origins reported of one clock. */
@@ -190,6 +209,7 @@ struct controller {
     struct clock_window *window; /* clock c at c % entries */
     uint64_t redone_until;       /* catch-ups of clocks up to this do again what had been begun */
     struct controller_checkpoint checkpoint;
+    struct controller_crashes crashes;
     char resume[WIRE_PATH_MAX];
 
     bool store_due; /* there is progress that is not stored */

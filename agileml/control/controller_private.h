@@ -1,6 +1,6 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and announced
- * changes), expected.c (machines that are to join), recover.c (failures), silence.c (nodes that may be about to fail),
- * progress.c, checkpoints.c, persist.c. */
+ * changes), expected.c (machines that are to join), recover.c (failures), crashes.c (apps that crash), silence.c (nodes
+ * that may be about to fail), progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -37,6 +37,8 @@ void observers_tell(struct controller *controller, size_t first);
 void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text);
 /* Asks for the timer. */
 void controller_tick_at(struct controller *controller, uint64_t at_us);
+/* A node's failure ends the job. `name` may be NULL: `text` tells. */
+void controller_fail(struct controller *controller, const char *name, int code, const char *text);
 /* Takes the member out; it is told nothing. */
 void member_remove(struct controller *controller, struct member *member);
 
@@ -81,6 +83,18 @@ void recover_ask(struct controller *controller, const struct member *member);
 
 /* Reports the members that have become silent, and those that were heard again. */
 void silence_watch(struct controller *controller);
+
+/* ---- crashes.c ---- */
+
+void crashes_receive(struct controller *controller, actor_id from, const struct message *message);
+/* The member's process has died of a signal of its own, and has said nothing. Invalidates members' addresses. */
+void crashes_died(struct controller *controller, struct member *member, unsigned signal);
+/* The others go on without those that have crashed so far. */
+void crashes_recovered(struct controller *controller);
+/* Why the others can't go on, when it is that a node has crashed which had what they lack: a replica of partition `lacking`,
+ * or one of the below. False: that is not why. */
+bool crashes_explain(const struct controller *controller, uint32_t lacking, char *text, size_t size);
+enum { CRASHES_LACKING_STATE = WIRE_PARTITIONS_MAX, CRASHES_LACKING_NODES };
 
 /* ---- progress.c ---- */
 

@@ -240,8 +240,11 @@ static void ordinary_close(struct plan_result *ordinary) {
     free(ordinary->owners);
 }
 
-static void give_up(struct controller *controller, const char *why) {
+/* `lacking`: see crashes_explain. */
+static void give_up(struct controller *controller, uint32_t lacking, const char *why) {
     char text[ERROR_TEXT_MAX];
+    char crash[ERROR_TEXT_MAX];
+    why = crashes_explain(controller, lacking, crash, sizeof crash) ? crash : why;
     snprintf(text, sizeof text, "%.240s%s%.200s", why,
              controller->options.checkpoint != NULL ? "; go on from the last checkpoint with --resume " : "",
              controller->options.checkpoint != NULL ? controller->options.checkpoint : "");
@@ -266,14 +269,15 @@ static void recover(struct controller *controller) {
         count = 0;
     }
     if (!found || clock < controller->committed) {
-        if (missing < controller->options.policy.partitions) {
+        bool partition = missing < controller->options.policy.partitions;
+        if (partition) {
             snprintf(text, sizeof text, "the only copy of partition %u was lost with its node", missing);
         } else {
             snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with a reliable node",
                      (unsigned long long)controller->committed);
         }
         free(all);
-        give_up(controller, text);
+        give_up(controller, partition ? missing : CRASHES_LACKING_STATE, text);
         return;
     }
     struct error error = {0};
@@ -281,7 +285,7 @@ static void recover(struct controller *controller) {
     if (plan_ordinary(controller, &ordinary, &error) != 0) {
         free(all);
         ordinary_close(&ordinary);
-        give_up(controller, error.text);
+        give_up(controller, CRASHES_LACKING_NODES, error.text);
         return;
     }
     place(controller, all, count, clock, &ordinary);
@@ -308,6 +312,7 @@ static void recover(struct controller *controller) {
     controller->items = controller->phase == PHASE_LOAD ? 0 : controller->items; /* counted anew */
     controller->phase = controller->phase == PHASE_SAVE ? PHASE_TRAIN : controller->phase;
     progress_forget_lost(controller);
+    crashes_recovered(controller);
     snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock,
              (double)(controller_now(controller) - controller->lost_us) / 1e3);
     controller_report(controller, report_event(controller, "recover", NULL, text));

@@ -51,10 +51,12 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 4,
+    WIRE_VERSION = 5,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
+    WIRE_SIGNAL_MAX = 64, /* the highest number of a signal */
+    WIRE_FUNCTION_MAX = 16, /* bytes of the name of one of the app's functions */
     WIRE_ENDPOINT_MAX = 128,
     WIRE_PATH_MAX = 400,
     WIRE_TEXT_MAX = ERROR_TEXT_MAX, /* an error's text */
@@ -114,6 +116,7 @@ enum message_type {
     MESSAGE_CHECKPOINT = 26,
     MESSAGE_WRITTEN = 27,
     MESSAGE_REPLICAS = 28, /* within a node: a server to its agent */
+    MESSAGE_CRASHED = 31,
     /* worker <-> partition server */
     MESSAGE_SUBSCRIBE = 32,
     MESSAGE_PULL = 33,
@@ -244,10 +247,16 @@ struct message_replicas {
 
 /* From an operator: make these nodes leave in time. Frame: names of WIRE_NAME_MAX bytes each; without any, the sender
  * itself, a node. Names that are no node's are left out: OUTCOME has code 0 and a text that names them, or an error's code
- * when no node is left. GONE: these nodes' processes have ended. Both are answered by OUTCOME. */
+ * when no node is left. Answered by OUTCOME. */
 struct message_evict {
     uint64_t request; /* the sender's number for it, in OUTCOME */
     uint32_t notice_ms;
+};
+
+/* These nodes' processes have ended. Frame: as EVICT. Answered by OUTCOME. */
+struct message_gone {
+    uint64_t request; /* as in message_evict */
+    uint32_t signal;  /* that ended all of them; 0: none, or not known */
 };
 
 /* From who buys machines: those that it has been given and that have not joined yet, all of them each time; without any,
@@ -283,6 +292,14 @@ struct message_written {
     uint32_t checksum; /* CRC-32 of the file */
     int32_t code;
     char text[WIRE_TEXT_MAX];
+};
+
+/* The sender's app has crashed: the process dies as soon as DONE or ABORT comes, or a moment later. */
+struct message_crashed {
+    uint32_t signal; /* of which it dies; 0: the app has called exit, with ... */
+    int32_t status;
+    uint64_t clock;                   /* of the function; 0: none */
+    char function[WIRE_FUNCTION_MAX]; /* of the app, the last one that was entered; empty: none */
 };
 
 /* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers
@@ -414,7 +431,9 @@ struct message {
         struct message_heartbeat_ack heartbeat_ack;
         struct message_fenced fenced;
         struct message_replicas replicas;
-        struct message_evict evict; /* EVICT, GONE */
+        struct message_crashed crashed;
+        struct message_evict evict;
+        struct message_gone gone; /* begins as message_evict */
         struct message_allocation allocation;
         struct message_outcome outcome;
         struct message_status status;

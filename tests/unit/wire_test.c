@@ -92,8 +92,8 @@ static const struct wire_field {
     FIELD(MESSAGE_FENCE, WHOLE, empty.unused, 0),
     FIELD(MESSAGE_EVICT, WHOLE, evict.request, UINT64_MAX),
     FIELD(MESSAGE_EVICT, WHOLE, evict.notice_ms, UINT32_MAX),
-    FIELD(MESSAGE_GONE, WHOLE, evict.request, UINT64_MAX),
-    FIELD(MESSAGE_GONE, WHOLE, evict.notice_ms, UINT32_MAX),
+    FIELD(MESSAGE_GONE, WHOLE, gone.request, UINT64_MAX),
+    FIELD(MESSAGE_GONE, WHOLE, gone.signal, WIRE_SIGNAL_MAX),
     FIELD(MESSAGE_ALLOCATION, WHOLE, allocation.request, UINT64_MAX),
     FIELD(MESSAGE_OUTCOME, WHOLE, outcome.request, UINT64_MAX),
     FIELD(MESSAGE_OUTCOME, SIGNED, outcome.code, 0),
@@ -114,6 +114,10 @@ static const struct wire_field {
     FIELD(MESSAGE_REPLICAS, WHOLE, replicas.fenced, 1),
     FIELD(MESSAGE_REPLICAS, WHOLE, replicas.in_step, 1),
     FIELD(MESSAGE_REPLICAS, WHOLE, replicas.committed, CLOCK),
+    FIELD(MESSAGE_CRASHED, WHOLE, crashed.signal, WIRE_SIGNAL_MAX),
+    FIELD(MESSAGE_CRASHED, SIGNED, crashed.status, 0),
+    FIELD(MESSAGE_CRASHED, WHOLE, crashed.clock, CLOCK),
+    FIELD(MESSAGE_CRASHED, TEXT, crashed.function, 0),
     FIELD(MESSAGE_OBSERVE, WHOLE, observe.from, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.number, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.oldest, UINT64_MAX),
@@ -174,6 +178,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_EVICT,     MESSAGE_GONE,          MESSAGE_OUTCOME, MESSAGE_STATUS,  MESSAGE_FENCED,     MESSAGE_REJOIN,
     MESSAGE_REPLICAS,  MESSAGE_WRITTEN,       MESSAGE_PULL,    MESSAGE_PUSH,    MESSAGE_CHECKPOINT, MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,     MESSAGE_SCAN,          MESSAGE_ROWS,    MESSAGE_FOLLOW,  MESSAGE_UPDATE,     MESSAGE_ALLOCATION,
+    MESSAGE_CRASHED,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 

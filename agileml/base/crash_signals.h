@@ -1,0 +1,21 @@
+/* The signals by which a program dies of its own mistake, as against those that others send to end it. */
+#ifndef AGILEML_BASE_CRASH_SIGNALS_H
+#define AGILEML_BASE_CRASH_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+static const int CRASH_SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+enum { CRASH_SIGNAL_COUNT = sizeof CRASH_SIGNALS / sizeof CRASH_SIGNALS[0] };
+
+static inline bool signal_is_crash(int number) {
+    for (size_t s = 0; s < CRASH_SIGNAL_COUNT; s++) {
+        if (CRASH_SIGNALS[s] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+#endif

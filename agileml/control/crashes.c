@@ -1,0 +1,199 @@
+/* Nodes whose app crashes. The first is recovered from like any failure. What it worked on goes to others: if one of these
+ * dies in the same way, so would all of them, one after the other, and the job ends. See controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- In words ---- */
+
+/* What ended the process. */
+static void describe_cause(const struct crash *crash, char *text, size_t size) {
+    if (crash->facts.signal == 0) {
+        snprintf(text, size, "called exit(%d)", (int)crash->facts.status & 0xFF);
+    } else {
+        snprintf(text, size, "died of signal %u (%s)", crash->facts.signal, strsignal((int)crash->facts.signal));
+    }
+}
+
+/* "in the app's function clock, at clock 7" */
+static void describe_place(const struct crash *crash, char *text, size_t size) {
+    const struct message_crashed *facts = &crash->facts;
+    char at[48] = "";
+    if (facts->clock > 0) {
+        snprintf(at, sizeof at, " %s clock %llu", crash->told ? "at" : "about", (unsigned long long)facts->clock);
+    }
+    if (facts->function[0] != '\0') {
+        snprintf(text, size, " in the app's function %s%s%s", facts->function, at[0] != '\0' ? "," : "", at);
+    } else {
+        snprintf(text, size, "%s", at);
+    }
+}
+
+static void describe_node(const struct crash *crash, char *text, size_t size) {
+    snprintf(text, size, "%s (%s, pid %llu)", crash->name, crash->host, (unsigned long long)crash->process_id);
+}
+
+/* "node-1 (here, pid 7) died of signal 6 (Aborted) in the app's function clock, at clock 5"; with `first`: "node-1 (here,
+ * pid 7) and then node-2 (there, pid 8) died ..." */
+static void describe(const struct crash *crash, const struct crash *first, char *text, size_t size) {
+    char one[WIRE_NAME_MAX + WIRE_HOST_MAX + 32] = "";
+    char two[WIRE_NAME_MAX + WIRE_HOST_MAX + 32];
+    char cause[64];
+    char place[96];
+    if (first != NULL) {
+        describe_node(first, one, sizeof one);
+    }
+    describe_node(crash, two, sizeof two);
+    describe_cause(crash, cause, sizeof cause);
+    describe_place(crash, place, sizeof place);
+    snprintf(text, size, "%s%s%s %s%s", one, first != NULL ? " and then " : "", two, cause, place);
+}
+
+/* ---- The same one ---- */
+
+static bool in_function(const struct crash *crash, const char *function) {
+    return strcmp(crash->facts.function, function) == 0;
+}
+
+/* A node that takes over what a dead one did begins with the clock that the dead one did not end; where that is known
+ * from heartbeats alone, somewhere near. What a clock has changed is not lost with a node that dies when it evaluates it:
+ * the same items are evaluated next within an iteration. Reading belongs to no clock. */
+static bool at_same_clock(const struct controller *controller, const struct crash *one, const struct crash *other) {
+    uint64_t low = one->facts.clock < other->facts.clock ? one->facts.clock : other->facts.clock;
+    uint64_t high = one->facts.clock < other->facts.clock ? other->facts.clock : one->facts.clock;
+    uint64_t each = controller->job.clocks_per_iteration;
+    if (!one->told || !other->told) {
+        uint64_t ahead = controller->job.staleness + 1;
+        return high - low <= (each > ahead ? each : ahead);
+    }
+    if (in_function(one, "read") || in_function(other, "read")) {
+        return in_function(one, "read") && in_function(other, "read");
+    }
+    bool evaluate = in_function(one, "evaluate") && in_function(other, "evaluate");
+    return high - low <= (evaluate ? each : 0);
+}
+
+static const struct crash *find_same(const struct controller *controller, const struct crash *crash) {
+    for (unsigned c = controller->crashes.count; c-- > 0;) {
+        const struct crash *other = &controller->crashes.list[c];
+        if (other->node != crash->node && other->facts.signal == crash->facts.signal &&
+            other->facts.status == crash->facts.status && at_same_clock(controller, other, crash)) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* ---- One more ---- */
+
+static void crashes_add(struct controller_crashes *crashes, const struct crash *crash) {
+    if (crashes->count == CONTROLLER_CRASHES_MAX) {
+        memmove(crashes->list, crashes->list + 1, --crashes->count * sizeof *crashes->list);
+    }
+    crashes->list[crashes->count++] = *crash;
+}
+
+static struct crash crash_of(const struct member *member, const struct message_crashed *facts, bool told) {
+    struct crash crash = {.node = member->node.actor,
+                          .process_id = member->process_id,
+                          .tier = member->node.tier,
+                          .facts = *facts,
+                          .told = told};
+    memcpy(crash.name, member->name, sizeof crash.name);
+    memcpy(crash.host, member->host, sizeof crash.host);
+    return crash;
+}
+
+/* Nobody takes over anything from a node that had no part in training yet, so that it says nothing about the others. */
+static bool takes_part(const struct controller *controller, const struct member *member) {
+    return controller->phase < PHASE_TRAIN || member->settled;
+}
+
+static void crashes_lost(struct controller *controller, struct member *member, const struct crash *crash) {
+    char text[ERROR_TEXT_MAX];
+    const struct crash *first = takes_part(controller, member) ? find_same(controller, crash) : NULL;
+    describe(crash, first, text, sizeof text);
+    if (first != NULL) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, ": the app crashes; its backtrace is on their standard error");
+        member->left = true;
+        controller_fail(controller, member->name, AML_EFAIL, text);
+        return;
+    }
+    if (takes_part(controller, member)) {
+        crashes_add(&controller->crashes, crash);
+    }
+    recover_lost(controller, member, text);
+}
+
+void crashes_died(struct controller *controller, struct member *member, unsigned signal) {
+    uint64_t next = controller->progress.completed + 1; /* it has reported all before this, if it works at all */
+    const struct message_crashed facts = {
+        .signal = signal,
+        .clock = controller->phase < PHASE_TRAIN ? 0 : member->clock > next ? member->clock : next};
+    const struct crash crash = crash_of(member, &facts, false);
+    crashes_lost(controller, member, &crash);
+}
+
+/* Its end, or its silence, was known before its message came. */
+static void crashes_late(struct controller *controller, actor_id from, const struct message_crashed *facts) {
+    for (unsigned c = 0; c < controller->crashes.count; c++) {
+        struct crash *crash = &controller->crashes.list[c];
+        if (crash->node == from && !crash->told) {
+            crash->facts = *facts;
+            crash->told = true;
+        }
+    }
+}
+
+/* Its process dies when it hears of it: what it has told is stored before. */
+void crashes_receive(struct controller *controller, actor_id from, const struct message *message) {
+    struct member *member = member_find(controller, from);
+    if (member == NULL) {
+        crashes_late(controller, from, &message->crashed);
+    } else if (controller->phase >= PHASE_LEAVE) {
+        member->left = true;
+    } else if (member->dismissed) {
+        member_remove(controller, member);
+    } else {
+        const struct crash crash = crash_of(member, &message->crashed, true);
+        crashes_lost(controller, member, &crash);
+    }
+    if (controller->phase >= PHASE_LEAVE || persist_all(controller)) {
+        send_empty(controller, from, MESSAGE_DONE);
+    }
+}
+
+/* ---- What follows ---- */
+
+void crashes_recovered(struct controller *controller) {
+    for (unsigned c = 0; c < controller->crashes.count; c++) {
+        controller->crashes.list[c].recovered = true;
+    }
+}
+
+static bool had_replica(const struct controller *controller, const struct crash *crash, uint32_t partition) {
+    const struct wire_placement *place = &controller->placement[partition];
+    return crash->node == actor_node(place->server) || crash->node == actor_node(place->backup) ||
+           crash->node == actor_node(place->next_server) || crash->node == actor_node(place->next_backup);
+}
+
+static bool had(const struct controller *controller, const struct crash *crash, uint32_t lacking) {
+    return lacking == CRASHES_LACKING_NODES   ? true
+           : lacking == CRASHES_LACKING_STATE ? crash->tier == TIER_RELIABLE
+                                              : had_replica(controller, crash, lacking);
+}
+
+bool crashes_explain(const struct controller *controller, uint32_t lacking, char *text, size_t size) {
+    for (unsigned c = controller->crashes.count; c-- > 0;) {
+        const struct crash *crash = &controller->crashes.list[c];
+        if (!crash->recovered && had(controller, crash, lacking)) {
+            describe(crash, NULL, text, size);
+            size_t used = strlen(text);
+            snprintf(text + used, size - used, ": the job can't go on without it");
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,351 @@
+/* See crash.h. */
+#include "workers/crash.h"
+
+#include "agileml/base/crash_signals.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <limits.h>
+#include <link.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum {
+    NAME_MAX_BYTES = 64,
+    HANDLER_FRAMES_MAX = 8, /* of the backtrace, that are ours */
+    LINE_BYTES = 512        /* longer paths are cut; less than a pipe's atomic size, so that lines don't mix */
+};
+
+/* Where a thread is in the app's code. */
+struct place {
+    const char *function; /* NULL: in none of its functions */
+    uint64_t clock;
+};
+
+/* Of the process. `crashed` is taken by the thread that crashes first; what follows it is that thread's then, and the
+ * loop's once it has raised `wake`. */
+static struct {
+    char name[NAME_MAX_BYTES];
+    char program[PATH_MAX];
+    atomic_bool listening;
+    _Atomic(const char *) function; /* entered last, in whatever thread */
+    atomic_uint_least64_t clock;
+    int wake, told; /* eventfds */
+    atomic_flag crashed;
+    int number; /* the signal; 0: exit */
+    struct message_crashed facts;
+} crash = {.name = "app", .wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT};
+
+static _Thread_local struct place here;
+static _Thread_local bool ours; /* no thread of the app's own */
+static _Thread_local void *handler_stack;
+
+/* ---- Lines, written without what a handler may not call ---- */
+
+struct line {
+    char bytes[LINE_BYTES];
+    size_t used;
+};
+
+static void line_add(struct line *line, const char *text) {
+    while (*text != '\0' && line->used < sizeof line->bytes - 1) {
+        line->bytes[line->used++] = *text++;
+    }
+}
+
+static void line_add_number(struct line *line, uint64_t number, unsigned base) {
+    char digits[24];
+    size_t at = sizeof digits;
+    digits[--at] = '\0';
+    do {
+        digits[--at] = "0123456789abcdef"[number % base];
+        number /= base;
+    } while (number > 0);
+    line_add(line, base == 16 ? "0x" : "");
+    line_add(line, digits + at);
+}
+
+static struct line line_begin(void) {
+    struct line line = {.used = 0};
+    line_add(&line, crash.name);
+    line_add(&line, ": ");
+    return line;
+}
+
+static void line_end(struct line *line) {
+    line->bytes[line->used++] = '\n';
+    while (write(STDERR_FILENO, line->bytes, line->used) < 0 && errno == EINTR) {
+    }
+}
+
+/* ---- What is known ---- */
+
+/* A thread that the app has started is in none of its functions; then the last one that any thread entered is named. */
+static struct place find_place(void) {
+    if (here.function != NULL) {
+        return here;
+    }
+    return (struct place){.function = atomic_load(&crash.function), .clock = atomic_load(&crash.clock)};
+}
+
+static void set_facts(int number, int status) {
+    struct place place = find_place();
+    crash.number = number;
+    crash.facts = (struct message_crashed){.signal = (uint32_t)number, .status = status, .clock = place.clock};
+    for (size_t i = 0; place.function != NULL && i < WIRE_FUNCTION_MAX - 1 && place.function[i] != '\0'; i++) {
+        crash.facts.function[i] = place.function[i];
+    }
+}
+
+/* "mf[node-2]: error: signal 11 (SIGSEGV) at address 0x10 in the app's function clock, clock 7" */
+static void say_what(const siginfo_t *info) {
+    const struct message_crashed *facts = &crash.facts;
+    struct line line = line_begin();
+    if (crash.number != 0) {
+        const char *name = sigabbrev_np(crash.number);
+        line_add(&line, "error: signal ");
+        line_add_number(&line, facts->signal, 10);
+        line_add(&line, " (SIG");
+        line_add(&line, name != NULL ? name : "?");
+        line_add(&line, ")");
+        if (info != NULL && info->si_code > 0 && crash.number != SIGABRT) {
+            line_add(&line, " at address ");
+            line_add_number(&line, (uint64_t)(uintptr_t)info->si_addr, 16);
+        }
+    } else {
+        line_add(&line, "error: the app called exit(");
+        line_add_number(&line, (uint64_t)(facts->status & 0xFF), 10);
+        line_add(&line, ")");
+    }
+    if (facts->function[0] == '\0') {
+        line_add(&line, ", before any function of the app was entered");
+    } else {
+        line_add(&line, here.function != NULL ? " in the app's function " : "; the app's function entered last: ");
+        line_add(&line, facts->function);
+    }
+    if (facts->clock > 0) {
+        line_add(&line, ", clock ");
+        line_add_number(&line, facts->clock, 10);
+    }
+    line_end(&line);
+}
+
+/* ---- The backtrace ---- */
+
+static uintptr_t interrupted_at(const void *context) {
+    const ucontext_t *interrupted = context;
+#if defined(__x86_64__)
+    return interrupted != NULL ? (uintptr_t)interrupted->uc_mcontext.gregs[REG_RIP] : 0;
+#elif defined(__aarch64__)
+    return interrupted != NULL ? (uintptr_t)interrupted->uc_mcontext.pc : 0;
+#else
+    (void)interrupted;
+    return 0;
+#endif
+}
+
+/* A module and an address in it, as addr2line takes them. */
+static void say_frame(unsigned number, uintptr_t address) {
+    struct dl_find_object object;
+    struct line line = line_begin();
+    line_add(&line, "  #");
+    line_add_number(&line, number, 10);
+    line_add(&line, " ");
+    if (_dl_find_object((void *)address, &object) == 0) { /* takes no lock */
+        const char *path = object.dlfo_link_map->l_name;
+        line_add(&line, path[0] != '\0' ? path : crash.program);
+        address -= object.dlfo_link_map->l_addr;
+    } else {
+        line_add(&line, "(no module)");
+    }
+    line_add(&line, " ");
+    line_add_number(&line, address, 16);
+    line_end(&line);
+}
+
+/* All but the first frame are return addresses: the call is one byte before. */
+static void say_frames(void *const *frames, unsigned count, bool interrupted) {
+    struct line line = line_begin();
+    line_add(&line, "backtrace; 'addr2line -Cfpie MODULE ADDRESS' tells the line of each:");
+    line_end(&line);
+    for (unsigned f = 0; f < count && f < CRASH_FRAMES_MAX; f++) {
+        say_frame(f, (uintptr_t)frames[f] - (f > 0 || !interrupted ? 1 : 0));
+    }
+}
+
+static void say_where(const void *context) {
+    void *frames[CRASH_FRAMES_MAX + HANDLER_FRAMES_MAX];
+    uintptr_t at = interrupted_at(context);
+    unsigned count = (unsigned)backtrace(frames, CRASH_FRAMES_MAX + HANDLER_FRAMES_MAX);
+    for (unsigned f = 0; f < count && at != 0; f++) {
+        if ((uintptr_t)frames[f] == at) {
+            say_frames(frames + f, count - f, true);
+            return;
+        }
+    }
+    say_frames(frames, count, false);
+}
+
+/* ---- Dying ---- */
+
+static void event_raise(int event) {
+    uint64_t one = 1;
+    while (write(event, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+static void wait_for_answer(int milliseconds) {
+    struct pollfd answer = {.fd = crash.told, .events = POLLIN};
+    while (poll(&answer, 1, milliseconds) < 0 && errno == EINTR) {
+    }
+}
+
+/* The controller first: what follows may fail, in a process that has lost its mind. */
+static void tell(void) {
+    if (atomic_load(&crash.listening)) {
+        event_raise(crash.wake);
+        wait_for_answer(ours && here.function == NULL ? CRASH_WAIT_OURS_MS : CRASH_WAIT_MS);
+    }
+}
+
+/* The handler hangs. In another thread than that which crashed, if that one can't be interrupted. */
+static void give_up(int number) {
+    sigset_t set;
+    (void)number;
+    signal(crash.number, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, crash.number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(crash.number);
+}
+
+/* Returns to the place of the crash with the signal pending, which has its usual effect there. */
+static void crash_signalled(int number, siginfo_t *info, void *context) {
+    if (atomic_flag_test_and_set(&crash.crashed)) { /* another thread has crashed: the process dies with that one */
+        wait_for_answer(CRASH_GIVE_UP_S * 1000);
+        poll(NULL, 0, CRASH_GIVE_UP_S * 1000);
+    } else {
+        set_facts(number, 0);
+        signal(SIGALRM, give_up);
+        alarm(CRASH_GIVE_UP_S);
+        say_what(info);
+        tell();
+        say_where(context);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* While the node takes part nobody but the app calls exit. */
+static void crash_exited(int status, void *argument) {
+    (void)argument;
+    if (atomic_load(&crash.listening) && !atomic_flag_test_and_set(&crash.crashed)) {
+        set_facts(0, status);
+        say_what(NULL);
+        tell();
+        say_where(NULL);
+    }
+}
+
+/* ---- Getting ready ---- */
+
+static int catch_signals(struct error *error) {
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
+    action.sa_sigaction = crash_signalled;
+    sigemptyset(&action.sa_mask);
+    for (size_t s = 0; s < CRASH_SIGNAL_COUNT; s++) {
+        sigaddset(&action.sa_mask, CRASH_SIGNALS[s]);
+    }
+    for (size_t s = 0; s < CRASH_SIGNAL_COUNT; s++) {
+        struct sigaction theirs;
+        if (sigaction(CRASH_SIGNALS[s], NULL, &theirs) != 0) {
+            return error_set(error, AML_EFAIL, "sigaction: %s", strerror(errno));
+        }
+        if ((theirs.sa_flags & SA_SIGINFO) == 0 && theirs.sa_handler == SIG_DFL) {
+            sigaction(CRASH_SIGNALS[s], &action, NULL);
+        }
+    }
+    return 0;
+}
+
+int crash_open(const char *app, struct error *error) {
+    void *frame;
+    crash_set_name(app);
+    ssize_t length = readlink("/proc/self/exe", crash.program, sizeof crash.program - 1);
+    crash.program[length > 0 ? length : 0] = '\0';
+    crash.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    crash.told = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (crash.wake < 0 || crash.told < 0) {
+        return error_set(error, AML_EFAIL, "eventfd: %s", strerror(errno));
+    }
+    backtrace(&frame, 1); /* the first call loads a library, which a handler may not do */
+    crash_thread_begin();
+    if (on_exit(crash_exited, NULL) != 0) {
+        return error_set(error, AML_EFAIL, "on_exit: no memory");
+    }
+    return catch_signals(error);
+}
+
+void crash_set_name(const char *name) {
+    snprintf(crash.name, sizeof crash.name, "%s", name);
+}
+
+/* Sanitizers give their threads such a stack themselves. */
+void crash_thread_begin(void) {
+    stack_t present;
+    ours = true;
+    if (sigaltstack(NULL, &present) != 0 || (present.ss_flags & SS_DISABLE) == 0) {
+        return;
+    }
+    void *memory = mmap(NULL, CRASH_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return; /* a stack that overflows ends the process without a line */
+    }
+    handler_stack = memory;
+    sigaltstack(&(stack_t){.ss_sp = memory, .ss_size = CRASH_STACK_BYTES}, NULL);
+}
+
+void crash_thread_end(void) {
+    if (handler_stack != NULL) {
+        sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+        munmap(handler_stack, CRASH_STACK_BYTES);
+        handler_stack = NULL;
+    }
+}
+
+void crash_enter(const char *function, uint64_t clock) {
+    here = (struct place){.function = function, .clock = clock};
+    atomic_store_explicit(&crash.function, function, memory_order_relaxed);
+    atomic_store_explicit(&crash.clock, clock, memory_order_relaxed);
+}
+
+void crash_leave(void) {
+    here.function = NULL;
+}
+
+/* ---- The loop's side ---- */
+
+int crash_descriptor(void) {
+    return crash.wake;
+}
+
+void crash_listen(bool listening) {
+    atomic_store(&crash.listening, listening);
+}
+
+struct message_crashed crash_facts(void) {
+    return crash.facts;
+}
+
+void crash_told(void) {
+    event_raise(crash.told);
+}
