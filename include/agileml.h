@@ -125,7 +125,9 @@ struct aml_app {
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
     int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */
 
-    /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL.
+    /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL. One that crashes, or calls
+     * exit, ends the process with a backtrace on standard error; a second process in which the same happens at the same
+     * clock ends the job.
      *
      * configure: in every process, once, when the options have their values: checks them (that an input file can be
      * read, say) and may complete the tables (their width). Keep it quick: it also runs for --check. */

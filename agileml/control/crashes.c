@@ -129,9 +129,10 @@ static void crashes_lost(struct controller *controller, struct member *member, c
 
 void crashes_died(struct controller *controller, struct member *member, unsigned signal) {
     uint64_t next = controller->progress.completed + 1; /* it has reported all before this, if it works at all */
-    const struct message_crashed facts = {
-        .signal = signal,
-        .clock = controller->phase < PHASE_TRAIN ? 0 : member->clock > next ? member->clock : next};
+    const struct message_crashed facts = {.signal = signal,
+                                          .clock = controller->phase < PHASE_TRAIN ? 0
+                                                   : member->clock > next          ? member->clock
+                                                                                   : next};
     const struct crash crash = crash_of(member, &facts, false);
     crashes_lost(controller, member, &crash);
 }

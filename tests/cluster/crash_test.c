@@ -73,7 +73,8 @@ static void test_a_crash_on_an_item_ends_the_job_with_the_second_node(void **sta
         const char *how, *cause, *said;
         bool handled; /* by sanitizers */
     } ways[] = {
-        {"abort", "died of signal 6 (Aborted)", "error: signal 6 (SIGABRT) in the app's function clock, clock 3", false},
+        {"abort", "died of signal 6 (Aborted)", "error: signal 6 (SIGABRT) in the app's function clock, clock 3",
+         false},
         {"segv", "died of signal 11 (Segmentation fault)",
          "error: signal 11 (SIGSEGV) at address 0x0 in the app's function clock, clock 3", true},
         {"fpe", "died of signal 8 (Floating point exception)", "error: signal 8 (SIGFPE)", true},
@@ -103,8 +104,10 @@ static void test_the_function_is_named(void **state) {
         const char *cluster, *options, *place;
     } places[] = {
         {stage_3, "--in begin --from 0", " in the app's function begin, at clock 1"},
-        {"--reliable 1 --transient 3 --stage 3 --threads 2", "--in parallel", " in the app's function begin, at clock 1"},
-        {"--reliable 1 --transient 3 --stage 3 --threads 3", "--in clock --staleness 2", " in the app's function clock, at clock 3"},
+        {"--reliable 1 --transient 3 --stage 3 --threads 2", "--in parallel",
+         " in the app's function begin, at clock 1"},
+        {"--reliable 1 --transient 3 --stage 3 --threads 3", "--in clock --staleness 2",
+         " in the app's function clock, at clock 3"},
         {stage_3, "--in evaluate --item 500", " in the app's function evaluate, at clock "},
         {stage_3, "--in read", " in the app's function read"},
         {"--reliable 2 --transient 2 --stage 3", "--in finish", " in the app's function finish, at clock 20"},
@@ -155,8 +158,9 @@ static void test_joining_nodes_that_crash_in_read_end_nothing(void **state) {
     FILE *events = open_file("events", "we");
     fputs("iteration 3 join transient 1\niteration 6 join transient 1\n", events);
     fclose(events);
-    run_well("$bin/proteus run --reliable 1 --stage 1 --events events --report report -- $tests/crash_app --in read --how "
-             "abort --on-transient --slow-us 100000 --iterations 20");
+    run_well(
+        "$bin/proteus run --reliable 1 --stage 1 --events events --report report -- $tests/crash_app --in read --how "
+        "abort --on-transient --slow-us 100000 --iterations 20");
     char *report = read_text("report");
     assert_int_equal(count(report, "died of signal 6 (Aborted) in the app's function read"), 2);
     free(report);
@@ -203,12 +207,13 @@ static void test_the_backtrace_is_resolved_by_addr2line(void **state) {
 /* Nodes that no launcher has started tell the controller themselves, and end with the signal's status. */
 static void test_nodes_started_by_hand(void **state) {
     (void)state;
-    int status = run(
-        "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 2 --stage 3 --report report >says & "
-        "controller=$!; while ! grep -q nodes says; do sleep 0.05; done; read -r listening on at more <says; "
-        "node() { $tests/crash_app --controller=$at --tier=$1 --name=$2 --in clock --how abort; }; "
-        "node reliable r & node transient a & one=$!; node transient b & two=$!; "
-        "wait $one; echo status $?; wait $two; echo status $?; wait $controller");
+    int status =
+        run("$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 2 --stage 3 --report report "
+            ">says & "
+            "controller=$!; while ! grep -q nodes says; do sleep 0.05; done; read -r listening on at more <says; "
+            "node() { $tests/crash_app --controller=$at --tier=$1 --name=$2 --in clock --how abort; }; "
+            "node reliable r & node transient a & one=$!; node transient b & two=$!; "
+            "wait $one; echo status $?; wait $two; echo status $?; wait $controller");
     assert_ended_by_crash("by hand", status, " and then ", "died of signal 6 (Aborted)",
                           " in the app's function clock, at clock 3");
     char *out = read_text("out");

@@ -2237,6 +2237,189 @@ static void test_a_store_that_fails_ends_the_job(void **state) {
     }
 }
 
+/* ---- Apps that crash ---- */
+
+/* The app of a node crashes, which says so and dies. */
+static void crash(struct fake *fake, unsigned number, unsigned signal, const char *function, uint64_t clock) {
+    struct message message = {.type = MESSAGE_CRASHED, .crashed = {.signal = signal, .clock = clock}};
+    snprintf(message.crashed.function, sizeof message.crashed.function, "%s", function);
+    fake->players[number].there = false;
+    give(fake, number, &message);
+}
+
+/* Its process has ended by a signal, and it could say nothing. */
+static void die(struct fake *fake, unsigned number, unsigned signal) {
+    char name[WIRE_NAME_MAX] = {0};
+    struct message gone = {.type = MESSAGE_GONE, .gone = {.request = 17, .signal = signal}, .frame_count = 1};
+    snprintf(name, sizeof name, "%s", player_names[number]);
+    gone.frames[0] = buffer_copy(name, sizeof name);
+    fake->players[number].there = false;
+    give(fake, OPERATOR, &gone);
+}
+
+static void recover_all(struct fake *fake) {
+    play(fake);
+    for (unsigned r = 0; fake->controller.change == CHANGE_RECOVER; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+}
+
+static void kill_controller(struct fake *fake) {
+    fake->dead = true;
+    called(fake);
+}
+
+static void expect_crash_end(struct fake *fake, const char *text) {
+    assert_true(fake->controller.phase >= PHASE_LEAVE);
+    play_to_end(fake);
+    assert_int_equal(fake->code, AML_EFAIL);
+    if (strstr(fake->text, text) == NULL || strstr(fake->text, "the only copy") != NULL) {
+        fail_msg("'%s', expected '%s'", fake->text, text);
+    }
+    fake_close(fake);
+}
+
+/* The app crashes at clock 12 on one node, and on the one that does that clock again; the controller is killed in between. */
+static void test_the_second_crash_at_the_same_clock_ends_the_job(void **state) {
+    (void)state;
+    for (unsigned killed = 0; killed < 2; killed++) {
+        struct fake *fake = stored_cluster(STAGE_1, 20);
+        cluster_open(fake, 1, 4);
+        play_to(fake, 11);
+        crash(fake, 2, 11, "clock", 12);
+        assert_true(sent(fake, node(2), MESSAGE_DONE, NULL) > 0); /* it may die */
+        recover_all(fake);
+        assert_int_equal(lines_with(fake,
+                                    "n2 (host, pid 1) died of signal 11 (Segmentation fault) in the app's function "
+                                    "clock, at clock 12"),
+                         1);
+        if (killed > 0) {
+            kill_controller(fake);
+        }
+        crash(fake, 3, 11, "clock", 12);
+        expect_crash_end(fake,
+                         "n2 (host, pid 1) and then n3 (host, pid 1) died of signal 11 (Segmentation fault) in the "
+                         "app's function clock, at clock 12");
+    }
+}
+
+static void test_other_crashes_are_failures_like_any(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 5);
+    play_to(fake, 11);
+    crash(fake, 5, 11, "clock", 12);
+    recover_all(fake);
+    crash(fake, 4, 6, "clock", 12); /* another signal */
+    recover_all(fake);
+    play_to(fake, 20);
+    crash(fake, 3, 11, "clock", 21); /* another clock */
+    recover_all(fake);
+    crash(fake, 2, 11, "read", 0); /* of no clock */
+    expect_good_end(fake, 20);
+    assert_int_equal(fake->controller.progress.failures, 4);
+    fake_close(fake);
+}
+
+static void test_which_crashes_are_the_same(void **state) {
+    (void)state;
+    static const struct {
+        const char *function;
+        uint64_t clocks[2];
+    } cases[] = {{"clock", {12, 12}},    {"begin", {12, 12}}, {"evaluate", {11, 12}},
+                 {"evaluate", {10, 12}}, {"read", {0, 0}},    {"", {12, 12}}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct fake *fake = cluster_new(STAGE_1, 20);
+        cluster_open(fake, 1, 3);
+        play_to(fake, 11);
+        crash(fake, 1, 6, cases[c].function, cases[c].clocks[0]);
+        recover_all(fake);
+        crash(fake, 2, 6, cases[c].function, cases[c].clocks[1]);
+        expect_crash_end(fake, "n1 (host, pid 1) and then n2 (host, pid 1) died of signal 6 (Aborted)");
+    }
+}
+
+/* Nothing is known but the signals of two processes' ends; or that comes first and more is told later. */
+static void test_crashes_known_by_the_signal_alone(void **state) {
+    (void)state;
+    for (unsigned late = 0; late < 2; late++) {
+        struct fake *fake = cluster_new(STAGE_1, 20);
+        cluster_open(fake, 1, 3);
+        play_to(fake, 11);
+        die(fake, 1, 8);
+        if (late > 0) {
+            crash(fake, 1, 8, "clock", 13);
+            assert_true(sent(fake, node(1), MESSAGE_DONE, NULL) > 0);
+        }
+        recover_all(fake);
+        if (late > 0) {
+            crash(fake, 2, 8, "clock", 13);
+        } else {
+            die(fake, 2, 8);
+        }
+        expect_crash_end(fake,
+                         "n1 (host, pid 1) and then n2 (host, pid 1) died of signal 8 (Floating point exception)");
+    }
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 11);
+    die(fake, 1, 9); /* others' doing */
+    recover_all(fake);
+    die(fake, 2, 9);
+    expect_good_end(fake, 20);
+    fake_close(fake);
+}
+
+/* The reason is the crash and not what follows from it. */
+static void test_a_crash_that_the_job_does_not_survive(void **state) {
+    (void)state;
+    static const enum stage stages[] = {STAGE_1, STAGE_TRADITIONAL};
+    for (unsigned s = 0; s < 2; s++) {
+        struct fake *fake = cluster_new(stages[s], 20);
+        cluster_open(fake, 2, 1);
+        play_to(fake, 11);
+        crash(fake, 0, 6, "clock", 12);
+        for (unsigned r = 0; r < 10 && fake->controller.phase < PHASE_LEAVE; r++) {
+            play(fake);
+        }
+        expect_crash_end(fake, "n0 (host, pid 1) died of signal 6 (Aborted) in the app's function clock, at clock 12");
+    }
+}
+
+/* What was lost with a reliable node that was killed is not blamed on a transient one that crashed. */
+static void test_a_crash_is_not_blamed_for_what_others_had(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 2, 2);
+    play_to(fake, 11);
+    crash(fake, 2, 6, "clock", 12);
+    die(fake, 0, 9);
+    for (unsigned r = 0; r < 10 && fake->controller.phase < PHASE_LEAVE; r++) {
+        play(fake);
+    }
+    play_to_end(fake);
+    assert_int_equal(fake->code, AML_EFAIL);
+    assert_non_null(strstr(fake->text, "the only copy of partition"));
+    fake_close(fake);
+}
+
+static void test_nodes_that_crash_before_they_take_part(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    for (unsigned n = 3; n < 5; n++) {
+        enter(fake, n, TIER_TRANSIENT);
+        play_rounds(fake, 1);
+        assert_int_equal(fake->controller.member_count, 4);
+        crash(fake, n, 11, "read", 0);
+        recover_all(fake);
+    }
+    expect_good_end(fake, 20);
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
@@ -2289,6 +2472,13 @@ int main(void) {
         cmocka_unit_test(test_a_machine_that_never_comes_is_not_waited_for_long),
         cmocka_unit_test(test_who_leaves_does_not_wait_for_who_is_expected),
         cmocka_unit_test(test_a_store_that_fails_ends_the_job),
+        cmocka_unit_test(test_the_second_crash_at_the_same_clock_ends_the_job),
+        cmocka_unit_test(test_other_crashes_are_failures_like_any),
+        cmocka_unit_test(test_which_crashes_are_the_same),
+        cmocka_unit_test(test_crashes_known_by_the_signal_alone),
+        cmocka_unit_test(test_a_crash_that_the_job_does_not_survive),
+        cmocka_unit_test(test_a_crash_is_not_blamed_for_what_others_had),
+        cmocka_unit_test(test_nodes_that_crash_before_they_take_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

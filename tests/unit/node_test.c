@@ -938,6 +938,32 @@ static void test_leaving_is_asked_for_until_answered(void **state) {
     fake_close(fake);
 }
 
+/* The process dies: nothing that it hears or that its time brings makes it do any more. */
+static void test_a_node_whose_app_crashes_says_so_and_stands_still(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message message = {0};
+    const struct message_crashed facts = {.signal = 11, .clock = 7, .function = "clock"};
+    assert_true(node_crashed(&fake->node, &facts));
+    assert_int_equal(told(fake, MESSAGE_CRASHED, &message), 1);
+    assert_int_equal(message.crashed.signal, 11);
+    assert_int_equal(message.crashed.clock, 7);
+    assert_string_equal(message.crashed.function, "clock");
+    unsigned heartbeats = told(fake, MESSAGE_HEARTBEAT, NULL);
+    give_empty(fake, MESSAGE_REJOIN, 0);
+    give_empty(fake, MESSAGE_DONE, 0);
+    wait_ms(fake, 1000);
+    assert_int_equal(fake->ends, 0);
+    assert_int_equal(told(fake, MESSAGE_HEARTBEAT, NULL), heartbeats);
+    assert_int_equal(told(fake, MESSAGE_LEAVE, NULL), 0);
+    fake_close(fake);
+    fake = fake_open(1, 0);
+    give_empty(fake, MESSAGE_DONE, 0);
+    assert_false(node_crashed(&fake->node, &facts)); /* it takes no part any more */
+    assert_int_equal(told(fake, MESSAGE_CRASHED, NULL), 0);
+    fake_close(fake);
+}
+
 /* A signal, the cloud, BidBrain: several may warn, and the least time counts. */
 static void test_a_shorter_warning_counts(void **state) {
     (void)state;
@@ -1135,6 +1161,7 @@ int main(void) {
         cmocka_unit_test(test_a_failure_while_saving_puts_the_node_back_to_work),
         cmocka_unit_test(test_saving_again_waits_for_the_abandoned_one),
         cmocka_unit_test(test_leaving_is_asked_for_until_answered),
+        cmocka_unit_test(test_a_node_whose_app_crashes_says_so_and_stands_still),
         cmocka_unit_test(test_a_shorter_warning_counts),
         cmocka_unit_test(test_who_can_not_leave_fails),
         cmocka_unit_test(test_who_was_given_up_starts_anew),
