@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: libraries, the two public headers, agileml.pc, documents.
+# What `cmake --install` puts where: libraries, the two public headers, agileml.pc, documents, the example.
 # Programs are installed by proteus_program.
 install(TARGETS agileml agileml_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -12,7 +12,10 @@ string(REGEX REPLACE "/$" "" agileml_pc_to_prefix "${agileml_pc_to_prefix}")
 configure_file(cmake/agileml.pc.in agileml.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/agileml.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# Documents and what they link to: every link in them leads somewhere in the installed tree too (docs_test).
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(FILES README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(FILES include/agileml.h DESTINATION ${CMAKE_INSTALL_DOCDIR}/include)
+install(FILES examples/average.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 install(DIRECTORY deploy DESTINATION ${CMAKE_INSTALL_DOCDIR} USE_SOURCE_PERMISSIONS OPTIONAL)

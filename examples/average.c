@@ -1,9 +1,14 @@
 /* The average rating of every item, learned the slow way: gradient steps on one parameter per item. A complete
- * AgileML app: the data, the parameters, what a worker does in a clock, and what is reported. */
+ * AgileML app: the data, the parameters, what a worker does in a clock, what is reported and what is saved. */
 #include <agileml.h>
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 struct average {
-    const char *data;
+    const char *data, *out;
     double rate;
 };
 
@@ -44,10 +49,34 @@ static int average_clock(aml_worker *worker, const void *items, size_t count, vo
     return 0;
 }
 
+static int average_write(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    const float *means = rows;
+    for (size_t i = 0; i < count; i++) {
+        fprintf(context, "%" PRIu64 "\t%.4f\n", keys[i], (double)means[i]);
+    }
+    return 0;
+}
+
+static int average_finish(aml_worker *worker, void *context) { /* runs on one node, after the last clock */
+    const struct average *average = context;
+    if (average->out == NULL) {
+        return 0;
+    }
+    FILE *file = fopen(average->out, "w");
+    if (file == NULL) {
+        return aml_error(worker, AML_EINPUT, "--out %s: %s", average->out, strerror(errno));
+    }
+    int result = aml_scan(worker, 0, average_write, file);
+    int failed = ferror(file);
+    failed |= fclose(file);
+    return result == 0 && failed ? aml_error(worker, AML_EFAIL, "--out %s: can't write it", average->out) : result;
+}
+
 int main(int argc, char **argv) {
     struct average average = {.rate = 0.05};
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &average.data, 0, 0, "ratings: lines of user, item, rating"},
+        {"out", "FILE", AML_OPTION_STRING, &average.out, 0, 0, "write the averages there: lines of item, average"},
         {"rate", "X", AML_OPTION_REAL, &average.rate, 0, 1, "learning rate"},
         {0}};
     struct aml_table tables[] = {{.name = "means", .type = AML_FLOAT32, .mode = AML_ADD, .width = 1}};
@@ -64,6 +93,7 @@ int main(int argc, char **argv) {
                           .item_bytes = sizeof(float),
                           .read = average_read,
                           .clock = average_clock,
+                          .finish = average_finish,
                           .context = &average};
     return aml_main(&app, argc, argv);
 }

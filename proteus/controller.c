@@ -36,6 +36,7 @@ struct controller_host {
     struct report_file report;
     struct progress progress;
     size_t lines_shown;
+    const struct job_options *job;
     bool launched;
     int signal_fd; /* -1: none */
     int signals;   /* that came */
@@ -93,8 +94,11 @@ static void host_signalled(void *context) {
     struct controller_host *host = context;
     int number;
     while ((number = signals_next(host->signal_fd)) != 0) {
-        char text[64];
+        char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "stopped by SIG%s", sigabbrev_np(number));
+        if (host->controller.phase == PHASE_TRAIN) {
+            job_name_stop(host->job, net_io_endpoint(host->io), text, sizeof text);
+        }
         controller_abort(&host->controller, AML_ESTOP, text);
         show_new_lines(host);
         if (host->signals++ > 0) { /* the second: don't wait for anyone */
@@ -198,7 +202,7 @@ static void host_close(struct controller_host *host) {
 }
 
 static int run_controller(const struct controller_options_read *options) {
-    struct controller_host host = {.launched = options->ready_fd >= 0, .signal_fd = -1};
+    struct controller_host host = {.job = &options->job, .launched = options->ready_fd >= 0, .signal_fd = -1};
     struct error error = {0};
     struct error report_error = {0};
     int result = host_open(&host, options, &error);

@@ -115,6 +115,14 @@ int job_open_net(const char *key_path, bool insecure, struct net **net, struct e
     return result;
 }
 
+void job_name_stop(const struct job_options *options, const char *endpoint, char *text, size_t size) {
+    size_t used = strlen(text);
+    bool key = options->key != NULL;
+    snprintf(text + used, size - used,
+             ", the model is not saved; to end a job well: proteus stop --controller %s%s%s%s", endpoint,
+             key ? " --key " : "", key ? options->key : "", options->insecure ? " --insecure" : "");
+}
+
 actor_id job_observer_id(void) {
     actor_id actor = 0;
     while (actor_node(actor) == 0) {

@@ -47,6 +47,9 @@ unsigned job_heartbeat_ms(const struct job_options *options);
 /* Opens a process's net, with the key in the file `key` unless that is NULL. */
 int job_open_net(const char *key, bool insecure, struct net **net, struct error *error);
 
+/* Adds to why a job ends without a model which command would have saved it. */
+void job_name_stop(const struct job_options *options, const char *endpoint, char *text, size_t size);
+
 /* An actor id for one that takes no part in a job. */
 actor_id job_observer_id(void);
 

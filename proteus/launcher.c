@@ -171,15 +171,10 @@ static void launcher_reap(struct launcher *launcher) {
 /* ---- Signals ---- */
 
 static void launcher_interrupt(struct launcher *launcher, int number) {
-    const struct job_options *job = launcher->options->job;
     char text[LAUNCHER_REASON_TEXT];
     snprintf(text, sizeof text, "interrupted by SIG%s", sigabbrev_np(number));
-    if (launcher->training_us != 0) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used,
-                 ", nothing is saved; to end a job well: proteus stop --controller %s%s%s%s", launcher->endpoint,
-                 job->key != NULL ? " --key " : "", job->key != NULL ? job->key : "",
-                 job->insecure ? " --insecure" : "");
+    if (launcher->training_us != 0 && launcher->phase == LAUNCHER_JOB) {
+        job_name_stop(launcher->options->job, launcher->endpoint, text, sizeof text);
     }
     if (launcher->signals++ == 0 && launcher->phase == LAUNCHER_JOB) {
         launcher_stop(launcher, AML_ESTOP, text);

@@ -129,8 +129,9 @@ static void test_ctrl_c_names_proteus_stop(void **state) {
     assert_int_equal(run(WAIT_FOR_LINES "$run -- mf --data ratings --iterations 100000000 >job 2>said & pid=$!; "
                                         "lines '\"type\":\"iteration\"' 3; kill -INT $pid; wait $pid"),
                      1);
-    assert_text("said", "proteus: error: interrupted by SIGINT, nothing is saved; to end a job well: proteus stop "
-                        "--controller tcp://127.0.0.1:");
+    assert_text("said",
+                "proteus: error: interrupted by SIGINT, the model is not saved; to end a job well: proteus stop "
+                "--controller tcp://127.0.0.1:");
     run_well("grep -qF \"$(sed -n 's/^controller at //p' job)\" said && [ $(wc -l <said) = 1 ]");
 }
 
@@ -142,6 +143,39 @@ static void test_ctrl_c_names_the_key(void **state) {
                                         "lines '\"type\":\"iteration\"' 3; kill -INT $pid; wait $pid"),
                      1);
     assert_text("err", " --key job.key\n");
+}
+
+/* A controller of its own says the same. */
+static void test_ctrl_c_of_a_controller_names_proteus_stop(void **state) {
+    (void)state;
+    assert_int_equal(run(WAIT_FOR_LINES
+                         "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
+                         "--report report >job 2>said & pid=$!; "
+                         "until grep -q listening job; do sleep 0.1; done; "
+                         "at=$(sed -n 's/^listening on \\([^ ]*\\) .*/\\1/p' job); "
+                         "$bin/mf --controller $at --tier reliable --data ratings --iterations 100000000 "
+                         "2>/dev/null & "
+                         "lines '\"type\":\"iteration\"' 3; kill -INT $pid; wait $pid"),
+                     1);
+    assert_text("said", "proteus: error: stopped by SIGINT, the model is not saved; to end a job well: proteus stop "
+                        "--controller tcp://127.0.0.1:");
+}
+
+/* ... of which training goes on no further, with other nodes than those that wrote it. */
+static void test_a_model_is_taken_out_of_a_checkpoint(void **state) {
+    (void)state;
+    run_well(WAIT_FOR_LINES "rm -rf saved; $run --reliable 2 --checkpoint saved -- mf --data ratings --rank 4 "
+                            "--iterations 100000000 >job & pid=$!; lines '\"event\":\"checkpoint\"' 1; " STOP_IT);
+    run_well("for n in 1 3; do $run --reliable $n --transient 1 --resume saved -- mf --data ratings --rank 4 "
+             "--iterations 1 --model-out model-$n || exit 1; done; cmp model-1 model-3 && "
+             "$bin/mf --predict model-1 --data ratings");
+    assert_true(summary("items_processed") == 0);
+    char *out = read_text("out");
+    const char *rmse = strstr(out, "rmse ");
+    assert_non_null(rmse);
+    double error = strtod(rmse + strlen("rmse "), NULL);
+    assert_true(error > 0 && error < 0.6); /* ratings differ by about 1.3 from their mean */
+    free(out);
 }
 
 static int write_ratings(void **state) {
@@ -173,6 +207,8 @@ int main(void) {
         cmocka_unit_test(test_the_readme_example_of_events),
         cmocka_unit_test(test_ctrl_c_names_proteus_stop),
         cmocka_unit_test(test_ctrl_c_names_the_key),
+        cmocka_unit_test(test_ctrl_c_of_a_controller_names_proteus_stop),
+        cmocka_unit_test(test_a_model_is_taken_out_of_a_checkpoint),
     };
     return cmocka_run_group_tests(tests, write_ratings, close_folder);
 }

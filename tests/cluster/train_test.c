@@ -122,6 +122,17 @@ static void test_the_example_learns_averages(void **state) {
     assert_int_equal(run("$bin/proteus run -- $examples/average"), 2);
 }
 
+/* Every item's average is in the file, whichever node has learned it. */
+static void test_the_example_saves_its_result(void **state) {
+    (void)state;
+    run_well("for u in $(seq 50); do for i in 1 2 3 4 5 6; do echo $u $i $((i %% 5 + 1)); done; done >equal && "
+             "$bin/proteus run --reliable 3 -- $examples/average --data equal --iterations 20 --out averages && "
+             "sort averages >sorted && "
+             "for i in 1 2 3 4 5 6; do printf '%%s\\t%%s.0000\\n' $i $((i %% 5 + 1)); done | diff - sorted");
+    run_refused("$bin/proteus run -- $examples/average --data equal --out missing/averages",
+                "--out missing/averages: No such file or directory");
+}
+
 static void test_the_readme_shows_the_example(void **state) {
     (void)state;
     const char *source = getenv("PROTEUS_SOURCE");
@@ -304,6 +315,7 @@ int main(void) {
         cmocka_unit_test(test_varied_sums_are_exact),
         cmocka_unit_test(test_wrong_items_are_refused),
         cmocka_unit_test(test_the_example_learns_averages),
+        cmocka_unit_test(test_the_example_saves_its_result),
         cmocka_unit_test(test_the_readme_shows_the_example),
         cmocka_unit_test(test_a_model_is_written_and_read),
         cmocka_unit_test(test_one_seed_one_result),
