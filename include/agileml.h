@@ -135,7 +135,10 @@ struct aml_app {
     /* read: reads the whole input and calls aml_emit for each item, the same ones in every process; the library keeps
      * those of its node, and as many others as fit --standby-memory. In one thread; aml_read_ratings calls back in
      * several. Called again when the node is to work on data that was not kept, while the other functions go on: it
-     * must not change what they use. */
+     * must not change what they use.
+     * The controller compares what each process's `read` has emitted, kept or not, in whatever order: items with all
+     * their keys and bytes. Where that differs no clock is worked on: the job ends before it begins, a node that comes
+     * later is refused. So every byte of an item is to be set, those between a struct's fields too. */
     int (*read)(aml_worker *worker, void *context);
     /* begin: before the process's first clock, when totals over all nodes are known, and again before each clock with
      * other items (aml_items) or another number of nodes (aml_nodes) than at the last call: replaces what depends on
@@ -187,6 +190,10 @@ struct aml_keys {
  * not be unique. AML_EINPUT also for more rows, runs or bytes than the limits above. */
 int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
                     unsigned run_count, const void *bytes, size_t size);
+
+/* Says that the input is read from this file, or from the files in this folder: where the nodes' inputs differ, the message
+ * names it and its size. aml_read_ratings says it of its own. In `read`; any of its threads. */
+void aml_input_file(aml_worker *worker, const char *path);
 
 /* Adds to sum `index` (0..7), or raises maximum `index` (0..7), of the totals over all nodes. The value belongs to the
  * item that this worker emitted last, and counts once in the job, whichever processes keep the item; nothing happens

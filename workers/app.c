@@ -419,7 +419,7 @@ int aml_error(aml_worker *worker, int code, const char *format, ...) {
 static void next_chunk(aml_worker *reader) {
     struct data *data = &reader->runtime->data;
     data_chunk_close(data, reader->chunk);
-    reader->chunk = data_chunk_open(data_next_order(data));
+    reader->chunk = data_chunk_open(data, data_next_order(data));
 }
 
 /* An item may be emitted now. */
@@ -506,6 +506,14 @@ void aml_total_raise(aml_worker *worker, unsigned index, double value) {
     }
 }
 
+void aml_input_file(aml_worker *worker, const char *path) {
+    if (worker->chunk == NULL) {
+        aml_error(worker, AML_EFAIL, "aml_input_file: expected in the app's read function only");
+        return;
+    }
+    runtime_input_file(worker->runtime, path);
+}
+
 struct ratings_call {
     struct runtime *runtime;
     int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
@@ -516,7 +524,7 @@ struct ratings_call {
 static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
     struct ratings_call *call = context;
     struct aml_worker worker = {.runtime = call->runtime, .thread = thread};
-    worker.chunk = data_chunk_open(call->first_order + chunk);
+    worker.chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
     crash_enter("read", 0); /* this thread may be one of the file's own */
     int result = call->each(&worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
     if (result >= 0 && runtime_failed(call->runtime)) {
@@ -538,6 +546,7 @@ int aml_read_ratings(aml_worker *worker, const char *path,
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
     }
+    runtime_input_file(runtime, path);
     next_chunk(worker);
     struct ratings_call call = {
         .runtime = runtime, .each = each, .context = context, .first_order = data_next_order(&runtime->data)};

@@ -75,6 +75,53 @@ static void chunk_free(struct data_chunk *chunk) {
     free(chunk);
 }
 
+/* ---- The fingerprint ---- */
+
+static struct data_tally *tally_take(struct data *data) {
+    pthread_mutex_lock(&data->lock);
+    struct data_tally *tally = data->tallies;
+    data->tallies = tally != NULL ? tally->next : NULL;
+    pthread_mutex_unlock(&data->lock);
+    return tally != NULL ? tally
+                         : memory_zeroed(1, sizeof *tally + data->shard_count * sizeof(struct wire_input_shard));
+}
+
+/* Under the lock. */
+static void tally_put_back(struct data *data, struct data_chunk *chunk) {
+    chunk->tally->next = data->tallies;
+    data->tallies = chunk->tally;
+    chunk->tally = NULL;
+}
+
+/* Counts an item, by the hash of its keys and bytes. Hashes are summed, so that the order of the items does not matter. */
+static void tally_add(struct data_tally *tally, uint32_t shard, uint64_t hash) {
+    tally->shards[shard].items++;
+    tally->shards[shard].hash += hash;
+}
+
+static void tallies_drop(struct data *data) {
+    while (data->tallies != NULL) {
+        struct data_tally *next = data->tallies->next;
+        free(data->tallies);
+        data->tallies = next;
+    }
+}
+
+/* Sums up the tallies of a whole reading. True when the sum is not that of the reading before. */
+static bool tallies_sum(struct data *data) {
+    struct wire_input_shard *input = memory_zeroed(data->shard_count, sizeof *input);
+    for (const struct data_tally *tally = data->tallies; tally != NULL; tally = tally->next) {
+        for (uint32_t s = 0; s < data->shard_count; s++) {
+            input[s].items += tally->shards[s].items;
+            input[s].hash += tally->shards[s].hash;
+        }
+    }
+    bool news = data->input == NULL || memcmp(data->input, input, data->shard_count * sizeof *input) != 0;
+    free(data->input);
+    data->input = input;
+    return news;
+}
+
 void data_close(struct data *data) {
     if (data->shards == NULL) {
         return; /* never opened */
@@ -87,6 +134,8 @@ void data_close(struct data *data) {
         chunk_free(data->early);
         data->early = next;
     }
+    tallies_drop(data);
+    free(data->input);
     free(data->shards);
     pthread_mutex_destroy(&data->lock);
     memset(data, 0, sizeof *data);
@@ -223,9 +272,11 @@ static void fold_early(struct data *data, bool all) {
     }
 }
 
-void data_read_end(struct data *data, bool whole) {
+bool data_read_end(struct data *data, bool whole) {
     pthread_mutex_lock(&data->lock);
     fold_early(data, true);
+    bool news = whole && tallies_sum(data);
+    tallies_drop(data);
     for (uint32_t s = 0; s < data->shard_count; s++) {
         struct data_shard *shard = &data->shards[s];
         if (shard->wish == DATA_IGNORED) {
@@ -246,10 +297,12 @@ void data_read_end(struct data *data, bool whole) {
     }
     data->complete = data->complete || whole;
     pthread_mutex_unlock(&data->lock);
+    return news;
 }
 
-struct data_chunk *data_chunk_open(uint64_t order) {
+struct data_chunk *data_chunk_open(struct data *data, uint64_t order) {
     struct data_chunk *chunk = memory_zeroed(1, sizeof *chunk);
+    chunk->tally = tally_take(data);
     chunk->order = order;
     chunk->shard = -1;
     return chunk;
@@ -264,6 +317,7 @@ uint64_t data_next_order(struct data *data) {
 
 void data_chunk_close(struct data *data, struct data_chunk *chunk) {
     pthread_mutex_lock(&data->lock);
+    tally_put_back(data, chunk);
     struct data_chunk **place = &data->early;
     while (*place != NULL && (*place)->order < chunk->order) {
         place = &(*place)->next;
@@ -278,10 +332,12 @@ bool data_chunk_full(const struct data_chunk *chunk) {
     return chunk->given >= DATA_CHUNK_BYTES;
 }
 
-/* Room for the record of an item with this key; NULL: it is not kept. */
+/* Counts an item with this key, whose keys and bytes have that hash. Returns room for its record; NULL: it is not
+ * kept. */
 static unsigned char *chunk_append(const struct data *data, struct data_chunk *chunk, enum aml_item_use use,
-                                   uint64_t key, size_t size) {
+                                   uint64_t key, uint64_t hash, size_t size) {
     uint32_t shard = data_shard_of(data, key);
+    tally_add(chunk->tally, shard, hash);
     chunk->given += size;
     chunk->shard = -1;
     if (!shard_kept(data, &data->shards[shard])) {
@@ -293,10 +349,20 @@ static unsigned char *chunk_append(const struct data *data, struct data_chunk *c
     return entry + sizeof shard;
 }
 
+/* Of a fixed item, which may have no rows: then where it stands in the input decides what part it has. */
+static uint64_t item_hash(const struct data *data, enum aml_item_use use, uint64_t number, const uint64_t *keys,
+                          const void *bytes) {
+    uint64_t first = data->item_rows > 0 ? keys[0] : number;
+    uint64_t second = data->item_rows > 1 ? keys[1] : use;
+    return hash_bytes(bytes, data->item_bytes, hash_pair(first, second) + use);
+}
+
 int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
               const void *bytes) {
     uint64_t number = hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
-    unsigned char *record = chunk_append(data, chunk, use, data->item_rows > 0 ? keys[0] : number, data->record_size);
+    uint64_t hash = item_hash(data, use, number, keys, bytes);
+    unsigned char *record =
+        chunk_append(data, chunk, use, data->item_rows > 0 ? keys[0] : number, hash, data->record_size);
     if (record == NULL) {
         return 0;
     }
@@ -312,6 +378,16 @@ int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_u
     return 1;
 }
 
+static uint64_t varied_hash(enum aml_item_use use, uint64_t key, const struct aml_keys *runs, unsigned run_count,
+                            const void *bytes, size_t size) {
+    uint64_t hash = hash_pair(key, 2 * (uint64_t)run_count + use);
+    for (unsigned r = 0; r < run_count; r++) {
+        uint64_t kind = (uint64_t)runs[r].table << 32 | runs[r].count;
+        hash = hash_bytes((const void *)runs[r].keys, runs[r].count * sizeof *runs[r].keys, hash_pair(hash, kind));
+    }
+    return hash_bytes(bytes, size, hash);
+}
+
 int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t key,
                      const struct aml_keys *runs, unsigned run_count, const void *bytes, size_t size) {
     struct record_head head = {.runs = run_count, .size = (uint32_t)size};
@@ -320,7 +396,7 @@ int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml
     }
     head.bytes =
         (uint32_t)(sizeof head + run_count * 2 * sizeof(uint32_t) + head.rows * sizeof(uint64_t) + round_up(size, 4));
-    unsigned char *record = chunk_append(data, chunk, use, key, head.bytes);
+    unsigned char *record = chunk_append(data, chunk, use, key, varied_hash(use, key, runs, run_count, bytes, size), head.bytes);
     if (record == NULL) {
         return 0;
     }

@@ -4,8 +4,9 @@
  * compact arrays of row slots and bytes, ordered so that each thread's part of each clock is contiguous and no two
  * threads work on the same rows at once. Records of items that name fixed rows are replaced by these items when their shard
  * is in a set for the first time: later sets copy them. Fixed items without rows are the same as their records, so a set
- * takes these over, and gives them back when the node leaves the shard. Does not read files, does not call the app,
- * knows no cache. */
+ * takes these over, and gives them back when the node leaves the shard. While the input is read its *fingerprint* is made: by
+ * data shard, how many items there are and a hash of them, kept or not. Does not read files, does not call the app, knows
+ * no cache. */
 #ifndef AGILEML_WORKERS_DATA_H
 #define AGILEML_WORKERS_DATA_H
 
@@ -42,8 +43,15 @@ struct data_shard {
     enum data_wish { DATA_IGNORED, DATA_WELCOME /* within the budget */, DATA_WANTED } wish;
 };
 
+/* A thread's share of the fingerprint, by shard. */
+struct data_tally {
+    struct data_tally *next;
+    struct wire_input_shard shards[];
+};
+
 /* What one thread makes of a piece of the input; data_chunk_close puts it into the shards. */
 struct data_chunk {
+    struct data_tally *tally; /* this thread's while the chunk is open */
     uint64_t order;         /* chunks are put together in this order, whatever thread was faster */
     struct data_run run[2]; /* by enum aml_item_use: the shard's number (uint32_t), then the record */
     uint64_t emitted[2];    /* items given, kept or not */
@@ -74,6 +82,8 @@ struct data {
     uint64_t departures; /* see data_shard.left */
     uint64_t turn;       /* the order of the chunk that is put into the shards next */
     struct data_chunk *early;
+    struct data_tally *tallies;      /* of the reading under way, those that no open chunk has */
+    struct wire_input_shard *input; /* the fingerprint of the last whole reading, by shard; NULL: none yet */
     bool complete;            /* the whole input has been read once */
     atomic_bool welcome_over; /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
 };
@@ -110,12 +120,13 @@ void data_unpin(struct data *data, const uint32_t *shards, uint32_t count);
 /* The input is read from its beginning: keeps what is pinned and not here, the first time also the rest, as long as the
  * budget lasts. */
 void data_read_begin(struct data *data);
-/* The whole input was read; or not, then nothing of it counts. */
-void data_read_end(struct data *data, bool whole);
+/* The whole input was read; or not, then nothing of it counts. All chunks are closed. Returns true when the input's
+ * fingerprint is another than before: after the first reading, or because the input has changed. */
+bool data_read_end(struct data *data, bool whole);
 
 /* A chunk to fill, by one thread. Orders count from 0 without gaps; what leaves a gap is put together at the end. Any
  * thread. */
-struct data_chunk *data_chunk_open(uint64_t order);
+struct data_chunk *data_chunk_open(struct data *data, uint64_t order);
 /* The order after that of the chunks so far, when all are closed. */
 uint64_t data_next_order(struct data *data);
 void data_chunk_close(struct data *data, struct data_chunk *chunk);

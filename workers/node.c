@@ -43,6 +43,8 @@ void node_close(struct node *node) {
     free(node->sets);
     free(node->duties);
     free(node->checkpoint.written);
+    buffer_drop(node->input.shards);
+    buffer_drop(node->input.files);
     message_close(&node->plan);
     client_close(&node->client);
     cache_close(&node->cache);
@@ -110,6 +112,26 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.silent = silent_node(node);
     node_send(node, &message);
     node->heartbeat_us = node_now(node) + node->heartbeat_ms * UINT64_C(1000);
+}
+
+/* What was read has been compared with what the others read, and is the same. */
+static bool input_is_compared(const struct node *node) {
+    return node->input.compared == node->input.reading;
+}
+
+static void send_input(struct node *node) {
+    struct message message = {.type = MESSAGE_INPUT, .input.reading = node->input.reading, .frame_count = 2};
+    message.frames[0] = buffer_hold(node->input.shards);
+    message.frames[1] = buffer_hold(node->input.files);
+    node->input.sent_us = node_now(node);
+    node_send(node, &message);
+}
+
+/* Sends INPUT again: it may be large, and what was sent before may be on its way, so not with each heartbeat. */
+static void send_input_again(struct node *node) {
+    if (!input_is_compared(node) && node_now(node) >= node->input.sent_us + node->timeout_ms * UINT64_C(250)) {
+        send_input(node);
+    }
 }
 
 static void send_evict(struct node *node) {
@@ -266,7 +288,7 @@ static void fill_sets(struct node *node) {
     for (unsigned s = 0; s < node->set_count; s++) {
         lacking = lacking || (node->sets[s].prepared && !node->sets[s].filled);
     }
-    bool filled = lacking && client_filled(&node->client);
+    bool filled = lacking && input_is_compared(node) && client_filled(&node->client);
     for (unsigned s = 0; s < node->set_count && filled; s++) {
         node->sets[s].filled = node->sets[s].prepared;
     }
@@ -580,6 +602,17 @@ void node_start(struct node *node) {
 }
 
 /* ---- The hooks' answers ---- */
+
+void node_read(struct node *node, struct buffer *shards, struct buffer *files) {
+    buffer_drop(node->input.shards);
+    buffer_drop(node->input.files);
+    node->input.shards = shards;
+    node->input.files = files;
+    node->input.reading++;
+    if (!node->ended) {
+        send_input(node);
+    }
+}
 
 void node_prepared(struct node *node, unsigned number, uint64_t items, const double totals[WIRE_TOTALS]) {
     struct error error = {0};
@@ -998,6 +1031,9 @@ static void drop_arrived(struct node *node, const struct message *ack) {
 static void receive_ack(struct node *node, const struct message *message) {
     const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
     drop_arrived(node, message);
+    if (ack->input > node->input.compared && ack->input <= node->input.reading) {
+        node->input.compared = ack->input;
+    }
     if (ack->hold < node->hold.number) {
         return; /* the number never falls: this one is old */
     }
@@ -1163,6 +1199,7 @@ static bool node_check_silence(struct node *node, uint64_t now) {
 /* What the controller is told each time, until it answers. */
 static void repeat(struct node *node) {
     send_heartbeat(node);
+    send_input_again(node);
     if (node->state == NODE_LOADED && node->loaded == node->plan.plan.version) {
         send_loaded(node);
     }

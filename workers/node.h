@@ -20,7 +20,7 @@ struct node_set {
     uint32_t *shards; /* ascending */
     uint32_t count;
     bool asked, prepared; /* hooks.prepare was called; node_prepared was */
-    bool filled;          /* ... and its rows' first state has come since: a clock may begin */
+    bool filled; /* ... and its rows' first state has come since, and the input is the job's: a clock may begin */
     uint64_t items;       /* training items, once prepared */
     double totals[WIRE_TOTALS];
 };
@@ -55,6 +55,14 @@ struct node_hooks {
     void *context;
 };
 
+/* What this node has read, and whether the controller has found it to be what the others read. */
+struct node_input {
+    uint64_t reading;               /* of the newest INPUT; 0: none yet */
+    uint64_t compared;              /* the newest that is the same as the job's input */
+    struct buffer *shards, *files; /* its frames */
+    uint64_t sent_us;
+};
+
 struct node_options {
     actor_id self;                        /* part 0 */
     const char *controller;               /* its endpoint */
@@ -78,6 +86,7 @@ struct node {
     enum node_state state;
     uint32_t heartbeat_ms, timeout_ms;
     struct message plan; /* the plan in force, frames held */
+    struct node_input input;
     struct node_set *sets;
     unsigned set_count, sets_made;
     bool set_dropped; /* since rows that no set names any more were forgotten */
@@ -133,6 +142,11 @@ void node_close(struct node *node);
 void node_start(struct node *node);
 
 /* The hooks' answers. */
+
+/* The input was read, for the first time or otherwise than before: its fingerprint (struct wire_input_shard, one for each
+ * data shard) and its files (struct wire_input_file), which the node takes over. Before node_prepared of the set that it was
+ * read for. */
+void node_read(struct node *node, struct buffer *shards, struct buffer *files);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);

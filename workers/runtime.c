@@ -6,6 +6,7 @@
 #include "agileml/ps/checkpoint.h"
 #include "workers/crash.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -387,17 +389,66 @@ static void loader_use(void *context, unsigned table, const uint32_t *slots, siz
     pthread_rwlock_unlock(&runtime->lists);
 }
 
+/* The size of a file, or of the files in a folder together. */
+static uint64_t input_bytes(const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        return 0; /* opening it fails too, and the app says so */
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        return (uint64_t)status.st_size;
+    }
+    uint64_t bytes = 0;
+    DIR *folder = opendir(path);
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (fstatat(dirfd(folder), entry->d_name, &status, 0) == 0 && S_ISREG(status.st_mode)) {
+            bytes += (uint64_t)status.st_size;
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return bytes;
+}
+
+void runtime_input_file(struct runtime *runtime, const char *path) {
+    struct runtime_input *input = &runtime->input;
+    uint64_t bytes = input_bytes(path);
+    size_t length = strlen(path);
+    pthread_mutex_lock(&runtime->lock);
+    if (input->file_count < WIRE_INPUT_FILES_MAX) {
+        input->files = memory_resized(input->files, input->file_count + 1U, sizeof *input->files);
+        struct wire_input_file *file = &input->files[input->file_count++];
+        *file = (struct wire_input_file){.bytes = bytes};
+        size_t cut = length < sizeof file->path ? 0 : length + 1 - sizeof file->path;
+        memcpy(file->path, path + cut, length - cut);
+    } else {
+        struct wire_input_file *last = &input->files[input->file_count - 1];
+        input->more++;
+        last->bytes += bytes;
+        snprintf(last->path, sizeof last->path, "%u more files", input->more + 1);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+/* The files of the reading that begins are named anew. */
+static void forget_files(struct runtime *runtime) {
+    free(runtime->input.files);
+    runtime->input = (struct runtime_input){0};
+}
+
 static int loader_read(struct runtime *runtime) {
     struct aml_app *app = runtime->app;
     struct aml_worker *reader = &runtime->reader;
+    forget_files(runtime);
     data_read_begin(&runtime->data);
-    reader->chunk = data_chunk_open(0); /* for items that `read` emits itself */
+    reader->chunk = data_chunk_open(&runtime->data, 0); /* for items that `read` emits itself */
     crash_enter("read", 0);
     int result = app->read(reader, app->context);
     crash_leave();
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
-    data_read_end(&runtime->data, result >= 0);
+    runtime->input.news = data_read_end(&runtime->data, result >= 0);
     memory_give_back(); /* the input's text and what was made of it on the way */
     check_result(runtime, result, "read");
     return result < 0 ? result : 0;
@@ -717,6 +768,17 @@ static void prepare_next(struct runtime *runtime) {
     }
 }
 
+/* Tells the node what the loader has read, if it is news. */
+static void tell_input(struct runtime *runtime) {
+    struct runtime_input *input = &runtime->input;
+    if (input->news) {
+        input->news = false;
+        node_read(&runtime->node,
+                  buffer_copy(runtime->data.input, runtime->data.shard_count * sizeof *runtime->data.input),
+                  buffer_copy(input->files, input->file_count * sizeof *input->files));
+    }
+}
+
 static void loader_done(void *context) {
     struct runtime *runtime = context;
     struct node *node = &runtime->node;
@@ -730,9 +792,11 @@ static void loader_done(void *context) {
     } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
     } else if (set->released) {
+        tell_input(runtime);
         drop_set(runtime, set);
         prepare_next(runtime);
     } else {
+        tell_input(runtime); /* before the loader reads again */
         prepare_next(runtime);
         node_prepared(node, set->number, set->items.count, set->items.totals);
     }
@@ -1164,6 +1228,7 @@ static void runtime_close(struct runtime *runtime) {
     }
     free(runtime->sets);
     data_close(&runtime->data);
+    forget_files(runtime);
     for (unsigned l = 0; l < RUNTIME_ROW_LOCKS; l++) {
         pthread_mutex_destroy(&runtime->row_locks[l]);
     }

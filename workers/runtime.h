@@ -84,6 +84,14 @@ struct aml_worker {
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
+/* What a reading of the input leaves for the main thread. */
+struct runtime_input {
+    struct wire_input_file *files; /* that `read` has named, in order; under `lock` while it is called */
+    unsigned file_count;
+    unsigned more;                 /* files that the last record stands for, beyond the first */
+    bool news;                     /* the fingerprint is not that of the reading before: the node is to tell it */
+};
+
 struct runtime {
     struct aml_app *app;
     struct runtime_options options;
@@ -100,6 +108,7 @@ struct runtime {
     struct aml_worker *workers; /* one per thread of the pool */
     bool busy;                  /* the pool has a command; the main thread's */
     struct data data;           /* opened with the first set */
+    struct runtime_input input; /* the loader's while it has a command */
     struct runtime_set **sets;  /* in the order in which they are to be prepared; the main thread's */
     unsigned set_count;
     struct pool loader; /* one thread */
@@ -156,7 +165,9 @@ void runtime_init(struct runtime *runtime);
  * anew. */
 int runtime_run(struct runtime *runtime, struct error *error);
 
-/* For app.c. No more of the app's functions are to be called: its data is not needed any more. */
+/* For app.c. The input is read from this file, or this folder's files. In `read`, any of its threads. */
+void runtime_input_file(struct runtime *runtime, const char *path);
+/* No more of the app's functions are to be called: its data is not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
 /* The row of `key`, fetched when new. A slot, or a negative code. */
 int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key);

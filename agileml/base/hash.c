@@ -6,6 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Four lanes of 16 bytes each, so that their multiplications overlap; the last 16 bytes may be hashed twice. */
+uint64_t hash_long(const unsigned char *bytes, size_t size, uint64_t seed) {
+    enum { LANES = 4 };
+    const unsigned char *end = bytes + size;
+    uint64_t lanes[LANES] = {seed, seed, seed, seed};
+    for (; (size_t)(end - bytes) > LANES * HASH_SHORT; bytes += LANES * HASH_SHORT) {
+        for (size_t l = 0; l < LANES; l++) {
+            const unsigned char *at = bytes + l * HASH_SHORT;
+            lanes[l] = hash_pair(hash_word(at) ^ lanes[l], hash_word(at + 8));
+        }
+    }
+    uint64_t hash = hash_pair(hash_pair(lanes[0], lanes[1]), hash_pair(lanes[2], lanes[3]));
+    for (; (size_t)(end - bytes) > HASH_SHORT; bytes += HASH_SHORT) {
+        hash = hash_pair(hash_word(bytes) ^ hash, hash_word(bytes + 8));
+    }
+    hash = hash_pair(hash_word(end - HASH_SHORT) ^ hash, hash_word(end - 8));
+    return hash_pair(hash ^ seed, size);
+}
+
 int64_t index_map_find(const struct index_map *map, uint64_t key) {
     if (map->capacity == 0) {
         return INDEX_NONE;

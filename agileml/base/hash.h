@@ -1,9 +1,10 @@
-/* Hashing of 64-bit keys, and a map from such keys to 32-bit indexes. Not for hostile keys. */
+/* Hashing of 64-bit keys and of bytes, and a map from such keys to 32-bit indexes. Not for hostile keys. */
 #ifndef AGILEML_BASE_HASH_H
 #define AGILEML_BASE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A bijective mix of all bits (the finaliser of splitmix64). */
 static inline uint64_t hash_mix(uint64_t key) {
@@ -11,6 +12,49 @@ static inline uint64_t hash_mix(uint64_t key) {
     key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9U;
     key = (key ^ (key >> 27)) * 0x94D049BB133111EBU;
     return key ^ (key >> 31);
+}
+
+/* Mixes two words into one by the halves of their product, as wyhash does: one multiplication. */
+static inline uint64_t hash_pair(uint64_t one, uint64_t other) {
+    __extension__ typedef unsigned __int128 product_type;
+    product_type product = (product_type)(one ^ 0xA0761D6478BD642FU) * (other ^ 0xE7037ED1A0B428DBU);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Hashes more than HASH_SHORT bytes. */
+uint64_t hash_long(const unsigned char *bytes, size_t size, uint64_t seed);
+
+enum { HASH_SHORT = 16 };
+
+static inline uint64_t hash_word(const unsigned char *bytes) {
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+static inline uint64_t hash_half_word(const unsigned char *bytes) {
+    uint32_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+/* Hashes bytes; `seed` may be the hash of what stands before them. */
+static inline uint64_t hash_bytes(const unsigned char *bytes, size_t size, uint64_t seed) {
+    uint64_t first = 0;
+    uint64_t last = 0;
+    if (size > HASH_SHORT) {
+        return hash_long(bytes, size, seed);
+    }
+    if (size >= 8) {
+        first = hash_word(bytes);
+        last = hash_word(bytes + size - 8);
+    } else if (size >= 4) {
+        first = hash_half_word(bytes);
+        last = hash_half_word(bytes + size - 4);
+    } else if (size > 0) {
+        first = (uint64_t)bytes[0] << 16 | (uint64_t)bytes[size / 2] << 8 | bytes[size - 1];
+    }
+    return hash_pair(hash_pair(first ^ seed, last + size), seed);
 }
 
 enum { INDEX_NONE = -1 };

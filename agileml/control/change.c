@@ -274,6 +274,25 @@ static uint64_t clock_over(struct controller *controller) {
     return over;
 }
 
+bool change_has_part(const struct controller *controller, const struct member *member) {
+    actor_id actor = member->node.actor;
+    bool named = controller->from_clock != WIRE_CLOCK_NEVER;
+    bool part = false;
+    for (uint32_t p = 0; p < controller->options.policy.partitions && !part; p++) {
+        const struct wire_placement *place = &controller->placement[p];
+        part = actor_node(place->server) == actor || actor_node(place->backup) == actor ||
+               (named && (actor_node(place->next_server) == actor || actor_node(place->next_backup) == actor));
+    }
+    for (unsigned i = 0; i < controller->schedule.part_count && !part; i++) {
+        uint64_t from_clock = controller->schedule.parts[i].from_clock;
+        part = from_clock != WIRE_CLOCK_NEVER && schedule_count(&controller->schedule, actor, from_clock) > 0;
+    }
+    for (unsigned c = 0; c < controller->schedule.catch_up_count && !part; c++) {
+        part = actor_node(controller->schedule.catch_ups[c].origin) == actor;
+    }
+    return part;
+}
+
 /* Whoever has no part in the plan any more may go. */
 static void dismiss(struct controller *controller) {
     bool more = false;
@@ -313,6 +332,22 @@ static void dismiss(struct controller *controller) {
     }
 }
 
+void change_cancel(struct controller *controller) {
+    if (controller->change != CHANGE_PREPARE) {
+        return;
+    }
+    schedule_cancel(&controller->schedule);
+    controller->change = CHANGE_NONE;
+    controller->from_clock = 0;
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        struct wire_placement *place = &controller->placement[p];
+        place->next_server = place->server;
+        place->next_backup = place->backup;
+    }
+    controller->next_commit_every = controller->commit_every;
+    change_publish(controller);
+}
+
 static void prepare(struct controller *controller) {
     struct desired desired = {0};
     struct error error = {0};
@@ -320,18 +355,7 @@ static void prepare(struct controller *controller) {
     if (!make_desired(controller, &desired, &error)) {
         /* Nobody could go on without those who are to leave: they stay until they are lost, or others come. */
     } else if (desired_is_present(controller, &desired) && !commit_grows(controller)) {
-        if (controller->change == CHANGE_PREPARE) {
-            schedule_cancel(&controller->schedule);
-            controller->change = CHANGE_NONE;
-            controller->from_clock = 0;
-            for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
-                struct wire_placement *place = &controller->placement[p];
-                place->next_server = place->server;
-                place->next_backup = place->backup;
-            }
-            controller->next_commit_every = controller->commit_every;
-            change_publish(controller);
-        }
+        change_cancel(controller);
         dismiss(controller);
     } else {
         if (controller->change == CHANGE_NONE) {

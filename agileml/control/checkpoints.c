@@ -47,6 +47,9 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->restore = controller->committed = manifest.clock;
     controller->progress.completed = controller->progress.first = manifest.clock;
     controller->progress.objective = manifest.objective;
+    controller->input.job = manifest.input;
+    controller->input.job.of_checkpoint = true;
+    manifest.input = (struct job_input){0}; /* it is the controller's now */
     controller->checkpoint.due = manifest.clock / manifest.job.clocks_per_iteration + options->checkpoint_every;
     manifest_close(&manifest);
     return check_root(controller, error);
@@ -141,6 +144,7 @@ static void complete(struct controller *controller) {
                                 .clock = checkpoint->clock,
                                 .partitions = partitions,
                                 .shards = controller->options.policy.shards,
+                                .input = controller->input.job,
                                 .files = memory_zeroed(partitions, sizeof *manifest.files),
                                 .objective = controller->progress.objective,
                                 .metric_count = controller->metric_count};
@@ -154,6 +158,7 @@ static void complete(struct controller *controller) {
         bytes += checkpoint->files[p].bytes;
     }
     int result = manifest_write(checkpoint->path, &manifest, &error);
+    manifest.input = (struct job_input){0}; /* stays the controller's */
     manifest_close(&manifest);
     result = result != 0 ? result : manifest_prune(controller->options.checkpoint, CONTROLLER_CHECKPOINTS_KEPT, &error);
     if (result != 0) {

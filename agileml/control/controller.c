@@ -103,6 +103,7 @@ void controller_close(struct controller *controller) {
     free(controller->previous);
     schedule_close(&controller->schedule);
     message_close(&controller->plan);
+    job_input_close(&controller->input.job);
     memset(controller, 0, sizeof *controller);
 }
 
@@ -122,6 +123,7 @@ void send_ack(struct controller *controller, struct member *member) {
     ack.heartbeat_ack.hold = controller->hold.number;
     ack.heartbeat_ack.hold_clock = controller->hold.clock;
     ack.heartbeat_ack.final = controller->final;
+    ack.heartbeat_ack.input = member->input;
     controller_send(controller, member->node.actor, &ack);
 }
 
@@ -157,7 +159,7 @@ void send_empty(struct controller *controller, actor_id to, enum message_type ty
     controller_send(controller, to, &message);
 }
 
-static void send_abort(struct controller *controller, actor_id to, int code, const char *text) {
+void send_abort(struct controller *controller, actor_id to, int code, const char *text) {
     struct message abort_message = {.type = MESSAGE_ABORT};
     abort_message.text.code = code;
     snprintf(abort_message.text.text, sizeof abort_message.text.text, "%s", text);
@@ -608,6 +610,15 @@ static bool enough_without(const struct controller *controller, const unsigned c
     return false;
 }
 
+bool enough_without_member(const struct controller *controller, const struct member *member) {
+    char why[128];
+    unsigned char *chosen = memory_zeroed(controller->member_count, 1);
+    chosen[member - controller->members] = 1;
+    bool enough = enough_without(controller, chosen, why, sizeof why);
+    free(chosen);
+    return enough;
+}
+
 /* Each plan goes to everyone: many nodes that are warned one by one leave by one plan. */
 static void replan_after_eviction(struct controller *controller, uint64_t notice_us) {
     uint64_t wait_us = notice_us / CONTROLLER_NOTICE_PART;
@@ -766,6 +777,9 @@ static void receive_fail(struct controller *controller, struct member *member, c
 static void receive_member(struct controller *controller, struct member *member, struct message *message) {
     member->heard_us = controller_now(controller);
     switch ((unsigned)message->type) {
+    case MESSAGE_INPUT:
+        input_receive(controller, member, message);
+        break;
     case MESSAGE_LOADED:
         receive_loaded(controller, member, message);
         break;

@@ -5,6 +5,7 @@
 #ifndef AGILEML_CONTROL_CONTROLLER_H
 #define AGILEML_CONTROL_CONTROLLER_H
 
+#include "agileml/control/job_input.h"
 #include "agileml/control/plan.h"
 #include "agileml/control/schedule.h"
 #include "agileml/control/store.h"
@@ -92,6 +93,7 @@ struct member {
     uint64_t memory_bytes;
     uint64_t compute_us; /* of its last clock */
     uint64_t worked_us;  /* how long training had lasted when it joined, and its clocks since */
+    uint64_t input;      /* its last INPUT that is the same as the job's; 0: none. Not stored: the node knows */
     bool fenced;         /* it has answered FENCE: */
     uint64_t fenced_begun;
     struct buffer *reaches;
@@ -166,6 +168,12 @@ struct controller_checkpoint {
     uint64_t begun_us;
 };
 
+/* What the job's data is, as its first node has read it. */
+struct controller_input {
+    struct job_input job;
+    bool stored;
+};
+
 struct controller {
     struct io *io;
     struct controller_options options;
@@ -181,6 +189,7 @@ struct controller {
     uint64_t items; /* of the data, all nodes */
     double totals[WIRE_TOTALS];
 
+    struct controller_input input;
     struct message plan;     /* as sent, frames held */
     uint64_t epoch, version; /* the highest ever used */
     struct wire_placement *placement;

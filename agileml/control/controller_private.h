@@ -1,6 +1,6 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and announced
- * changes), expected.c (machines that are to join), recover.c (failures), crashes.c (apps that crash), silence.c (nodes
- * that may be about to fail), progress.c, checkpoints.c, persist.c. */
+ * changes), expected.c (machines that are to join), input.c (what nodes have read), recover.c (failures), crashes.c (apps
+ * that crash), silence.c (nodes that may be about to fail), progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -30,6 +30,9 @@ void send_ack(struct controller *controller, struct member *member);
 void send_acks(struct controller *controller);
 void send_plan(struct controller *controller, struct member *member);
 void send_empty(struct controller *controller, actor_id to, enum message_type type);
+void send_abort(struct controller *controller, actor_id to, int code, const char *text);
+/* Whether the job could go on without those who are leaving and this member. */
+bool enough_without_member(const struct controller *controller, const struct member *member);
 /* Takes over `line`, from malloc. */
 void controller_report(struct controller *controller, char *line);
 /* Sends observers the lines from number `first` on; they are stored. */
@@ -58,6 +61,10 @@ void hold_lift(struct controller *controller);
 uint32_t change_commit_every(const struct controller *controller, bool next);
 /* After an iteration: commit points become rarer when followers can't keep up with them. */
 void change_check_commit(struct controller *controller);
+/* Gives up a change that has no clock yet. */
+void change_cancel(struct controller *controller);
+/* Whether the member serves, follows or works in some clock. */
+bool change_has_part(const struct controller *controller, const struct member *member);
 enum node_tier actor_tier(const struct controller *controller, actor_id actor);
 
 /* ---- expected.c ---- */
@@ -68,6 +75,11 @@ void expected_replan(struct controller *controller);
 /* A node of this name has come. */
 void expected_joined(struct controller *controller, const char *name);
 void expected_receive(struct controller *controller, actor_id from, const struct message *message);
+
+/* ---- input.c ---- */
+
+/* INPUT: compares what the member has read with the job's input. Invalidates members' addresses. */
+void input_receive(struct controller *controller, struct member *member, const struct message *message);
 
 /* ---- recover.c ---- */
 

@@ -17,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MANIFEST_VERSION = 1, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
+enum { INPUT_SHARD_DIGITS = 32 };
+enum { MANIFEST_VERSION = 2, MANIFEST_BYTES_MAX = 8 << 20, MANIFEST_FOLDER_MODE = 0755 };
 
 static const char manifest_format[] = "agileml-checkpoint";
 static const char manifest_name[] = "manifest.json";
@@ -64,6 +65,51 @@ static json_t *job_to_json(const struct job_terms *job) {
                      json_number(job->tolerance), "tolerance_iterations", json_whole(job->tolerance_iterations));
 }
 
+/* A path or a host's name need not be UTF-8: what is not ASCII is shown as '?' then. */
+static json_t *json_text(const char *text) {
+    json_t *json = json_string(text);
+    if (json != NULL) {
+        return json;
+    }
+    char *ascii = memory_string(text);
+    for (char *c = ascii; *c != '\0'; c++) {
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
+    }
+    json = json_checked(json_string(ascii));
+    free(ascii);
+    return json;
+}
+
+/* Shards as one text: of each the number of items and the hash, 16 hexadecimal digits each. */
+static json_t *shards_to_json(const struct job_input *input) {
+    const struct wire_input_shard *shards = (const void *)input->shards->data;
+    size_t count = input->shards->size / sizeof *shards;
+    char *text = memory_resized(NULL, count * INPUT_SHARD_DIGITS + 1, 1);
+    text[0] = '\0';
+    for (size_t s = 0; s < count; s++) {
+        snprintf(text + s * INPUT_SHARD_DIGITS, INPUT_SHARD_DIGITS + 1, "%016" PRIx64 "%016" PRIx64, shards[s].items,
+                 shards[s].hash);
+    }
+    json_t *json = json_checked(json_string(text));
+    free(text);
+    return json;
+}
+
+static json_t *input_to_json(const struct job_input *input) {
+    if (input->shards == NULL) {
+        return json_null();
+    }
+    const struct wire_input_file *records = (const void *)input->files->data;
+    json_t *files = json_checked(json_array());
+    for (size_t f = 0; f < input->files->size / sizeof *records; f++) {
+        json_array_append_new(files, json_checked(json_pack("{s:o, s:o}", "path", json_text(records[f].path), "bytes",
+                                                            json_whole(records[f].bytes))));
+    }
+    return json_checked(json_pack("{s:o, s:o, s:o, s:o}", "reader", json_text(input->reader), "items",
+                                  json_whole(job_input_items(input)), "files", files, "shards",
+                                  shards_to_json(input)));
+}
+
 static json_t *files_to_json(const struct manifest *manifest) {
     json_t *files = json_checked(json_array());
     for (uint32_t p = 0; p < manifest->partitions; p++) {
@@ -80,12 +126,12 @@ static json_t *manifest_to_json(const struct manifest *manifest) {
     for (unsigned i = 0; i < manifest->metric_count; i++) {
         json_object_set_new(metrics, manifest->metrics[i].name, json_number(manifest->metrics[i].value));
     }
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", manifest_format, "version",
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", manifest_format, "version",
                      MANIFEST_VERSION, "clock", json_whole(manifest->clock), "iteration",
                      json_whole(manifest->clock / manifest->job.clocks_per_iteration), "objective",
                      json_number(manifest->objective), "metrics", metrics, "job", job_to_json(&manifest->job), "shards",
-                     json_whole(manifest->shards), "partitions", json_whole(manifest->partitions), "files",
-                     files_to_json(manifest));
+                     json_whole(manifest->shards), "partitions", json_whole(manifest->partitions), "input",
+                     input_to_json(&manifest->input), "files", files_to_json(manifest));
 }
 
 int manifest_write(const char *folder, const struct manifest *manifest, struct error *error) {
@@ -203,6 +249,53 @@ static void take_metrics(struct manifest_source *source, json_t *object, struct 
     }
 }
 
+static struct buffer *take_input_shards(struct manifest_source *source, const json_t *object, uint32_t shards) {
+    struct wire_input_shard *records = memory_zeroed(shards, sizeof *records);
+    const char *text = json_string_value(json_object_get(object, "shards"));
+    size_t digits = (size_t)shards * INPUT_SHARD_DIGITS;
+    if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits) {
+        char expected[48];
+        snprintf(expected, sizeof expected, "%zu hexadecimal digits", digits);
+        source_fail(source, "shards", expected);
+    }
+    for (uint32_t s = 0; s < shards && !source->failed; s++) {
+        char number[INPUT_SHARD_DIGITS / 2 + 1] = {0};
+        memcpy(number, text + (size_t)s * INPUT_SHARD_DIGITS, INPUT_SHARD_DIGITS / 2);
+        records[s].items = strtoull(number, NULL, 16);
+        memcpy(number, text + (size_t)s * INPUT_SHARD_DIGITS + INPUT_SHARD_DIGITS / 2, INPUT_SHARD_DIGITS / 2);
+        records[s].hash = strtoull(number, NULL, 16);
+    }
+    struct buffer *buffer = buffer_copy(records, shards * sizeof *records);
+    free(records);
+    return buffer;
+}
+
+static struct buffer *take_input_files(struct manifest_source *source, const json_t *array) {
+    size_t count = json_array_size(array);
+    if (!json_is_array(array) || count > WIRE_INPUT_FILES_MAX) {
+        source_fail(source, "files", "a list of at most 64 files that the input was read from");
+        count = 0;
+    }
+    struct wire_input_file *records = memory_zeroed(count + 1, sizeof *records);
+    for (size_t f = 0; f < count && !source->failed; f++) {
+        const json_t *file = json_array_get(array, f);
+        take_text(source, file, "path", records[f].path, sizeof records[f].path);
+        records[f].bytes = take_whole(source, file, "bytes", 0, INT64_MAX);
+    }
+    struct buffer *buffer = buffer_copy(records, count * sizeof *records);
+    free(records);
+    return buffer;
+}
+
+static void take_input(struct manifest_source *source, const json_t *object, struct manifest *manifest) {
+    if (json_is_null(object)) {
+        return;
+    }
+    take_text(source, object, "reader", manifest->input.reader, sizeof manifest->input.reader);
+    manifest->input.shards = take_input_shards(source, object, manifest->shards);
+    manifest->input.files = take_input_files(source, json_object_get(object, "files"));
+}
+
 static void take_files(struct manifest_source *source, const json_t *array, struct manifest *manifest) {
     if (json_array_size(array) != manifest->partitions) {
         source_fail(source, "files", "one for each partition");
@@ -230,6 +323,9 @@ static void take_manifest(struct manifest_source *source, const json_t *json, st
     take_metrics(source, json_object_get(json, "metrics"), manifest);
     take_job(source, json_object_get(json, "job"), &manifest->job);
     if (!source->failed) {
+        take_input(source, json_object_get(json, "input"), manifest);
+    }
+    if (!source->failed) {
         take_files(source, json_object_get(json, "files"), manifest);
     }
 }
@@ -249,7 +345,7 @@ static char *file_text(const char *path, size_t *size, struct error *error) {
         got = read(descriptor, text + *size, MANIFEST_BYTES_MAX + 1 - *size);
     }
     if (got < 0 || *size > MANIFEST_BYTES_MAX) {
-        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, got < 0 ? strerror(errno) : "longer than 4 MiB");
+        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, got < 0 ? strerror(errno) : "longer than 8 MiB");
         free(text);
         text = NULL;
     }
@@ -308,6 +404,7 @@ int manifest_read(const char *folder, struct manifest *manifest, struct error *e
 void manifest_close(struct manifest *manifest) {
     free(manifest->files);
     manifest->files = NULL;
+    job_input_close(&manifest->input);
 }
 
 /* ---- The folders in a root ---- */

@@ -5,7 +5,7 @@
 #define AGILEML_CONTROL_MANIFEST_H
 
 #include "agileml/base/error.h"
-#include "agileml/wire/message.h"
+#include "agileml/control/job_input.h"
 
 struct manifest_file {
     uint64_t bytes;
@@ -21,6 +21,7 @@ struct manifest {
     struct job_terms job;
     uint64_t clock;
     uint32_t partitions, shards;
+    struct job_input input;      /* without shards: not known */
     struct manifest_file *files; /* by partition */
     double objective;            /* of the last iteration that was complete; NAN: not known */
     unsigned metric_count;       /* of the same iteration, for people */
@@ -30,7 +31,7 @@ struct manifest {
 /* Makes ROOT (but not its parents) and an empty folder for the checkpoint of `clock` in it; its path. AML_EINPUT when
  * ROOT holds a checkpoint of a later clock: that is another job's, or one that was not gone on from. */
 int manifest_folder(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error);
-/* Makes the folder a checkpoint. */
+/* Makes the folder a checkpoint. The manifest stays the caller's. */
 int manifest_write(const char *folder, const struct manifest *manifest, struct error *error);
 /* Reads and checks it, the partitions' files' sizes too. `manifest` is to be closed on success. */
 int manifest_read(const char *folder, struct manifest *manifest, struct error *error);

@@ -2,6 +2,7 @@
  * before they are; progress a little later, and only then acknowledged. See controller_private.h.
  *
  *   cluster        job, members, placement, schedule, and where a change is
+ *   input          what the first node has read: struct job_input
  *   progress       struct controller_progress, then a struct stored_member each
  *   line/NUMBER    lines of the report */
 #include "agileml/control/controller_private.h"
@@ -190,6 +191,43 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
     return 0;
 }
 
+/* ---- The input ---- */
+
+static void put_buffer(struct writing *writing, const struct buffer *buffer) {
+    put_whole(writing, buffer->size);
+    put(writing, buffer->data, buffer->size);
+}
+
+static struct buffer *get_buffer(struct reading *reading) {
+    uint64_t size = get_whole(reading);
+    reading->short_of = reading->short_of || size > reading->left;
+    struct buffer *buffer = buffer_new(reading->short_of ? 0 : size);
+    get(reading, buffer->data, buffer->size);
+    return buffer;
+}
+
+static void put_input(struct writing *writing, const struct job_input *input) {
+    put(writing, input->reader, sizeof input->reader);
+    put_whole(writing, input->of_checkpoint);
+    put_buffer(writing, input->shards);
+    put_buffer(writing, input->files);
+}
+
+static int get_input(struct controller *controller, struct reading *reading, struct error *error) {
+    struct job_input *input = &controller->input.job;
+    job_input_close(input);
+    get(reading, input->reader, sizeof input->reader);
+    input->of_checkpoint = get_whole(reading) != 0;
+    input->shards = get_buffer(reading);
+    input->files = get_buffer(reading);
+    controller->input.stored = true;
+    if (reading->short_of || reading->left > 0 || input->files->size % sizeof(struct wire_input_file) != 0 ||
+        input->shards->size != controller->options.policy.shards * sizeof(struct wire_input_shard)) {
+        return error_set(error, AML_EINPUT, "the store is damaged: its input does not end where it should");
+    }
+    return 0;
+}
+
 /* ---- Writing ---- */
 
 /* Without a store what is known counts as stored. */
@@ -197,6 +235,7 @@ static void nothing_to_store(struct controller *controller) {
     size_t told = controller->lines_stored;
     controller->stored = controller->progress.completed;
     controller->lines_stored = controller->line_count;
+    controller->input.stored = true;
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].catch_up_stored = controller->members[m].catch_up;
     }
@@ -219,7 +258,7 @@ static bool write_entries(struct controller *controller, struct store_entry *ent
 static bool write_progress(struct controller *controller, const struct writing *cluster) {
     size_t lines = controller->line_count - controller->lines_stored;
     size_t dropped = controller->first_line - controller->lines_pruned;
-    struct store_entry *entries = memory_zeroed(lines + dropped + 2, sizeof *entries);
+    struct store_entry *entries = memory_zeroed(lines + dropped + 3, sizeof *entries);
     char(*keys)[STORE_KEY_MAX] = memory_zeroed(lines + dropped + 1, sizeof *keys);
     unsigned count = 0;
     struct controller_progress progress = controller->progress;
@@ -239,6 +278,12 @@ static bool write_progress(struct controller *controller, const struct writing *
     if (cluster != NULL) {
         entries[count++] = (struct store_entry){"cluster", cluster->bytes, cluster->size};
     }
+    struct writing input = {0};
+    bool input_due = cluster != NULL && controller->input.job.shards != NULL && !controller->input.stored;
+    if (input_due) {
+        put_input(&input, &controller->input.job);
+        entries[count++] = (struct store_entry){"input", input.bytes, input.size};
+    }
     for (size_t l = 0; l < lines; l++) {
         const char *line = controller_line(controller, controller->lines_stored + l);
         if (line != NULL) {
@@ -254,7 +299,9 @@ static bool write_progress(struct controller *controller, const struct writing *
     free(entries);
     free(keys);
     free(numbers.bytes);
+    free(input.bytes);
     if (written) {
+        controller->input.stored = controller->input.stored || input_due;
         size_t told = controller->lines_stored;
         for (unsigned m = 0; m < controller->member_count; m++) {
             controller->members[m].catch_up_stored = controller->members[m].catch_up;
@@ -310,6 +357,10 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
         struct reading reading = {.bytes = bytes, .left = size};
         loading->cluster = true;
         return get_cluster(controller, &reading, error);
+    }
+    if (strcmp(key, "input") == 0) { /* "cluster" comes before */
+        struct reading reading = {.bytes = bytes, .left = size};
+        return get_input(controller, &reading, error);
     }
     if (strcmp(key, "progress") == 0) {
         struct reading reading = {.bytes = bytes, .left = size};

@@ -564,6 +564,9 @@ static void trace_fields(FILE *trace, const struct message *message) {
                 LLU(message->plan.restore), LLU(message->plan.from_clock), message->plan.window);
         trace_placement(trace, message);
         break;
+    case MESSAGE_INPUT:
+        fprintf(trace, " reading %llu", LLU(message->input.reading));
+        break;
     case MESSAGE_LOADED:
         fprintf(trace, " version %llu items %llu", LLU(message->loaded.version), LLU(message->loaded.items));
         break;
@@ -604,10 +607,10 @@ static void trace_fields(FILE *trace, const struct message *message) {
                 LLU(message->heartbeat.silent));
         break;
     case MESSAGE_HEARTBEAT_ACK:
-        fprintf(trace, " progress %llu catch-up %llu hold %llu at %llu final %llu",
+        fprintf(trace, " progress %llu catch-up %llu hold %llu at %llu final %llu input %llu",
                 LLU(message->heartbeat_ack.progress), LLU(message->heartbeat_ack.catch_up),
                 LLU(message->heartbeat_ack.hold), LLU(message->heartbeat_ack.hold_clock),
-                LLU(message->heartbeat_ack.final));
+                LLU(message->heartbeat_ack.final), LLU(message->heartbeat_ack.input));
         break;
     case MESSAGE_FENCED:
         fprintf(trace, " begun %llu committed %llu", LLU(message->fenced.begun), LLU(message->fenced.committed));

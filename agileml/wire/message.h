@@ -67,6 +67,7 @@ enum {
     WIRE_SERVERS_MAX = 64, /* server threads of one node */
     WIRE_PARTITIONS_MAX = 4096,
     WIRE_SHARDS_MAX = 65536,
+    WIRE_INPUT_FILES_MAX = 64, /* of those that an app reads, named in INPUT */
     WIRE_STALENESS_MAX = 64,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
@@ -116,6 +117,7 @@ enum message_type {
     MESSAGE_CHECKPOINT = 26,
     MESSAGE_WRITTEN = 27,
     MESSAGE_REPLICAS = 28, /* within a node: a server to its agent */
+    MESSAGE_INPUT = 29,    /* node -> controller */
     MESSAGE_CRASHED = 31,
     /* worker <-> partition server */
     MESSAGE_SUBSCRIBE = 32,
@@ -177,6 +179,14 @@ struct message_plan {
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
+/* What the node has read, also of data shards that it does not keep. Sent after its first reading, and after one that came
+ * out otherwise than the one before. Repeated until HEARTBEAT_ACK says that it is the same as the job's; until then the node
+ * begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files that it was read
+ * from (struct wire_input_file). */
+struct message_input {
+    uint64_t reading; /* counts the node's INPUTs from 1 */
+};
+
 /* A node has loaded what it works on from clock 1 on. Frame: WIRE_TOTALS doubles over its items. */
 struct message_loaded {
     uint64_t version; /* of the plan that says so */
@@ -225,6 +235,7 @@ struct message_heartbeat_ack {
         hold_clock; /* do not begin a clock above this; WIRE_CLOCK_NEVER: nothing is held. Once every origin holds at
                             or before it, nobody can have passed it. */
     uint64_t final; /* the last clock of the job; 0: not known yet */
+    uint64_t input; /* the last INPUT of this node that is the same as the job's, by its `reading`; 0: none */
 };
 
 /* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the header's,
@@ -424,6 +435,7 @@ struct message {
         struct message_register registration;
         struct message_welcome welcome;
         struct message_plan plan;
+        struct message_input input;
         struct message_loaded loaded;
         struct message_start start;
         struct message_progress progress;
@@ -478,6 +490,18 @@ struct wire_metric {
     char name[WIRE_NAME_MAX];
     uint32_t kind;      /* enum aml_metric_kind */
     uint32_t evaluated; /* 1: a snapshot, the latest clock counts; 0: sums over an iteration's clocks */
+};
+
+/* What `read` emitted of a data shard. */
+struct wire_input_shard {
+    uint64_t items;
+    uint64_t hash; /* the sum of the items' hashes, each over use, keys and bytes */
+};
+
+/* A file of the input. */
+struct wire_input_file {
+    char path[WIRE_PATH_MAX]; /* as the app named it; of a longer one the end. The last record may stand for several files */
+    uint64_t bytes;
 };
 
 struct wire_metric_sum {

@@ -120,11 +120,21 @@ static int read_input(const struct lda *lda, struct lda_vocabulary *names,
     return result;
 }
 
+static void name_input(aml_worker *worker, const struct lda *lda) {
+    const char *const paths[] = {lda->data, lda->test, lda->vocabulary, lda->stop_words};
+    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
+        if (paths[p] != NULL) {
+            aml_input_file(worker, paths[p]);
+        }
+    }
+}
+
 static int lda_read(aml_worker *worker, void *context) {
     struct lda *lda = context;
     struct lda_vocabulary names = {0};
     struct reading reading = {.worker = worker, .lda = lda, .names = &names};
     struct error error = {0};
+    name_input(worker, lda);
     int result = read_input(lda, &names, read_document, &reading, &error);
     if (result == 0 && !lda->names_ready) {
         lda->names = names;

@@ -291,6 +291,13 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     return kept < 0 ? kept : 0;
 }
 
+static void name_input(aml_worker *worker, const struct samples_file *file) {
+    aml_input_file(worker, file->path);
+    if (file->labels_path != NULL) {
+        aml_input_file(worker, file->labels_path);
+    }
+}
+
 static int mlr_read(aml_worker *worker, void *context) {
     const struct mlr *mlr = context;
     struct emitting emitting = {.worker = worker, .mlr = mlr, .use = AML_TRAIN};
@@ -298,8 +305,10 @@ static int mlr_read(aml_worker *worker, void *context) {
     struct samples_file test = mlr->file;
     test.path = mlr->test;
     test.labels_path = mlr->test_labels;
+    name_input(worker, &mlr->file);
     int result = samples_read(&mlr->file, emit_sample, &emitting, &error);
     if (result == 0 && mlr->test != NULL) {
+        name_input(worker, &test);
         emitting.use = AML_TEST;
         emitting.first_number = emitting.emitted;
         result = samples_read(&test, emit_sample, &emitting, &error);

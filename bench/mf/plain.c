@@ -15,7 +15,7 @@ enum { USERS = 0, ITEMS = 1 };
 static int plain_ratings(void *context, unsigned thread, uint64_t chunk_number, const struct rating *ratings,
                          size_t count) {
     struct plain *plain = context;
-    struct data_chunk *chunk = data_chunk_open(chunk_number);
+    struct data_chunk *chunk = data_chunk_open(&plain->data, chunk_number);
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
         data_emit(&plain->data, chunk, AML_TRAIN, keys, &ratings[i].value);

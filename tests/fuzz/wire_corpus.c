@@ -88,6 +88,10 @@ static void add_payload(struct message *message, unsigned variant) {
         add_duties(message, variant);
         add_frame(message, sizeof(struct wire_endpoint));
         break;
+    case MESSAGE_INPUT:
+        add_frame(message, 8 * sizeof(struct wire_input_shard));
+        add_frame(message, variant * sizeof(struct wire_input_file));
+        break;
     case MESSAGE_LOADED:
     case MESSAGE_START:
         add_frame(message, WIRE_TOTALS * sizeof(double));

@@ -103,7 +103,7 @@ static size_t read_all(struct fixture *f, unsigned chunks, bool backwards) {
     data_read_begin(&f->data);
     for (unsigned c = 0; c < chunks; c++) {
         unsigned number = backwards ? chunks - 1 - c : c;
-        struct data_chunk *chunk = data_chunk_open(number);
+        struct data_chunk *chunk = data_chunk_open(&f->data, number);
         for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
             uint64_t keys[2];
             float value = (float)n;
@@ -425,7 +425,7 @@ static void test_half_a_reading_counts_for_nothing(void **state) {
     fixture_open(&f, ALL_BYTES);
     assert_false(data_pin(&f.data, own.numbers, own.count));
     data_read_begin(&f.data);
-    struct data_chunk *chunk = data_chunk_open(1); /* 0 never comes */
+    struct data_chunk *chunk = data_chunk_open(&f.data, 1); /* 0 never comes */
     for (unsigned n = 0; n < RATINGS / 2; n++) {
         uint64_t keys[2];
         float value = (float)n;
@@ -488,7 +488,7 @@ static void samples_open(struct fixture *f, size_t budget) {
 static size_t read_samples(struct fixture *f) {
     size_t kept = 0;
     data_read_begin(&f->data);
-    struct data_chunk *chunk = data_chunk_open(0);
+    struct data_chunk *chunk = data_chunk_open(&f->data, 0);
     for (unsigned n = 0; n < RATINGS; n++) {
         float sample[SAMPLE_FLOATS];
         for (unsigned i = 0; i < SAMPLE_FLOATS; i++) {
@@ -656,7 +656,7 @@ static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
     data_read_begin(&f->data);
     for (unsigned c = 0; c < chunks; c++) {
         unsigned number = backwards ? chunks - 1 - c : c;
-        struct data_chunk *chunk = data_chunk_open(number);
+        struct data_chunk *chunk = data_chunk_open(&f->data, number);
         for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
             make_varied(n, varied);
             kept += data_emit_varied(&f->data, chunk, n % 10 == 0 ? AML_TEST : AML_TRAIN, n / 2, varied->runs, 3,

@@ -56,6 +56,7 @@ static const struct wire_field {
     FIELD(MESSAGE_PLAN, WHOLE, plan.window, WIRE_WINDOW_MAX),
     FIELD(MESSAGE_PLAN, WHOLE, plan.recoverable, 1),
     FIELD(MESSAGE_PLAN, TEXT, plan.resume, 0),
+    FIELD(MESSAGE_INPUT, WHOLE, input.reading, UINT64_MAX),
     FIELD(MESSAGE_LOADED, WHOLE, loaded.version, UINT64_MAX),
     FIELD(MESSAGE_LOADED, WHOLE, loaded.items, UINT64_MAX),
     FIELD(MESSAGE_START, WHOLE, start.items, UINT64_MAX),
@@ -80,6 +81,7 @@ static const struct wire_field {
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold_clock, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.final, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.input, UINT64_MAX),
     FIELD(MESSAGE_SAVE, WHOLE, empty.unused, 0),
     FIELD(MESSAGE_SAVED, SIGNED, text.code, 0),
     FIELD(MESSAGE_SAVED, TEXT, text.text, 0),
@@ -178,7 +180,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_EVICT,     MESSAGE_GONE,          MESSAGE_OUTCOME, MESSAGE_STATUS,  MESSAGE_FENCED,     MESSAGE_REJOIN,
     MESSAGE_REPLICAS,  MESSAGE_WRITTEN,       MESSAGE_PULL,    MESSAGE_PUSH,    MESSAGE_CHECKPOINT, MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,     MESSAGE_SCAN,          MESSAGE_ROWS,    MESSAGE_FOLLOW,  MESSAGE_UPDATE,     MESSAGE_ALLOCATION,
-    MESSAGE_CRASHED,
+    MESSAGE_CRASHED, MESSAGE_INPUT,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -225,6 +227,10 @@ static struct message new_message(enum message_type type) {
         add_duties(&message);
         message.plan.commit_every = message.plan.next_commit_every = 1;
         add_frame(&message, 3 * sizeof(struct wire_endpoint));
+        break;
+    case MESSAGE_INPUT:
+        add_frame(&message, 4 * sizeof(struct wire_input_shard));
+        add_frame(&message, 2 * sizeof(struct wire_input_file));
         break;
     case MESSAGE_LOADED:
     case MESSAGE_START:
@@ -404,7 +410,7 @@ static void test_payload_frames_are_checked(void **state) {
     static const enum message_type with_frames[] = {
         MESSAGE_REGISTER, MESSAGE_PLAN,       MESSAGE_LOADED,    MESSAGE_START,    MESSAGE_PROGRESS,
         MESSAGE_EVICT,    MESSAGE_GONE,       MESSAGE_FENCED,    MESSAGE_REPLICAS, MESSAGE_STATUS,
-        MESSAGE_REPORT,   MESSAGE_CHECKPOINT, MESSAGE_ALLOCATION};
+        MESSAGE_REPORT,   MESSAGE_CHECKPOINT, MESSAGE_ALLOCATION, MESSAGE_INPUT};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);
@@ -430,6 +436,9 @@ static void test_payload_frames_are_checked(void **state) {
     memset(message.frames[0]->data, 'x', message.frames[0]->size);
     expect_refused(&message);
     message = new_message(MESSAGE_REGISTER);
+    memset(message.frames[1]->data, 'x', message.frames[1]->size);
+    expect_refused(&message);
+    message = new_message(MESSAGE_INPUT);
     memset(message.frames[1]->data, 'x', message.frames[1]->size);
     expect_refused(&message);
     message = new_message(MESSAGE_PLAN);

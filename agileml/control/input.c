@@ -1,0 +1,79 @@
+/* The controller's part that compares what the nodes have read. The first fingerprint, or the checkpoint's, is the job's; it
+ * is stored before a node hears that its own is the same. A node begins no clock before it hears that. See
+ * controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Takes out a member that has no part in any clock. Nobody else notices. */
+static void refuse_newcomer(struct controller *controller, struct member *member, const char *text) {
+    controller_report(controller, report_event(controller, "refused", member->name, text));
+    send_abort(controller, member->node.actor, AML_EINPUT, text);
+    member_remove(controller, member);
+    controller->replan = true;
+    controller->replan_us = 0;
+    change_cancel(controller);
+    persist_all(controller);
+}
+
+/* A member that has a part in the job reads the input late, because it took over from others, or read it again and found
+ * it changed. Others take over where they can. */
+static void refuse_member(struct controller *controller, struct member *member, const char *text) {
+    bool last = member->node.tier == TIER_RELIABLE || controller->stage == STAGE_TRADITIONAL ||
+                !enough_without_member(controller, member);
+    if (last) {
+        controller_abort(controller, AML_EINPUT, text);
+        return;
+    }
+    controller_report(controller, report_event(controller, "refused", member->name, text));
+    send_abort(controller, member->node.actor, AML_EINPUT, text);
+    recover_lost(controller, member, text);
+}
+
+static void refuse(struct controller *controller, struct member *member, const struct job_input *found) {
+    char text[ERROR_TEXT_MAX];
+    job_input_describe(&controller->input.job, found, text, sizeof text);
+    if (controller->phase < PHASE_TRAIN) {
+        controller_abort(controller, AML_EINPUT, text); /* nobody has trained: it is not known who is right */
+    } else if (change_has_part(controller, member)) {
+        refuse_member(controller, member, text);
+    } else {
+        refuse_newcomer(controller, member, text);
+    }
+}
+
+/* The first input that is reported is the job's. */
+static bool take_input(struct controller *controller, const struct job_input *found) {
+    if (controller->input.job.shards == NULL) {
+        controller->input = (struct controller_input){.job = *found};
+        buffer_hold(found->shards);
+        buffer_hold(found->files);
+    }
+    return controller->input.stored || persist_all(controller);
+}
+
+void input_receive(struct controller *controller, struct member *member, const struct message *message) {
+    struct job_input found = {.shards = message->frames[0], .files = message->frames[1]};
+    if (controller->phase < PHASE_LOAD || controller->phase >= PHASE_LEAVE || member->dismissed) {
+        return;
+    }
+    snprintf(found.reader, sizeof found.reader, "%s (%s)", member->name, member->host);
+    size_t shards = found.shards->size / sizeof(struct wire_input_shard);
+    if (shards != controller->options.policy.shards) {
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%s reported the input of %zu data shards, expected %u", found.reader, shards,
+                 controller->options.policy.shards);
+        controller_abort(controller, AML_EPROTOCOL, text);
+        return;
+    }
+    if (!take_input(controller, &found)) {
+        return;
+    }
+    if (!job_input_equal(&controller->input.job, &found)) {
+        refuse(controller, member, &found);
+        return;
+    }
+    member->input = message->input.reading;
+    send_ack(controller, member);
+}

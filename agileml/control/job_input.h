@@ -1,0 +1,31 @@
+/* What the input of a job is: the fingerprint that the first of its nodes reported, to which all others', and those of jobs
+ * that go on from its checkpoints, are compared. Knows no files but by name. */
+#ifndef AGILEML_CONTROL_JOB_INPUT_H
+#define AGILEML_CONTROL_JOB_INPUT_H
+
+#include "agileml/wire/message.h"
+
+#include <stdbool.h>
+
+enum { JOB_INPUT_READER_MAX = WIRE_NAME_MAX + WIRE_HOST_MAX + 8 };
+
+struct job_input {
+    char reader[JOB_INPUT_READER_MAX]; /* "NAME (HOST)" of the node that reported it */
+    bool of_checkpoint;                /* the reader was a node of the job whose checkpoint is taken up */
+    struct buffer *shards;             /* struct wire_input_shard, one for each data shard; NULL: not known yet */
+    struct buffer *files;              /* struct wire_input_file */
+};
+
+/* A zeroed input may be closed. */
+void job_input_close(struct job_input *input);
+
+/* All items, of all shards. */
+uint64_t job_input_items(const struct job_input *input);
+
+bool job_input_equal(const struct job_input *one, const struct job_input *other);
+
+/* One line that says what differs: readers, files and their sizes, items, how many shards. Both have the same number of
+ * shards. */
+void job_input_describe(const struct job_input *expected, const struct job_input *found, char *text, size_t size);
+
+#endif
