@@ -207,11 +207,13 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     }
 }
 
-static void read_joins(struct launcher *launcher, const json_t *names) {
+/* Calls for each of the nodes that an event names. */
+static void each_node(struct launcher *launcher, const json_t *names,
+                      void (*call)(struct launcher *launcher, const char *name)) {
     for (size_t n = 0; n < json_array_size(names); n++) {
         const char *name = json_string_value(json_array_get(names, n));
         if (name != NULL) {
-            launcher_node_joined(launcher, name);
+            call(launcher, name);
         }
     }
 }
@@ -236,7 +238,9 @@ static void read_line(struct launcher *launcher, json_t *line) {
         json_decref(launcher->iteration_line);
         launcher->iteration_line = json_incref(line);
     } else if (event != NULL && strcmp(event, "join") == 0) {
-        read_joins(launcher, json_object_get(line, "nodes"));
+        each_node(launcher, json_object_get(line, "nodes"), launcher_node_joined);
+    } else if (event != NULL && strcmp(event, "refused") == 0) {
+        each_node(launcher, json_object_get(line, "nodes"), launcher_node_refused);
     } else if (strcmp(type, "summary") == 0) {
         read_summary(launcher, line);
     }

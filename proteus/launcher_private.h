@@ -123,6 +123,7 @@ void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned
 void launcher_reap_nodes(struct launcher *launcher);
 /* A node called `name` has joined. */
 void launcher_node_joined(struct launcher *launcher, const char *name);
+void launcher_node_refused(struct launcher *launcher, const char *name);
 /* Sees what follows from nodes that have ended; kills those whose notice is over. Returns when to do so next; 0: at no
  * known time. */
 uint64_t launcher_watch_nodes(struct launcher *launcher);

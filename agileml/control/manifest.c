@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { INPUT_SHARD_DIGITS = 32 };
-enum { MANIFEST_VERSION = 2, MANIFEST_BYTES_MAX = 8 << 20, MANIFEST_FOLDER_MODE = 0755 };
+enum { MANIFEST_VERSION = 2, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
 
 static const char manifest_format[] = "agileml-checkpoint";
 static const char manifest_name[] = "manifest.json";
@@ -273,7 +273,10 @@ static struct buffer *take_input_shards(struct manifest_source *source, const js
 static struct buffer *take_input_files(struct manifest_source *source, const json_t *array) {
     size_t count = json_array_size(array);
     if (!json_is_array(array) || count > WIRE_INPUT_FILES_MAX) {
-        source_fail(source, "files", "a list of at most 64 files that the input was read from");
+        char expected[80];
+        snprintf(expected, sizeof expected, "a list of at most %d files that the input was read from",
+                 WIRE_INPUT_FILES_MAX);
+        source_fail(source, "files", expected);
         count = 0;
     }
     struct wire_input_file *records = memory_zeroed(count + 1, sizeof *records);
@@ -345,7 +348,7 @@ static char *file_text(const char *path, size_t *size, struct error *error) {
         got = read(descriptor, text + *size, MANIFEST_BYTES_MAX + 1 - *size);
     }
     if (got < 0 || *size > MANIFEST_BYTES_MAX) {
-        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, got < 0 ? strerror(errno) : "longer than 8 MiB");
+        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, got < 0 ? strerror(errno) : "longer than 4 MiB");
         free(text);
         text = NULL;
     }

@@ -125,7 +125,7 @@ static void read_event(struct job_link *link, const json_t *line) {
             node_joined(link, name);
         } else if (name != NULL && strcmp(event, "evicted") == 0) {
             node_left(link, name, false);
-        } else if (name != NULL && strcmp(event, "failure") == 0) {
+        } else if (name != NULL && (strcmp(event, "failure") == 0 || strcmp(event, "refused") == 0)) {
             node_left(link, name, true);
         }
     }

@@ -10,11 +10,17 @@ enum { CORPUS_PATH_MAX = 4096, CORPUS_VARIANTS = 3 };
 /* Partition p's file has p bytes, as in manifest_fuzz.c. */
 static struct manifest_file corpus_files[] = {{0, 0}, {1, 0xFFFFFFFF}};
 
+static struct wire_input_shard corpus_shards[] = {{100, UINT64_MAX}};
+static struct wire_input_file corpus_inputs[] = {{"/data/ratings.csv", 4096}, {"test.csv", 0}};
+static struct buffer corpus_shards_frame = {.size = sizeof corpus_shards, .data = (unsigned char *)corpus_shards};
+static struct buffer corpus_inputs_frame = {.size = sizeof corpus_inputs, .data = (unsigned char *)corpus_inputs};
+
 static const struct manifest corpus_manifests[CORPUS_VARIANTS] = {
     {.job = {.app = "mf", .digest = UINT64_MAX, .clocks_per_iteration = 1, .iterations = 45},
      .clock = 1,
      .partitions = 1,
      .shards = 1,
+     .input = {.reader = "node-1 (host)", .shards = &corpus_shards_frame, .files = &corpus_inputs_frame},
      .files = corpus_files},
     {.job = {.app = "lda",
              .staleness = 64,

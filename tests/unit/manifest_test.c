@@ -46,6 +46,12 @@ static bool is_there(const char *folder, const char *name) {
 
 static struct manifest_file files[PARTITIONS] = {{0, 0}, {1, 0xFFFFFFFF}, {2, 0x12AB}};
 
+enum { SHARDS = 3 };
+static struct wire_input_shard input_shards[SHARDS] = {{10, 0xFEDCBA9876543211}, {0, 0}, {UINT64_MAX, UINT64_MAX}};
+static struct wire_input_file input_files[] = {{"/data/ratings.csv", 1234567}, {"te\"st", 0}};
+static struct buffer input_shards_frame = {.size = sizeof input_shards, .data = (unsigned char *)input_shards};
+static struct buffer input_files_frame = {.size = sizeof input_files, .data = (unsigned char *)input_files};
+
 static struct manifest sample(uint64_t clock) {
     return (struct manifest){.job = {.app = "mf",
                                      .digest = 0xFEDCBA9876543210,
@@ -57,7 +63,10 @@ static struct manifest sample(uint64_t clock) {
                                      .tolerance_iterations = 7},
                              .clock = clock,
                              .partitions = PARTITIONS,
-                             .shards = 1024,
+                             .shards = SHARDS,
+                             .input = {.reader = "node-1 (host)",
+                                       .shards = &input_shards_frame,
+                                       .files = &input_files_frame},
                              .files = files,
                              .objective = 0.1 + 0.2,
                              .metric_count = 2,
@@ -114,7 +123,11 @@ static void test_round_trip(void **state) {
     assert_int_equal(manifest.job.tolerance_iterations, 7);
     assert_int_equal(manifest.clock, 120);
     assert_int_equal(manifest.partitions, PARTITIONS);
-    assert_int_equal(manifest.shards, 1024);
+    assert_int_equal(manifest.shards, SHARDS);
+    assert_string_equal(manifest.input.reader, "node-1 (host)");
+    assert_true(job_input_equal(&manifest.input, &expected.input));
+    assert_int_equal(manifest.input.files->size, sizeof input_files);
+    assert_memory_equal(manifest.input.files->data, input_files, sizeof input_files);
     assert_true(manifest.objective == expected.objective);
     for (unsigned p = 0; p < PARTITIONS; p++) {
         assert_int_equal(manifest.files[p].bytes, files[p].bytes);
@@ -203,6 +216,27 @@ static void test_later_checkpoints_are_in_the_way(void **state) {
     assert_int_equal(manifest_folder(root, 101, folder, NULL), 0);
 }
 
+/* Of a job whose input nobody has reported; and names that are not UTF-8, as paths may be. */
+static void test_input_that_is_unknown_or_has_odd_names(void **state) {
+    char folder[WIRE_PATH_MAX];
+    struct manifest manifest = sample(7);
+    struct error error = {0};
+    static struct wire_input_file odd[] = {{"/da\xFFta", 1}};
+    struct buffer odd_frame = {.size = sizeof odd, .data = (unsigned char *)odd};
+    make_folder(*state, 7, folder);
+    manifest.input.files = &odd_frame;
+    assert_int_equal(manifest_write(folder, &manifest, &error), 0);
+    assert_int_equal(manifest_read(folder, &manifest, &error), 0);
+    assert_string_equal(((const struct wire_input_file *)(const void *)manifest.input.files->data)->path, "/da?ta");
+    manifest_close(&manifest);
+    manifest = sample(7);
+    manifest.input = (struct job_input){0};
+    assert_int_equal(manifest_write(folder, &manifest, &error), 0);
+    assert_int_equal(manifest_read(folder, &manifest, &error), 0);
+    assert_null(manifest.input.shards);
+    manifest_close(&manifest);
+}
+
 static void test_prune(void **state) {
     const char *root = *state;
     char folder[WIRE_PATH_MAX];
@@ -260,7 +294,7 @@ static void test_damage(void **state) {
         const char *from, *to, *reason;
     } changes[] = {
         {"agileml-checkpoint", "something-else-", "\"format\""},
-        {"\"version\": 1", "\"version\": 2", "\"version\""},
+        {"\"version\": 2", "\"version\": 1", "\"version\""},
         {"\"clock\": 120", "\"clock\": 0", "\"clock\""},
         {"\"clock\": 120", "\"clock\": -1", "\"clock\""},
         {"\"clock\": 120", "\"clock\": 4294967280", "\"clock\""},
@@ -268,12 +302,17 @@ static void test_damage(void **state) {
         {"\"clock\": 120", "\"clock\": 99999999999999999999", "not JSON"},
         {"\"clock\": 120", "\"tick\": 120", "\"clock\""},
         {"\"clock\": 120", "\"version\": 1", "not JSON"},
-        {"\"shards\": 1024", "\"shards\": 65537", "\"shards\""},
+        {"\"shards\": 3", "\"shards\": 65537", "\"shards\""},
+        {"\"shards\": 3", "\"shards\": 4", "\"shards\""},
+        {"000000000000000afedcba9876543211", "000000000000000afedcba987654321g", "\"shards\""},
+        {"\"input\": {", "\"output\": {", "\"reader\""},
+        {"\"path\"", "\"name\"", "\"path\""},
+        {"1234567", "-1234567", "\"bytes\""},
         {"\"partitions\": 3", "\"partitions\": 0", "\"partitions\""},
         {"\"partitions\": 3", "\"partitions\": 4", "\"files\""},
         {"\"partitions\": 3", "\"partitions\": 5000", "\"partitions\""},
-        {"ffffffff", "ffffff", "\"crc32\""},
-        {"ffffffff", "fffffffg", "\"crc32\""},
+        {"crc32\": \"ffffffff\"", "crc32\": \"ffffff\"", "\"crc32\""},
+        {"crc32\": \"ffffffff\"", "crc32\": \"fffffffg\"", "\"crc32\""},
         {"\"bytes\": 2", "\"bytes\": -2", "\"bytes\""},
         {"\"bytes\": 2", "\"bytes\": 3", "expected a file of 3 bytes, found 2"},
         {"fedcba9876543210", "fedcba987654321", "\"digest\""},
@@ -346,6 +385,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_names_that_are_no_clocks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_folder_begins_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(test_later_checkpoints_are_in_the_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_input_that_is_unknown_or_has_odd_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_prune, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_files, setup, teardown),
