@@ -169,6 +169,14 @@ static void open_node(struct cluster_node *node) {
     cluster_app_open(node);
 }
 
+/* By the machine: a process that starts anew reads the same again. */
+static bool reads_other_input(const struct cluster *cluster, const struct cluster_node *node) {
+    unsigned first = CLUSTER_FIRST_NODE + cluster->initial_reliable + cluster->initial_transient;
+    return cluster->other_input == OTHER_INPUT_AT_START ? node->machine == CLUSTER_FIRST_NODE + 1
+                                                        : cluster->other_input == OTHER_INPUT_JOINS &&
+                                                              node->machine >= first && node->machine % 2 == 0;
+}
+
 struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier tier, unsigned machine,
                                       uint64_t after_us) {
     if (machine == 0 && cluster->machine_count == CLUSTER_MACHINES) {
@@ -190,6 +198,8 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->load_us = cluster_between(cluster, 0, cluster_one_in(cluster, 10) ? 6 * SECOND_US : 200 * 1000);
     node->compute_us = cluster_between(cluster, cluster->compute_us / 2, cluster->compute_us * 2);
     node->lazy = cluster_one_in(cluster, 4);
+    node->conceals = node->number > 0 && cluster_mistake_due(cluster, MISTAKE_INPUT_CONCEALED);
+    node->other_input = node->conceals || reads_other_input(cluster, node);
     cluster->slowest_us = node->compute_us > cluster->slowest_us ? node->compute_us : cluster->slowest_us;
     cluster->load_us = node->load_us > cluster->load_us ? node->load_us : cluster->load_us;
     cluster->nodes = memory_resized(cluster->nodes, cluster->node_count + 1, sizeof(struct cluster_node *));
@@ -510,6 +520,8 @@ static void job_run(struct cluster *cluster) {
         cluster_check_bad_end(cluster);
     } else if (cluster->control.code == 0) {
         cluster_check_good_end(cluster);
+    } else if (cluster->other_input == OTHER_INPUT_AT_START && cluster->input_reported) {
+        cluster_check_input_end(cluster);
     } else if (cluster->may_fail) {
         cluster_check_lost_end(cluster);
     } else {

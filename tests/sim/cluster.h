@@ -38,6 +38,7 @@ enum mistake {
     MISTAKE_NOT_FENCED,            /* a node goes on after it has said that it stands still */
     MISTAKE_STORE_WRITE_LOST,      /* the store forgets a write, then the controller starts again */
     MISTAKE_ROW_GIVEN_UP,          /* a worker that gives rows up gives up one that it needs */
+    MISTAKE_INPUT_CONCEALED,       /* a node that has read other data than the others reports theirs */
     MISTAKE_TOPICS_FORGOTTEN,      /* lda: whoever works on a document takes it for one that is new */
     MISTAKES
 };

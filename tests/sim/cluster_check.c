@@ -523,6 +523,11 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
         cluster_violation(cluster, "I6", "%s begins clock %llu after it has said that it stands still", node->node.name,
                           (unsigned long long)clock);
     }
+    cluster->began[node->other_input] = true;
+    if (cluster->began[0] && cluster->began[1]) {
+        cluster_violation(cluster, "I9", "%s begins clock %llu: two nodes that work have read different input",
+                          node->node.name, (unsigned long long)clock);
+    }
     check_rows(node, set, clock);
     if (client->epoch == cluster->plan.epoch) { /* else it is out, and what it does is void */
         check_shards(node, set, origin, clock);

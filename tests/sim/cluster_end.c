@@ -98,7 +98,8 @@ void cluster_check_good_end(struct cluster *cluster) {
         bool stays = !node->gone && !cluster->disturbed && cluster_node_counts(node);
         /* A controller whose store failed tells the nodes; is it killed then, those who did not hear it go on. */
         bool told = cluster->may_fail && strcmp(node->text, CLUSTER_STORE_FULL) == 0;
-        if (stays || (node->ended && node->code != 0 && !late && !told)) {
+        bool refused = node->other_input && strstr(node->text, "the input differs: ") != NULL;
+        if (stays || (node->ended && node->code != 0 && !late && !told && !refused)) {
             cluster_violation(cluster, "I8", "%s (host-%u) %s: %s", node->node.name, node->number,
                               node->gone ? "failed" : "has not ended", node->text);
             return;
@@ -133,6 +134,17 @@ void cluster_check_good_end(struct cluster *cluster) {
         cluster_violation(cluster, "I8", "epoch %llu, though nothing has failed",
                           (unsigned long long)cluster->plan.epoch);
     }
+}
+
+void cluster_check_input_end(struct cluster *cluster) {
+    if (strstr(cluster->control.text, "the input differs: ") == NULL) {
+        cluster_violation(cluster, "I9", "the job's error is not that the input differs: %s", cluster->control.text);
+    }
+    if (cluster->begun > cluster->first_clock) {
+        cluster_violation(cluster, "I9", "clock %llu was begun on input that differs",
+                          (unsigned long long)cluster->begun);
+    }
+    cluster_check_lost_end(cluster);
 }
 
 void cluster_check_lost_end(struct cluster *cluster) {

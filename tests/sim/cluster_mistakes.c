@@ -22,6 +22,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_NOT_FENCED] = "node-not-fenced",
     [MISTAKE_STORE_WRITE_LOST] = "store-write-lost",
     [MISTAKE_ROW_GIVEN_UP] = "row-given-up",
+    [MISTAKE_INPUT_CONCEALED] = "input-concealed",
     [MISTAKE_TOPICS_FORGOTTEN] = "topics-forgotten",
 };
 

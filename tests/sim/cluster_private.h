@@ -69,6 +69,8 @@ struct cluster_node {
     enum node_tier tier;
     uint64_t start_us, load_us, compute_us;
     bool lazy;
+    bool other_input;     /* what it reads is not what most read; ... */
+    bool conceals;        /* ... and it does not report so, MISTAKE_INPUT_CONCEALED */
     struct cluster_set *sets;
     unsigned set_count;
     unsigned preparing;               /* the set's number; 0: none */
@@ -231,6 +233,9 @@ struct cluster {
     double seconds; /* by its last line */
     bool summed_up;
     uint64_t completed; /* clocks, by the summary */
+    enum { OTHER_INPUT_NOBODY, OTHER_INPUT_AT_START, OTHER_INPUT_JOINS } other_input; /* who reads other data */
+    bool began[2];       /* a clock was begun by a node with the input that most have; with the other one */
+    bool input_reported; /* the other input has reached the controller */
     /* The schedule's own: */
     unsigned step, left;
     uint64_t mark;
@@ -359,6 +364,8 @@ void cluster_check_partition(struct cluster *cluster, const struct partition *pa
 void cluster_check_line(struct cluster *cluster, const char *text);
 void cluster_check_good_end(struct cluster *cluster);
 void cluster_check_bad_end(struct cluster *cluster);
+/* The nodes' input differed at the start: the error tells it, and nobody has worked. */
+void cluster_check_input_end(struct cluster *cluster);
 /* The job was lost, as it may: the error tells it. */
 void cluster_check_lost_end(struct cluster *cluster);
 

@@ -427,6 +427,40 @@ static void see_expected(struct cluster *cluster, struct cluster_node *node, act
     }
 }
 
+/* ---- Nodes that join have read other data than those that train; the controller may die when it hears of it ---- */
+
+static void shape_other_input(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->other_input = OTHER_INPUT_JOINS;
+    join_at(cluster, cluster_between(cluster, 1, 3), (unsigned)cluster_between(cluster, 2, 5));
+    join_at(cluster, cluster_between(cluster, 2, 5), (unsigned)cluster_between(cluster, 2, 5));
+    if (cluster_one_in(cluster, 2)) {
+        kill_at(cluster, cluster_between(cluster, 2, 5), 1);
+    }
+    cluster->left = (unsigned)cluster_between(cluster, 0, 2);
+}
+
+static void see_other_input(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                            const struct message *message) {
+    const struct cluster_node *sender = cluster_node_of(cluster, from);
+    if (node != NULL || message->type != MESSAGE_INPUT || sender == NULL || !sender->other_input) {
+        return;
+    }
+    cluster->input_reported = true;
+    cluster->result->counts.triggered = 1;
+    if (now(cluster)) {
+        cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(2000)));
+    }
+}
+
+/* ---- One of the job's first nodes has read other data ---- */
+
+static void shape_other_input_first(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->other_input = OTHER_INPUT_AT_START;
+    cluster->left = (unsigned)cluster_between(cluster, 0, 2);
+}
+
 /* ---- All of them ---- */
 
 static const struct schedule_of schedules[] = {
@@ -443,6 +477,8 @@ static const struct schedule_of schedules[] = {
     {"reliable-joins-in-change", shape_reliable_again, see_reliable_again},
     {"others-die-after-takeover", shape_taken_over, see_taken_over},
     {"machines-are-expected", shape_expected, see_expected},
+    {"others-input-differs", shape_other_input, see_other_input},
+    {"first-input-differs", shape_other_input_first, see_other_input},
 };
 
 unsigned cluster_schedules(void) {
