@@ -396,7 +396,8 @@ int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml
     }
     head.bytes =
         (uint32_t)(sizeof head + run_count * 2 * sizeof(uint32_t) + head.rows * sizeof(uint64_t) + round_up(size, 4));
-    unsigned char *record = chunk_append(data, chunk, use, key, varied_hash(use, key, runs, run_count, bytes, size), head.bytes);
+    unsigned char *record =
+        chunk_append(data, chunk, use, key, varied_hash(use, key, runs, run_count, bytes, size), head.bytes);
     if (record == NULL) {
         return 0;
     }

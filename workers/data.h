@@ -52,12 +52,12 @@ struct data_tally {
 /* What one thread makes of a piece of the input; data_chunk_close puts it into the shards. */
 struct data_chunk {
     struct data_tally *tally; /* this thread's while the chunk is open */
-    uint64_t order;         /* chunks are put together in this order, whatever thread was faster */
-    struct data_run run[2]; /* by enum aml_item_use: the shard's number (uint32_t), then the record */
-    uint64_t emitted[2];    /* items given, kept or not */
-    size_t given;           /* bytes of their records */
-    int64_t shard;          /* of the last item; -1: it was not kept */
-    uint32_t *places;       /* of each shard: 1 + its place in totals; 0: none. NULL until there are totals */
+    uint64_t order;           /* chunks are put together in this order, whatever thread was faster */
+    struct data_run run[2];   /* by enum aml_item_use: the shard's number (uint32_t), then the record */
+    uint64_t emitted[2];      /* items given, kept or not */
+    size_t given;             /* bytes of their records */
+    int64_t shard;            /* of the last item; -1: it was not kept */
+    uint32_t *places;         /* of each shard: 1 + its place in totals; 0: none. NULL until there are totals */
     struct {
         uint32_t shard;
         double values[WIRE_TOTALS];
@@ -82,10 +82,10 @@ struct data {
     uint64_t departures; /* see data_shard.left */
     uint64_t turn;       /* the order of the chunk that is put into the shards next */
     struct data_chunk *early;
-    struct data_tally *tallies;      /* of the reading under way, those that no open chunk has */
+    struct data_tally *tallies;     /* of the reading under way, those that no open chunk has */
     struct wire_input_shard *input; /* the fingerprint of the last whole reading, by shard; NULL: none yet */
-    bool complete;            /* the whole input has been read once */
-    atomic_bool welcome_over; /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
+    bool complete;                  /* the whole input has been read once */
+    atomic_bool welcome_over;       /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
 };
 
 /* The items of some shards, arranged. Block (clock part, thread, bin) is items[starts[b]..starts[b + 1]). */

@@ -20,8 +20,8 @@ struct node_set {
     uint32_t *shards; /* ascending */
     uint32_t count;
     bool asked, prepared; /* hooks.prepare was called; node_prepared was */
-    bool filled; /* ... and its rows' first state has come since, and the input is the job's: a clock may begin */
-    uint64_t items;       /* training items, once prepared */
+    bool filled;    /* ... and its rows' first state has come since, and the input is the job's: a clock may begin */
+    uint64_t items; /* training items, once prepared */
     double totals[WIRE_TOTALS];
 };
 
@@ -57,8 +57,8 @@ struct node_hooks {
 
 /* What this node has read, and whether the controller has found it to be what the others read. */
 struct node_input {
-    uint64_t reading;               /* of the newest INPUT; 0: none yet */
-    uint64_t compared;              /* the newest that is the same as the job's input */
+    uint64_t reading;              /* of the newest INPUT; 0: none yet */
+    uint64_t compared;             /* the newest that is the same as the job's input */
     struct buffer *shards, *files; /* its frames */
     uint64_t sent_us;
 };

@@ -106,8 +106,7 @@ static json_t *input_to_json(const struct job_input *input) {
                                                             json_whole(records[f].bytes))));
     }
     return json_checked(json_pack("{s:o, s:o, s:o, s:o}", "reader", json_text(input->reader), "items",
-                                  json_whole(job_input_items(input)), "files", files, "shards",
-                                  shards_to_json(input)));
+                                  json_whole(job_input_items(input)), "files", files, "shards", shards_to_json(input)));
 }
 
 static json_t *files_to_json(const struct manifest *manifest) {

@@ -498,9 +498,9 @@ struct wire_input_shard {
     uint64_t hash; /* the sum of the items' hashes, each over use, keys and bytes */
 };
 
-/* A file of the input. */
+/* A file of the input, or a folder. The last one of WIRE_INPUT_FILES_MAX may stand for several. */
 struct wire_input_file {
-    char path[WIRE_PATH_MAX]; /* as the app named it; of a longer one the end. The last record may stand for several files */
+    char path[WIRE_PATH_MAX]; /* as the app named it; of a longer one the end */
     uint64_t bytes;
 };
 

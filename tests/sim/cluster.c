@@ -172,9 +172,9 @@ static void open_node(struct cluster_node *node) {
 /* By the machine: a process that starts anew reads the same again. */
 static bool reads_other_input(const struct cluster *cluster, const struct cluster_node *node) {
     unsigned first = CLUSTER_FIRST_NODE + cluster->initial_reliable + cluster->initial_transient;
-    return cluster->other_input == OTHER_INPUT_AT_START ? node->machine == CLUSTER_FIRST_NODE + 1
-                                                        : cluster->other_input == OTHER_INPUT_JOINS &&
-                                                              node->machine >= first && node->machine % 2 == 0;
+    return cluster->other_input == OTHER_INPUT_AT_START
+               ? node->machine == CLUSTER_FIRST_NODE + 1
+               : cluster->other_input == OTHER_INPUT_JOINS && node->machine >= first && node->machine % 2 == 0;
 }
 
 struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier tier, unsigned machine,

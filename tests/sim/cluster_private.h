@@ -69,8 +69,8 @@ struct cluster_node {
     enum node_tier tier;
     uint64_t start_us, load_us, compute_us;
     bool lazy;
-    bool other_input;     /* what it reads is not what most read; ... */
-    bool conceals;        /* ... and it does not report so, MISTAKE_INPUT_CONCEALED */
+    bool other_input; /* what it reads is not what most read; ... */
+    bool conceals;    /* ... and it does not report so, MISTAKE_INPUT_CONCEALED */
     struct cluster_set *sets;
     unsigned set_count;
     unsigned preparing;               /* the set's number; 0: none */
@@ -233,6 +233,7 @@ struct cluster {
     double seconds; /* by its last line */
     bool summed_up;
     uint64_t completed; /* clocks, by the summary */
+
     enum { OTHER_INPUT_NOBODY, OTHER_INPUT_AT_START, OTHER_INPUT_JOINS } other_input; /* who reads other data */
     bool began[2];       /* a clock was begun by a node with the input that most have; with the other one */
     bool input_reported; /* the other input has reached the controller */

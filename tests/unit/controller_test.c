@@ -2,6 +2,7 @@
  * for what takes many (changes of plan, failures, a controller that is killed and goes on from its store). */
 #include "agileml/control/controller.h"
 
+#include "agileml/base/hash.h"
 #include "agileml/control/manifest.h"
 #include "agileml/control/report.h"
 
@@ -2417,6 +2418,139 @@ static void test_nodes_that_crash_before_they_take_part(void **state) {
         recover_all(fake);
     }
     expect_good_end(fake, 20);
+}
+
+/* ---- What nodes have read ---- */
+
+/* INPUT of `items` in the first shard, read from a file of 10 bytes an item. */
+static void read_items(struct fake *fake, unsigned from, uint64_t items) {
+    struct wire_input_shard shards[SHARDS] = {{.items = items, .hash = hash_mix(items)}, {.items = 5, .hash = 5}};
+    const struct wire_input_file file = {.path = "ratings.csv", .bytes = 10 * items};
+    struct message message = {.type = MESSAGE_INPUT, .input.reading = 1, .frame_count = 2};
+    message.frames[0] = buffer_copy(shards, sizeof shards);
+    message.frames[1] = buffer_copy(&file, sizeof file);
+    give(fake, from, &message);
+}
+
+static bool is_compared(struct fake *fake, unsigned number) {
+    struct message ack;
+    return sent(fake, node(number), MESSAGE_HEARTBEAT_ACK, &ack) > 0 && ack.heartbeat_ack.input == 1;
+}
+
+static void refused_by(struct fake *fake, unsigned number, const char *expected) {
+    struct message message;
+    assert_int_equal(sent(fake, node(number), MESSAGE_ABORT, &message), 1);
+    assert_int_equal(message.text.code, AML_EINPUT);
+    assert_string_equal(message.text.text, expected);
+}
+
+static const char ITEMS_DIFFER[] = "the input differs: node-1 (host) read 105 items from ratings.csv (1000 bytes), two "
+                                   "(host) 65 items from ratings.csv (600 bytes); 1 of 12 data shards differ";
+
+/* Before anybody has trained nobody knows who is right. */
+static void test_different_input_at_the_start_ends_the_job(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.iterations = 3, .clocks_per_iteration = 1});
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    read_items(fake, 0, 100); /* of no plan: passed over */
+    assert_false(is_compared(fake, 0));
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    read_items(fake, 0, 100);
+    assert_true(is_compared(fake, 0));
+    read_items(fake, 1, 60);
+    assert_false(is_compared(fake, 1));
+    refused_by(fake, 0, ITEMS_DIFFER);
+    refused_by(fake, 1, ITEMS_DIFFER);
+    assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+    fake_close(fake);
+}
+
+/* The one that comes is sent away, the others go on; also under a controller that has only its store. */
+static void test_who_joins_with_different_input_is_refused_alone(void **state) {
+    (void)state;
+    for (unsigned killed = 0; killed < 2; killed++) {
+        struct fake *fake = fake_new((struct job_terms){.iterations = 30, .clocks_per_iteration = 1});
+        fake->options.store = &fake->store.store;
+        fake_start(fake);
+        join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+        join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+        for (unsigned n = 0; n < 2; n++) {
+            read_items(fake, n, 100);
+            assert_true(is_compared(fake, n));
+            heartbeat(fake, n, NODE_LOADED, 0);
+            loaded(fake, n, fake->controller.version, SHARDS / 2 * SHARD_ITEMS);
+        }
+        assert_int_equal(fake->controller.phase, PHASE_TRAIN);
+        if (killed > 0) {
+            fake->kill = KILL_AFTER_CALL;
+            fake->kill_at = 1;
+            tick(fake, 1000);
+            assert_int_equal(fake->kills, 1);
+        }
+        join(fake, 2, "late", TIER_RELIABLE, &fake->terms);
+        tick(fake, 100 * 1000);
+        assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+        forget(fake);
+        read_items(fake, 2, 100 + 1);
+        refused_by(
+            fake, 2,
+            "the input differs: node-1 (host) read 105 items from ratings.csv (1000 bytes), late (host) 106 items "
+            "from ratings.csv (1010 bytes); 1 of 12 data shards differ");
+        assert_int_equal(sent(fake, node(0), MESSAGE_ABORT, NULL), 0);
+        assert_int_equal(fake->controller.phase, PHASE_TRAIN);
+        assert_int_equal(fake->controller.change, CHANGE_NONE);
+        assert_int_equal(fake->controller.member_count, 2);
+        assert_int_equal(fake->controller.epoch, 1);
+        for (uint32_t p = 0; p < PARTITIONS; p++) {
+            assert_true(actor_node(fake->controller.placement[p].next_server) != node(2));
+        }
+        const char *line = controller_line(&fake->controller, fake->controller.line_count - 1);
+        assert_non_null(strstr(line, "\"refused\""));
+        assert_non_null(strstr(line, "\"late\""));
+        join(fake, 3, "later", TIER_RELIABLE, &fake->terms); /* with the same input: it has its part */
+        tick(fake, 100 * 1000);
+        read_items(fake, 3, 100);
+        assert_true(is_compared(fake, 3));
+        assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+        fake_close(fake);
+    }
+}
+
+/* A node that works reads its input again and finds it changed: the others take over, where they can. */
+static void test_who_works_on_and_reads_different_input_is_lost(void **state) {
+    (void)state;
+    for (unsigned reliable = 0; reliable < 2; reliable++) {
+        struct fake *fake = fake_open((struct job_terms){.iterations = 30, .clocks_per_iteration = 1});
+        begin(fake);
+        read_items(fake, 0, 100);
+        read_items(fake, 1, 100);
+        read_items(fake, reliable == 1 ? 0 : 1, 60);
+        if (reliable == 1) { /* nobody else has the parameters */
+            assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+            assert_string_equal(
+                fake->controller.text,
+                "the input differs: node-1 (host) read 105 items from ratings.csv (1000 bytes), then 65 "
+                "items from ratings.csv (600 bytes); 1 of 12 data shards differ");
+        } else {
+            refused_by(fake, 1, ITEMS_DIFFER);
+            assert_int_equal(fake->controller.member_count, 1);
+            assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+        }
+        fake_close(fake);
+    }
+}
+
+static void test_input_of_other_shards_is_no_input(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.iterations = 3, .clocks_per_iteration = 1});
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    struct message message = {.type = MESSAGE_INPUT, .input.reading = 1, .frame_count = 2};
+    message.frames[0] = buffer_new(0);
+    message.frames[1] = buffer_new(0);
+    give(fake, 1, &message);
+    assert_int_equal(fake->controller.code, AML_EPROTOCOL);
+    assert_string_equal(fake->controller.text, "two (host) reported the input of 0 data shards, expected 12");
     fake_close(fake);
 }
 
@@ -2479,6 +2613,10 @@ int main(void) {
         cmocka_unit_test(test_a_crash_that_the_job_does_not_survive),
         cmocka_unit_test(test_a_crash_is_not_blamed_for_what_others_had),
         cmocka_unit_test(test_nodes_that_crash_before_they_take_part),
+        cmocka_unit_test(test_different_input_at_the_start_ends_the_job),
+        cmocka_unit_test(test_who_joins_with_different_input_is_refused_alone),
+        cmocka_unit_test(test_who_works_on_and_reads_different_input_is_lost),
+        cmocka_unit_test(test_input_of_other_shards_is_no_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

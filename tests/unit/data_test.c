@@ -472,6 +472,109 @@ static void test_items_without_rows(void **state) {
     }
 }
 
+/* ---- The fingerprint ---- */
+
+enum change { CHANGE_NOTHING, CHANGE_BYTES, CHANGE_KEY, CHANGE_USE, CHANGE_SWAP, CHANGE_LESS, CHANGE_TWICE, CHANGES };
+
+/* Item `n` after the change, which is about item 500 alone; CHANGE_SWAP: items 500 and 510 have each other's bytes. */
+static void emit_changed(struct fixture *f, struct data_chunk *chunk, unsigned n, enum change change) {
+    uint64_t keys[2];
+    unsigned bytes = change == CHANGE_SWAP && (n == 500 || n == 510) ? 1010 - n : n;
+    float value = (float)bytes + (change == CHANGE_BYTES && n == 500 ? 0.5F : 0);
+    enum aml_item_use use = (n % 10 == 0) != (change == CHANGE_USE && n == 500) ? AML_TEST : AML_TRAIN;
+    rating_keys(n, keys);
+    keys[1] += change == CHANGE_KEY && n == 500 ? 1 : 0;
+    for (unsigned times = n != 500                 ? 1
+                          : change == CHANGE_TWICE ? 2
+                          : change == CHANGE_LESS  ? 0
+                                                   : 1;
+         times > 0; times--) {
+        data_emit(&f->data, chunk, use, keys, &value);
+    }
+}
+
+static bool read_changed(struct fixture *f, unsigned chunks, bool backwards, enum change change) {
+    data_read_begin(&f->data);
+    for (unsigned c = 0; c < chunks; c++) {
+        unsigned number = backwards ? chunks - 1 - c : c;
+        struct data_chunk *chunk = data_chunk_open(&f->data, number);
+        struct data_chunk *other = data_chunk_open(&f->data, chunks + number); /* as of another thread */
+        for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
+            emit_changed(f, n % 3 == 0 ? other : chunk, n, change);
+        }
+        data_chunk_close(&f->data, chunk);
+        data_chunk_close(&f->data, other);
+    }
+    return data_read_end(&f->data, true);
+}
+
+/* Whatever a node keeps, and in whatever order its threads read. */
+static void test_every_node_has_the_same_fingerprint(void **state) {
+    (void)state;
+    struct wire_input_shard first[SHARDS];
+    for (unsigned node = 0; node < 4; node++) {
+        struct fixture f;
+        struct shards own = some_shards(node, 4);
+        fixture_open(&f, node % 2 == 0 ? 0 : ALL_BYTES);
+        data_pin(&f.data, own.numbers, own.count);
+        assert_true(read_changed(&f, 1 + 3 * node, node > 1, CHANGE_NOTHING));
+        memcpy(node == 0 ? first : f.data.input, node == 0 ? f.data.input : first, node == 0 ? sizeof first : 0);
+        assert_memory_equal(f.data.input, first, sizeof first);
+        uint64_t items = 0;
+        for (unsigned s = 0; s < SHARDS; s++) {
+            items += first[s].items;
+        }
+        assert_int_equal(items, RATINGS);
+        fixture_close(&f);
+    }
+}
+
+/* One item of all: in bytes, a key, what it is for, where its bytes are, whether it is there. */
+static void test_whatever_differs_in_one_item_is_in_the_fingerprint(void **state) {
+    (void)state;
+    struct fixture f;
+    struct wire_input_shard first[SHARDS];
+    uint64_t keys[2];
+    fixture_open(&f, 0);
+    assert_true(read_changed(&f, 4, false, CHANGE_NOTHING));
+    memcpy(first, f.data.input, sizeof first);
+    rating_keys(500, keys);
+    uint32_t shard = data_shard_of(&f.data, keys[0]);
+    for (enum change change = CHANGE_BYTES; change < CHANGES; change++) {
+        assert_true(read_changed(&f, 4, true, change));
+        unsigned differ = 0;
+        for (unsigned s = 0; s < SHARDS; s++) {
+            differ += memcmp(&f.data.input[s], &first[s], sizeof *first) != 0;
+        }
+        assert_true(memcmp(&f.data.input[shard], &first[shard], sizeof *first) != 0);
+        assert_in_range(differ, 1, change == CHANGE_SWAP ? 2 : 1);
+        assert_int_equal(f.data.input[shard].items + (change == CHANGE_LESS) - (change == CHANGE_TWICE),
+                         first[shard].items);
+        assert_true(read_changed(&f, 3, false, CHANGE_NOTHING)); /* news again, */
+        assert_memory_equal(f.data.input, first, sizeof first);
+        assert_false(read_changed(&f, 5, false, CHANGE_NOTHING)); /* and then none */
+    }
+    data_read_begin(&f.data);
+    assert_false(data_read_end(&f.data, false)); /* half a reading tells nothing */
+    assert_memory_equal(f.data.input, first, sizeof first);
+    fixture_close(&f);
+}
+
+/* Of bytes of any length each one counts, and so does their number. */
+static void test_each_byte_of_an_item_is_hashed(void **state) {
+    (void)state;
+    static unsigned char bytes[300];
+    for (size_t size = 0; size < sizeof bytes; size++) {
+        uint64_t hash = hash_bytes(bytes, size, 7);
+        assert_true(hash != hash_bytes(bytes, size + 1, 7) && hash != hash_bytes(bytes, size, 8));
+        for (size_t b = 0; b < size; b++) {
+            bytes[b] = 1;
+            assert_true(hash_bytes(bytes, size, 7) != hash);
+            bytes[b] = 0;
+        }
+    }
+}
+
 /* ---- Samples: fixed items without rows ---- */
 
 enum { SAMPLE_FLOATS = 5 };
@@ -670,6 +773,41 @@ static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
     return kept;
 }
 
+/* A varied item's rows count by table, key and order, and where its shard's key was another. */
+static void test_varied_items_are_in_the_fingerprint(void **state) {
+    (void)state;
+    struct wire_input_shard first[SHARDS];
+    for (unsigned change = 0; change < 7; change++) {
+        struct fixture f;
+        struct varied *varied = calloc(1, sizeof *varied);
+        varied_open(&f, change % 2 == 0 ? 0 : ALL_BYTES);
+        data_read_begin(&f.data);
+        struct data_chunk *chunk = data_chunk_open(&f.data, 0);
+        for (unsigned n = 0; n < 100; n++) {
+            make_varied(n, varied);
+            if (n == 50) { /* one with rows in each of its runs: 2, 200 and 0 */
+                uint64_t *keys = varied->keys[1];
+                uint64_t swapped = keys[0];
+                keys[0] = change == 1 ? keys[1] : change == 2 ? keys[0] + 1 : keys[0];
+                keys[1] = change == 1 ? swapped : keys[1];
+                varied->runs[0].table += change == 3 ? 1 : 0;
+                varied->runs[1].count -= change == 4 ? 1 : 0;
+                varied->bytes[varied->size - 1] ^= change == 5 ? 1 : 0;
+            }
+            data_emit_varied(&f.data, chunk, AML_TRAIN, n / 2 + (n == 50 && change == 6 ? 1000 : 0), varied->runs, 3,
+                             varied->bytes, varied->size);
+        }
+        data_chunk_close(&f.data, chunk);
+        data_read_end(&f.data, true);
+        if (change == 0) {
+            memcpy(first, f.data.input, sizeof first);
+        }
+        assert_true((memcmp(f.data.input, first, sizeof first) != 0) == (change > 0));
+        fixture_close(&f);
+        free(varied);
+    }
+}
+
 /* Checks the items of a call, notes them by `mark`, and returns the bytes they take. */
 static size_t check_varied(const struct fixture *f, const void *items, size_t count, unsigned mark, unsigned *marks) {
     struct varied *varied = calloc(1, sizeof *varied);
@@ -827,6 +965,10 @@ int main(void) {
         cmocka_unit_test(test_what_was_dropped_is_read_again_and_counts_once),
         cmocka_unit_test(test_what_was_left_longest_ago_goes_first),
         cmocka_unit_test(test_half_a_reading_counts_for_nothing),
+        cmocka_unit_test(test_every_node_has_the_same_fingerprint),
+        cmocka_unit_test(test_whatever_differs_in_one_item_is_in_the_fingerprint),
+        cmocka_unit_test(test_each_byte_of_an_item_is_hashed),
+        cmocka_unit_test(test_varied_items_are_in_the_fingerprint),
         cmocka_unit_test(test_items_without_rows),
         cmocka_unit_test(test_samples_are_dealt_in_equal_numbers),
         cmocka_unit_test(test_samples_are_in_memory_once),

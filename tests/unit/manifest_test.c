@@ -53,24 +53,23 @@ static struct buffer input_shards_frame = {.size = sizeof input_shards, .data = 
 static struct buffer input_files_frame = {.size = sizeof input_files, .data = (unsigned char *)input_files};
 
 static struct manifest sample(uint64_t clock) {
-    return (struct manifest){.job = {.app = "mf",
-                                     .digest = 0xFEDCBA9876543210,
-                                     .staleness = 3,
-                                     .clocks_per_iteration = 4,
-                                     .iterations = 45,
-                                     .seconds = 0.1,
-                                     .tolerance = 1e-300,
-                                     .tolerance_iterations = 7},
-                             .clock = clock,
-                             .partitions = PARTITIONS,
-                             .shards = SHARDS,
-                             .input = {.reader = "node-1 (host)",
-                                       .shards = &input_shards_frame,
-                                       .files = &input_files_frame},
-                             .files = files,
-                             .objective = 0.1 + 0.2,
-                             .metric_count = 2,
-                             .metrics = {{"rmse", 0.1 + 0.2}, {"loss", NAN}}};
+    return (struct manifest){
+        .job = {.app = "mf",
+                .digest = 0xFEDCBA9876543210,
+                .staleness = 3,
+                .clocks_per_iteration = 4,
+                .iterations = 45,
+                .seconds = 0.1,
+                .tolerance = 1e-300,
+                .tolerance_iterations = 7},
+        .clock = clock,
+        .partitions = PARTITIONS,
+        .shards = SHARDS,
+        .input = {.reader = "node-1 (host)", .shards = &input_shards_frame, .files = &input_files_frame},
+        .files = files,
+        .objective = 0.1 + 0.2,
+        .metric_count = 2,
+        .metrics = {{"rmse", 0.1 + 0.2}, {"loss", NAN}}};
 }
 
 /* The folder of a checkpoint that lacks its manifest. */

@@ -386,6 +386,91 @@ static void test_the_beginning_of_a_job(void **state) {
     fake_close(fake);
 }
 
+/* An answer to a heartbeat that says which of the node's readings the controller has compared. */
+static void give_compared(struct fake *fake, uint64_t reading) {
+    struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
+    ack.heartbeat_ack.hold = fake->node.hold.number;
+    ack.heartbeat_ack.hold_clock = fake->node.hold.clock;
+    ack.heartbeat_ack.input = reading;
+    give(fake, ACTOR_CONTROLLER, &ack);
+}
+
+static void has_read(struct fake *fake, uint64_t hash) {
+    struct wire_input_shard shards[8] = {{.items = 30, .hash = hash}};
+    const struct wire_input_file file = {.path = "ratings.csv", .bytes = 1234};
+    node_read(&fake->node, buffer_copy(shards, sizeof shards), buffer_copy(&file, sizeof file));
+}
+
+/* It is not loaded, and begins no clock, before the controller has found its input to be the job's. */
+static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1, 0);
+    struct message message = {0};
+    give_welcome(fake);
+    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
+    give_plan(fake);
+    has_read(fake, 77);
+    assert_int_equal(told(fake, MESSAGE_INPUT, &message), 1);
+    assert_int_equal(message.input.reading, 1);
+    assert_int_equal(message.frames[0]->size, 8 * sizeof(struct wire_input_shard));
+    assert_int_equal(message.frames[1]->size, sizeof(struct wire_input_file));
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    wait_ms(fake, TIMEOUT_MS); /* it says so again until it has an answer */
+    assert_true(told(fake, MESSAGE_INPUT, NULL) >= 2);
+    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
+    assert_int_equal(fake->node.ready, 0);
+    give_start(fake);
+    assert_int_equal(fake->computing, 0);
+    give_compared(fake, 0);
+    assert_int_equal(fake->computing, 0);
+    give_compared(fake, 2); /* of a reading that there was not */
+    assert_int_equal(fake->computing, 0);
+    give_compared(fake, 1);
+    assert_int_equal(fake->computing, 1);
+    assert_int_equal(fake->node.ready, 1);
+    forget(fake);
+    wait_ms(fake, TIMEOUT_MS);
+    assert_int_equal(told(fake, MESSAGE_INPUT, NULL), 0);
+    fake_close(fake);
+}
+
+/* Read again for data that was not kept, and found changed: the node goes on with what it has, and not with that. */
+static void test_input_that_has_changed_is_compared_anew(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(1, 0);
+    struct message message = {0};
+    give_welcome(fake);
+    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
+    give_plan(fake);
+    has_read(fake, 77);
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    give_compared(fake, 1);
+    give_start(fake);
+    assert_int_equal(fake->computing, 1);
+    no_duties(fake);
+    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    forget(fake);
+    has_read(fake, 78);
+    assert_int_equal(told(fake, MESSAGE_INPUT, &message), 1);
+    assert_int_equal(message.input.reading, 2);
+    prepared(fake, 2, 80);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 2, true);
+    give_compared(fake, 1); /* the earlier one */
+    assert_int_equal(fake->node.ready, 1);
+    give_compared(fake, 2);
+    assert_int_equal(fake->node.ready, 2);
+    fake_close(fake);
+}
+
 static void test_a_node_without_duties_is_loaded_at_once(void **state) {
     (void)state;
     struct fake *fake = fake_new(1, 0);
@@ -1139,6 +1224,8 @@ static void test_a_server_that_fails_fails_the_node(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_beginning_of_a_job),
+        cmocka_unit_test(test_no_clock_begins_on_input_that_was_not_compared),
+        cmocka_unit_test(test_input_that_has_changed_is_compared_anew),
         cmocka_unit_test(test_a_node_without_duties_is_loaded_at_once),
         cmocka_unit_test(test_who_joins_starts_at_once_and_works_from_its_clock),
         cmocka_unit_test(test_clocks_are_computed_evaluated_and_reported),

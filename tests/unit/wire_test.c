@@ -408,8 +408,8 @@ static void test_payload_frames_are_checked(void **state) {
         expect_refused(&message);
     }
     static const enum message_type with_frames[] = {
-        MESSAGE_REGISTER, MESSAGE_PLAN,       MESSAGE_LOADED,    MESSAGE_START,    MESSAGE_PROGRESS,
-        MESSAGE_EVICT,    MESSAGE_GONE,       MESSAGE_FENCED,    MESSAGE_REPLICAS, MESSAGE_STATUS,
+        MESSAGE_REGISTER, MESSAGE_PLAN,       MESSAGE_LOADED,     MESSAGE_START,    MESSAGE_PROGRESS,
+        MESSAGE_EVICT,    MESSAGE_GONE,       MESSAGE_FENCED,     MESSAGE_REPLICAS, MESSAGE_STATUS,
         MESSAGE_REPORT,   MESSAGE_CHECKPOINT, MESSAGE_ALLOCATION, MESSAGE_INPUT};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
         message = new_message(with_frames[t]);
