@@ -265,8 +265,9 @@ static void take_iteration(void *context, const struct job_link_iteration *itera
 static void take_summary(void *context, bool ok, const char *error, double seconds, uint64_t iterations) {
     struct daemon *daemon = context;
     if (daemon->phase == DAEMON_RUN) {
-        daemon_say(daemon, "the job has ended %s after %.1f s and %llu iterations%s%s", ok ? "well" : "badly", seconds,
-                   (unsigned long long)iterations, error != NULL ? ": " : "", error != NULL ? error : "");
+        daemon_say(daemon, "the job has ended %s after %.1f s and %llu iteration%s%s%s", ok ? "well" : "badly", seconds,
+                   (unsigned long long)iterations, iterations == 1 ? "" : "s", error != NULL ? ": " : "",
+                   error != NULL ? error : "");
     }
     daemon->iterations = iterations;
     daemon->job_ok = ok;

@@ -104,11 +104,11 @@ void daemon_report_summary(struct daemon *daemon) {
                             "on_demand_hours", on_demand_hours, "all_on_demand_dollars", amount_dollars(spend.alike),
                             "evictions", (json_int_t)spend.evictions, "iterations", (json_int_t)daemon->iterations,
                             "machines_left", (json_int_t)left, "ok", (int)daemon->job_ok));
-    daemon_say(daemon, "%.2f spot machine-hours (%.2f of them free), %.2f on demand; %zu evictions", spot_hours,
-               free_hours, on_demand_hours, spend.evictions);
+    daemon_say(daemon, "%.2f spot machine-hours (%.2f of them free), %.2f on demand; %zu eviction%s", spot_hours,
+               free_hours, on_demand_hours, spend.evictions, spend.evictions == 1 ? "" : "s");
     daemon_say(daemon, "$%.4f in all: spot $%.4f, on demand $%.4f; the same machines on demand: $%.4f", dollars,
                amount_dollars(spend.spot.amount), amount_dollars(spend.on_demand.amount), amount_dollars(spend.alike));
     if (left > 0) {
-        daemon_say(daemon, "%zu machines are left and cost on", left);
+        daemon_say(daemon, left == 1 ? "%zu machine is left and costs on" : "%zu machines are left and cost on", left);
     }
 }

@@ -74,7 +74,7 @@ static void test_a_missing_node_does_not_cancel_evict_transient_all(void **state
     (void)state;
     run_well(WAIT_FOR_LINES
              "printf 'iteration 2 pause node-3\\niteration 40 evict transient all notice 60s\\n' >events; "
-             "$run --reliable 1 --transient 3 --failure-timeout 1 --events events -- " SUMS " >job & pid=$!; "
+             "$run --reliable 1 --transient 3 --failure-timeout 3 --events events -- " SUMS " >job & pid=$!; "
              "lines '\"event\":\"evicted\"' 2; " STOP_IT);
     assert_text("out", "no node of the job is called 'node-3': evicting the others");
     assert_text("report", "\"event\":\"failure\"");
