@@ -527,6 +527,7 @@ static void job_run(struct cluster *cluster) {
     } else {
         cluster_violation(cluster, "I8", "the job failed: %s", cluster->control.text);
     }
+    cluster_check_crash(cluster);
 }
 
 /* The job was lost: another one goes on from its checkpoint, on another cluster. False when there is none. */

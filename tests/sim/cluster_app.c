@@ -263,6 +263,9 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     own_add(node, agent->at.origin, clock);
     compute_half(node, set, 0);
     cluster_faults_clock(cluster, clock);
+    if (cluster_crash(node, set, clock)) {
+        return;
+    }
     uint64_t duration = cluster_between(cluster, node->compute_us / 2, node->compute_us * 3 / 2);
     at_later(node, cluster_one_in(cluster, 40) ? 8 * duration : duration, compute_done);
 }

@@ -251,9 +251,10 @@ static void operator_send(struct cluster *cluster, const struct operator_request
     struct message message = {.type = request->type, .frame_count = 1};
     if (request->type == MESSAGE_ALLOCATION) {
         message.allocation.request = request->number;
+    } else if (request->type == MESSAGE_GONE) {
+        message.gone = (struct message_gone){.request = request->number, .signal = request->detail};
     } else {
-        message.evict.request = request->number;
-        message.evict.notice_ms = request->notice_ms;
+        message.evict = (struct message_evict){.request = request->number, .notice_ms = request->detail};
     }
     message.frames[0] = buffer_hold(request->frame);
     cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &message);
@@ -320,12 +321,12 @@ static struct operator_request *request_add(struct cluster *cluster, enum messag
 }
 
 void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
-                          unsigned count, uint32_t notice_ms) {
+                          unsigned count, uint32_t detail) {
     struct operator_request *request = request_add(cluster, type, count * (size_t)WIRE_NAME_MAX);
     if (request == NULL) {
         return;
     }
-    request->notice_ms = notice_ms;
+    request->detail = detail;
     for (unsigned n = 0; n < count; n++) {
         memcpy(request->frame->data + n * (size_t)WIRE_NAME_MAX, nodes[n]->node.name, WIRE_NAME_MAX);
     }

@@ -95,6 +95,7 @@ struct cluster_node {
     bool ended;         /* ... by itself, with: */
     int code;
     char text[ERROR_TEXT_MAX];
+    bool crash_heard; /* the controller has heard that its app crashed */
 };
 
 /* The controller's process: its io hears nothing any more once it has crashed. */
@@ -165,7 +166,7 @@ struct action {
 struct operator_request {
     uint64_t number;
     enum message_type type; /* EVICT, GONE or ALLOCATION; 0: answered */
-    uint32_t notice_ms;
+    uint32_t detail;        /* EVICT's notice_ms, GONE's signal */
     struct buffer *frame;
 };
 
@@ -242,6 +243,12 @@ struct cluster {
     uint64_t mark;
     actor_id mark_id;
     uint64_t mistake_left; /* opportunities to let pass before the mistake is made */
+    struct {
+        uint64_t clock; /* from which on the app crashes on an item; 0: it does not */
+        unsigned shard; /* with that item */
+        unsigned count; /* nodes that have crashed on it ... */
+        unsigned heard; /* ... and of which the controller has heard */
+    } crash;
 };
 
 /* ---- Chance ---- */
@@ -274,15 +281,22 @@ struct node_hooks cluster_app_hooks(struct cluster_node *node);
 void cluster_app_open(struct cluster_node *node);
 void cluster_app_close(struct cluster_node *node);
 
+/* ---- cluster_crash.c ---- */
+
+/* The node begins a clock with the set: true when its app will crash on it, instead of ending it. */
+bool cluster_crash(struct cluster_node *node, const struct cluster_set *set, uint64_t clock);
+/* At the end: the job has ended for that reason, before it went through all nodes. */
+void cluster_check_crash(struct cluster *cluster);
+
 /* ---- cluster_control.c ---- */
 
 void cluster_control_open(struct cluster *cluster);
 void cluster_control_close(struct cluster *cluster);
 /* The controller's process dies and starts again after `restart_us`. */
 void cluster_control_kill(struct cluster *cluster, uint64_t restart_us);
-/* The operator asks for it until it is answered. He reads the report, too. */
+/* The operator asks for it until it is answered. He reads the report, too. `detail`: EVICT's notice_ms, GONE's signal. */
 void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
-                          unsigned count, uint32_t notice_ms);
+                          unsigned count, uint32_t detail);
 /* He tells that these will join, by the names that they have: the controller is to choose others' names, and waits for
  * them in vain. */
 void cluster_operator_announce(struct cluster *cluster, struct cluster_node *const *nodes, unsigned count);

@@ -461,6 +461,45 @@ static void shape_other_input_first(struct cluster *cluster) {
     cluster->left = (unsigned)cluster_between(cluster, 0, 2);
 }
 
+/* ---- The app crashes on an item, and the controller dies about when it hears of it ---- */
+
+static void shape_crash(struct cluster *cluster) {
+    shape_tiers(cluster);
+    cluster->checkpoint_every = 0;
+    cluster->terms.seconds = cluster->terms.tolerance = 0;
+    cluster->terms.iterations = cluster->terms.iterations > 4 ? cluster->terms.iterations : 4;
+    cluster->crash.clock = cluster_between(cluster, 1, 4);
+    cluster->crash.shard = (unsigned)cluster_between(cluster, 0, cluster->policy.shards - 1);
+    cluster->left = (unsigned)cluster_between(cluster, 0, 1);
+    cluster->mark = cluster_between(cluster, 0, 3); /* 0: before it hears, 1: after */
+}
+
+static void kill_controller(void *context) {
+    struct cluster *cluster = context;
+    cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(500)));
+}
+
+static void see_crash(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                      const struct message *message) {
+    struct cluster_node *crashed = cluster_node_of(cluster, from);
+    if (node != NULL || message->type != MESSAGE_CRASHED || crashed->crash_heard) {
+        return;
+    }
+    cluster->result->counts.triggered = 1;
+    bool strike_now = cluster->mark < 2 && now(cluster);
+    if (strike_now && cluster->mark == 0) {
+        kill_controller(cluster);
+        return;
+    }
+    crashed->crash_heard = true;
+    cluster->crash.heard++;
+    if (strike_now) {
+        sim_schedule(cluster->sim, CLUSTER_OPERATOR,
+                     sim_now(cluster->sim) + cluster_between(cluster, 0, 2 * cluster->heartbeat_ms * UINT64_C(1000)),
+                     kill_controller, cluster);
+    }
+}
+
 /* ---- All of them ---- */
 
 static const struct schedule_of schedules[] = {
@@ -479,6 +518,7 @@ static const struct schedule_of schedules[] = {
     {"machines-are-expected", shape_expected, see_expected},
     {"others-input-differs", shape_other_input, see_other_input},
     {"first-input-differs", shape_other_input_first, see_other_input},
+    {"app-crashes", shape_crash, see_crash},
 };
 
 unsigned cluster_schedules(void) {
