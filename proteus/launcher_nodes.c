@@ -163,8 +163,7 @@ void launcher_reap_nodes(struct launcher *launcher) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
         if (process_ended(&node->process)) {
-            int number = end_signal(node);
-            bool wordless = launcher->elastic && node->joined && number != 0 && !signal_is_crash(number);
+            bool wordless = launcher->elastic && node->joined && end_signal(node) != 0;
             node->judge_us = launcher_after(launcher, wordless ? 0 : LAUNCHER_FAILURE_WAIT_MS);
         }
     }
@@ -178,7 +177,9 @@ static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned 
         char end[PROCESS_END_TEXT];
         node->excused = true;
         process_describe_end(&node->process, end);
-        progress_note(launcher->progress, "node-%u %s: the job goes on without it", lost[l] + 1, end);
+        bool crashed = signal_is_crash(end_signal(node)); /* the controller may end the job for it */
+        progress_note(launcher->progress, "node-%u %s%s", lost[l] + 1, end,
+                      crashed ? "" : ": the job goes on without it");
     }
     for (int number = 0; number <= WIRE_SIGNAL_MAX && count > 0; number++) {
         unsigned alike_count = 0;

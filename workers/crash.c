@@ -3,6 +3,7 @@
 
 #include "agileml/base/crash_signals.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -43,6 +44,7 @@ static struct {
     atomic_flag crashed;
     int number; /* the signal; 0: exit */
     struct message_crashed facts;
+    atomic_bool known; /* the facts are set */
 } crash = {.name = "app", .wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT};
 
 static _Thread_local struct place here;
@@ -104,6 +106,7 @@ static void set_facts(int number, int status) {
     for (size_t i = 0; place.function != NULL && i < WIRE_FUNCTION_MAX - 1 && place.function[i] != '\0'; i++) {
         crash.facts.function[i] = place.function[i];
     }
+    atomic_store(&crash.known, true);
 }
 
 /* "mf[node-2]: error: signal 11 (SIGSEGV) at address 0x10 in the app's function clock, clock 7" */
@@ -343,6 +346,7 @@ void crash_listen(bool listening) {
 }
 
 struct message_crashed crash_facts(void) {
+    assert(atomic_load(&crash.known));
     return crash.facts;
 }
 

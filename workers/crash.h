@@ -12,7 +12,7 @@
 enum {
     CRASH_FRAMES_MAX = 64,          /* of the backtrace */
     CRASH_STACK_BYTES = 128 * 1024, /* of the stack on which a thread's handler runs: its own may have overflowed */
-    CRASH_WAIT_MS = 1000,           /* for the controller's answer, before the process dies anyway */
+    CRASH_WAIT_MS = 500,            /* for the controller's answer: less than a node may be silent */
     CRASH_WAIT_OURS_MS = 100,       /* the same outside the app's functions: the loop may be what has crashed */
     CRASH_GIVE_UP_S = 10            /* after so long the handler itself hangs: the process dies */
 };
@@ -37,7 +37,7 @@ void crash_leave(void);
 int crash_descriptor(void);
 /* A loop watches the descriptor, until false: from then on an end of the process is no crash, but for signals. */
 void crash_listen(bool listening);
-/* What is to be told. */
+/* What is to be told, once the descriptor is readable. */
 struct message_crashed crash_facts(void);
 /* The controller knows, or nobody can tell it: the process dies now. */
 void crash_told(void);

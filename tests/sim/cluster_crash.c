@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WAIT_US = 1000 * 1000 };
+enum { WAIT_US = 500 * 1000 };
 
 static void crash_ends(void *context) {
     struct cluster_node *node = context;
