@@ -32,7 +32,7 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"checkpoint-every", "N", AML_OPTION_INTEGER, &options->checkpoint_every, 1, 1e9,
          "iterations between checkpoints"},
         {"resume", "DIR", AML_OPTION_STRING, &options->resume, 0, 0, "go on from the newest checkpoint in DIR"},
-        {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, 0.2, 86400,
+        {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, JOB_FAILURE_TIMEOUT_MIN, 86400,
          "silence after which a node has failed"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},

@@ -17,6 +17,9 @@ enum {
     JOB_HEARTBEATS = 10, /* that a node may miss before it counts as failed */
 };
 
+/* Seconds. Shorter, a connection that breaks and stands again (agileml/net/zmq_private.h) could cost a node that is well. */
+#define JOB_FAILURE_TIMEOUT_MIN 0.5
+
 struct job_options {
     int64_t reliable, transient; /* nodes to begin with */
     int64_t joining;             /* nodes that are known to join later */

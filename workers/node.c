@@ -1196,6 +1196,21 @@ static bool node_check_silence(struct node *node, uint64_t now) {
     return true;
 }
 
+/* Time in which this process itself stood still (a debugger, a laptop's lid, a busy machine) counts as nobody's silence.
+ * After a long stop connections may be broken: servers get the time that new ones take, too. */
+static void discount_stop(struct node *node, uint64_t now) {
+    uint64_t late_us = node->timer_us != 0 && now > node->timer_us ? now - node->timer_us : 0;
+    if (late_us > node->timeout_ms * UINT64_C(500)) {
+        node->heard_us = now;
+        client_excuse(&node->client, UINT64_MAX, now + IO_RECONNECT_MS * UINT64_C(1000));
+        return;
+    }
+    if (late_us > node->heartbeat_ms * UINT64_C(1000)) {
+        node->heard_us = node->heard_us + late_us < now ? node->heard_us + late_us : now;
+        client_excuse(&node->client, late_us, now);
+    }
+}
+
 /* What the controller is told each time, until it answers. */
 static void repeat(struct node *node) {
     send_heartbeat(node);
@@ -1209,17 +1224,20 @@ static void repeat(struct node *node) {
     send_progress_again(node);
 }
 
+void node_connected(struct node *node, actor_id peer) {
+    if (peer == ACTOR_CONTROLLER && node->heartbeat_ms != 0 && !node->ended) {
+        repeat(node);
+        node_step(node);
+    }
+}
+
 void node_timer(void *self) {
     struct node *node = self;
     uint64_t now = node_now(node);
     if (node->ended) {
         return;
     }
-    if (node->timer_us != 0 && now > node->timer_us + node->timeout_ms * UINT64_C(500)) {
-        /* We were stopped ourselves (a debugger, a laptop's lid): what we did not hear proves nothing. */
-        node->heard_us = now;
-        client_excuse(&node->client);
-    }
+    discount_stop(node, now);
     node->timer_us = 0;
     if (node_check_silence(node, now)) {
         return;

@@ -169,6 +169,9 @@ bool node_crashed(struct node *node, const struct message_crashed *facts);
 /* Tells the controller that this node can't go on, and ends. */
 void node_fail(struct node *node, int code, const char *text);
 
+/* A connection to `peer` has come about. A controller that was started again hears at once of a node that it knows. */
+void node_connected(struct node *node, actor_id peer);
+
 /* The actor's functions, `self` a struct node. */
 void node_receive(void *self, actor_id from, struct message *message);
 void node_timer(void *self);

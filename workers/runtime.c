@@ -553,6 +553,13 @@ static void agent_refused(void *self, const char *endpoint, const char *why) {
     node_leave(runtime);
 }
 
+static void agent_connected(void *self, actor_id peer) {
+    struct runtime *runtime = self;
+    node_enter(runtime);
+    node_connected(&runtime->node, peer);
+    node_leave(runtime);
+}
+
 static void agent_warning(void *self, const char *text) {
     (void)self;
     log_warn("%s", text);
@@ -1121,6 +1128,7 @@ static int open_net(struct runtime *runtime, struct error *error) {
     struct net_io_options agent = {.self = runtime->self,
                                    .actor = {.receive = agent_receive, .timer = agent_timer, .self = runtime},
                                    .refused = agent_refused,
+                                   .connected = agent_connected,
                                    .warning = agent_warning};
     result = net_io_open(&runtime->agent, runtime->net, &agent, error);
     /* The node connects too, but can't say why it can't. */

@@ -47,6 +47,7 @@ static void controller_take_up(struct controller *controller) {
     if (controller->member_count > 0) {
         progress_open(controller);
     }
+    silence_begin_anew(controller, now);
     if (controller->phase >= PHASE_LEAVE) {
         controller->phase = PHASE_LEAVE;
         controller->end_us = controller->leave_us = now + CONTROLLER_END_WAIT_US;
@@ -450,7 +451,7 @@ static void receive_register(struct controller *controller, actor_id from, const
             return;
         }
     }
-    member->heard_us = controller_now(controller);
+    silence_heard(controller, member);
     send_welcome(controller, from, member->name);
     recover_ask(controller, member);
 }
@@ -540,7 +541,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->clock = beat->clock > member->clock ? beat->clock : member->clock;
     member->held = beat->hold;
     controller_committed(controller, beat->committed);
-    member->silent = message->epoch == controller->epoch ? beat->silent : ACTOR_NONE; /* of old ones: settled */
+    silence_accuse(controller, member, message->epoch == controller->epoch ? beat->silent : ACTOR_NONE);
     if (controller->phase == PHASE_LEAVE || member->dismissed) {
         if (controller->code == 0) {
             send_empty(controller, member->node.actor, MESSAGE_DONE);
@@ -775,7 +776,7 @@ static void receive_fail(struct controller *controller, struct member *member, c
 }
 
 static void receive_member(struct controller *controller, struct member *member, struct message *message) {
-    member->heard_us = controller_now(controller);
+    silence_heard(controller, member);
     switch ((unsigned)message->type) {
     case MESSAGE_INPUT:
         input_receive(controller, member, message);
@@ -904,67 +905,12 @@ static void check_gathering(struct controller *controller, uint64_t now) {
     controller_abort(controller, AML_EFAIL, text);
 }
 
-static void check_silence(struct controller *controller, uint64_t now) {
-    for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
-        struct member *member = &controller->members[m];
-        if (now - member->heard_us <= controller->options.timeout_ms * UINT64_C(1000)) {
-            continue;
-        }
-        if (member->dismissed) {
-            member_remove(controller, member);
-            continue;
-        }
-        char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "no heartbeat for %.1f s from %s (%s, pid %llu)",
-                 (double)(now - member->heard_us) / 1e6, member->name, member->host,
-                 (unsigned long long)member->process_id);
-        recover_lost(controller, member, text);
-    }
-}
-
-/* Whom a member accuses. One that was dismissed may be gone, and whoever has an older plan still waits for it. */
-static struct member *accused_by(struct controller *controller, const struct member *member) {
-    struct member *accused = member->dismissed ? NULL : member_find(controller, member->silent);
-    return accused == NULL || accused->dismissed ? NULL : accused;
-}
-
-/* A node that others can't reach, though we can: either it or they have to go. */
-static void check_accusations(struct controller *controller) {
-    for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
-        struct member *accused = accused_by(controller, &controller->members[m]);
-        if (accused == NULL || controller->change == CHANGE_RECOVER || controller->fence_due) {
-            continue;
-        }
-        unsigned accusers = 0;
-        for (unsigned o = 0; o < controller->member_count; o++) {
-            accusers += accused_by(controller, &controller->members[o]) == accused ? 1 : 0;
-        }
-        struct member *accuser = &controller->members[m];
-        bool alone = accusers == 1 && controller->member_count > 2;
-        bool keep = accused->node.tier == TIER_RELIABLE || (alone && accuser->node.tier == TIER_TRANSIENT);
-        struct member *victim = keep && accuser->node.tier == TIER_TRANSIENT ? accuser : accused;
-        char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "%s (%s) can't reach %s (%s, pid %llu)", accuser->name, accuser->host,
-                 accused->name, accused->host, (unsigned long long)accused->process_id);
-        recover_lost(controller, victim, text);
-        return; /* the others' complaints may have the same cause */
-    }
-}
-
 void controller_timer(void *self) {
     struct controller *controller = self;
     uint64_t now = controller_now(controller);
-    if (now > controller->tick_us + controller->options.timeout_ms * UINT64_C(500)) {
-        /* We were stopped ourselves (Ctrl-Z, a debugger): silence meanwhile proves nothing. */
-        for (unsigned m = 0; m < controller->member_count; m++) {
-            controller->members[m].heard_us = now;
-        }
-        controller->began_us += now - controller->tick_us;
-    }
+    silence_discount(controller, now);
     check_gathering(controller, now);
-    check_silence(controller, now);
-    silence_watch(controller);
-    check_accusations(controller);
+    silence_check(controller, now);
     progress_step(controller); /* where all who could report are lost, nothing else leads here */
     if (controller->phase < PHASE_LEAVE && controller->store_due && now >= controller->store_us) {
         if (persist_progress(controller)) {

@@ -22,8 +22,8 @@ enum {
     CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
     /* After the first of several machines that are known to come: the others have so long to come in by the same plan. */
     CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
-    CONTROLLER_STORE_US = 20 * 1000,          /* progress is stored at most so much later, and acknowledged then */
-    CONTROLLER_CLOCK_LINE_US = 20 * 1000,     /* between clocks that get a line in the report, if not evaluated */
+    CONTROLLER_STORE_US = 20 * 1000,      /* progress is stored at most so much later, and acknowledged then */
+    CONTROLLER_CLOCK_LINE_US = 20 * 1000, /* between clocks that get a line in the report, if not evaluated */
     CONTROLLER_SHARDS_DEFAULT = 1024,
     CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
@@ -75,19 +75,22 @@ struct member {
     uint64_t epoch, version, ready; /* of its plan; what it is ready for */
     uint64_t plan_us;               /* when the plan was last sent to it */
     bool loaded;
-    bool left;           /* has said LEAVE */
-    bool leaving;        /* is to go: no part in new plans */
-    bool planned;        /* it has, or is to have, a part in the plan that is being made */
-    bool settled;        /* it has had one in a plan that took effect */
-    bool dismissed;      /* has no part in the plan any more and was told DONE */
-    uint64_t evicted_us; /* when it was asked to leave */
-    uint64_t clock;      /* the highest begun */
-    uint64_t held;       /* number of the hold that it goes by */
-    actor_id silent;          /* the node that it accuses */
+    bool left;                /* has said LEAVE */
+    bool leaving;             /* is to go: no part in new plans */
+    bool planned;             /* it has, or is to have, a part in the plan that is being made */
+    bool settled;             /* it has had one in a plan that took effect */
+    bool dismissed;           /* has no part in the plan any more and was told DONE */
+    uint64_t evicted_us;      /* when it was asked to leave */
+    uint64_t clock;           /* the highest begun */
+    uint64_t held;            /* number of the hold that it goes by */
+    actor_id silent;          /* the node that it accuses, ... */
+    uint64_t accused_us;      /* ... and since when */
     uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
     uint64_t catch_up_stored; /* ... and up to this are stored */
     uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
-    uint64_t heard_us, joined_us;
+    uint64_t heard_us;        /* its silence counts from then: when it was last heard, or later (silence.c) */
+    uint64_t lively_us; /* since then it was heard without long gaps; 0: not heard since this controller began anew */
+    uint64_t joined_us;
     bool unheard; /* for half of the timeout at least, as the report says */
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
@@ -151,9 +154,9 @@ struct controller_progress {
     uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
     uint64_t iteration_bytes_sent;       /* of all nodes, at the iteration's start */
     uint64_t iteration_bytes_received;
-    uint64_t first;                      /* the clock at which the job began: 0, or its checkpoint's */
-    bool reliable_lost;                  /* a reliable node was, without warning: what it had may be gone with it */
-    uint64_t line_count;                 /* of the whole report so far */
+    uint64_t first;      /* the clock at which the job began: 0, or its checkpoint's */
+    bool reliable_lost;  /* a reliable node was, without warning: what it had may be gone with it */
+    uint64_t line_count; /* of the whole report so far */
 };
 
 struct controller_checkpoint {
@@ -239,6 +242,7 @@ struct controller {
     int code; /* how the job ended */
     char text[ERROR_TEXT_MAX];
     uint64_t began_us, started_us, tick_us;
+    uint64_t doubt_until_us;   /* most members are silent: nobody is given up before; 0: no doubt */
     uint64_t end_us, leave_us; /* until when observers may read, members may leave */
 };
 

@@ -1,6 +1,6 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and announced
- * changes), expected.c (machines that are to join), input.c (what nodes have read), recover.c (failures), crashes.c (apps
- * that crash), silence.c (nodes that may be about to fail), progress.c, checkpoints.c, persist.c. */
+ * changes), expected.c (machines that are to join), input.c (what nodes have read), silence.c (who has failed), recover.c
+ * (what follows), crashes.c (apps that crash), progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -81,6 +81,24 @@ void expected_receive(struct controller *controller, actor_id from, const struct
 /* INPUT: compares what the member has read with the job's input. Invalidates members' addresses. */
 void input_receive(struct controller *controller, struct member *member, const struct message *message);
 
+/* ---- silence.c ---- */
+
+/* This controller has just started, or was stopped for long: connections may be broken. Every member gets a whole timeout,
+ * counted from when its connection must be back. */
+void silence_begin_anew(struct controller *controller, uint64_t now_us);
+/* Something has come from the member. */
+void silence_heard(const struct controller *controller, struct member *member);
+/* Called first in each timer call: time in which this controller itself stood still counts as nobody's silence. */
+void silence_discount(struct controller *controller, uint64_t now_us);
+/* Reports members that have become silent, and recovers from those that were silent for longer than the timeout or that
+ * others can't reach. */
+void silence_check(struct controller *controller, uint64_t now_us);
+/* A heartbeat of the member says that it can't reach the node `accused`; ACTOR_NONE: it reaches everyone it needs. Accusations
+ * of earlier epochs are settled and not to be passed. */
+void silence_accuse(struct controller *controller, struct member *member, actor_id accused);
+/* How long the member has been silent, in microseconds. */
+uint64_t silence_of(const struct member *member, uint64_t now_us);
+
 /* ---- recover.c ---- */
 
 /* The member has failed: recovers without it, or ends the job with `text`. Invalidates members' addresses. */
@@ -90,11 +108,6 @@ void recover_receive_fenced(struct controller *controller, struct member *member
 void recover_repeat(struct controller *controller);
 /* To this one only. */
 void recover_ask(struct controller *controller, const struct member *member);
-
-/* ---- silence.c ---- */
-
-/* Reports the members that have become silent, and those that were heard again. */
-void silence_watch(struct controller *controller);
 
 /* ---- crashes.c ---- */
 

@@ -287,7 +287,7 @@ static json_t *status_node(const struct controller *controller, const struct mem
     set_whole(object, "bytes_sent", member->bytes_sent);
     set_whole(object, "bytes_received", member->bytes_received);
     set_whole(object, "memory_bytes", member->memory_bytes);
-    set_whole(object, "silent_ms", (controller_now(controller) - member->heard_us) / 1000);
+    set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
     return object;
 }
 

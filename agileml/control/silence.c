@@ -1,17 +1,150 @@
-/* Says in the report which nodes are silent before they are given up, so that whoever watches a job that stands still learns
- * what it waits for. Decides nothing: check_silence and recover.c do. One line for all nodes that become silent between two
- * ticks, and one for all that are heard again, so that a lost network does not fill the report. */
+/* The controller's part that decides who has failed: members that are silent for longer than the timeout, and members that
+ * others can't reach. Silence proves something only while this controller could have heard: not before connections stand
+ * again after it started, and not while it was stopped itself. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { SILENCE_TOLD = 2 }; /* a node is silent after the timeout divided by this */
+enum { SILENCE_TOLD = 2 }; /* a silent node is reported after the timeout divided by this */
 
-void silence_watch(struct controller *controller) {
-    uint64_t now = controller_now(controller);
-    uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
+static uint64_t timeout_us(const struct controller *controller) {
+    return controller->options.timeout_ms * UINT64_C(1000);
+}
+
+void silence_begin_anew(struct controller *controller, uint64_t now_us) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        controller->members[m].heard_us = now_us + IO_RECONNECT_MS * UINT64_C(1000);
+        controller->members[m].lively_us = 0;
+    }
+    controller->doubt_until_us = 0;
+}
+
+void silence_heard(const struct controller *controller, struct member *member) {
+    uint64_t now_us = controller_now(controller);
+    if (member->lively_us == 0 || silence_of(member, now_us) > timeout_us(controller) / 2) {
+        member->lively_us = now_us;
+    }
+    member->heard_us = now_us;
+}
+
+void silence_discount(struct controller *controller, uint64_t now_us) {
+    uint64_t late_us = now_us > controller->tick_us ? now_us - controller->tick_us : 0;
+    if (late_us > timeout_us(controller) / 2) {
+        silence_begin_anew(controller, now_us);
+        controller->began_us += late_us;
+        return;
+    }
+    bool stood_still = late_us > controller->options.heartbeat_ms * UINT64_C(1000);
+    for (unsigned m = 0; m < controller->member_count && stood_still; m++) {
+        struct member *member = &controller->members[m];
+        if (member->heard_us < now_us) {
+            member->heard_us = member->heard_us + late_us < now_us ? member->heard_us + late_us : now_us;
+        }
+    }
+}
+
+uint64_t silence_of(const struct member *member, uint64_t now_us) {
+    return now_us > member->heard_us ? now_us - member->heard_us : 0;
+}
+
+static bool is_silent(const struct controller *controller, const struct member *member, uint64_t now_us) {
+    return silence_of(member, now_us) > timeout_us(controller);
+}
+
+/* When most members fall silent at once, the cause may be on our side. They are asked once more, which also shows whether
+ * the connections still stand, and get the time to answer over new ones. */
+static bool doubts_itself(struct controller *controller, uint64_t now_us) {
+    unsigned silent = 0;
+    unsigned present = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        present += member->dismissed ? 0 : 1;
+        silent += !member->dismissed && is_silent(controller, member, now_us) ? 1 : 0;
+    }
+    if (2 * silent <= present) {
+        controller->doubt_until_us = 0;
+        return false;
+    }
+    if (controller->doubt_until_us == 0) {
+        uint64_t answer_us = IO_RECONNECT_MS * UINT64_C(1000);
+        answer_us = answer_us > timeout_us(controller) / 2 ? answer_us : timeout_us(controller) / 2;
+        controller->doubt_until_us = now_us + answer_us;
+        send_acks(controller);
+    }
+    return now_us < controller->doubt_until_us;
+}
+
+static void check_silent(struct controller *controller, uint64_t now_us) {
+    for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
+        struct member *member = &controller->members[m];
+        if (!is_silent(controller, member, now_us)) {
+            continue;
+        }
+        if (member->dismissed) {
+            member_remove(controller, member);
+            continue;
+        }
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "no heartbeat for %.1f s from %s (%s, pid %llu)",
+                 (double)silence_of(member, now_us) / 1e6, member->name, member->host,
+                 (unsigned long long)member->process_id);
+        recover_lost(controller, member, text);
+    }
+}
+
+void silence_accuse(struct controller *controller, struct member *member, actor_id accused) {
+    if (member->silent != accused) {
+        member->silent = accused;
+        member->accused_us = controller_now(controller);
+    }
+}
+
+/* Whom a member accuses. A dismissed member may be gone, and a member with an older plan still waits for it. */
+static struct member *accused_by(struct controller *controller, const struct member *member) {
+    struct member *accused = member->dismissed ? NULL : member_find(controller, member->silent);
+    return accused == NULL || accused->dismissed ? NULL : accused;
+}
+
+/* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else the
+ * accused is about to be given up for its own silence, or has just woken. */
+static bool is_confirmed(const struct controller *controller, const struct member *accuser,
+                         const struct member *accused, uint64_t now_us) {
+    uint64_t since_us = accuser->accused_us > accused->lively_us ? accuser->accused_us : accused->lively_us;
+    return accused->lively_us != 0 && now_us > since_us + timeout_us(controller) / 2 &&
+           silence_of(accused, now_us) <= timeout_us(controller) / 2;
+}
+
+/* A node that others can't reach, though we can: either it or they have to go. */
+static void check_accusations(struct controller *controller, uint64_t now_us) {
+    for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
+        struct member *accuser = &controller->members[m];
+        struct member *accused = accused_by(controller, accuser);
+        if (accused == NULL || controller->change == CHANGE_RECOVER || controller->fence_due ||
+            !is_confirmed(controller, accuser, accused, now_us)) {
+            continue;
+        }
+        unsigned accusers = 0;
+        for (unsigned o = 0; o < controller->member_count; o++) {
+            accusers += accused_by(controller, &controller->members[o]) == accused ? 1 : 0;
+        }
+        bool alone = accusers == 1 && controller->member_count > 2;
+        bool keep = accused->node.tier == TIER_RELIABLE || (alone && accuser->node.tier == TIER_TRANSIENT);
+        struct member *victim = keep && accuser->node.tier == TIER_TRANSIENT ? accuser : accused;
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%s (%s) can't reach %s (%s, pid %llu)", accuser->name, accuser->host,
+                 accused->name, accused->host, (unsigned long long)accused->process_id);
+        recover_lost(controller, victim, text);
+        return; /* the others' complaints may have the same cause */
+    }
+}
+
+/* Says in the report which nodes are silent before they are given up, so that whoever watches a job that stands still learns
+ * what it waits for. One line for all nodes that become silent between two ticks, and one for all that are heard again, so
+ * that a lost network does not fill the report. */
+static void report_silent(struct controller *controller, uint64_t now_us) {
     uint64_t longest_us = 0;
     unsigned silent = 0;
     unsigned heard = 0;
@@ -19,9 +152,9 @@ void silence_watch(struct controller *controller) {
     const char **heard_names = names + controller->member_count;
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
         struct member *member = &controller->members[m];
-        uint64_t silent_us = now - member->heard_us;
+        uint64_t silent_us = silence_of(member, now_us);
         bool was_silent = member->unheard;
-        member->unheard = !member->dismissed && silent_us > timeout_us / SILENCE_TOLD;
+        member->unheard = !member->dismissed && silent_us > timeout_us(controller) / SILENCE_TOLD;
         if (member->unheard && !was_silent) {
             names[silent++] = member->name;
             longest_us = silent_us > longest_us ? silent_us : longest_us;
@@ -33,9 +166,17 @@ void silence_watch(struct controller *controller) {
         controller_report(controller, report_event_nodes(controller, "heard", heard_names, heard));
     }
     if (silent > 0) {
-        uint64_t left_us = longest_us < timeout_us ? timeout_us - longest_us : 0;
+        uint64_t left_us = longest_us < timeout_us(controller) ? timeout_us(controller) - longest_us : 0;
         controller_report(controller,
                           report_silence(controller, names, silent, (double)longest_us / 1e6, (double)left_us / 1e6));
     }
     free(names);
+}
+
+void silence_check(struct controller *controller, uint64_t now_us) {
+    if (!doubts_itself(controller, now_us)) {
+        check_silent(controller, now_us);
+    }
+    report_silent(controller, now_us);
+    check_accusations(controller, now_us);
 }

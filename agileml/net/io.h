@@ -9,6 +9,10 @@
 
 #include "agileml/wire/message.h"
 
+/* A connection that broke stands again at most this long after both ends and the way between them work: the wait between
+ * two attempts, or the kernel's first repetition of a lost SYN, and the handshakes. */
+enum { IO_RECONNECT_MS = 1500 };
+
 /* One actor's io. Used by the one thread that runs the actor. */
 struct io {
     /* Microseconds on a clock that never goes back. */

@@ -41,6 +41,7 @@ struct lane {
     uint64_t latency_us;
     uint64_t last_us; /* arrival of the latest message */
     uint64_t down_until_us;
+    uint64_t deaf_until_us; /* nobody listens at the other end: what is sent is lost, whoever dialed */
     struct flight *first, *last;
     struct flight *delivered; /* the latest, kept for duplicates */
 };
@@ -341,7 +342,7 @@ static void sim_io_send(struct io *io, actor_id to_id, struct message *message) 
         return;
     }
     struct lane *lane = &sim->lanes[found];
-    if (lane->down_until_us > sim->now_us && !lane->dialed) {
+    if (lane->deaf_until_us > sim->now_us || (lane->down_until_us > sim->now_us && !lane->dialed)) {
         sim->statistics.lost++;
         message_close(message);
         return;
@@ -504,6 +505,37 @@ void sim_break(struct sim *sim, unsigned node, int other) {
         fprintf(sim->config.trace, "%12.6f break %u %d\n", (double)sim->now_us / 1e6, node, other);
     }
     break_lanes(sim, lane_between, (int)node, other, sim->now_us);
+}
+
+/* The kernels have passed on the oldest messages; the rest is lost with the process. */
+static void lane_end(struct sim *sim, struct lane *lane, uint64_t deaf_until_us) {
+    uint64_t count = 0;
+    for (const struct flight *flight = lane->first; flight != NULL; flight = flight->next) {
+        count++;
+    }
+    uint64_t first_lost = random_up_to(sim, count);
+    uint64_t number = 0;
+    for (struct flight *flight = lane->first; flight != NULL; flight = flight->next, number++) {
+        flight->lost = flight->lost || number >= first_lost;
+    }
+    lane->last_us = 0;
+    lane->deaf_until_us = deaf_until_us > lane->deaf_until_us ? deaf_until_us : lane->deaf_until_us;
+}
+
+void sim_restart(struct sim *sim, unsigned node, uint64_t up_us) {
+    if (sim->config.trace != NULL) {
+        fprintf(sim->config.trace, "%12.6f restart %u, up at %.6f\n", (double)sim->now_us / 1e6, node,
+                (double)up_us / 1e6);
+    }
+    for (unsigned l = 0; l < sim->lane_count; l++) {
+        struct lane *lane = &sim->lanes[l];
+        if (lane->dialed && sim->actors[lane->to]->node == node) {
+            uint64_t deaf_until_us = up_us + random_up_to(sim, IO_RECONNECT_MS * UINT64_C(1000));
+            lane_end(sim, lane, deaf_until_us);
+            lane_end(sim, &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))],
+                     deaf_until_us);
+        }
+    }
 }
 
 void sim_pause(struct sim *sim, unsigned node, uint64_t until_us) {

@@ -3,7 +3,7 @@
  *
  * Messages between nodes pass the wire's encoder and decoder, take time (latency, bandwidth) and arrive in order on
  * each connection (a pair of actors, once one of them has called connect). What TCP and its reconnects do to them is
- * done by sim_break, sim_pause, sim_separate and sim_remove; what the network never does by itself is lose or repeat
+ * done by sim_break, sim_restart, sim_pause, sim_separate and sim_remove; what the network never does by itself is lose or repeat
  * one. Messages between actors of one node are not lost and take no time.
  *
  * Does not know what the actors are: the tests of tests/sim put the cluster together and check it. */
@@ -63,6 +63,9 @@ const struct sim_statistics *sim_statistics(const struct sim *sim);
 /* Breaks every connection between two nodes (or of one node: `other` SIM_ALL_NODES): a run of the messages under way
  * is lost, some arrive twice, later ones may overtake those that were delayed. */
 void sim_break(struct sim *sim, unsigned node, int other);
+/* The process on `node`, to which others connect, dies; the next one listens there from `up_us` on. Each connection
+ * stands again within IO_RECONNECT_MS after that: until then everything sent over it, by either side, is lost. */
+void sim_restart(struct sim *sim, unsigned node, uint64_t up_us);
 /* The node stands still until then, as under SIGSTOP. */
 void sim_pause(struct sim *sim, unsigned node, uint64_t until_us);
 /* Until then, no message passes between nodes whose `sides` differ (one entry a node); those of side 0 reach everyone.

@@ -299,6 +299,9 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
         link->handshakes_failed = 0;
         link->refused = false;
         net_io_set_stopped(io, link, 0);
+        if (io->options.connected != NULL) {
+            io->options.connected(io->options.actor.self, link->peer);
+        }
         break;
     case ZMQ_EVENT_DISCONNECTED:
         link->state = LINK_DOWN;

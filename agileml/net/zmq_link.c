@@ -35,7 +35,7 @@ enum {
     FRAME_ALIGNMENT = sizeof(uint64_t),
     LINK_LINGER_MS = 1000, /* how long the last messages may take to leave */
     LINK_HANDSHAKE_MS = 10000,
-    LINK_CONNECT_MS = 5000,
+    LINK_CONNECT_MS = 2000, /* of one attempt: a lost SYN is repeated once in that time */
     LINK_SILENCE_MS = 20000, /* a peer that acknowledges nothing for so long is disconnected */
     LINK_KEEPALIVE_IDLE_S = 10,
     LINK_KEEPALIVE_STEP_S = 5,

@@ -8,8 +8,8 @@
 #include "agileml/net/zmq.h"
 
 enum {
-    NET_RECONNECT_MS = 50,       /* first wait before connecting again; doubles ... */
-    NET_RECONNECT_MAX_MS = 1000, /* ... up to this */
+    NET_RECONNECT_MS = 50,      /* first wait before connecting again; doubles ... */
+    NET_RECONNECT_MAX_MS = 200, /* ... up to this: well below the shortest failure timeout. See IO_RECONNECT_MS */
     NET_PUBLIC_KEY_BYTES = 32
 };
 

@@ -303,6 +303,9 @@ static void draw_cluster(struct cluster *cluster) {
     bool elastic = cluster->options.campaign == CAMPAIGN_ELASTIC;
     cluster->heartbeat_ms = (uint32_t)cluster_between(cluster, elastic ? 50 : 100, elastic ? 300 : 700);
     cluster->timeout_ms = (uint32_t)cluster_between(cluster, elastic ? 1500 : 4000, elastic ? 4000 : 12000);
+    if (cluster->options.mistake == MISTAKE_IMPATIENT_RESTART) {
+        cluster->timeout_ms = IO_RECONNECT_MS; /* the longer it is the less harm impatience does */
+    }
     cluster->patience_ms = cluster->options.campaign == CAMPAIGN_MISSING ? 2 * cluster->timeout_ms : 300 * 1000;
     cluster->compute_us = UINT64_C(1000) << (cluster_draw(cluster) % 9);
     if (elastic && cluster_one_in(cluster, 6)) {

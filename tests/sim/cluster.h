@@ -40,6 +40,7 @@ enum mistake {
     MISTAKE_ROW_GIVEN_UP,          /* a worker that gives rows up gives up one that it needs */
     MISTAKE_INPUT_CONCEALED,       /* a node that has read other data than the others reports theirs */
     MISTAKE_TOPICS_FORGOTTEN,      /* lda: whoever works on a document takes it for one that is new */
+    MISTAKE_IMPATIENT_RESTART,     /* a restarted controller counts silence from before its nodes can reach it */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];

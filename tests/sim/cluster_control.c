@@ -174,9 +174,9 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
     control_trace(cluster, "is killed");
     control->network->set_timer(control->network, 0);
     controller_close(&control->controller);
-    sim_break(cluster->sim, CLUSTER_CONTROLLER, SIM_ALL_NODES);
     uint64_t at_us = sim_now(cluster->sim) + restart_us;
-    cluster_not_calm(cluster, at_us);
+    sim_restart(cluster->sim, CLUSTER_CONTROLLER, at_us);
+    cluster_not_calm(cluster, at_us + IO_RECONNECT_MS * UINT64_C(1000));
     sim_schedule(cluster->sim, CLUSTER_CONTROLLER, at_us, control_start, cluster);
 }
 
@@ -216,6 +216,7 @@ static void control_start(void *context) {
         cluster_violation(cluster, "app", "controller_init: %s", error.text);
         return;
     }
+    cluster_mistake_restart(cluster);
     control_stepped(cluster);
 }
 

@@ -67,6 +67,28 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
     }
 }
 
+/* Nobody who is well is accused: a node has failed only if something was done to it or to the network. Schedules do so in
+ * their own ways. */
+static void check_accused(struct cluster *cluster, const json_t *line, const char *text) {
+    const json_t *names = json_object_get(line, "nodes");
+    if (cluster->split || cluster->may_fail || cluster->options.schedule != SCHEDULE_NONE) {
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        bool known = false;
+        bool hurt = false;
+        for (unsigned n = 0; n < cluster->node_count; n++) {
+            bool same = strcmp(cluster->nodes[n]->node.name, name) == 0;
+            known = known || same;
+            hurt = hurt || (same && (cluster->nodes[n]->hurt || cluster->nodes[n]->gone));
+        }
+        if (known && !hurt) {
+            cluster_violation(cluster, "accused", "%s, to which nothing was done: %s", name, text);
+        }
+    }
+}
+
 void cluster_check_line(struct cluster *cluster, const char *text) {
     json_t *line = json_loads(text, 0, NULL);
     const char *type = json_string_value(json_object_get(line, "type"));
@@ -81,6 +103,8 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
         check_iteration(cluster, line, text);
     } else if (strcmp(type, "summary") == 0) {
         check_summary(cluster, line, text);
+    } else if (event != NULL && strcmp(event, "failure") == 0) {
+        check_accused(cluster, line, text);
     } else if (event != NULL && strcmp(event, "checkpoint") == 0) {
         cluster->result->counts.checkpoints++;
     }

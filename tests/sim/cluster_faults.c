@@ -87,6 +87,7 @@ void cluster_evict(struct cluster *cluster, struct cluster_node **nodes, unsigne
         node->leave_us = sim_now(cluster->sim) + notice_us + 1;
         node->generous = generous;
         node->notice_ms = (uint32_t)(notice_us / 1000);
+        node->hurt = true;
         cluster->result->counts.evictions++;
         cluster_not_calm(cluster, sim_now(cluster->sim) + (generous ? 0 : notice_us));
         if (by_itself) {
@@ -101,6 +102,7 @@ void cluster_evict(struct cluster *cluster, struct cluster_node **nodes, unsigne
 
 void cluster_kill_some(struct cluster *cluster, struct cluster_node **nodes, unsigned count, bool told) {
     for (unsigned n = 0; n < count; n++) {
+        nodes[n]->hurt = true;
         cluster_kill(nodes[n]);
     }
     cluster->disturbed = true;
@@ -112,6 +114,7 @@ void cluster_kill_some(struct cluster *cluster, struct cluster_node **nodes, uns
 static void pause_some(const struct action *action, struct cluster_node **nodes, unsigned count) {
     struct cluster *cluster = action->cluster;
     for (unsigned n = 0; n < count; n++) {
+        nodes[n]->hurt = true;
         sim_pause(cluster->sim, nodes[n]->machine, sim_now(cluster->sim) + action->length_us);
     }
     cluster->disturbed = true;
@@ -157,6 +160,9 @@ static void action_happen(void *context) {
     unsigned most = action->count < CLUSTER_NODES_MAX ? action->count : CLUSTER_NODES_MAX;
     unsigned count = cluster_pick(cluster, action->who, most, nodes);
     uint64_t until_us = sim_now(cluster->sim) + action->length_us;
+    bool network = action->kind == ACTION_BREAK || action->kind == ACTION_SEPARATE || action->kind == ACTION_CUT;
+    bool machine = action->kind == ACTION_REMOVE || (action->kind == ACTION_PAUSE && action->count == 0);
+    cluster->split = cluster->split || network || machine;
     switch (action->kind) {
     case ACTION_BREAK:
         sim_break(cluster->sim, action->machine, action->other);

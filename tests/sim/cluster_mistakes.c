@@ -24,6 +24,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_ROW_GIVEN_UP] = "row-given-up",
     [MISTAKE_INPUT_CONCEALED] = "input-concealed",
     [MISTAKE_TOPICS_FORGOTTEN] = "topics-forgotten",
+    [MISTAKE_IMPATIENT_RESTART] = "impatient-restart",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -229,4 +230,20 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
         node->node.client.fenced = false;
         node_wake(&node->node);
     }
+}
+
+/* As controllers once did: silence counts from the start, whether nodes could have been heard or not, and nobody is asked
+ * again. Only a restart can do harm. */
+void cluster_mistake_restart(struct cluster *cluster) {
+    struct controller *controller = &cluster->control.controller;
+    uint64_t now_us = sim_now(cluster->sim);
+    bool restarted = cluster->result->counts.controller_restarts > 0 && controller->phase == PHASE_TRAIN;
+    if (cluster->options.mistake != MISTAKE_IMPATIENT_RESTART || !restarted ||
+        (!cluster->result->mistaken && !cluster_mistake_due(cluster, MISTAKE_IMPATIENT_RESTART))) {
+        return;
+    }
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        controller->members[m].heard_us = now_us;
+    }
+    controller->doubt_until_us = 1;
 }

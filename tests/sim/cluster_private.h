@@ -90,6 +90,7 @@ struct cluster_node {
     uint64_t fenced;    /* it has said FENCED of this epoch */
     uint64_t leave_us;  /* its machine goes then; 0: not asked to leave */
     bool generous;      /* the notice was long enough */
+    bool hurt;          /* something was done to it that may cost it its place in the job */
     uint32_t notice_ms; /* to ask for by itself */
     bool gone;          /* its process has ended, in whatever way */
     bool ended;         /* ... by itself, with: */
@@ -210,6 +211,7 @@ struct cluster {
     uint64_t slowest_us, load_us;
     bool calm_only;     /* nothing is drawn that does */
     bool disturbed;     /* something happened that may cost a recovery */
+    bool split;         /* something happened to the network, which may cost any node its place */
     bool may_fail;      /* something happened that may end the job */
     bool loss_intended; /* all reliable nodes are to be lost once there is a checkpoint */
     /* CAMPAIGN_MISSING: */
@@ -338,6 +340,8 @@ bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);
 bool cluster_mistake_server(struct cluster_server *server, struct message *message);
 void cluster_mistake_node(struct cluster_node *node, struct message *message);
 void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct message *message);
+/* A controller has just been started. */
+void cluster_mistake_restart(struct cluster *cluster);
 /* Before and after a server takes a plan that puts a replica back: a row stays as it was. */
 struct undo_skipped {
     struct partition *partition;

@@ -137,6 +137,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_ROW_GIVEN_UP] = {CAMPAIGN_ELASTIC, APP_ADDER, "I2"},
     [MISTAKE_INPUT_CONCEALED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I9"},
     [MISTAKE_TOPICS_FORGOTTEN] = {CAMPAIGN_ELASTIC, APP_LDA, "LDA"},
+    [MISTAKE_IMPATIENT_RESTART] = {CAMPAIGN_ELASTIC, APP_ADDER, "accused"},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

@@ -616,10 +616,14 @@ static void test_the_silent_server_is_named(void **state) {
     give_from(fake, SERVER, &answer);
     assert_int_equal(client_silent(&fake->client, &since_us), SERVER);
     assert_int_equal(since_us, fake->now_us);
+    uint64_t heard_us = since_us;
     fake->now_us += 1000;
-    client_excuse(&fake->client);
+    client_excuse(&fake->client, 300, fake->now_us); /* a short stop of our own */
     client_silent(&fake->client, &since_us);
-    assert_int_equal(since_us, fake->now_us);
+    assert_int_equal(since_us, heard_us + 300);
+    client_excuse(&fake->client, UINT64_MAX, fake->now_us + 5000); /* a long one */
+    client_silent(&fake->client, &since_us);
+    assert_int_equal(since_us, fake->now_us + 5000);
     push(fake, 0, 1, 0, 101);
     assert_int_equal(client_silent(&fake->client, &since_us), ACTOR_NONE);
     fake_close(fake);

@@ -3,6 +3,7 @@
 #include "agileml/control/controller.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/control/controller_private.h"
 #include "agileml/control/manifest.h"
 #include "agileml/control/report.h"
 
@@ -1137,6 +1138,107 @@ static void test_a_pause_of_our_own_is_no_silence(void **state) {
     fake_close(fake);
 }
 
+/* Another controller goes on with the store (options.store). */
+static void restart(struct fake *fake) {
+    fake->dead = true;
+    called(fake);
+}
+
+/* Lets the controller's timer run as often as it asks for, and hears nobody. */
+static void tick_silently(struct fake *fake, uint64_t us) {
+    for (uint64_t passed = 0; passed < us; passed += HEARTBEAT_MS * UINT64_C(500)) {
+        tick(fake, HEARTBEAT_MS * UINT64_C(500));
+    }
+}
+
+/* A new controller hears of nobody until the nodes are connected to it again, which may take IO_RECONNECT_MS: silence
+ * counts from then. */
+static void test_a_restarted_controller_waits_for_reconnects(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    fake->options.store = &fake->store.store;
+    cluster_open(fake, 2, 3);
+    play_to(fake, 5);
+    for (unsigned n = 0; n < 5; n++) {
+        fake->players[n].stopped = true;
+    }
+    for (unsigned times = 0; times < 3; times++) { /* killed several times in a row */
+        restart(fake);
+        tick_silently(fake, (TIMEOUT_MS + IO_RECONNECT_MS - HEARTBEAT_MS) * UINT64_C(1000));
+        assert_int_equal(fake->controller.progress.failures, 0);
+        assert_int_equal(fake->controller.change, CHANGE_NONE);
+    }
+    for (unsigned n = 0; n < 5; n++) {
+        fake->players[n].stopped = false;
+    }
+    expect_good_end(fake, 20);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
+/* Three of four silent at once: the controller suspects itself and asks again. Who then answers is well, who does not is
+ * lost. */
+static void test_a_silent_majority_is_asked_again(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 30);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    for (unsigned n = 1; n < 4; n++) {
+        fake->players[n].stopped = true;
+    }
+    for (unsigned r = 0; fake->controller.doubt_until_us == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    assert_int_equal(fake->controller.progress.failures, 0);
+    for (unsigned n = 1; n < 4; n++) {
+        assert_true(silence_of(member_find(&fake->controller, node(n)), fake->now_us) > TIMEOUT_MS * UINT64_C(1000));
+    }
+    fake->players[1].stopped = fake->players[2].stopped = false;
+    for (unsigned r = 0; fake->controller.progress.failures == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    assert_int_equal(lines_with(fake, "no heartbeat for"), 1);
+    assert_int_equal(lines_with(fake, "from n3"), 1);
+    expect_good_end(fake, 30);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    fake_close(fake);
+}
+
+/* A minority is given up after the timeout and no later. */
+static void test_a_silent_minority_is_not_asked_again(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 30);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    fake->players[3].stopped = true;
+    uint64_t began_us = fake->now_us;
+    for (unsigned r = 0; fake->controller.progress.failures == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+        assert_int_equal(fake->controller.doubt_until_us, 0);
+    }
+    assert_true(fake->now_us <= began_us + TIMEOUT_MS * UINT64_C(1000) + 4 * HEARTBEAT_MS * UINT64_C(1000));
+    expect_good_end(fake, 30);
+    fake_close(fake);
+}
+
+/* A controller that falls behind by less than half a timeout each time does not count that as silence either. */
+static void test_short_stops_of_our_own_add_up_to_no_silence(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    begin(fake);
+    tick(fake, 0);
+    for (unsigned t = 0; t < 4; t++) {
+        tick(fake, TIMEOUT_MS * UINT64_C(450));
+        tick(fake, HEARTBEAT_MS * UINT64_C(500));
+    }
+    assert_int_equal(fake->controller.member_count, 2);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
 static void expect_bad_options(const struct fake *fake, const struct controller_options *options) {
     struct controller controller;
     struct io io = fake->io;
@@ -1759,7 +1861,7 @@ static void test_accusations(void **state) {
         unsigned accusers, accused, victim;
     } cases[] = {{1 << 3 | 1 << 0, 1, 1}, {1 << 0, 1, 1}, {1 << 3, 0, 3}, {1 << 3, 1, 3}};
     for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct fake *fake = cluster_new(STAGE_2, 20);
+        struct fake *fake = cluster_new(STAGE_2, 200);
         cluster_open(fake, 1, 3);
         play_to(fake, 5);
         for (unsigned n = 0; n < 4; n++) {
@@ -1775,9 +1877,29 @@ static void test_accusations(void **state) {
         }
         assert_int_equal(fake->controller.progress.failures, 1);
         assert_int_equal(lines_with(fake, "can't reach"), 1);
-        expect_good_end(fake, 20);
+        expect_good_end(fake, 200);
         fake_close(fake);
     }
+}
+
+/* An accused that falls silent here, too, is given up for that: its accuser is well. */
+static void test_who_accuses_a_dead_node_is_well(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 200);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    fake->players[1].stopped = true;
+    fake->players[3].accuses = node(1);
+    for (unsigned r = 0; fake->controller.progress.failures == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    fake->players[3].accuses = ACTOR_NONE;
+    assert_int_equal(lines_with(fake, "no heartbeat for"), 1);
+    assert_int_equal(lines_with(fake, "can't reach"), 0);
+    assert_false(fake->players[3].rejoin);
+    expect_good_end(fake, 200);
+    fake_close(fake);
 }
 
 /* What a node said of another before both were fenced is settled. */
@@ -2570,6 +2692,10 @@ int main(void) {
         cmocka_unit_test(test_who_has_joined_in_time),
         cmocka_unit_test(test_silence_ends_a_traditional_job),
         cmocka_unit_test(test_a_pause_of_our_own_is_no_silence),
+        cmocka_unit_test(test_a_restarted_controller_waits_for_reconnects),
+        cmocka_unit_test(test_a_silent_majority_is_asked_again),
+        cmocka_unit_test(test_a_silent_minority_is_not_asked_again),
+        cmocka_unit_test(test_short_stops_of_our_own_add_up_to_no_silence),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),
@@ -2591,6 +2717,7 @@ int main(void) {
         cmocka_unit_test(test_all_nodes_are_lost),
         cmocka_unit_test(test_the_dead_rejoin),
         cmocka_unit_test(test_accusations),
+        cmocka_unit_test(test_who_accuses_a_dead_node_is_well),
         cmocka_unit_test(test_old_accusations_are_void),
         cmocka_unit_test(test_who_was_dismissed_is_not_accused),
         cmocka_unit_test(test_status_is_json),
