@@ -195,7 +195,7 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     launcher->summary = true;
     launcher->phase = LAUNCHER_END;
     launcher->start_us = launcher->silence_us = 0;
-    launcher_end_paused(launcher);
+    launcher_end_others(launcher);
     bool ok = json_is_true(json_object_get(line, "ok"));
     launcher->kill_us = launcher_after(launcher, ok ? LAUNCHER_END_WAIT_MS : LAUNCHER_ABORT_WAIT_MS);
     if (!ok) {
@@ -241,6 +241,8 @@ static void read_line(struct launcher *launcher, json_t *line) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_joined);
     } else if (event != NULL && strcmp(event, "refused") == 0) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_refused);
+    } else if (event != NULL && strcmp(event, "failure") == 0) {
+        each_node(launcher, json_object_get(line, "nodes"), launcher_node_given_up);
     } else if (strcmp(type, "summary") == 0) {
         read_summary(launcher, line);
     }

@@ -41,12 +41,25 @@ void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned
     }
 }
 
-void launcher_node_joined(struct launcher *launcher, const char *name) {
+/* NULL: none of ours. */
+static struct launched_node *node_named(const struct launcher *launcher, const char *name) {
     unsigned number;
-    if (sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count) {
-        unsigned index = number - 1;
-        struct launched_node *node = &launcher->nodes[index];
-        launcher->joined_count += !node->joined && number <= launcher->first_nodes ? 1 : 0;
+    bool ours = sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count;
+    return ours ? &launcher->nodes[number - 1] : NULL;
+}
+
+void launcher_node_given_up(struct launcher *launcher, const char *name) {
+    struct launched_node *node = node_named(launcher, name);
+    if (node != NULL) {
+        node->given_up = true;
+    }
+}
+
+void launcher_node_joined(struct launcher *launcher, const char *name) {
+    struct launched_node *node = node_named(launcher, name);
+    if (node != NULL) {
+        unsigned index = (unsigned)(node - launcher->nodes);
+        launcher->joined_count += !node->joined && index < launcher->first_nodes ? 1 : 0;
         node->joined = true;
         uint64_t now_us = launcher_now(launcher);
         if (node->kill_us > now_us) { /* it was evicted before it could hear of it */
@@ -228,7 +241,7 @@ uint64_t launcher_watch_nodes(struct launcher *launcher) {
     if (launcher->phase == LAUNCHER_JOB && launcher->stop.code == 0) {
         judge_nodes(launcher);
     }
-    for (unsigned n = 0; n < launcher->node_count && launcher->phase == LAUNCHER_JOB; n++) {
+    for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
         if (node->kill_us != 0 && launcher_now(launcher) >= node->kill_us) {
             process_signal(&node->process, SIGKILL); /* as a cloud does */
@@ -240,9 +253,13 @@ uint64_t launcher_watch_nodes(struct launcher *launcher) {
     return next_us;
 }
 
-void launcher_end_paused(struct launcher *launcher) {
+void launcher_end_others(struct launcher *launcher) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
+        if (node->given_up && launcher->elastic) {
+            node->excused = true;
+            node->kill_us = launcher_after(launcher, LAUNCHER_ABORT_WAIT_MS);
+        }
         if (node->paused) {
             node->excused = true;
             process_signal(&node->process, SIGKILL);

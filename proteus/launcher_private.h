@@ -23,6 +23,7 @@ struct launched_node {
     enum node_tier tier;
     bool joined;       /* the report says so */
     bool excused;      /* an event did it, or the controller was told: its end is no failure of the job */
+    bool given_up;     /* the job went on without it; it may have come back as a new node */
     bool paused;       /* by an event */
     uint64_t kill_us;  /* its notice is over then; 0: none was given */
     uint64_t judge_us; /* it has ended: what follows from that is decided then; 0: it runs, or that is done */
@@ -121,14 +122,16 @@ void launcher_write_summary(struct launcher *launcher, int status);
 /* Starts `count` more; the controller's endpoint is known. */
 void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned count);
 void launcher_reap_nodes(struct launcher *launcher);
-/* A node called `name` has joined. */
+/* A node called `name` has joined, was refused, was given up. */
 void launcher_node_joined(struct launcher *launcher, const char *name);
 void launcher_node_refused(struct launcher *launcher, const char *name);
+void launcher_node_given_up(struct launcher *launcher, const char *name);
 /* Sees what follows from nodes that have ended; kills those whose notice is over. Returns when to do so next; 0: at no
  * known time. */
 uint64_t launcher_watch_nodes(struct launcher *launcher);
-/* The job is over: nodes that an event has stopped can't end by themselves. */
-void launcher_end_paused(struct launcher *launcher);
+/* The job is over, and what becomes of some nodes makes no difference to it. A node that an event has stopped can't end by
+ * itself. A node that was given up and came back may be loading still, or look for a controller that has ended. */
+void launcher_end_others(struct launcher *launcher);
 /* Time has stood still for so long. */
 void launcher_shift_nodes(struct launcher *launcher, uint64_t by_us);
 void launcher_stop_for_missing(struct launcher *launcher);

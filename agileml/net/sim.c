@@ -532,8 +532,7 @@ void sim_restart(struct sim *sim, unsigned node, uint64_t up_us) {
         if (lane->dialed && sim->actors[lane->to]->node == node) {
             uint64_t deaf_until_us = up_us + random_up_to(sim, IO_RECONNECT_MS * UINT64_C(1000));
             lane_end(sim, lane, deaf_until_us);
-            lane_end(sim, &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))],
-                     deaf_until_us);
+            lane_end(sim, &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))], deaf_until_us);
         }
     }
 }

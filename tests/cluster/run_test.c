@@ -1175,6 +1175,19 @@ static void test_paused_by_events(void **state) {
     stop_sums(&job); /* with node-5 still stopped */
 }
 
+/* "the job was done, but node-4 was killed by signal 9": not so when the job had gone on without the node. It stands still
+ * here, as a node does that has come back and is loading, or looks for a controller that has ended. */
+static void test_a_node_given_up_does_not_fail_a_done_job(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("2", 2, FAILURE_TIMEOUT), "", "");
+    wait_for_iterations(&job, 2);
+    pid_t node = the_process("--name=node-4");
+    kill(node, SIGSTOP);
+    wait_for_cluster(&job, 2, 1);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "failures"), 1);
+}
+
 static void test_controller_starts_again(void **state) {
     (void)state;
     struct job job =
@@ -1385,6 +1398,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_the_cloud_recommends_to_leave),
         cmocka_unit_test(test_node_sleeps),
         cmocka_unit_test(test_paused_by_events),
+        cmocka_unit_test(test_a_node_given_up_does_not_fail_a_done_job),
         cmocka_unit_test(test_controller_starts_again),
         cmocka_unit_test(test_checkpoint_and_resume),
         cmocka_unit_test(test_status),
