@@ -549,7 +549,7 @@ static void test_refused_usage(void **state) {
         {{"proteus", "run", "--reliable", "0", "--transient", "2", "--", "mf"}, "--reliable 0: expected at least 1"},
         {{"proteus", "run", "--threshold-2", "3", "--threshold-3", "2", "--", "mf"}, "--threshold-3 2: expected"},
         {{"proteus", "run", "--commit-every", "1000", "--", "mf"}, "--commit-every"},
-        {{"proteus", "run", "--failure-timeout", "0.2", "--", "mf"}, "--failure-timeout: expected 0.5 to 86400"},
+        {{"proteus", "run", "--failure-timeout", "0.2", "--", "mf"}, "--failure-timeout: expected a number from 0.5 to 86400"},
         {{"proteus", "run", "--resume", "/nonexistent/checkpoints", "--", "mf", "--data", ratings},
          "--resume /nonexistent/checkpoints: No such file"},
         {{"proteus", "run", "--resume", folder, "--", "mf", "--data", ratings}, "checkpoint"},
