@@ -2,6 +2,7 @@
 #ifndef AGILEML_BASE_HASH_H
 #define AGILEML_BASE_HASH_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -59,21 +60,31 @@ static inline uint64_t hash_bytes(const unsigned char *bytes, size_t size, uint6
 
 enum { INDEX_NONE = -1 };
 
+struct index_entries;
+
 /* Open addressing, linear probing, at most 5/8 full. Values are indexes the caller chose, below
- * UINT32_MAX. A zeroed struct is an empty map. Not thread-safe; lookups alone may run in parallel. */
+ * UINT32_MAX. A zeroed struct is an empty map.
+ *
+ * Threads: lookups may run in parallel. index_map_add_shared may run beside them, in one thread at a time; every other
+ * function needs the map to itself. */
 struct index_map {
-    struct index_entry {
-        uint64_t key;
-        uint32_t value_plus_one; /* 0: free */
-    } * entries;
-    size_t capacity; /* a power of two, or 0 */
+    _Atomic(struct index_entries *) entries; /* NULL: empty */
+    struct index_entries *outgrown;          /* that lookups may still be reading; each names the one before it */
     size_t count;
 };
 
 /* The value of `key`, or INDEX_NONE. */
 int64_t index_map_find(const struct index_map *map, uint64_t key);
+/* Has the processor fetch what index_map_find(key) will read. */
+void index_map_prefetch(const struct index_map *map, uint64_t key);
 /* Adds `key`, which is not in the map. */
 void index_map_add(struct index_map *map, uint64_t key, uint32_t value);
+/* The same beside lookups: they find either nothing or `value`, and then see what this thread wrote before. Entries that
+ * the map has outgrown stay, which takes as much memory again at most, until index_map_trim. */
+void index_map_add_shared(struct index_map *map, uint64_t key, uint32_t value);
+void index_map_trim(struct index_map *map);
+/* Makes `copy`, which is zeroed, equal to `map`. */
+void index_map_copy(struct index_map *copy, const struct index_map *map);
 void index_map_close(struct index_map *map);
 
 #endif

@@ -194,9 +194,7 @@ int table_copy(struct table *copy, const struct table *table, struct error *erro
     }
     if (table->spec->rows == 0) {
         memcpy(copy->keys.base, table->keys.base, table->count * sizeof(uint64_t));
-        copy->index = table->index;
-        copy->index.entries = memory_resized(NULL, table->index.capacity, sizeof *copy->index.entries);
-        memcpy(copy->index.entries, table->index.entries, table->index.capacity * sizeof *copy->index.entries);
+        index_map_copy(&copy->index, &table->index);
     }
     return 0;
 }
