@@ -236,8 +236,8 @@ const void *aml_items(const aml_worker *worker, size_t *count);
 
 /* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker threads
  * (t = 0 in the caller), and returns when all are through. Takes some microseconds. In `begin` and `finish`, and with
- * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for aml_read_param,
- * aml_update_param and aml_give_changes, and in place what was taken from aml_table_rows before. */
+ * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for rows by key and aml_give_changes,
+ * and in place what was taken from aml_table_rows before. */
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context);
 
 /* ---- In `clock`, `evaluate` and `finish` ---- */
@@ -250,12 +250,37 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker);
 /* Adds to metric `index` (in aml_app.metrics) for this clock. */
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
 
-/* Copies row `key` into values[width]. The row becomes part of this process's cache; the first time a row that no
- * item names is read takes a trip to its server, and it comes as it is there, which with staleness may be newer than rows
- * read before. Any thread; consistent against aml_update_param. */
+/* ---- Rows by key, in `clock`, `evaluate` and `finish` ----
+ *
+ * These functions copy rows out of this process's cache and add to them there. Any thread may call them, several at once,
+ * also for the same rows.
+ *
+ * New rows. The first call for a row that no item names fetches it from its server: one trip for all new rows of the call.
+ * With staleness the row may then be newer than rows that were read before. It stays in the cache.
+ *
+ * What threads see. A read copies a whole row, never half of an update. It returns every update that a call in any thread of
+ * this process has finished. Updates by several threads all count: sums of whole numbers are exact; floats are added in the
+ * order in which the threads come, so that with several threads the last bits differ from run to run. A call with several
+ * keys treats them one row after the other: other threads may update rows in between. The functions do not see to rows that
+ * other threads change in place at the same time (aml_table_rows).
+ *
+ * Results. 0, or AML_EINPUT: no such table, or a key beyond a dense table's rows, and no row was copied or changed; AML_ELIMIT
+ * or AML_ENOMEM: the cache has no room for the new rows; AML_ESTOP: the job ends before they come. The app's function is to
+ * return the negative code. After any but AML_EINPUT some of the rows may have been copied or changed. */
+
+/* Copies row `key` into values[width]. */
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values);
-/* Adds delta[width] to row `key` (AML_PUT: replaces it). Any thread. In `clock` only. */
+/* Adds delta[width] to row `key` (AML_PUT: replaces the row). In `clock` only. */
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);
+
+/* Copies the rows keys[count] into the caller's values[count][width], in the order of the keys. A key may appear more than
+ * once; each time gets a copy. Faster than as many calls with one key. Does nothing when count is 0. */
+int aml_read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values);
+/* Adds deltas[count][width] to the rows keys[count], in the order of the keys. A key that appears more than once gets all its
+ * deltas; in a table with AML_PUT the last one stands. In `clock` only. Does nothing when count is 0. */
+int aml_update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas);
+
+/* ---- Rows in place ---- */
 
 /* For tables with changes_given: says that the elements columns[count] of a row, ascending, have been changed in place,
  * by changes[count] (of the table's type). Any thread, any number of times for a row, but once for each change; in

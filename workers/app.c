@@ -4,6 +4,7 @@
 #include "agileml/base/options.h"
 #include "agileml/control/report.h"
 #include "workers/crash.h"
+#include "workers/params.h"
 #include "workers/ratings.h"
 #include "workers/runtime.h"
 
@@ -438,9 +439,9 @@ static int check_emit(aml_worker *worker, bool varied) {
     return 0;
 }
 
-static int check_keys(aml_worker *worker, unsigned table, const uint64_t *keys, uint32_t count) {
+static int check_keys(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count) {
     const struct table_spec *spec = &worker->runtime->job.tables[table];
-    for (uint32_t i = 0; i < count && spec->rows > 0; i++) {
+    for (size_t i = 0; i < count && spec->rows > 0; i++) {
         if (keys[i] >= spec->rows) {
             return aml_error(worker, AML_EINPUT, "table %s: row %llu, expected 0 to %llu", spec->name,
                              (unsigned long long)keys[i], (unsigned long long)spec->rows - 1);
@@ -644,57 +645,28 @@ static int check_table(aml_worker *worker, unsigned table) {
                : aml_error(worker, AML_EINPUT, "table %u: the app has %u", table, worker->runtime->job.table_count);
 }
 
-/* Taken while a row is read or changed by copy, if there is anybody else who may. Given changes of one partition are kept
- * together, so its rows share a lock. */
-static pthread_mutex_t *row_lock(struct runtime *runtime, const struct cache_table *rows, uint32_t slot) {
-    uint32_t number =
-        rows->spec->given ? table_partition(rows->spec, cache_key(rows, slot), runtime->node.cache.partitions) : slot;
-    pthread_mutex_t *lock = runtime->pool.threads > 1 ? &runtime->row_locks[number % RUNTIME_ROW_LOCKS] : NULL;
-    if (lock != NULL) {
-        pthread_mutex_lock(lock);
-    }
-    return lock;
+/* The table is there, and so can the rows be. */
+static int check_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count) {
+    int result = check_table(worker, table);
+    return result != 0 ? result : check_keys(worker, table, keys, count);
 }
 
-static void row_unlock(pthread_mutex_t *lock) {
-    if (lock != NULL) {
-        pthread_mutex_unlock(lock);
-    }
+int aml_read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values) {
+    int result = check_params(worker, table, keys, count);
+    return result != 0 ? result : params_read(worker->runtime, table, keys, count, values);
 }
 
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
-    struct runtime *runtime = worker->runtime;
-    int64_t slot = check_table(worker, table) == 0 ? runtime_slot(runtime, table, key) : AML_EINPUT;
-    if (slot < 0) {
-        return (int)slot;
-    }
-    const struct cache_table *rows = &runtime->node.cache.tables[table];
-    pthread_mutex_t *lock = row_lock(runtime, rows, (uint32_t)slot);
-    memcpy(values, cache_row(rows, (uint32_t)slot), rows->spec->row_bytes);
-    row_unlock(lock);
-    return 0;
+    return aml_read_params(worker, table, &key, 1, values);
+}
+
+int aml_update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas) {
+    int result = check_params(worker, table, keys, count);
+    return result != 0 ? result : params_update(worker->runtime, table, keys, count, deltas);
 }
 
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta) {
-    struct runtime *runtime = worker->runtime;
-    int64_t slot = check_table(worker, table) == 0 ? runtime_slot(runtime, table, key) : AML_EINPUT;
-    if (slot < 0) {
-        return (int)slot;
-    }
-    struct cache_table *rows = &runtime->node.cache.tables[table];
-    pthread_mutex_t *lock = row_lock(runtime, rows, (uint32_t)slot);
-    if (rows->spec->mode == AML_PUT) {
-        memcpy(cache_row(rows, (uint32_t)slot), delta, rows->spec->row_bytes);
-    } else {
-        table_add(rows->spec->type, cache_row(rows, (uint32_t)slot), delta, rows->spec->width);
-    }
-    if (rows->spec->given) {
-        cache_give_row(&runtime->node.cache, table, (uint32_t)slot, delta);
-    } else {
-        rows->touched.base[slot] = 1;
-    }
-    row_unlock(lock);
-    return 0;
+    return aml_update_params(worker, table, &key, 1, delta);
 }
 
 int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
@@ -718,9 +690,7 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
     if (count == 0) {
         return 0; /* else the row would be flushed, and pushed to all, for nothing */
     }
-    pthread_mutex_t *lock = row_lock(runtime, rows, slot);
-    cache_give(&runtime->node.cache, table, slot, count, columns, changes);
-    row_unlock(lock);
+    params_give(runtime, table, slot, count, columns, changes);
     return 0;
 }
 

@@ -33,6 +33,7 @@ void cache_close(struct cache *cache) {
         arena_close(&table->named);
         arena_close(&table->stamps);
         arena_close(&table->clocks);
+        arena_close(&table->arrived);
         index_map_close(&table->index);
     }
     for (size_t l = 0; l < (size_t)cache->partitions * cache->job->table_count; l++) {
@@ -65,6 +66,7 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
     result = result != 0 ? result : arena_grow(&table->named, slots * sizeof(uint32_t));
     result = result != 0 ? result : arena_grow(&table->stamps, slots * sizeof(uint32_t));
     result = result != 0 ? result : arena_grow(&table->clocks, slots * sizeof(uint32_t));
+    result = result != 0 ? result : arena_grow(&table->arrived, slots);
     if (result == 0) {
         table->capacity = (uint32_t)capacity;
     }
@@ -74,16 +76,23 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
 int64_t cache_find(const struct cache *cache, unsigned table_number, uint64_t key) {
     const struct cache_table *table = &cache->tables[table_number];
     if (table->spec->whole) {
-        return key < table->count ? (int64_t)key : INDEX_NONE;
+        return key < __atomic_load_n(&table->count, __ATOMIC_ACQUIRE) ? (int64_t)key : INDEX_NONE;
     }
     return index_map_find(&table->index, key);
+}
+
+void cache_trim(struct cache *cache) {
+    for (unsigned t = 0; t < cache->job->table_count; t++) {
+        index_map_trim(&cache->tables[t].index);
+    }
 }
 
 /* Adds a row behind the others, which there is room for; it is in use from when it is listed. */
 static uint32_t add_slot(struct cache *cache, unsigned table_number, uint64_t key) {
     struct cache_table *table = &cache->tables[table_number];
-    uint32_t slot = table->count++;
+    uint32_t slot = table->count;
     ((uint64_t *)(void *)table->keys.base)[slot] = key;
+    __atomic_store_n(&table->count, slot + 1, __ATOMIC_RELEASE);
     return slot;
 }
 
@@ -127,7 +136,7 @@ static int64_t slot_of(struct cache *cache, unsigned table_number, uint64_t key)
         return (int64_t)key;
     }
     uint32_t slot = add_slot(cache, table_number, key);
-    index_map_add(&table->index, key, slot);
+    index_map_add_shared(&table->index, key, slot);
     return slot;
 }
 
@@ -154,6 +163,7 @@ uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table_nu
         } else {
             cache_named(table)[slot] = 0;
             cache_stamps(table)[slot] = 0;
+            cache_set_arrived(table, slot, false);
         }
     }
     uint32_t forgotten = list->count - kept;

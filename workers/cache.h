@@ -1,8 +1,9 @@
 /* The row cache of one process: the rows its data touches, as the app reads and changes them in place, and the
  * version last received or flushed that deltas are taken against (DESIGN section 4). No messages: client.h.
  *
- * Threads: rows are found and added under the caller's lock (runtime.c); rows' values belong to the worker
- * threads during a clock and to the client between clocks. */
+ * Threads: rows are added under the caller's lock (runtime.c). They are found under it too, or without it as long as no row
+ * can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and beside a row's first state. Rows'
+ * values belong to the worker threads during a clock and to the client between clocks. */
 #ifndef AGILEML_WORKERS_CACHE_H
 #define AGILEML_WORKERS_CACHE_H
 
@@ -16,7 +17,7 @@
 
 struct cache_table {
     const struct table_spec *spec;
-    uint32_t count;
+    uint32_t count;       /* stored atomically: in replicated tables it is what cache_find goes by */
     uint32_t capacity;    /* slots that fit without moving anything */
     size_t stride;        /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
     struct arena rows;    /* what the app sees */
@@ -28,6 +29,7 @@ struct cache_table {
     struct arena named;   /* uint32_t per slot: the highest number of a set of data that names it; 0: not in use */
     struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c), 0: it has no state ... */
     struct arena clocks;  /* uint32_t per slot: ... and the clock of that push, or CACHE_CLOCK_VOID */
+    struct arena arrived; /* a byte per slot: its first state stands in the row; see cache_arrived */
     struct index_map index; /* key -> slot; not for whole tables */
 };
 
@@ -62,6 +64,8 @@ int cache_reserve(struct cache *cache, unsigned table, uint64_t capacity);
 
 /* The slot of a key, or INDEX_NONE. */
 int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key);
+/* Frees what cache_find may have been reading while rows were added: nobody finds rows without the lock now. */
+void cache_trim(struct cache *cache);
 /* The slot of a key, added when new (zeroed, not yet subscribed; in a whole table with all other rows), and in use from now
  * on. AML_EINPUT beyond a dense table's rows, AML_ELIMIT when there is no room. */
 int64_t cache_add(struct cache *cache, unsigned table, uint64_t key);
@@ -107,6 +111,13 @@ static inline uint32_t *cache_stamps(const struct cache_table *table) {
 }
 static inline uint32_t *cache_clocks(const struct cache_table *table) {
     return (uint32_t *)(void *)table->clocks.base;
+}
+/* Whether the row has a state. The thread that finds it so sees that state, without the lock too. */
+static inline bool cache_arrived(const struct cache_table *table, uint32_t slot) {
+    return __atomic_load_n(&table->arrived.base[slot], __ATOMIC_ACQUIRE) != 0;
+}
+static inline void cache_set_arrived(const struct cache_table *table, uint32_t slot, bool arrived) {
+    __atomic_store_n(&table->arrived.base[slot], (unsigned char)arrived, __ATOMIC_RELEASE);
 }
 static inline uint64_t cache_key(const struct cache_table *table, uint32_t slot) {
     return ((const uint64_t *)(const void *)table->keys.base)[slot];

@@ -836,12 +836,13 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
 /* ---- Pushes into the cache ---- */
 
 /* The cache slots of a view's rows. Servers push in the order of our list, so the next one is usually further on
- * in it. NULL when a key is not in the cache (the server may not push what we did not ask for). */
-static uint32_t *view_cache_slots(const struct client *client, uint32_t number, const struct rows_view *view) {
+ * in it; an answer's new rows stand behind those that have a state. NULL when a key is not in the cache (the server may not push what we did not ask for). */
+static uint32_t *view_cache_slots(const struct client *client, uint32_t number, const struct rows_view *view,
+                                  enum rows_wanted wanted) {
     const struct cache_table *table = &client->cache->tables[view->table];
     const struct cache_list *list = cache_list(client->cache, number, view->table);
     uint32_t *slots = memory_resized(NULL, view->count, sizeof *slots);
-    uint32_t at = 0;
+    uint32_t at = wanted == ROWS_NEW ? client->partitions[number].filled[view->table] : 0;
     for (uint32_t i = 0; i < view->count; i++) {
         while (at < list->count && cache_key(table, list->slots[at]) != view->keys[i]) {
             at++;
@@ -960,6 +961,11 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
             settle_row(table, slots[i]);
         }
     }
+    for (uint32_t i = 0; wanted == ROWS_NEW && i < view->count; i++) {
+        if (stamps[slots[i]] == client->stamp) {
+            cache_set_arrived(table, slots[i], true);
+        }
+    }
 }
 
 /* Puts a PUSH's rows into the cache. False when it breaks the protocol. */
@@ -969,7 +975,7 @@ static bool apply_message(struct client *client, uint32_t number, const struct m
     uint32_t *slots[WIRE_TABLES_MAX];
     int count = rows_check(message, client->job->shapes, client->job->table_count, views, &client->error);
     for (int v = 0; v < count; v++) {
-        slots[v] = view_cache_slots(client, number, &views[v]);
+        slots[v] = view_cache_slots(client, number, &views[v], wanted);
         if (slots[v] == NULL) {
             error_set(&client->error, AML_EPROTOCOL, "PUSH: partition %u, table %s: a row that was not asked for",
                       number, client->job->tables[views[v].table].name);

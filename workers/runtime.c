@@ -5,6 +5,7 @@
 #include "agileml/net/endpoint.h"
 #include "agileml/ps/checkpoint.h"
 #include "workers/crash.h"
+#include "workers/params.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -205,11 +206,6 @@ static bool wait_is_over(const struct runtime *runtime) {
     return runtime->stopping || runtime->unsaving;
 }
 
-/* The client marks what it writes. */
-static bool row_arrived(const struct cache_table *rows, int64_t slot) {
-    return cache_stamps(rows)[slot] != 0;
-}
-
 /* Whether `more` rows can be added without moving any; in a whole table that is all of them. */
 static bool rows_fit(const struct cache_table *rows, uint64_t more) {
     if (rows->spec->whole) {
@@ -232,13 +228,13 @@ static uint64_t room_for_others(const struct cache_table *rows) {
     return dense > 0 && dense < RUNTIME_CACHE_DENSE ? dense - rows->count : RUNTIME_CACHE_SLACK;
 }
 
-/* Under the lock: the slot of a row, added when it is new or no item names it any more. */
-static int64_t find_slot(struct runtime *runtime, unsigned table, uint64_t key) {
+/* Under the lock: adds a row when it is new or no item names it any more. 0 or a negative code. */
+static int add_row(struct runtime *runtime, unsigned table, uint64_t key) {
     struct cache *cache = &runtime->node.cache;
     const struct cache_table *rows = &cache->tables[table];
     int64_t slot = cache_find(cache, table, key);
-    if (slot != INDEX_NONE && row_arrived(rows, slot)) {
-        return slot;
+    if (slot != INDEX_NONE && cache_arrived(rows, (uint32_t)slot)) {
+        return 0;
     }
     if (rows->capacity == 0) { /* the process never had items; no rows are there that could move */
         cache_reserve(cache, table, room_wanted(rows, room_for_others(rows)));
@@ -247,31 +243,52 @@ static int64_t find_slot(struct runtime *runtime, unsigned table, uint64_t key) 
     if (slot == AML_ELIMIT) {
         error_set(&runtime->error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
                   rows->capacity);
-    } else if (slot == AML_EINPUT) {
-        error_set(&runtime->error, AML_EINPUT, "table %s: row %llu, expected 0 to %llu", rows->spec->name,
-                  (unsigned long long)key, (unsigned long long)rows->spec->rows - 1);
+    } else if (slot == AML_ENOMEM) {
+        error_set(&runtime->error, AML_ENOMEM, "table %s: no memory for its rows", rows->spec->name);
     }
-    return slot;
+    return slot < 0 ? (int)slot : 0;
 }
 
-int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key) {
-    pthread_mutex_lock(&runtime->lock);
-    const struct cache_table *rows = &runtime->node.cache.tables[table];
-    int64_t slot = find_slot(runtime, table, key);
-    if (slot >= 0 && !row_arrived(rows, slot)) {
-        runtime->waiting++;
-        while (!row_arrived(rows, slot) && !wait_is_over(runtime)) {
-            runtime->want_rows = true;
-            struct timespec again = ask_main_thread(runtime);
-            while (!row_arrived(rows, slot) && !wait_is_over(runtime) &&
-                   pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again) != ETIMEDOUT) {
-            }
+/* How many of the first rows have their state, `known` of them for sure. */
+static size_t count_arrived(const struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count,
+                            size_t known) {
+    const struct cache *cache = &runtime->node.cache;
+    while (known < count) {
+        int64_t slot = cache_find(cache, table, keys[known]);
+        if (slot == INDEX_NONE || !cache_arrived(&cache->tables[table], (uint32_t)slot)) {
+            break;
         }
-        runtime->waiting--;
-        slot = row_arrived(rows, slot) ? slot : AML_ESTOP;
+        known++;
     }
+    return known;
+}
+
+/* Under the lock, which is given up meanwhile: waits until all rows have their state. */
+static int await_rows(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count) {
+    size_t arrived = count_arrived(runtime, table, keys, count, 0);
+    runtime->waiting++;
+    while (arrived < count && !wait_is_over(runtime)) {
+        runtime->want_rows = true;
+        struct timespec again = ask_main_thread(runtime);
+        int waited = 0;
+        while (arrived < count && !wait_is_over(runtime) && waited != ETIMEDOUT) {
+            waited = pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again);
+            arrived = count_arrived(runtime, table, keys, count, arrived);
+        }
+    }
+    runtime->waiting--;
+    return arrived == count ? 0 : AML_ESTOP;
+}
+
+int runtime_fetch(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count) {
+    int result = 0;
+    pthread_mutex_lock(&runtime->lock);
+    for (size_t i = 0; i < count && result == 0; i++) {
+        result = add_row(runtime, table, keys[i]);
+    }
+    result = result != 0 ? result : await_rows(runtime, table, keys, count);
     pthread_mutex_unlock(&runtime->lock);
-    return slot;
+    return result;
 }
 
 int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, uint64_t cursor, struct message *piece) {
@@ -641,6 +658,7 @@ static void command_done(void *context) {
     node_enter(runtime);
     int command = runtime->pool.command; /* nobody else gives commands */
     runtime->busy = false;
+    cache_trim(&node->cache);
     grow_cache(runtime);
     if (node->ended) {
         /* nobody waits for the result */
@@ -1237,9 +1255,7 @@ static void runtime_close(struct runtime *runtime) {
     free(runtime->sets);
     data_close(&runtime->data);
     forget_files(runtime);
-    for (unsigned l = 0; l < RUNTIME_ROW_LOCKS; l++) {
-        pthread_mutex_destroy(&runtime->row_locks[l]);
-    }
+    params_close(runtime);
     pthread_rwlock_destroy(&runtime->lists);
     pthread_cond_destroy(&runtime->answered);
     pthread_mutex_destroy(&runtime->lock);
@@ -1257,9 +1273,6 @@ void runtime_init(struct runtime *runtime) {
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&runtime->answered, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    for (unsigned l = 0; l < RUNTIME_ROW_LOCKS; l++) {
-        pthread_mutex_init(&runtime->row_locks[l], NULL);
-    }
 }
 
 int runtime_run(struct runtime *runtime, struct error *error) {
@@ -1276,6 +1289,7 @@ int runtime_run(struct runtime *runtime, struct error *error) {
         runtime->workers[t] = (struct aml_worker){.runtime = runtime, .thread = t};
     }
     runtime->reader = (struct aml_worker){.runtime = runtime};
+    params_open(runtime);
     int result = runtime_open(runtime, endpoints, error);
     if (result == 0) {
         node_enter(runtime);

@@ -6,7 +6,7 @@
  * the main thread's goes with the agent's turn, so nothing of it may depend on which thread that is.
  *
  * Who may touch the cache: the main thread under `lock`. The pool's threads use rows' values in place while they have a
- * command, and find and add rows under `lock`. The loader adds rows under `lock` and, as client_gather goes through the
+ * command, find rows without a lock (params.c), and add rows under `lock`. The loader adds rows under `lock` and, as client_gather goes through the
  * lists of rows without it, `lists`. Rows move in memory only when the main thread makes room (grow_cache), which it
  * does for the loader and while the pool has no command. */
 #ifndef AGILEML_WORKERS_RUNTIME_H
@@ -23,7 +23,6 @@
 #include <stdatomic.h>
 
 enum {
-    RUNTIME_ROW_LOCKS = 64,
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
     RUNTIME_READ_NICE = 10,        /* how far reading the input stands back */
     RUNTIME_MEMORY_MS = 100,       /* how old the resident size that is reported may be: asking takes 20 us */
@@ -143,7 +142,7 @@ struct runtime {
     struct error error; /* of the app's functions, under `lock` */
     atomic_bool failed; /* error is set, or the job ends: no more calls of the app */
 
-    pthread_mutex_t row_locks[RUNTIME_ROW_LOCKS]; /* rows changed by copy, by slot; of given tables by partition */
+    struct row_lock *row_locks; /* params.c */
 
     bool stuck;
     bool welcomed; /* the controller was there */
@@ -169,8 +168,9 @@ int runtime_run(struct runtime *runtime, struct error *error);
 void runtime_input_file(struct runtime *runtime, const char *path);
 /* No more of the app's functions are to be called: its data is not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
-/* The row of `key`, fetched when new. A slot, or a negative code. */
-int64_t runtime_slot(struct runtime *runtime, unsigned table, uint64_t key);
+/* For params.c, in the pool's threads. Adds rows to the cache where they are new, and returns when all have their state: all
+ * of them take one trip. Keys are in range. 0, AML_ELIMIT or AML_ENOMEM when there is no room, AML_ESTOP when the job ends first. */
+int runtime_fetch(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count);
 /* The next piece of a scan, into *piece, which the caller closes. */
 int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, uint64_t cursor, struct message *piece);
 

@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum { USERS, ITEMS, DENSE, BUCKETS, TABLES };
-enum { DENSE_ROWS = 7, BUCKET_COUNT = 97 };
+enum { DENSE_ROWS = 7, BUCKET_COUNT = 97, BUCKETS_AT_ONCE = 50 };
 enum { TOTAL_VALUE, TOTAL_FACTORED };
 
 struct sum {
@@ -60,6 +60,18 @@ static int sum_read(aml_worker *worker, void *context) {
     return aml_read_ratings(worker, sum->data, read_some, context);
 }
 
+/* Counts items in their buckets, some of which are there several times. */
+static int count_buckets(aml_worker *worker, const struct item *items, size_t count) {
+    uint64_t keys[BUCKETS_AT_ONCE];
+    double buckets[BUCKETS_AT_ONCE][2];
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = items[i].item % BUCKET_COUNT * UINT64_C(0x123456789ABC);
+        buckets[i][0] = (double)(int64_t)(2 * items[i].rating);
+        buckets[i][1] = 1;
+    }
+    return aml_update_params(worker, BUCKETS, keys, count, buckets);
+}
+
 static int sum_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct sum *sum = context;
     const struct item *item = items;
@@ -78,10 +90,9 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
         }
         all += (double)value;
         int32_t dense[2] = {(int32_t)value, 1};
-        double bucket[2] = {(double)value, 1};
         int result = aml_update_param(worker, DENSE, item[i].user % DENSE_ROWS, dense);
-        if (result == 0) {
-            result = aml_update_param(worker, BUCKETS, item[i].item % BUCKET_COUNT * UINT64_C(0x123456789ABC), bucket);
+        if (result == 0 && i % BUCKETS_AT_ONCE == 0) {
+            result = count_buckets(worker, item + i, count - i < BUCKETS_AT_ONCE ? count - i : BUCKETS_AT_ONCE);
         }
         if (result != 0) {
             return result;
