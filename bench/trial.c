@@ -124,8 +124,8 @@ static _Noreturn void trial_exec(const struct trial *trial, int report) {
 }
 
 /* Reads the report up to its end. Returns how many iterations there were. */
-static unsigned read_report(FILE *report, pid_t launcher, unsigned passes, struct series *wall, struct series *cpu,
-                            double *objective) {
+static unsigned read_report(FILE *report, pid_t launcher, const struct trial *trial, struct series *wall,
+                            struct series *cpu, double *objective) {
     char *line = NULL;
     size_t capacity = 0;
     unsigned iterations = 0;
@@ -137,10 +137,14 @@ static unsigned read_report(FILE *report, pid_t launcher, unsigned passes, struc
         if (type != NULL && strcmp(type, "iteration") == 0) {
             double seconds = json_number_value(json_object_get(object, "seconds"));
             double used = job_cpu(launcher);
-            if (iterations > 0 && iterations <= passes) {
+            if (iterations > 0 && iterations <= trial->passes) {
                 series_add(wall, seconds - seconds_before);
                 series_add(cpu, used - cpu_before);
                 *objective = json_number_value(json_object_get(object, "objective"));
+            }
+            for (unsigned n = 0; n < trial->number_count; n++) {
+                series_add(&trial->numbers[n].values,
+                           json_number_value(json_object_get(object, trial->numbers[n].name)));
             }
             seconds_before = seconds;
             cpu_before = used;
@@ -169,7 +173,7 @@ int trial_run(const struct trial *trial, struct series *wall, struct series *cpu
         return error_set(error, AML_EFAIL, "can't start a process: %s", strerror(errno));
     }
     FILE *report = fdopen(ends[0], "r");
-    unsigned iterations = report != NULL ? read_report(report, launcher, trial->passes, wall, cpu, objective) : 0;
+    unsigned iterations = report != NULL ? read_report(report, launcher, trial, wall, cpu, objective) : 0;
     if (report != NULL) {
         fclose(report);
     }

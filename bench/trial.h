@@ -8,10 +8,18 @@
 
 enum { TRIAL_ARGUMENTS_MAX = 32 };
 
+/* A number in the report's lines of iterations, and its values: of all of the job's iterations, 0 where there was none. */
+struct trial_number {
+    const char *name;
+    struct series values;
+};
+
 /* The command line of a job: trial_open begins it, trial_argument adds to it, trial_close frees it. */
 struct trial {
     char *arguments[TRIAL_ARGUMENTS_MAX + 1]; /* ended by NULL */
     unsigned passes;
+    struct trial_number *numbers; /* the caller's, to be filled; set after trial_open, if at all */
+    unsigned number_count;
 };
 
 /* Finds the folder of the programs, $PROTEUS_BIN or ../bin seen from this program, into folder[size]; false when proteus
