@@ -3,6 +3,7 @@
 #ifndef PROTEUS_COMMAND_H
 #define PROTEUS_COMMAND_H
 
+int command_checkpoint(int argc, char **argv);
 int command_controller(int argc, char **argv);
 int command_evict(int argc, char **argv);
 int command_join(int argc, char **argv);

@@ -163,6 +163,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         .start_timeout_ms = (uint32_t)(options->start_timeout * 1e3),
         .checkpoint = options->job.checkpoint,
         .checkpoint_every = (uint32_t)options->job.checkpoint_every,
+        .checkpoint_at_end = options->job.checkpoint_at_end,
         .resume = options->job.resume,
         .observed = host->launched,
         .store = host->store,

@@ -9,7 +9,7 @@
 
 enum {
     JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 16, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 18, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_HEARTBEAT_MIN_MS = 50,
@@ -29,9 +29,11 @@ struct job_options {
     int64_t commit_every;            /* clocks; 0: chosen */
     const char *checkpoint;          /* folder; NULL: none */
     int64_t checkpoint_every;        /* iterations */
-    const char *resume;              /* folder; NULL: a new job */
-    double failure_timeout;          /* seconds */
-    const char *key;                 /* file; NULL: none */
+    bool checkpoint_at_end;          /* job_options_check: one of the last clock is to be written */
+    bool no_checkpoint_at_end;
+    const char *resume;     /* folder; NULL: a new job */
+    double failure_timeout; /* seconds */
+    const char *key;        /* file; NULL: none */
     bool insecure;
     const char *report; /* file; NULL: none */
     bool help;

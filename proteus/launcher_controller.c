@@ -121,6 +121,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     if (job->checkpoint != NULL) {
         arguments_add(arguments, "--checkpoint=%s", job->checkpoint);
         arguments_add(arguments, "--checkpoint-every=%lld", (long long)job->checkpoint_every);
+        arguments_add(arguments, job->checkpoint_at_end ? "--checkpoint-at-end" : "--no-checkpoint-at-end");
     }
     if (job->resume != NULL) {
         arguments_add(arguments, "--resume=%s", job->resume);

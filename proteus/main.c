@@ -17,6 +17,7 @@ static const struct {
     {"join", command_join, "start nodes on this machine that join a running job"},
     {"status", command_status, "show a running job, its nodes and what they do"},
     {"evict", command_evict, "have nodes leave a running job in time"},
+    {"checkpoint", command_checkpoint, "have a running job write a checkpoint now"},
     {"stop", command_stop, "end a running job well, before its time"},
     {"keygen", command_keygen, "make a key that a job's processes share"},
 };
@@ -34,7 +35,7 @@ static void print_help(void) {
 
 static int run_command(int argc, char **argv) {
     if (argc < 2) {
-        log_error("no command; expected run, controller, join, status, evict, stop or keygen, see --help");
+        log_error("no command; expected run, controller, join, status, evict, checkpoint, stop or keygen, see --help");
         return 2;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -50,8 +51,9 @@ static int run_command(int argc, char **argv) {
             return COMMANDS[c].run(argc - 1, argv + 1);
         }
     }
-    log_error("unknown %s '%.100s'; expected run, controller, join, status, evict, stop or keygen, see --help",
-              argv[1][0] == '-' ? "option" : "command", argv[1]);
+    log_error(
+        "unknown %s '%.100s'; expected run, controller, join, status, evict, checkpoint, stop or keygen, see --help",
+        argv[1][0] == '-' ? "option" : "command", argv[1]);
     return 2;
 }
 

@@ -354,10 +354,14 @@ static bool node_is_ready(const struct node *node) {
     return node->duty_count == 0 || client_subscribed(&node->client);
 }
 
-/* The controller waits for these: that we are ready, that what lies before a boundary is over. */
+/* The clock is committed, which the controller has not been told. */
+static bool commit_passes(const struct node *node, uint64_t clock) {
+    return clock != 0 && node->client.committed >= clock && node->told_committed < clock;
+}
+
+/* The controller waits for these: that we are ready, that what lies before a boundary, or all of the job, is committed. */
 static void tell_ready(struct node *node) {
-    uint64_t boundary = node->plan.plan.from_clock;
-    bool over = boundary != 0 && node->client.committed >= boundary && node->told_committed < boundary;
+    bool over = commit_passes(node, node->plan.plan.from_clock) || commit_passes(node, node->plan.plan.final);
     bool ready = node->ready != node->plan.plan.version && node_is_ready(node);
     if (ready) {
         node->ready = node->plan.plan.version;
@@ -940,7 +944,7 @@ static void receive_written(struct node *node, const struct message *message) {
     if (message->epoch != node->client.epoch) {
         return;
     }
-    if (message->written.clock == node->checkpoint.clock && message->written.code == 0) {
+    if (message->written.number == node->checkpoint.number && message->written.state == WRITTEN_DONE) {
         unsigned count = node->checkpoint.count++;
         node->checkpoint.written =
             memory_resized(node->checkpoint.written, count + 1U, sizeof *node->checkpoint.written);
@@ -1095,9 +1099,9 @@ static void receive_checkpoint(struct node *node, const struct message *message)
     if (message->epoch != node->client.epoch || node->client.fenced || node->plan.frame_count == 0) {
         return;
     }
-    if (message->checkpoint.clock != node->checkpoint.clock) {
+    if (message->checkpoint.number != node->checkpoint.number) {
         checkpoint_drop(node);
-        node->checkpoint.clock = message->checkpoint.clock;
+        node->checkpoint.number = message->checkpoint.number;
     }
     for (unsigned w = 0; w < node->checkpoint.count; w++) {
         struct message written = {.type = MESSAGE_WRITTEN, .written = node->checkpoint.written[w]};

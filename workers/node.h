@@ -119,7 +119,7 @@ struct node {
     uint64_t progress_us;   /* when PROGRESS was sent last */
     unsigned progress_again; /* of the burst that was sent again, so many are not acknowledged yet */
     struct {
-        uint64_t clock; /* of the last CHECKPOINT; 0: none in this epoch */
+        uint64_t number; /* of the last CHECKPOINT; 0: none in this epoch */
         struct message_written *written;
         unsigned count;
     } checkpoint;

@@ -957,8 +957,8 @@ static void writer_run(void *context, unsigned thread, int command) {
     (void)command;
     struct server_thread *server = context;
     const struct checkpoint_job *job = &server->writing;
-    server->written = (struct message_written){.partition = job->partition->id, .clock = job->clock};
-    checkpoint_write(job->partition, job->clock, job->path, &server->written);
+    server->written = (struct message_written){.number = job->checkpoint.number};
+    checkpoint_write(job->partition, job->checkpoint.clock, job->checkpoint.path, &server->written);
 }
 
 static void write_next(struct server_thread *thread) {
@@ -998,18 +998,21 @@ static int writer_open(struct server_thread *thread, struct error *error) {
     return result;
 }
 
-static void hook_write(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path) {
+static void hook_write(void *context, struct partition *partition, const struct message_checkpoint *checkpoint,
+                       bool copy) {
     struct server_thread *thread = context;
-    struct checkpoint_job job = {.partition = partition, .copy = copy, .clock = clock};
+    struct checkpoint_job job = {.partition = partition, .copy = copy, .checkpoint = *checkpoint};
     struct error error = {0};
     if (writer_open(thread, &error) != 0) {
-        struct message_written written = {.partition = partition->id, .clock = clock, .code = error.code};
+        struct message_written written = {.number = checkpoint->number,
+                                          .partition = partition->id,
+                                          .state = WRITTEN_FAILED,
+                                          .clock = checkpoint->clock};
         memcpy(written.text, error.text, sizeof written.text);
         job_close(&job);
         server_written(&thread->server, &written);
         return;
     }
-    snprintf(job.path, sizeof job.path, "%s", path);
     thread->jobs = memory_resized(thread->jobs, thread->job_count + 1, sizeof *thread->jobs);
     thread->jobs[thread->job_count++] = job;
     write_next(thread);

@@ -46,8 +46,7 @@ struct runtime_options {
 struct checkpoint_job {
     struct partition *partition;
     bool copy; /* the partition is ours to close */
-    uint64_t clock;
-    char path[WIRE_PATH_MAX];
+    struct message_checkpoint checkpoint;
 };
 
 struct server_thread {

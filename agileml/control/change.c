@@ -86,6 +86,7 @@ void change_build(struct controller *controller) {
                                        .window = most * CONTROLLER_WINDOW_POINTS,
                                        .partitions = policy->partitions,
                                        .shards = policy->shards,
+                                       .final = controller->options.checkpoint_at_end ? controller->final : 0,
                                        .recoverable = controller->stage != STAGE_TRADITIONAL};
     memcpy(plan->plan.resume, controller->resume, sizeof plan->plan.resume);
     plan->frames[0] = plan_nodes(controller);
@@ -324,6 +325,7 @@ static void dismiss(struct controller *controller) {
         return;
     }
     controller->replan = true; /* nodes that came meanwhile have their turn */
+    checkpoints_check_writers(controller);
     bool stored = persist_all(controller);
     for (unsigned m = 0; stored && m < controller->member_count; m++) {
         if (controller->members[m].dismissed) {
@@ -367,7 +369,6 @@ static void prepare(struct controller *controller) {
         desired_place(controller, &desired);
         controller->next_commit_every = change_commit_every(controller, true);
         schedule_prepare(&controller->schedule, desired.result.owners);
-        checkpoints_cancel(controller);
         change_publish(controller);
     }
     desired_close(&desired);
@@ -403,7 +404,7 @@ void hold_lift(struct controller *controller) {
     controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = WIRE_CLOCK_NEVER};
 }
 
-static uint64_t clock_reached(const struct controller *controller) {
+uint64_t clock_reached(const struct controller *controller) {
     uint64_t reached = schedule_named(&controller->schedule) - 1; /* parts follow each other */
     reached = controller->progress.completed > reached ? controller->progress.completed : reached;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -412,9 +413,7 @@ static uint64_t clock_reached(const struct controller *controller) {
     return reached;
 }
 
-/* A clock ahead of everyone, so far that nobody comes to it before all know; but not so far that workers which
- * wait for the commit would never come to it. */
-static uint64_t clock_ahead(const struct controller *controller) {
+uint64_t clock_ahead(const struct controller *controller) {
     uint64_t reached = clock_reached(controller);
     uint64_t done = controller->progress.completed - controller->progress.first;
     uint64_t trained_us = controller_trained_us(controller);
@@ -435,13 +434,12 @@ static void hold_tell(struct controller *controller) {
     }
 }
 
-static void hold_at(struct controller *controller, uint64_t clock, bool to_stop) {
-    controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = clock, .to_stop = to_stop};
+void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose) {
+    controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = clock, .purpose = purpose};
     hold_tell(controller);
 }
 
-/* Everyone who could pass the hold goes by it; *passed: it came too late for someone. */
-static bool all_held(const struct controller *controller, bool *passed) {
+bool all_held(const struct controller *controller, bool *passed) {
     *passed = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
@@ -466,7 +464,8 @@ static void hold_for_switch(struct controller *controller) {
         return;
     }
     controller->change = CHANGE_HOLD;
-    hold_at(controller, clock, false);
+    checkpoints_put_off_beyond(controller, clock);
+    hold_at(controller, clock, HOLD_SWITCH);
 }
 
 static void name_switch(struct controller *controller) {
@@ -499,7 +498,7 @@ static void settle(struct controller *controller) {
 
 /* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
 static void step_stop(struct controller *controller) {
-    bool held = controller->hold.to_stop && controller->hold.clock != WIRE_CLOCK_NEVER;
+    bool held = controller->hold.purpose == HOLD_STOP && controller->hold.clock != WIRE_CLOCK_NEVER;
     bool passed = false;
     if (held && !all_held(controller, &passed)) {
         return;
@@ -507,14 +506,18 @@ static void step_stop(struct controller *controller) {
     if (!held || passed) {
         uint64_t each = controller->job.clocks_per_iteration;
         uint64_t last = (clock_reached(controller) + each - 1) / each * each;
-        hold_at(controller, last > 0 ? last : each, true);
+        hold_at(controller, last > 0 ? last : each, HOLD_STOP);
         return;
     }
     if (controller->final == 0 || controller->hold.clock < controller->final) {
         controller->final = controller->hold.clock;
     }
     controller->stopping = false;
+    checkpoints_put_off_beyond(controller, controller->final);
     hold_lift(controller);
+    if (controller->options.checkpoint_at_end) {
+        change_publish(controller); /* the last clock is to be a commit point */
+    }
     hold_tell(controller);
 }
 
@@ -522,7 +525,7 @@ static void step_stop(struct controller *controller) {
 
 void change_step(struct controller *controller) {
     bool passed = false;
-    if (controller->phase != PHASE_TRAIN) {
+    if (controller->phase != PHASE_TRAIN || checkpoints_hold(controller)) {
         return;
     }
     if (controller->stopping && (controller->change == CHANGE_NONE || controller->change == CHANGE_PREPARE)) {

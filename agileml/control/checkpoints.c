@@ -10,28 +10,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checkpoints of this job beside later ones of another would be taken for the older ones. */
-static int check_root(const struct controller *controller, struct error *error) {
-    const char *root = controller->options.checkpoint;
+/* ---- A job that begins, and a controller that goes on ---- */
+
+/* The clock of the newest checkpoint in the root; 0: none. */
+static uint64_t newest_in_root(const struct controller *controller) {
     char path[WIRE_PATH_MAX];
     struct error none = {0};
     struct manifest manifest = {0};
+    const char *root = controller->options.checkpoint;
     if (root == NULL || manifest_find(root, path, &none) != 0 || manifest_read(path, &manifest, &none) != 0) {
         return 0;
     }
     uint64_t clock = manifest.clock;
     manifest_close(&manifest);
-    return clock <= controller->restore
-               ? 0
-               : error_set(error, AML_EINPUT,
-                           "--checkpoint %.300s: there is a checkpoint of clock %llu already: go on from it with "
-                           "--resume, or choose another folder",
-                           root, (unsigned long long)clock);
+    return clock;
+}
+
+/* Checkpoints of this job beside later ones of another would be taken for the older ones. */
+static int check_root(struct controller *controller, struct error *error) {
+    uint64_t clock = newest_in_root(controller);
+    if (clock <= controller->restore) {
+        controller->checkpoint.kept.written =
+            clock == controller->restore ? clock : 0; /* it need not be written again */
+        return 0;
+    }
+    return error_set(error, AML_EINPUT,
+                     "--checkpoint %.300s: there is a checkpoint of clock %llu already: go on from it with "
+                     "--resume, or choose another folder",
+                     controller->options.checkpoint, (unsigned long long)clock);
+}
+
+/* The iteration at whose end the first checkpoint after `clock` is to be written. */
+static uint64_t due_after(const struct controller *controller, uint64_t clock) {
+    uint64_t due = controller->checkpoint.kept.due;
+    uint64_t every = controller->options.checkpoint_every;
+    uint64_t iteration = clock / controller->job.clocks_per_iteration;
+    return iteration < due || every == 0 ? due : due + ((iteration - due) / every + 1) * every;
 }
 
 int checkpoints_open(struct controller *controller, struct error *error) {
     const struct controller_options *options = &controller->options;
-    controller->checkpoint.due = options->checkpoint_every;
+    controller->checkpoint.kept.due = options->checkpoint_every;
     if (options->resume == NULL) {
         return check_root(controller, error);
     }
@@ -50,9 +69,21 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->input.job = manifest.input;
     controller->input.job.of_checkpoint = true;
     manifest.input = (struct job_input){0}; /* it is the controller's now */
-    controller->checkpoint.due = manifest.clock / manifest.job.clocks_per_iteration + options->checkpoint_every;
+    controller->checkpoint.kept.due = manifest.clock / manifest.job.clocks_per_iteration + options->checkpoint_every;
     manifest_close(&manifest);
     return check_root(controller, error);
+}
+
+void checkpoints_take_up(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    uint64_t newest = newest_in_root(controller);
+    if (newest > controller->progress.first) { /* the last one may have been complete before that was stored */
+        checkpoint->kept.written = newest;
+        checkpoint->kept.due = due_after(controller, newest);
+    }
+    if (controller->hold.clock != WIRE_CLOCK_NEVER && controller->hold.purpose == HOLD_CHECKPOINT) {
+        hold_lift(controller);
+    }
 }
 
 void checkpoints_close(struct controller *controller) {
@@ -60,26 +91,357 @@ void checkpoints_close(struct controller *controller) {
     controller->checkpoint.files = NULL;
 }
 
-void checkpoints_cancel(struct controller *controller) {
-    controller->checkpoint.clock = 0;
+/* ---- Operators that wait for one ---- */
+
+static void request_answer(struct controller *controller, struct checkpoint_request *request, int code,
+                           const char *text) {
+    request->answered = true;
+    request->code = code;
+    snprintf(request->text, sizeof request->text, "%s", text);
+    send_outcome(controller, request->from, request->request, code, text);
 }
 
-/* Who writes a partition: the replica on a reliable node. */
-static actor_id writer(const struct controller *controller, uint32_t partition) {
-    const struct wire_placement *place = &controller->placement[partition];
-    return place->backup != ACTOR_NONE ? place->backup : place->server;
+/* Of those whose checkpoint has begun, or of `all`. */
+static void requests_answer(struct controller *controller, bool all, int code, const char *text) {
+    for (unsigned r = 0; r < CONTROLLER_CHECKPOINT_REQUESTS_MAX; r++) {
+        struct checkpoint_request *request = &controller->checkpoint.requests[r];
+        if (request->from != ACTOR_NONE && !request->answered && (all || request->begun)) {
+            request_answer(controller, request, code, text);
+        }
+    }
 }
+
+static void requests_begin(struct controller_checkpoint *checkpoint, bool begun) {
+    for (unsigned r = 0; r < CONTROLLER_CHECKPOINT_REQUESTS_MAX; r++) {
+        checkpoint->requests[r].begun = begun;
+    }
+}
+
+static bool requests_wait(const struct controller_checkpoint *checkpoint) {
+    bool wait = false;
+    for (unsigned r = 0; r < CONTROLLER_CHECKPOINT_REQUESTS_MAX; r++) {
+        wait = wait || (checkpoint->requests[r].from != ACTOR_NONE && !checkpoint->requests[r].answered);
+    }
+    return wait;
+}
+
+/* Why nobody can ask for one now; NULL when one can. */
+static const char *request_refusal(const struct controller *controller) {
+    if (controller->options.checkpoint == NULL) {
+        return "the job was started without --checkpoint: there is no folder to write one to";
+    }
+    if (controller->phase < PHASE_TRAIN) {
+        return "training has not begun: there is nothing to write yet";
+    }
+    return controller->phase > PHASE_TRAIN ? "training is over" : NULL;
+}
+
+void checkpoints_receive_now(struct controller *controller, actor_id from, const struct message *message) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    uint64_t number = message->checkpoint_now.request;
+    struct checkpoint_request *place = NULL;
+    for (unsigned r = 0; r < CONTROLLER_CHECKPOINT_REQUESTS_MAX; r++) {
+        struct checkpoint_request *request = &checkpoint->requests[r];
+        if (request->from == from && request->request == number) {
+            if (request->answered) { /* the answer was lost */
+                send_outcome(controller, from, number, request->code, request->text);
+            }
+            return;
+        }
+        bool better = request->from == ACTOR_NONE || (request->answered && place == NULL);
+        place = better ? request : place;
+    }
+    const char *refusal = request_refusal(controller);
+    refusal = refusal == NULL && place == NULL ? "too many others wait for a checkpoint already" : refusal;
+    if (refusal != NULL) {
+        send_outcome(controller, from, number, AML_EINPUT, refusal);
+        return;
+    }
+    bool ahead = checkpoint->state == CHECKPOINT_HOLD || checkpoint->state == CHECKPOINT_ASK;
+    *place = (struct checkpoint_request){.from = from, .request = number, .begun = ahead};
+}
+
+/* ---- What becomes of one ---- */
+
+/* The one under way is none any more. */
+static void checkpoint_drop(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    struct error error = {0};
+    if (checkpoint->state != CHECKPOINT_NONE && manifest_discard(controller->options.checkpoint, &error) != 0) {
+        log_warn("%s", error.text); /* tried again before the next one */
+    }
+    bool held = checkpoints_hold(controller);
+    checkpoint->state = CHECKPOINT_NONE;
+    requests_begin(checkpoint, false);
+    if (held) {
+        hold_lift(controller);
+        send_acks(controller);
+    }
+}
+
+static void checkpoint_fail(struct controller *controller, const char *why) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    char text[ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "clock %llu: %.440s", (unsigned long long)checkpoint->clock, why);
+    snprintf(checkpoint->failure, sizeof checkpoint->failure, "%s", text);
+    controller_report(controller, report_event(controller, "checkpoint-failed", NULL, text));
+    requests_answer(controller, false, AML_EFAIL, text);
+    checkpoint_drop(controller); /* training goes on, and the next one may succeed */
+    unsigned doubled = checkpoint->failures < CONTROLLER_CHECKPOINT_RETRIES_MAX ? checkpoint->failures
+                                                                                : CONTROLLER_CHECKPOINT_RETRIES_MAX;
+    checkpoint->retry_us = controller_now(controller) + (CONTROLLER_CHECKPOINT_RETRY_US * UINT64_C(1) << doubled);
+    checkpoint->failures++;
+    checkpoint->refusals = 0;
+    checkpoint->given_up = controller->final != 0 && checkpoint->clock >= controller->final;
+}
+
+void checkpoints_put_off(struct controller *controller) {
+    if (controller->checkpoint.state != CHECKPOINT_NONE) {
+        checkpoint_drop(controller);
+        controller->checkpoint.retry_us = controller_now(controller) + CONTROLLER_CHECKPOINT_AGAIN_US;
+    }
+}
+
+void checkpoints_put_off_beyond(struct controller *controller, uint64_t clock) {
+    if (controller->checkpoint.clock > clock) {
+        checkpoints_put_off(controller);
+    }
+}
+
+void checkpoints_check_writers(struct controller *controller) {
+    const struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    for (uint32_t p = 0; checkpoint->state != CHECKPOINT_NONE && p < controller->options.policy.partitions; p++) {
+        const struct member *member = member_find(controller, actor_node(checkpoint->files[p].writer));
+        if (!checkpoint->files[p].written && (member == NULL || member->dismissed)) {
+            checkpoints_put_off(controller);
+        }
+    }
+}
+
+/* As people count: the iteration that ends at the clock, or the one it is in. */
+static void describe_clock(const struct controller *controller, uint64_t clock, char text[64]) {
+    uint64_t each = controller->job.clocks_per_iteration;
+    snprintf(text, 64, clock % each == 0 ? "iteration %llu, clock %llu" : "within iteration %llu, clock %llu",
+             (unsigned long long)((clock + each - 1) / each), (unsigned long long)clock);
+}
+
+static void fill_manifest(const struct controller *controller, struct manifest *manifest) {
+    const struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    uint32_t partitions = controller->options.policy.partitions;
+    *manifest = (struct manifest){.job = controller->job,
+                                  .clock = checkpoint->clock,
+                                  .partitions = partitions,
+                                  .shards = controller->options.policy.shards,
+                                  .input = controller->input.job,
+                                  .files = memory_zeroed(partitions, sizeof *manifest->files),
+                                  .objective = checkpoint->at.objective,
+                                  .metric_count = controller->metric_count};
+    for (unsigned i = 0; i < controller->metric_count; i++) {
+        memcpy(manifest->metrics[i].name, controller->metrics[i].name, sizeof manifest->metrics[i].name);
+        manifest->metrics[i].value = checkpoint->at.values[i];
+    }
+    for (uint32_t p = 0; p < partitions; p++) {
+        manifest->files[p] = (struct manifest_file){checkpoint->files[p].bytes, checkpoint->files[p].checksum};
+    }
+}
+
+static void checkpoint_complete(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    const char *root = controller->options.checkpoint;
+    struct error error = {0};
+    struct manifest manifest;
+    char path[WIRE_PATH_MAX];
+    uint64_t bytes = 0;
+    fill_manifest(controller, &manifest);
+    for (uint32_t p = 0; p < manifest.partitions; p++) {
+        bytes += manifest.files[p].bytes;
+    }
+    int result = manifest_finish(root, checkpoint->path, &manifest, path, &error);
+    manifest.input = (struct job_input){0}; /* stays the controller's */
+    manifest_close(&manifest);
+    if (result != 0) {
+        checkpoint_fail(controller, error.text);
+        return;
+    }
+    if (manifest_prune(root, CONTROLLER_CHECKPOINTS_KEPT, &error) != 0) {
+        log_warn("%s", error.text); /* this one is there all the same */
+    }
+    char at[64];
+    char text[ERROR_TEXT_MAX + 64];
+    describe_clock(controller, checkpoint->clock, at);
+    snprintf(text, sizeof text, "%s, %llu bytes in %.2f s: %s", at, (unsigned long long)bytes,
+             (double)(controller_now(controller) - checkpoint->begun_us) / 1e6, path);
+    controller_report(controller, report_event(controller, "checkpoint", NULL, text));
+    checkpoint->kept.written = checkpoint->clock;
+    checkpoint->kept.due = due_after(controller, checkpoint->clock);
+    checkpoint->state = CHECKPOINT_NONE;
+    checkpoint->failures = checkpoint->refusals = 0;
+    char answer[ERROR_TEXT_MAX];
+    snprintf(answer, sizeof answer, "%s: %s", at, path);
+    requests_answer(controller, false, 0, answer);
+}
+
+/* ---- Naming its clock ---- */
+
+/* Where the partition's state at `clock` is on a reliable node. */
+static actor_id writer(const struct controller *controller, uint32_t partition, uint64_t clock) {
+    const struct wire_placement *place = &controller->placement[partition];
+    bool next = controller->from_clock != 0 && clock >= controller->from_clock;
+    actor_id backup = next ? place->next_backup : place->backup;
+    return backup != ACTOR_NONE ? backup : next ? place->next_server : place->server;
+}
+
+/* Where nothing else is being named, and nobody was lost. */
+static bool may_begin(const struct controller *controller) {
+    bool calm = controller->change == CHANGE_NONE || controller->change == CHANGE_PREPARE;
+    return controller->options.checkpoint != NULL && controller->checkpoint.state == CHECKPOINT_NONE &&
+           controller->phase == PHASE_TRAIN && calm && !controller->fence_due && !controller->stopping &&
+           controller->hold.clock == WIRE_CLOCK_NEVER && controller_now(controller) >= controller->checkpoint.retry_us;
+}
+
+/* Keeps what training has come to at the checkpoint's clock. */
+static void take_progress(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (controller->progress.completed == checkpoint->clock) {
+        checkpoint->reported = true;
+        checkpoint->at = controller->progress;
+        checkpoint->at.trained_us = controller_trained_us(controller);
+    }
+}
+
+static void set_clock(struct controller *controller, uint64_t clock) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    checkpoint->clock = clock;
+    checkpoint->reported = false;
+    take_progress(controller);
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        checkpoint->files[p] = (struct checkpoint_file){.writer = writer(controller, p, clock)};
+    }
+}
+
+/* False when there is no folder for it: it has failed then. */
+static bool checkpoint_begin(struct controller *controller, uint64_t clock, enum checkpoint_state state) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    struct error error = {0};
+    free(checkpoint->files);
+    checkpoint->files = memory_zeroed(controller->options.policy.partitions, sizeof *checkpoint->files);
+    checkpoint->kept.number++;
+    checkpoint->begun_us = controller_now(controller);
+    checkpoint->state = state;
+    requests_begin(checkpoint, true);
+    set_clock(controller, clock);
+    if (manifest_begin(controller->options.checkpoint, clock, checkpoint->kept.number, checkpoint->path, &error) != 0) {
+        checkpoint_fail(controller, error.text);
+        return false;
+    }
+    return true;
+}
+
+/* The job's last clock, if it is known; that of the checkpoint it began with where no iteration is to come after it. */
+static uint64_t last_clock(const struct controller *controller) {
+    bool nothing = controller->final != 0 && controller->final < controller->progress.first;
+    return nothing ? controller->progress.first : controller->final;
+}
+
+/* The clock of the next one: an iteration's end if one was due, else the next that can be named; both at a commit point. 0:
+ * it is too early, or too late. */
+static uint64_t next_clock(const struct controller *controller) {
+    uint64_t reached = clock_reached(controller);
+    uint64_t clock = clock_ahead(controller);
+    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t due = controller->checkpoint.kept.due * each;
+    if (!requests_wait(&controller->checkpoint)) {
+        if (reached + 2 * (clock - reached) < due) {
+            return 0;
+        }
+        clock = clock > due ? (clock + each - 1) / each * each : due;
+    }
+    while (!plan_is_commit_point(&controller->plan, clock)) {
+        clock++;
+    }
+    bool late = controller->final != 0 && clock >= controller->final;
+    return late && (controller->options.checkpoint_at_end || clock > controller->final) ? 0 : clock;
+}
+
+static void step_none(struct controller *controller) {
+    uint64_t clock = may_begin(controller) ? next_clock(controller) : 0;
+    if (clock != 0 && checkpoint_begin(controller, clock, CHECKPOINT_HOLD)) {
+        hold_at(controller, clock, HOLD_CHECKPOINT);
+    }
+}
+
+static void ask(struct controller *controller) {
+    controller->checkpoint.state = CHECKPOINT_ASK;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        checkpoints_send(controller, &controller->members[m]);
+    }
+}
+
+static void step_hold(struct controller *controller) {
+    bool passed = false;
+    if (!all_held(controller, &passed)) {
+        return;
+    }
+    uint64_t clock = passed ? next_clock(controller) : 0;
+    if (!passed) {
+        ask(controller);
+    } else if (clock != 0) {
+        set_clock(controller, clock);
+        hold_at(controller, clock, HOLD_CHECKPOINT);
+    } else {
+        checkpoints_put_off(controller);
+    }
+}
+
+/* The disk is slower than was asked. */
+static void step_write(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    uint64_t next = due_after(controller, checkpoint->clock) * controller->job.clocks_per_iteration;
+    if (checkpoint->kept.slow || clock_reached(controller) <= next) {
+        return;
+    }
+    char text[ERROR_TEXT_MAX];
+    checkpoint->kept.slow = true;
+    snprintf(text, sizeof text, "to write one takes longer than %u iterations: fewer are written than were asked for",
+             controller->options.checkpoint_every);
+    controller_report(controller, report_event(controller, "checkpoint-slow", NULL, text));
+}
+
+bool checkpoints_hold(const struct controller *controller) {
+    return controller->hold.clock != WIRE_CLOCK_NEVER && controller->hold.purpose == HOLD_CHECKPOINT;
+}
+
+void checkpoints_step(struct controller *controller) {
+    const struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (controller->phase != PHASE_TRAIN || controller->change == CHANGE_RECOVER) {
+        return;
+    }
+    if (checkpoints_hold(controller) &&
+        controller_now(controller) - checkpoint->begun_us > CONTROLLER_CHECKPOINT_NAME_US) {
+        checkpoints_put_off(controller); /* someone does not answer: nobody is to wait for that */
+    }
+    if (checkpoint->state == CHECKPOINT_NONE) {
+        step_none(controller);
+    } else if (checkpoint->state == CHECKPOINT_HOLD) {
+        step_hold(controller);
+    } else if (checkpoint->state == CHECKPOINT_WRITE) {
+        step_write(controller);
+    }
+}
+
+/* ---- Having it written ---- */
 
 void checkpoints_send(struct controller *controller, const struct member *member) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint32_t partitions = controller->options.policy.partitions;
-    if (checkpoint->clock == 0) {
+    if (checkpoint->state != CHECKPOINT_ASK && checkpoint->state != CHECKPOINT_WRITE) {
         return;
     }
     struct buffer *list = buffer_new(partitions * sizeof(uint32_t));
     list->size = 0;
     for (uint32_t p = 0; p < partitions; p++) {
-        if (!checkpoint->files[p].written && actor_node(writer(controller, p)) == member->node.actor) {
+        const struct checkpoint_file *file = &checkpoint->files[p];
+        if (!file->written && actor_node(file->writer) == member->node.actor) {
             memcpy(list->data + list->size, &p, sizeof p);
             list->size += sizeof p;
         }
@@ -89,107 +451,125 @@ void checkpoints_send(struct controller *controller, const struct member *member
         return;
     }
     struct message message = {.type = MESSAGE_CHECKPOINT, .frame_count = 1, .frames = {list}};
+    bool beyond = controller->committed > checkpoint->clock;
+    message.checkpoint.number = checkpoint->kept.number;
     message.checkpoint.clock = checkpoint->clock;
+    message.checkpoint.committed = beyond ? checkpoint->clock : controller->committed;
     memcpy(message.checkpoint.path, checkpoint->path, sizeof message.checkpoint.path);
     controller_send(controller, member->node.actor, &message);
 }
 
-/* A commit point that no replica has reached yet. */
-static uint64_t next_point(const struct controller *controller) {
-    uint64_t clock = controller->progress.completed;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        clock = controller->members[m].clock > clock ? controller->members[m].clock : clock;
-    }
-    clock += 2; /* the message takes its time */
-    return (clock + controller->commit_every - 1) / controller->commit_every * controller->commit_every;
-}
-
-static void fail(struct controller *controller, const char *text) {
-    log_warn("checkpoint of clock %llu: %s", (unsigned long long)controller->checkpoint.clock, text);
-    controller_report(controller, report_event(controller, "checkpoint-failed", NULL, text));
-    checkpoints_cancel(controller); /* training goes on, and the next one may succeed */
-}
-
-void checkpoints_begin_if_due(struct controller *controller) {
+/* Takes the next step when all replicas have promised, and when all are written. */
+static void check_files(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    uint64_t iteration = controller->progress.completed / controller->job.clocks_per_iteration;
-    struct error error = {0};
-    if (controller->options.checkpoint == NULL || checkpoint->clock != 0 || controller->change != CHANGE_NONE ||
-        controller->phase != PHASE_TRAIN || iteration < checkpoint->due) {
-        return;
+    bool promised = true;
+    bool written = true;
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        promised = promised && checkpoint->files[p].promised;
+        written = written && checkpoint->files[p].written;
     }
-    uint64_t clock = next_point(controller);
-    if (controller->final != 0 && clock > controller->final) {
-        return; /* the model itself comes first */
-    }
-    checkpoint->clock = clock;
-    checkpoint->due = iteration + controller->options.checkpoint_every;
-    checkpoint->begun_us = controller_now(controller);
-    free(checkpoint->files);
-    checkpoint->files = memory_zeroed(controller->options.policy.partitions, sizeof *checkpoint->files);
-    if (manifest_folder(controller->options.checkpoint, clock, checkpoint->path, &error) != 0) {
-        fail(controller, error.text);
-        return;
-    }
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        checkpoints_send(controller, &controller->members[m]);
-    }
-}
-
-static void complete(struct controller *controller) {
-    struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    struct error error = {0};
-    uint32_t partitions = controller->options.policy.partitions;
-    struct manifest manifest = {.job = controller->job,
-                                .clock = checkpoint->clock,
-                                .partitions = partitions,
-                                .shards = controller->options.policy.shards,
-                                .input = controller->input.job,
-                                .files = memory_zeroed(partitions, sizeof *manifest.files),
-                                .objective = controller->progress.objective,
-                                .metric_count = controller->metric_count};
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        memcpy(manifest.metrics[i].name, controller->metrics[i].name, sizeof manifest.metrics[i].name);
-        manifest.metrics[i].value = controller->progress.values[i];
-    }
-    uint64_t bytes = 0;
-    for (uint32_t p = 0; p < partitions; p++) {
-        manifest.files[p] = (struct manifest_file){checkpoint->files[p].bytes, checkpoint->files[p].checksum};
-        bytes += checkpoint->files[p].bytes;
-    }
-    int result = manifest_write(checkpoint->path, &manifest, &error);
-    manifest.input = (struct job_input){0}; /* stays the controller's */
-    manifest_close(&manifest);
-    result = result != 0 ? result : manifest_prune(controller->options.checkpoint, CONTROLLER_CHECKPOINTS_KEPT, &error);
-    if (result != 0) {
-        fail(controller, error.text);
-        return;
-    }
-    char text[ERROR_TEXT_MAX];
-    snprintf(text, sizeof text, "clock %llu, %llu bytes in %.2f s: %s", (unsigned long long)checkpoint->clock,
-             (unsigned long long)bytes, (double)(controller_now(controller) - checkpoint->begun_us) / 1e6,
-             checkpoint->path);
-    controller_report(controller, report_event(controller, "checkpoint", NULL, text));
-    checkpoint->clock = 0;
-}
-
-void checkpoints_receive_written(struct controller *controller, const struct message *message) {
-    const struct message_written *written = &message->written;
-    struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    uint32_t partitions = controller->options.policy.partitions;
-    if (checkpoint->clock == 0 || written->clock != checkpoint->clock || written->partition >= partitions) {
-        return;
-    }
-    if (written->code != 0) {
-        fail(controller, written->text);
-        return;
-    }
-    checkpoint->files[written->partition] =
-        (struct checkpoint_file){.written = true, .bytes = written->bytes, .checksum = written->checksum};
-    for (uint32_t p = 0; p < partitions; p++) {
-        if (!checkpoint->files[p].written) {
-            return;
+    if (checkpoint->state == CHECKPOINT_ASK && promised) {
+        checkpoint->state = CHECKPOINT_WRITE;
+        if (checkpoints_hold(controller)) {
+            hold_lift(controller); /* not stored: a controller that is started now lifts this hold by the same number */
+            send_acks(controller);
         }
     }
-    complete(controller);
+    if (checkpoint->state == CHECKPOINT_WRITE && written && checkpoint->reported) {
+        checkpoint_complete(controller);
+    }
+}
+
+void checkpoints_completed(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (checkpoint->state != CHECKPOINT_NONE && controller->progress.completed == checkpoint->clock) {
+        take_progress(controller);
+        check_files(controller);
+    }
+}
+
+static void take_refusal(struct controller *controller, const char *why) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (++checkpoint->refusals > CONTROLLER_CHECKPOINT_REFUSALS_MAX) {
+        checkpoint_fail(controller, why);
+    } else {
+        checkpoints_put_off(controller);
+    }
+}
+
+void checkpoints_receive_written(struct controller *controller, const struct member *member,
+                                 const struct message *message) {
+    const struct message_written *written = &message->written;
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    bool asked = checkpoint->state == CHECKPOINT_ASK || checkpoint->state == CHECKPOINT_WRITE;
+    if (!asked || written->number != checkpoint->kept.number || written->clock != checkpoint->clock ||
+        written->partition >= controller->options.policy.partitions) {
+        return;
+    }
+    struct checkpoint_file *file = &checkpoint->files[written->partition];
+    if (actor_node(file->writer) != member->node.actor) {
+        return;
+    }
+    switch ((enum written_state)written->state) {
+    case WRITTEN_REFUSED:
+        take_refusal(controller, written->text);
+        return;
+    case WRITTEN_FAILED:
+        checkpoint_fail(controller, written->text);
+        return;
+    case WRITTEN_PROMISED:
+        file->promised = true;
+        break;
+    case WRITTEN_DONE:
+        file->promised = file->written = true;
+        file->bytes = written->bytes;
+        file->checksum = written->checksum;
+        break;
+    }
+    check_files(controller);
+}
+
+/* ---- The end ---- */
+
+bool checkpoints_end(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    bool wanted = controller->options.checkpoint_at_end && checkpoint->kept.written != last_clock(controller) &&
+                  !checkpoint->given_up;
+    if (checkpoint->state != CHECKPOINT_NONE) {
+        return false;
+    }
+    if (!wanted) {
+        bool there = checkpoint->kept.written == last_clock(controller);
+        requests_answer(controller, true, there ? 0 : AML_EINPUT,
+                        there ? "the checkpoint of the job's last clock is there" : "training is over");
+        return true;
+    }
+    if (may_begin(controller) && controller->committed >= last_clock(controller) &&
+        checkpoint_begin(controller, last_clock(controller), CHECKPOINT_ASK)) {
+        if (persist_all(controller)) { /* the attempt's number */
+            ask(controller);
+        }
+    }
+    return false;
+}
+
+int checkpoints_check(const struct controller *controller, struct error *error) {
+    const struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    uint64_t due = checkpoint->kept.due * controller->job.clocks_per_iteration;
+    bool asked = checkpoint->failure[0] != '\0' || due <= controller->progress.completed;
+    if (controller->options.checkpoint == NULL || checkpoint->kept.written != 0 || !asked) {
+        return 0;
+    }
+    return error_set(error, AML_EFAIL, "the job is done, but no checkpoint could be written into %.160s: %.240s",
+                     controller->options.checkpoint,
+                     checkpoint->failure[0] != '\0' ? checkpoint->failure : "training was over before one could begin");
+}
+
+void checkpoints_stop(struct controller *controller) {
+    struct error none = {0};
+    checkpoint_drop(controller);
+    if (controller->options.checkpoint != NULL && controller->checkpoint.kept.number > 0) {
+        manifest_discard(controller->options.checkpoint, &none); /* what nodes have added since the last time */
+    }
+    requests_answer(controller, true, AML_EFAIL, "the job is over");
 }

@@ -44,6 +44,7 @@ static int check_options(const struct controller_options *options, struct error 
 static void controller_take_up(struct controller *controller) {
     uint64_t now = controller_now(controller);
     controller->lost_us = now;
+    checkpoints_take_up(controller);
     if (controller->member_count > 0) {
         progress_open(controller);
     }
@@ -67,6 +68,7 @@ static void controller_take_up(struct controller *controller) {
 int controller_init(struct controller *controller, struct io *io, const struct controller_options *options,
                     struct error *error) {
     *controller = (struct controller){.io = io, .options = *options};
+    controller->options.checkpoint_at_end = options->checkpoint_at_end && options->checkpoint != NULL;
     if (check_options(options, error) != 0) {
         return AML_EINPUT;
     }
@@ -231,6 +233,7 @@ static void count_eviction(struct controller *controller, const struct member *m
 static void controller_finish(struct controller *controller, int code, const char *text) {
     controller->phase = PHASE_LEAVE;
     controller->code = code;
+    checkpoints_stop(controller);
     snprintf(controller->text, sizeof controller->text, "%s", text);
     for (unsigned m = 0; m < controller->member_count; m++) {
         count_eviction(controller, &controller->members[m]); /* it may have left already */
@@ -272,6 +275,7 @@ static void controller_try_end(struct controller *controller) {
     }
     if (!waiting) {
         controller->phase = PHASE_ENDED;
+        checkpoints_stop(controller);
         controller->io->set_timer(controller->io, 0);
         controller->options.end(controller->options.context, controller->code, controller->text);
     }
@@ -520,6 +524,9 @@ static void check_final(struct controller *controller) {
         if (works && (member->state != NODE_FINISHED || member->epoch != controller->epoch)) {
             return;
         }
+    }
+    if (!checkpoints_end(controller)) {
+        return;
     }
     controller->phase = PHASE_SAVE;
     struct member *saver = controller_saver(controller);
@@ -775,6 +782,16 @@ static void receive_fail(struct controller *controller, struct member *member, c
     controller_fail(controller, member->name, message->text.code, message->text.text);
 }
 
+/* The app's finish function has returned. */
+static void finish_saved(struct controller *controller, const struct message_text *saved) {
+    struct error error = {0};
+    if (saved->code == 0) {
+        checkpoints_check(controller, &error);
+    }
+    controller_finish(controller, saved->code != 0 ? saved->code : error.code,
+                      saved->code != 0 ? saved->text : error.text);
+}
+
 static void receive_member(struct controller *controller, struct member *member, struct message *message) {
     silence_heard(controller, member);
     switch ((unsigned)message->type) {
@@ -799,12 +816,12 @@ static void receive_member(struct controller *controller, struct member *member,
         recover_receive_fenced(controller, member, message);
         break;
     case MESSAGE_WRITTEN:
-        checkpoints_receive_written(controller, message);
+        checkpoints_receive_written(controller, member, message);
         break;
     case MESSAGE_SAVED:
         if (controller->phase == PHASE_SAVE && controller->change != CHANGE_RECOVER &&
             message->epoch == controller->epoch) {
-            controller_finish(controller, message->text.code, message->text.text);
+            finish_saved(controller, &message->text);
         }
         break;
     case MESSAGE_LEAVE:
@@ -832,6 +849,7 @@ static void controller_settle(struct controller *controller) {
         members_of_tier(controller, TIER_TRANSIENT) >= controller->options.transient) {
         change_first(controller);
     }
+    checkpoints_step(controller);
     change_step(controller);
     check_final(controller);
     controller_try_end(controller);
@@ -867,6 +885,9 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         break;
     case MESSAGE_STATUS:
         receive_status(controller, from, message);
+        break;
+    case MESSAGE_CHECKPOINT_NOW:
+        checkpoints_receive_now(controller, from, message);
         break;
     default:
         if (member != NULL) {

@@ -26,6 +26,7 @@ enum {
     CONTROLLER_CLOCK_LINE_US = 20 * 1000, /* between clocks that get a line in the report, if not evaluated */
     CONTROLLER_SHARDS_DEFAULT = 1024,
     CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */
+    CONTROLLER_CHECKPOINT_REQUESTS_MAX = 16,
     CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
                                    staleness and window allow: its flushes may arrive while its PROGRESS is late */
 };
@@ -40,6 +41,7 @@ struct controller_options {
     uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
     const char *checkpoint;    /* a directory; NULL: none */
     uint32_t checkpoint_every; /* iterations */
+    bool checkpoint_at_end;    /* and one of the job's last clock */
     const char *resume;        /* a directory that holds a checkpoint; NULL: start at clock 0 */
     bool observed;             /* somebody will come to observe: the end waits for it, too */
     struct store *store;       /* stays the caller's; NULL: nothing is kept */
@@ -58,11 +60,13 @@ enum change {
     CHANGE_RECOVER  /* nodes were lost: the others are fenced and say what they have */
 };
 
-/* What members are asked not to pass until then. */
+/* What is to happen at the clock that members are asked not to pass. */
+enum hold_purpose { HOLD_SWITCH /* the plan changes */, HOLD_STOP /* the job ends */, HOLD_CHECKPOINT };
+
 struct hold {
     uint64_t number; /* grows */
     uint64_t clock;  /* WIRE_CLOCK_NEVER: nothing is held */
-    bool to_stop;    /* the job is to end there; else the plan is to change */
+    enum hold_purpose purpose;
 };
 
 struct member {
@@ -159,16 +163,49 @@ struct controller_progress {
     uint64_t line_count; /* of the whole report so far */
 };
 
+/* A checkpoint under way: none -> hold -> ask -> write -> none; at the job's end, where nobody goes on, none -> ask. It may
+ * fail, or be put off, from each of them to none. */
+enum checkpoint_state {
+    CHECKPOINT_NONE,
+    CHECKPOINT_HOLD, /* members are asked not to pass its clock */
+    CHECKPOINT_ASK,  /* nobody has passed it: the replicas that are to be written are asked for it */
+    CHECKPOINT_WRITE /* all have promised: nothing is held any more */
+};
+
+/* An operator's request for a checkpoint. */
+struct checkpoint_request {
+    actor_id from; /* ACTOR_NONE: free */
+    uint64_t request;
+    bool begun;    /* the checkpoint under way is of a clock after the request */
+    bool answered; /* with: */
+    int code;
+    char text[ERROR_TEXT_MAX];
+};
+
 struct controller_checkpoint {
-    uint64_t clock; /* being written; 0: none */
-    uint64_t due;   /* the iteration after which the next is begun */
-    char path[WIRE_PATH_MAX];
+    enum checkpoint_state state;
+    struct checkpoint_kept {
+        uint64_t number;  /* of the last attempt */
+        uint64_t due;     /* the next one is of the end of this iteration, or of a later one */
+        uint64_t written; /* the clock of the newest one that this job has written; 0: none */
+        bool slow;        /* it was reported that there are fewer than were asked for */
+    } kept;               /* in the store */
+    uint64_t clock;
+    char path[WIRE_PATH_MAX]; /* of the folder while it is unfinished */
     struct checkpoint_file {
-        bool written;
+        actor_id writer; /* the replica's server */
+        bool promised, written;
         uint64_t bytes;
         uint32_t checksum;
-    } * files; /* by partition */
+    } * files;                     /* by partition */
+    bool reported;                 /* every origin has reported its clock: */
+    struct controller_progress at; /* as it was then */
     uint64_t begun_us;
+    uint64_t retry_us;            /* not before then */
+    unsigned failures, refusals;  /* since the last success; since the last failure */
+    bool given_up;                /* the one of the last clock has failed */
+    char failure[ERROR_TEXT_MAX]; /* the last one */
+    struct checkpoint_request requests[CONTROLLER_CHECKPOINT_REQUESTS_MAX];
 };
 
 /* What the job's data is, as its first node has read it. */

@@ -13,7 +13,12 @@ enum {
     CONTROLLER_WINDOW_POINTS = 3,    /* commit points that workers may be ahead of the commit */
     CONTROLLER_HOLD_AHEAD_MS = 20,   /* a clock is named about so far ahead, so that nobody waits for it */
     CONTROLLER_HOLD_AHEAD_MAX = 256, /* clocks */
-    CONTROLLER_CHECKPOINTS_KEPT = 2
+    CONTROLLER_CHECKPOINTS_KEPT = 2,
+    CONTROLLER_CHECKPOINT_NAME_US = 1000 * 1000,  /* the longest that clocks are held for a checkpoint */
+    CONTROLLER_CHECKPOINT_AGAIN_US = 250 * 1000,  /* after one that was refused or put off */
+    CONTROLLER_CHECKPOINT_RETRY_US = 1000 * 1000, /* after one that failed, doubled each time ... */
+    CONTROLLER_CHECKPOINT_RETRIES_MAX = 8,        /* ... so often */
+    CONTROLLER_CHECKPOINT_REFUSALS_MAX = 40       /* of the one of the last clock, until it counts as failed */
 };
 
 uint64_t controller_now(const struct controller *controller);
@@ -57,6 +62,15 @@ void change_build(struct controller *controller);
 void change_publish(struct controller *controller);
 /* Nothing is held any more. */
 void hold_lift(struct controller *controller);
+/* Asks members not to pass the clock. */
+void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
+/* Everyone who could pass the hold goes by it; *passed: it came too late for someone. */
+bool all_held(const struct controller *controller, bool *passed);
+/* The highest clock that anyone is known to have begun, or that is named for a change. */
+uint64_t clock_reached(const struct controller *controller);
+/* A clock ahead of everyone, so far that nobody comes to it before all know; but not so far that workers which
+ * wait for the commit would never come to it. */
+uint64_t clock_ahead(const struct controller *controller);
 /* Sets commit_every or next_commit_every by where a placement's servers are. */
 uint32_t change_commit_every(const struct controller *controller, bool next);
 /* After an iteration: commit points become rarer when followers can't keep up with them. */
@@ -135,9 +149,30 @@ void progress_step(struct controller *controller);
 /* ---- checkpoints.c ---- */
 
 int checkpoints_open(struct controller *controller, struct error *error); /* with options.resume: takes it up */
-void checkpoints_begin_if_due(struct controller *controller);
-void checkpoints_cancel(struct controller *controller);
-void checkpoints_receive_written(struct controller *controller, const struct message *message);
+/* Of a controller that goes on with what the store held: nothing is under way. */
+void checkpoints_take_up(struct controller *controller);
+/* One step towards the next checkpoint, or with the one under way. Called after everything that could make one possible. */
+void checkpoints_step(struct controller *controller);
+/* Members are held for a checkpoint: nothing else can be named. */
+bool checkpoints_hold(const struct controller *controller);
+/* The one under way is put off: it begins anew as soon as it can. */
+void checkpoints_put_off(struct controller *controller);
+/* ... if it is of a clock beyond this. */
+void checkpoints_put_off_beyond(struct controller *controller, uint64_t clock);
+/* ... if one of those who are to write it, and have not, has no part in the plan any more. */
+void checkpoints_check_writers(struct controller *controller);
+/* Every origin has reported the completed clock. */
+void checkpoints_completed(struct controller *controller);
+/* Everyone is through with the last clock. True when that one's checkpoint is there, is not wanted, or can't be written. */
+bool checkpoints_end(struct controller *controller);
+/* The job was asked for checkpoints and has not written one: 0, or an error that says why. */
+int checkpoints_check(const struct controller *controller, struct error *error);
+/* The job is over: removes what is unfinished, and answers who waits. */
+void checkpoints_stop(struct controller *controller);
+void checkpoints_receive_written(struct controller *controller, const struct member *member,
+                                 const struct message *message);
+void checkpoints_receive_now(struct controller *controller, actor_id from, const struct message *message);
+/* What a member is to write, again. */
 void checkpoints_send(struct controller *controller, const struct member *member);
 void checkpoints_close(struct controller *controller);
 

@@ -24,6 +24,7 @@ static const char manifest_format[] = "agileml-checkpoint";
 static const char manifest_name[] = "manifest.json";
 static const char manifest_clock_prefix[] = "clock-";
 static const char manifest_file_prefix[] = "partition-";
+static const char manifest_unfinished_prefix[] = "unfinished-";
 
 static int path_join(char path[NEW_FILE_PATH_MAX], const char *folder, const char *name, struct error *error) {
     int length = snprintf(path, NEW_FILE_PATH_MAX, "%s/%s", folder, name);
@@ -535,14 +536,39 @@ static int folder_make(const char *path, struct error *error) {
     return mkdir(path, MANIFEST_FOLDER_MODE) == 0 || errno == EEXIST ? 0 : io_failed(path, "make", error);
 }
 
-int manifest_folder(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error) {
-    struct clock_folders folders;
-    int code = folder_make(root, error);
-    code = code != 0 ? code : clock_folders_list(root, &folders, error);
-    if (code != 0) {
-        return code;
+static int unfinished_remove(const char *root, const char *name, struct error *error) {
+    char path[NEW_FILE_PATH_MAX];
+    int code = path_join(path, root, name, error);
+    code = code != 0 ? code : folder_clear(path, error);
+    if (code == 0 && rmdir(path) != 0 && errno != ENOTEMPTY && errno != ENOENT) {
+        code = io_failed(path, "remove", error);
     }
-    for (size_t i = 0; i < folders.count && folders.clocks[i] > clock && code == 0; i++) {
+    return code;
+}
+
+int manifest_discard(const char *root, struct error *error) {
+    DIR *directory = opendir(root);
+    int code = 0;
+    bool removed = false;
+    if (directory == NULL) {
+        return error_set(error, AML_EINPUT, "%s: can't read this folder: %s", root, strerror(errno));
+    }
+    for (const struct dirent *entry; code == 0 && (entry = readdir(directory)) != NULL;) {
+        if (strncmp(entry->d_name, manifest_unfinished_prefix, sizeof manifest_unfinished_prefix - 1) == 0) {
+            code = unfinished_remove(root, entry->d_name, error);
+            removed = true;
+        }
+    }
+    closedir(directory);
+    return code != 0 || !removed ? code : folder_sync(root, error);
+}
+
+/* No checkpoint of a later clock is in the root. */
+static int check_clocks(const char *root, uint64_t clock, struct error *error) {
+    struct clock_folders folders;
+    char path[WIRE_PATH_MAX];
+    int code = clock_folders_list(root, &folders, error);
+    for (size_t i = 0; code == 0 && i < folders.count && folders.clocks[i] > clock; i++) {
         code = clock_folder_path(root, folders.clocks[i], path, error);
         if (code == 0 && has_manifest(path)) {
             code = error_set(error, AML_EINPUT,
@@ -552,9 +578,37 @@ int manifest_folder(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], 
         }
     }
     free(folders.clocks);
-    code = code != 0 ? code : clock_folder_path(root, clock, path, error);
-    code = code != 0 ? code : folder_make(path, error);
-    code = code != 0 ? code : folder_clear(path, error);
+    return code;
+}
+
+int manifest_begin(const char *root, uint64_t clock, uint64_t number, char path[WIRE_PATH_MAX], struct error *error) {
+    int code = folder_make(root, error);
+    code = code != 0 ? code : check_clocks(root, clock, error);
+    code = code != 0 ? code : manifest_discard(root, error);
+    if (code != 0) {
+        return code;
+    }
+    int length = snprintf(path, WIRE_PATH_MAX, "%s/%s%" PRIu64, root, manifest_unfinished_prefix, number);
+    if (length >= WIRE_PATH_MAX) {
+        return error_set(error, AML_EINPUT, "%s: a checkpoint's path is longer than %d bytes", root, WIRE_PATH_MAX - 1);
+    }
+    code = folder_make(path, error);
+    return code != 0 ? code : folder_sync(root, error);
+}
+
+int manifest_finish(const char *root, const char *folder, const struct manifest *manifest, char path[WIRE_PATH_MAX],
+                    struct error *error) {
+    int code = manifest_write(folder, manifest, error);
+    code = code != 0 ? code : clock_folder_path(root, manifest->clock, path, error);
+    if (code == 0 && access(path, F_OK) == 0) { /* of a job that was resumed from before it, or never whole */
+        code = folder_clear(path, error);
+        if (code == 0 && rmdir(path) != 0) {
+            code = io_failed(path, "replace", error);
+        }
+    }
+    if (code == 0 && rename(folder, path) != 0) {
+        code = io_failed(path, "make", error);
+    }
     return code != 0 ? code : folder_sync(root, error);
 }
 

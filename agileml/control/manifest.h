@@ -1,6 +1,6 @@
-/* The manifest of a checkpoint: a folder ROOT/clock-N with a file for each partition (agileml/ps/checkpoint.h) and,
- * once all are there, manifest.json, which makes it one. Written so that a crash at any moment leaves either no
- * checkpoint or a whole one. In one root clocks only grow. Blocking. */
+/* The manifest of a checkpoint: a folder ROOT/clock-N with a file for each partition (agileml/ps/checkpoint.h) and
+ * manifest.json. Until all of it is there the folder has another name, ROOT/unfinished-NUMBER, so that a crash at any
+ * moment leaves either no checkpoint or a whole one. In one root clocks only grow. Blocking. */
 #ifndef AGILEML_CONTROL_MANIFEST_H
 #define AGILEML_CONTROL_MANIFEST_H
 
@@ -28,11 +28,19 @@ struct manifest {
     struct manifest_metric metrics[WIRE_METRICS_MAX];
 };
 
-/* Makes ROOT (but not its parents) and an empty folder for the checkpoint of `clock` in it; its path. AML_EINPUT when
- * ROOT holds a checkpoint of a later clock: that is another job's, or one that was not gone on from. */
-int manifest_folder(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error);
-/* Makes the folder a checkpoint. The manifest stays the caller's. */
+/* Makes ROOT (but not its parents) and in it an empty folder, which is to become the checkpoint of `clock`; its path. Each
+ * attempt of a job has its own number. Unfinished folders of earlier ones are removed. AML_EINPUT when ROOT holds a
+ * checkpoint of a later clock: that is another job's, or one that was not gone on from. */
+int manifest_begin(const char *root, uint64_t clock, uint64_t number, char path[WIRE_PATH_MAX], struct error *error);
+/* Writes the manifest, which stays the caller's, into `folder`. */
 int manifest_write(const char *folder, const struct manifest *manifest, struct error *error);
+/* Writes the manifest into `folder`, which manifest_begin made, and makes it the checkpoint of the manifest's clock: it gets
+ * its name, of which `path` is the new path. */
+int manifest_finish(const char *root, const char *folder, const struct manifest *manifest, char path[WIRE_PATH_MAX],
+                    struct error *error);
+/* Removes all unfinished folders. Into one of them a node may still be writing: what it puts there meanwhile is removed
+ * the next time. */
+int manifest_discard(const char *root, struct error *error);
 /* Reads and checks it, the partitions' files' sizes too. `manifest` is to be closed on success. */
 int manifest_read(const char *folder, struct manifest *manifest, struct error *error);
 void manifest_close(struct manifest *manifest);

@@ -68,7 +68,7 @@ static uint64_t get_whole(struct reading *reading) {
     each(phase) each(stage) each(job) each(metrics) each(metric_count) each(items) each(totals) each(epoch)            \
         each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore)               \
             each(committed) each(commit_every) each(next_commit_every) each(commit_chosen) each(hold) each(stopping)   \
-                each(final) each(redone_until) each(resume) each(checkpoint.due) each(crashes) each(observers) each(observer_count)
+                each(final) each(redone_until) each(resume) each(checkpoint.kept) each(crashes) each(observers) each(observer_count)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \

@@ -108,7 +108,6 @@ static void complete_iteration(struct controller *controller) {
     add_sample(controller, seconds);
     change_check_commit(controller);
     check_stop(controller, known, before);
-    checkpoints_begin_if_due(controller);
 }
 
 /* The clock's entry, which one that is over may have had. */
@@ -210,6 +209,7 @@ void progress_step(struct controller *controller) {
         if (clock % controller->job.clocks_per_iteration == 0) {
             complete_iteration(controller);
         }
+        checkpoints_completed(controller);
     }
 }
 

@@ -44,7 +44,7 @@ static void recover_if_all_fenced(struct controller *controller);
 static void fence(struct controller *controller) {
     controller->fence_due = false;
     schedule_cancel(&controller->schedule);
-    checkpoints_cancel(controller);
+    checkpoints_put_off(controller);
     controller->change = CHANGE_RECOVER;
     controller->epoch++;
     hold_lift(controller);

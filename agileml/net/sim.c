@@ -651,11 +651,12 @@ static void trace_fields(FILE *trace, const struct message *message) {
                 message->replicas.fenced, message->replicas.in_step, LLU(message->replicas.committed));
         break;
     case MESSAGE_CHECKPOINT:
-        fprintf(trace, " clock %llu", LLU(message->checkpoint.clock));
+        fprintf(trace, " number %llu clock %llu committed %llu", LLU(message->checkpoint.number),
+                LLU(message->checkpoint.clock), LLU(message->checkpoint.committed));
         break;
     case MESSAGE_WRITTEN:
-        fprintf(trace, " partition %u clock %llu code %d", message->written.partition, LLU(message->written.clock),
-                message->written.code);
+        fprintf(trace, " number %llu partition %u clock %llu state %u %s", LLU(message->written.number),
+                message->written.partition, LLU(message->written.clock), message->written.state, message->written.text);
         break;
     case MESSAGE_OUTCOME:
         fprintf(trace, " request %llu %d %s", LLU(message->outcome.request), message->outcome.code,

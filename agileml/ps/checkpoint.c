@@ -145,11 +145,13 @@ int checkpoint_write(struct partition *partition, uint64_t clock, const char *di
     int code = new_file_open(&writer.file, path, &error);
     code = code != 0 ? code : writer_put_partition(&writer, partition, &front, &error);
     free(writer.block);
-    *written = (struct message_written){.partition = partition->id, .clock = clock, .code = code};
+    *written = (struct message_written){
+        .number = written->number, .partition = partition->id, .state = WRITTEN_FAILED, .clock = clock};
     if (code != 0) {
         memcpy(written->text, error.text, sizeof written->text);
         return code;
     }
+    written->state = WRITTEN_DONE;
     written->bytes = writer.bytes;
     written->checksum = writer.checksum;
     return 0;

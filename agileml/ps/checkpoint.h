@@ -47,7 +47,7 @@ static inline uint32_t checkpoint_block_seed(const struct checkpoint_head *head,
 }
 
 /* Writes the partition, whose rows are those of `clock` and do not change meanwhile, so that the file is there whole
- * or not at all. Fills `written`, the error too; 0 or its code. Any one thread. */
+ * or not at all. Fills `written`, all but its number, the error too; 0 or its code. Any one thread. */
 int checkpoint_write(struct partition *partition, uint64_t clock, const char *directory,
                      struct message_written *written);
 

@@ -18,7 +18,7 @@ static void replica_close(struct server *server, struct server_replica *replica)
         partition_close(replica->partition);
     }
     free(replica->followers);
-    free(replica->checkpoint_path);
+    free(replica->checkpoint);
     free(replica->written);
     memset(replica, 0, sizeof *replica);
 }
@@ -130,13 +130,14 @@ void replica_commit(struct server *server, struct server_replica *replica) {
     uint64_t before = partition->clock;
     bool halts = true; /* at the clock of a checkpoint */
     while (halts && !replica->in_place) {
-        halts = replica->checkpoint > partition->clock && replica->checkpoint < server->committed;
-        if (partition_commit(partition, halts ? replica->checkpoint : server->committed, &error) != 0) {
+        uint64_t halt = replica->checkpoint != NULL ? replica->checkpoint->clock : 0;
+        halts = halt > partition->clock && halt < server->committed;
+        if (partition_commit(partition, halts ? halt : server->committed, &error) != 0) {
             server_fail(server, &error);
             return;
         }
         replica_checkpoint(server, replica);
-        halts = halts && replica->checkpoint <= partition->clock;
+        halts = halts && (replica->checkpoint == NULL || halt <= partition->clock);
     }
     if (partition->clock != before) {
         replica->served = false;

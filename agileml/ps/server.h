@@ -49,14 +49,12 @@ struct server_replica {
     uint64_t heard;     /* the clock of the newest UPDATE */
     uint64_t follow_us; /* when to say FOLLOW again; 0: it does not follow */
     uint64_t follow_wait_us;
-    uint64_t follows; /* number of the last FOLLOW ... */
-    uint64_t again;   /* ... and of the last one that has sent again what was lost; 0: none yet */
-    /* a checkpoint that was asked for; 0: none */
-    uint64_t checkpoint;
-    char *checkpoint_path;
-    bool writing;                    /* the hook is at work ... */
-    bool in_place;                   /* ... on this partition, which does not change meanwhile */
-    struct message_written *written; /* the last one that went well, for who asks again */
+    uint64_t follows;                      /* number of the last FOLLOW ... */
+    uint64_t again;                        /* ... and of the last one that has sent again what was lost; 0: none yet */
+    struct message_checkpoint *checkpoint; /* asked for, and not written yet; NULL: none */
+    bool writing;                          /* the hook is at work on it ... */
+    bool in_place;                         /* ... on this partition, which does not change meanwhile */
+    struct message_written *written;       /* the last one that went well, for who asks again */
 };
 
 /* The nodes of a plan, and which is the first clock of the duties of each; WIRE_CLOCK_NEVER: none, or not named. */
@@ -67,10 +65,10 @@ struct plan_members {
 };
 
 struct server_hooks {
-    /* Write `partition` as it is at `clock` (its rows do not change, or `copy` is true and it is the hook's own to
-     * partition_close) to `path`; returns at once. Later server_written is called on the io's thread. NULL: no
+    /* Write `partition`, which is at the checkpoint's clock (its rows do not change, or `copy` is true and it is the hook's
+     * own to partition_close), to its path; returns at once. Later server_written is called on the io's thread. NULL: no
      * checkpoints here. */
-    void (*write)(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path);
+    void (*write)(void *context, struct partition *partition, const struct message_checkpoint *checkpoint, bool copy);
     /* Fills a partition that was just opened from a checkpoint in `path`, up to partition_loaded: 0 or an error. A row
      * whose clock is left 0 has its start value. Blocks. */
     int (*read)(void *context, struct partition *partition, const char *path, uint64_t clock, struct error *error);
@@ -111,7 +109,7 @@ void server_init(struct server *server, struct io *io, actor_id self, const stru
                  const struct server_hooks *hooks);
 void server_close(struct server *server);
 
-/* The hook's answer; `written` tells partition, clock, bytes, checksum, or the error. Sent on to the agent. */
+/* The hook's answer; `written` tells number, partition, clock, bytes, checksum, or the error. Sent on to the agent. */
 void server_written(struct server *server, const struct message_written *written);
 
 /* Whether this server takes flushes of `clock` for the partition now. For tests: I7. */

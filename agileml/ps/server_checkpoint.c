@@ -1,6 +1,7 @@
 /* Checkpoints of a server's replicas: when their clock has come, a hook writes them. See server_private.h. */
 #include "agileml/ps/server_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,41 +10,49 @@ static void send_written(struct server *server, const struct message_written *wr
     server->io->send(server->io, actor_of_part(server->self, 0), &message);
 }
 
-static void send_not_written(struct server *server, uint32_t number, uint64_t clock, const char *why) {
-    struct error error = {0};
-    error_set(&error, AML_EFAIL, "partition %u at clock %llu: %s", number, (unsigned long long)clock, why);
-    struct message_written written = {.partition = number, .clock = clock, .code = error.code};
-    memcpy(written.text, error.text, sizeof written.text);
+static void send_state(struct server *server, uint32_t partition, const struct message_checkpoint *checkpoint,
+                       enum written_state state, const char *why) {
+    struct message_written written = {
+        .number = checkpoint->number, .partition = partition, .state = (uint8_t)state, .clock = checkpoint->clock};
+    if (state != WRITTEN_PROMISED) {
+        snprintf(written.text, sizeof written.text, "partition %u at clock %llu: %.400s", partition,
+                 (unsigned long long)checkpoint->clock, why);
+    }
     send_written(server, &written);
 }
 
 static void checkpoint_over(struct server_replica *replica) {
-    replica->checkpoint = 0;
+    free(replica->checkpoint);
+    replica->checkpoint = NULL;
     replica->writing = false;
     replica->in_place = false;
-    free(replica->checkpoint_path);
-    replica->checkpoint_path = NULL;
 }
 
 void replica_no_checkpoint(struct server *server, struct server_replica *replica, const char *why) {
-    if (replica->checkpoint != 0 && !replica->writing) {
-        send_not_written(server, replica->partition->id, replica->checkpoint, why);
+    if (replica->checkpoint != NULL && !replica->writing) {
+        send_state(server, replica->partition->id, replica->checkpoint, WRITTEN_REFUSED, why);
         checkpoint_over(replica);
     }
 }
 
+/* Its state was, or will be, never again that of exactly this clock. */
+static bool replica_passed(const struct server_replica *replica, uint64_t clock) {
+    const struct partition *partition = replica->partition;
+    uint64_t next = partition->held_count > 0 ? partition->held[0].update.clock : clock;
+    return partition->clock > clock || (partition->clock < clock && next > clock);
+}
+
 void replica_checkpoint(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
-    if (replica->checkpoint == 0 || replica->writing) {
+    const struct message_checkpoint *checkpoint = replica->checkpoint;
+    if (checkpoint == NULL || replica->writing) {
         return;
     }
-    uint64_t next = partition->held_count > 0 ? partition->held[0].update.clock : replica->checkpoint;
-    if (partition->clock > replica->checkpoint ||
-        (partition->clock < replica->checkpoint && next > replica->checkpoint)) {
+    if (replica_passed(replica, checkpoint->clock)) {
         replica_no_checkpoint(server, replica, "the replica has passed it");
         return;
     }
-    if (partition->clock < replica->checkpoint) {
+    if (partition->clock < checkpoint->clock) {
         return;
     }
     replica->writing = true;
@@ -60,29 +69,35 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
     for (unsigned t = 0; t < server->job->table_count; t++) {
         partition_settle(partition, t);
     }
-    server->hooks.write(server->hooks.context, partition, replica->checkpoint, !replica->in_place,
-                        replica->checkpoint_path);
+    server->hooks.write(server->hooks.context, partition, checkpoint, !replica->in_place);
+}
+
+static void checkpoint_ask(struct server *server, uint32_t number, const struct message_checkpoint *checkpoint) {
+    struct server_replica *replica = number < server->partition_count ? &server->replicas[number] : NULL;
+    if (replica == NULL || replica->partition == NULL || !replica->whole || server->hooks.write == NULL) {
+        send_state(server, number, checkpoint, WRITTEN_REFUSED, "no such replica here");
+    } else if (replica->written != NULL && replica->written->number == checkpoint->number) {
+        send_written(server, replica->written);
+    } else if (replica->checkpoint != NULL && replica->checkpoint->number == checkpoint->number) {
+        send_state(server, number, checkpoint, WRITTEN_PROMISED, NULL);
+    } else if (replica->writing) {
+        send_state(server, number, checkpoint, WRITTEN_REFUSED, "an earlier checkpoint is still being written");
+    } else if (replica_passed(replica, checkpoint->clock)) {
+        send_state(server, number, checkpoint, WRITTEN_REFUSED, "the replica has passed it");
+    } else {
+        replica_no_checkpoint(server, replica, "another one was asked for");
+        replica->checkpoint = memory_zeroed(1, sizeof *checkpoint);
+        *replica->checkpoint = *checkpoint;
+        send_state(server, number, checkpoint, WRITTEN_PROMISED, NULL);
+        replica_checkpoint(server, replica);
+    }
 }
 
 void receive_checkpoint(struct server *server, const struct message *message) {
     const uint32_t *numbers = (const void *)message->frames[0]->data;
-    uint64_t clock = message->checkpoint.clock;
+    server_commit(server, message->checkpoint.committed);
     for (size_t i = 0; i < message->frames[0]->size / sizeof *numbers; i++) {
-        struct server_replica *replica = numbers[i] < server->partition_count ? &server->replicas[numbers[i]] : NULL;
-        if (replica == NULL || replica->partition == NULL || !replica->whole || server->hooks.write == NULL) {
-            send_not_written(server, numbers[i], clock, "no such replica here");
-        } else if (replica->written != NULL && replica->written->clock == clock) {
-            send_written(server, replica->written);
-        } else if (replica->checkpoint != clock) {
-            if (replica->writing) {
-                send_not_written(server, numbers[i], clock, "another one is being written");
-                continue;
-            }
-            replica_no_checkpoint(server, replica, "another one was asked for");
-            replica->checkpoint = clock;
-            replica->checkpoint_path = memory_string(message->checkpoint.path);
-            replica_checkpoint(server, replica);
-        }
+        checkpoint_ask(server, numbers[i], &message->checkpoint);
     }
 }
 
@@ -90,9 +105,9 @@ void server_written(struct server *server, const struct message_written *written
     send_written(server, written);
     struct server_replica *replica =
         written->partition < server->partition_count ? &server->replicas[written->partition] : NULL;
-    if (replica != NULL && replica->writing && replica->checkpoint == written->clock) {
+    if (replica != NULL && replica->writing && replica->checkpoint->number == written->number) {
         checkpoint_over(replica);
-        if (written->code == 0) {
+        if (written->state == WRITTEN_DONE) {
             replica->written = memory_resized(replica->written, 1, sizeof *replica->written);
             *replica->written = *written;
         }

@@ -95,7 +95,7 @@ static const struct layout LAYOUTS[] = {
                        U32(plan.commit_every, WIRE_COMMIT_EVERY_MAX),
                        U32(plan.next_commit_every, WIRE_COMMIT_EVERY_MAX), U32(plan.window, WIRE_WINDOW_MAX),
                        U32(plan.partitions, WIRE_PARTITIONS_MAX), U32(plan.shards, WIRE_SHARDS_MAX),
-                       U8(plan.recoverable, 1), TEXT(plan.resume)}},
+                       U64(plan.final, CLOCK), U8(plan.recoverable, 1), TEXT(plan.resume)}},
     [MESSAGE_INPUT] = {"INPUT",
                        FRAMES_RECORDS,
                        2,
@@ -167,12 +167,14 @@ static const struct layout LAYOUTS[] = {
                             1,
                             {sizeof(uint32_t)},
                             {WIRE_PARTITIONS_MAX},
-                            {U64(checkpoint.clock, CLOCK), TEXT(checkpoint.path)}},
+                            {U64(checkpoint.number, ANY), U64(checkpoint.clock, CLOCK),
+                             U64(checkpoint.committed, CLOCK), TEXT(checkpoint.path)}},
     [MESSAGE_WRITTEN] = {"WRITTEN",
                          NO_FRAMES,
-                         {U32(written.partition, WIRE_PARTITIONS_MAX - 1), U64(written.clock, CLOCK),
-                          U64(written.bytes, ANY), U32(written.checksum, UINT32_MAX), I32(written.code),
-                          TEXT(written.text)}},
+                         {U64(written.number, ANY), U32(written.partition, WIRE_PARTITIONS_MAX - 1),
+                          U8(written.state, WRITTEN_FAILED), U64(written.clock, CLOCK), U64(written.bytes, ANY),
+                          U32(written.checksum, UINT32_MAX), TEXT(written.text)}},
+    [MESSAGE_CHECKPOINT_NOW] = {"CHECKPOINT_NOW", NO_FRAMES, {U64(checkpoint_now.request, ANY)}},
     [MESSAGE_REPLICAS] = {"REPLICAS",
                           FRAMES_RECORDS,
                           1,
@@ -555,8 +557,8 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
 int plan_is_commit_point(const struct message *message, uint64_t clock) {
     const struct message_plan *plan = &message->plan;
     uint32_t every = clock + 1 >= plan->from_clock ? plan->next_commit_every : plan->commit_every;
-    bool is_point =
-        clock % every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock || clock == plan->restore;
+    bool is_point = clock % every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock ||
+                    clock == plan->restore || (plan->final != 0 && clock == plan->final);
     const struct wire_duty *duties = (const void *)message->frames[2]->data;
     size_t count = message->frames[2]->size / sizeof *duties;
     for (size_t d = 0; d < count && !is_point; d++) {

@@ -119,6 +119,8 @@ enum message_type {
     MESSAGE_REPLICAS = 28, /* within a node: a server to its agent */
     MESSAGE_INPUT = 29,    /* node -> controller */
     MESSAGE_CRASHED = 31,
+    /* more of observer <-> controller */
+    MESSAGE_CHECKPOINT_NOW = 30,
     /* worker <-> partition server */
     MESSAGE_SUBSCRIBE = 32,
     MESSAGE_PULL = 33,
@@ -175,7 +177,8 @@ struct message_plan {
     uint32_t window;                          /* a worker may begin clocks up to committed + 1 + staleness + window */
     uint32_t partitions;
     uint32_t shards;
-    uint8_t recoverable;        /* 0: traditional, a failure ends the job: nothing is kept for undoing */
+    uint64_t final;      /* the job's last clock, if it is to be a commit point; 0: not named, or it need not be */
+    uint8_t recoverable; /* 0: traditional, a failure ends the job: nothing is kept for undoing */
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
@@ -288,20 +291,30 @@ struct message_status {
     uint64_t request;
 };
 
-/* Write a checkpoint of every replica on this reliable node that is to be written (docs/design.md). Frame: the partitions,
+/* Write a checkpoint of these replicas of this reliable node (docs/design.md, "Checkpoints"). Frame: the partitions,
  * uint32_t each. Repeated until WRITTEN has come for all. */
 struct message_checkpoint {
-    uint64_t clock;
+    uint64_t number;          /* of this attempt: each has its own */
+    uint64_t clock;           /* write the replicas' state at this clock */
+    uint64_t committed;       /* the clock up to which the controller knows everything to be committed */
     char path[WIRE_PATH_MAX]; /* a directory that is there */
 };
 
-/* A partition's file is complete on disk, or can't be written: then `text` says why. */
+enum written_state {
+    WRITTEN_DONE = 0,     /* the file is complete on disk */
+    WRITTEN_PROMISED = 1, /* the replica has not passed the clock, and will be written when it is there */
+    WRITTEN_REFUSED = 2,  /* this replica can't give the clock, `text` says why; another attempt may succeed */
+    WRITTEN_FAILED = 3    /* the file can't be written, `text` says why */
+};
+
+/* How far a partition's file of a checkpoint is. */
 struct message_written {
+    uint64_t number; /* of the CHECKPOINT */
     uint32_t partition;
+    uint8_t state; /* enum written_state */
     uint64_t clock;
     uint64_t bytes;
     uint32_t checksum; /* CRC-32 of the file */
-    int32_t code;
     char text[WIRE_TEXT_MAX];
 };
 
@@ -311,6 +324,12 @@ struct message_crashed {
     int32_t status;
     uint64_t clock;                   /* of the function; 0: none */
     char function[WIRE_FUNCTION_MAX]; /* of the app, the last one that was entered; empty: none */
+};
+
+/* An operator asks for a checkpoint now. Answered by OUTCOME once the checkpoint is complete (`text` names its clock and
+ * folder) or has failed. Repeated until then. */
+struct message_checkpoint_now {
+    uint64_t request; /* as in message_evict */
 };
 
 /* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers
@@ -451,6 +470,7 @@ struct message {
         struct message_status status;
         struct message_checkpoint checkpoint;
         struct message_written written;
+        struct message_checkpoint_now checkpoint_now;
         struct message_empty empty; /* SAVE, DONE, LEAVE, FENCE, REJOIN */
         struct message_text text;   /* SAVED, FAIL, ABORT, STOP */
         struct message_observe observe;
@@ -578,7 +598,7 @@ struct message message_share(const struct message *message);
 void message_close(struct message *message);
 
 /* Clocks at which every partition can be put again until the next one is committed: at regular distances, where the epoch
- * or another half of the plan begins, and before each duty's first clock. `plan` is a PLAN. */
+ * or another half of the plan begins, before each duty's first clock, and the job's last one. `plan` is a PLAN. */
 int plan_is_commit_point(const struct message *plan, uint64_t clock);
 
 /* ---- Rows in frames ---- */

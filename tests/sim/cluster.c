@@ -308,9 +308,10 @@ static void draw_cluster(struct cluster *cluster) {
     }
     cluster->patience_ms = cluster->options.campaign == CAMPAIGN_MISSING ? 2 * cluster->timeout_ms : 300 * 1000;
     cluster->compute_us = UINT64_C(1000) << (cluster_draw(cluster) % 9);
-    if (elastic && cluster_one_in(cluster, 6)) {
+    if (elastic && cluster_one_in(cluster, 3)) {
         cluster->checkpoint_every = (uint32_t)cluster_between(cluster, 1, 3);
         cluster->loss_intended = cluster_one_in(cluster, 2);
+        cluster->checkpoint_at_end = !cluster_one_in(cluster, 4);
     }
 }
 
@@ -521,7 +522,7 @@ static void job_run(struct cluster *cluster) {
     }
     if (cluster->options.campaign == CAMPAIGN_MISSING) {
         cluster_check_bad_end(cluster);
-    } else if (cluster->control.code == 0) {
+    } else if (cluster->control.code == 0 || cluster_lacks_checkpoints(cluster)) {
         cluster_check_good_end(cluster);
     } else if (cluster->other_input == OTHER_INPUT_AT_START && cluster->input_reported) {
         cluster_check_input_end(cluster);
@@ -553,6 +554,8 @@ static bool next_job(struct cluster *cluster) {
                            .patience_ms = cluster->patience_ms,
                            .commit_every = cluster->commit_every,
                            .checkpoint_every = cluster->checkpoint_every,
+                           .checkpoint_at_end = cluster->checkpoint_at_end,
+                           .disk_failed = cluster->disk_failed,
                            .thresholds = cluster->thresholds,
                            .compute_us = cluster->compute_us,
                            .resume_clock = cluster->begun / 2};

@@ -41,6 +41,7 @@ enum mistake {
     MISTAKE_INPUT_CONCEALED,       /* a node that has read other data than the others reports theirs */
     MISTAKE_TOPICS_FORGOTTEN,      /* lda: whoever works on a document takes it for one that is new */
     MISTAKE_IMPATIENT_RESTART,     /* a restarted controller counts silence from before its nodes can reach it */
+    MISTAKE_CHECKPOINT_NOT_HELD,   /* a checkpoint's clock is named, but nobody waits there */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];

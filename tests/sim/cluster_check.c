@@ -528,6 +528,13 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
         cluster_violation(cluster, "I9", "%s begins clock %llu: two nodes that work have read different input",
                           node->node.name, (unsigned long long)clock);
     }
+    const struct controller *controller = &cluster->control.controller;
+    if (cluster->control.running && controller->checkpoint.state == CHECKPOINT_ASK &&
+        controller->epoch == client->epoch && clock > controller->checkpoint.clock) {
+        cluster_violation(cluster, "checkpoint",
+                          "%s begins clock %llu, before all who are to write clock %llu have promised", node->node.name,
+                          (unsigned long long)clock, (unsigned long long)controller->checkpoint.clock);
+    }
     check_rows(node, set, clock);
     if (client->epoch == cluster->plan.epoch) { /* else it is out, and what it does is void */
         check_shards(node, set, origin, clock);

@@ -7,7 +7,7 @@
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 
-enum { OPERATOR_REPEAT_US = 300 * 1000, LINE_BYTES_MAX = 1 << 16 };
+enum { OPERATOR_REPEAT_US = 300 * 1000, OPERATOR_CHECKPOINT_ONE_IN = 20, LINE_BYTES_MAX = 1 << 16 };
 
 /* ---- The store ---- */
 
@@ -202,6 +202,7 @@ static void control_start(void *context) {
                                          .start_timeout_ms = 2 * cluster->timeout_ms,
                                          .checkpoint = cluster->disk[0] != '\0' ? cluster->disk : NULL,
                                          .checkpoint_every = cluster->checkpoint_every,
+                                         .checkpoint_at_end = cluster->checkpoint_at_end,
                                          .resume = cluster->resume[0] != '\0' ? cluster->resume : NULL,
                                          .store = &cluster->store.store,
                                          .end = control_end,
@@ -234,6 +235,7 @@ static void control_receive(void *self, actor_id from, struct message *message) 
         node->fenced = message->epoch;
     }
     cluster_mistake_controller(cluster, from, message);
+    cluster_check_written(cluster, message);
     controller_receive(&cluster->control.controller, from, message);
     control_stepped(cluster);
 }
@@ -273,6 +275,11 @@ static void operator_timer(void *self) {
         if (cluster->requests[r].type != 0) {
             operator_send(cluster, &cluster->requests[r]);
         }
+    }
+    if (cluster->disk[0] != '\0' && cluster_one_in(cluster, OPERATOR_CHECKPOINT_ONE_IN)) {
+        struct message now = {.type = MESSAGE_CHECKPOINT_NOW,
+                              .checkpoint_now = {.request = CLUSTER_REQUESTS_MAX + 1 + cluster_draw(cluster) % 100}};
+        cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &now);
     }
     cluster->operator_io->set_timer(cluster->operator_io, sim_now(cluster->sim) + OPERATOR_REPEAT_US);
 }

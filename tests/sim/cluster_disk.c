@@ -18,9 +18,9 @@ struct cluster_write {
     struct cluster_write *next;
     struct cluster_server *server;
     struct partition *partition;
-    uint64_t clock, epoch;
+    uint64_t epoch;
     bool copy;
-    char path[WIRE_PATH_MAX];
+    struct message_checkpoint checkpoint;
 };
 
 static void write_free(struct cluster *cluster, struct cluster_write *write) {
@@ -39,16 +39,19 @@ static void write_done(void *context) {
     struct cluster_write *write = context;
     struct cluster_server *server = write->server;
     struct cluster *cluster = server->node->cluster;
-    struct message_written written = {.partition = write->partition->id, .clock = write->clock};
+    uint64_t clock = write->checkpoint.clock;
+    struct message_written written = {
+        .number = write->checkpoint.number, .partition = write->partition->id, .clock = clock};
     if (!server->node->gone) {
         if (cluster_state_stands(cluster, write->epoch)) {
-            cluster_check_partition(cluster, write->partition, write->clock, "checkpoint");
+            cluster_check_partition(cluster, write->partition, clock, "checkpoint");
         }
         if (cluster_one_in(cluster, WRITE_FAILS_ONE_IN)) {
-            written.code = AML_EFAIL;
+            cluster->disk_failed = true;
+            written.state = WRITTEN_FAILED;
             snprintf(written.text, sizeof written.text, "the simulated disk is full");
         } else {
-            checkpoint_write(write->partition, write->clock, write->path, &written);
+            checkpoint_write(write->partition, clock, write->checkpoint.path, &written);
         }
         write_free(cluster, write);
         server_written(&server->server, &written);
@@ -58,17 +61,17 @@ static void write_done(void *context) {
     }
 }
 
-static void hook_write(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path) {
+static void hook_write(void *context, struct partition *partition, const struct message_checkpoint *checkpoint,
+                       bool copy) {
     struct cluster_server *server = context;
     struct cluster *cluster = server->node->cluster;
     struct cluster_write *write = memory_zeroed(1, sizeof *write);
     *write = (struct cluster_write){.next = cluster->writes,
                                     .server = server,
                                     .partition = partition,
-                                    .clock = clock,
                                     .epoch = server->server.epoch,
-                                    .copy = copy};
-    memcpy(write->path, path, strlen(path) + 1);
+                                    .copy = copy,
+                                    .checkpoint = *checkpoint};
     cluster->writes = write;
     sim_schedule(cluster->sim, server->node->machine, sim_now(cluster->sim) + cluster_between(cluster, 0, WRITE_MAX_US),
                  write_done, write);

@@ -1,6 +1,9 @@
 /* What a simulated run must end with, and the report line by line. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
+#include "agileml/control/manifest.h"
+
+#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -111,17 +114,68 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
     json_decref(line);
 }
 
+/* ---- Checkpoints ---- */
+
+/* Nobody passes a checkpoint's clock before all replicas that are to be written have promised. */
+void cluster_check_written(struct cluster *cluster, const struct message *message) {
+    const struct controller *controller = &cluster->control.controller;
+    if (message->type == MESSAGE_WRITTEN && message->written.state == WRITTEN_REFUSED &&
+        message->epoch == controller->epoch && controller->checkpoint.state == CHECKPOINT_ASK &&
+        message->written.number == controller->checkpoint.kept.number &&
+        strstr(message->written.text, "has passed it") != NULL) {
+        cluster_violation(cluster, "checkpoint", "%s, which all were to give", message->written.text);
+    }
+}
+
+bool cluster_lacks_checkpoints(const struct cluster *cluster) {
+    return strstr(cluster->control.text, "no checkpoint could be written") != NULL;
+}
+
+/* What is on the disk of a job that has ended. */
+static void check_checkpoints(struct cluster *cluster) {
+    char path[WIRE_PATH_MAX];
+    struct error error = {0};
+    struct manifest manifest = {0};
+    DIR *folder = opendir(cluster->disk);
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (strncmp(entry->d_name, "unfinished-", 11) == 0) {
+            cluster_violation(cluster, "checkpoint", "%s is left on the disk", entry->d_name);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    uint64_t newest = 0;
+    if (manifest_find(cluster->disk, path, &error) == 0 && manifest_read(path, &manifest, &error) == 0) {
+        newest = manifest.clock;
+        manifest_close(&manifest);
+    }
+    bool lacks = cluster_lacks_checkpoints(cluster);
+    if (!cluster->disk_failed && cluster->checkpoint_at_end && (lacks || newest != cluster->completed)) {
+        cluster_violation(cluster, "checkpoint", "the newest is of clock %llu, the job ended at %llu: %s",
+                          (unsigned long long)newest, (unsigned long long)cluster->completed, cluster->control.text);
+    }
+    if (lacks && newest > cluster->first_clock) {
+        cluster_violation(cluster, "checkpoint", "there is one of clock %llu, but: %s", (unsigned long long)newest,
+                          cluster->control.text);
+    }
+}
+
 /* ---- The end ---- */
 
 void cluster_check_good_end(struct cluster *cluster) {
     const struct job_terms *terms = &cluster->terms;
     uint64_t completed = cluster->completed;
+    bool lacks = cluster_lacks_checkpoints(cluster); /* then the job is done, but has failed */
+    if (cluster->disk[0] != '\0') {
+        check_checkpoints(cluster);
+    }
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
         bool late = node->ended && strstr(node->text, "the job is over") != NULL;
         bool stays = !node->gone && !cluster->disturbed && cluster_node_counts(node);
         /* A controller whose store failed tells the nodes; is it killed then, those who did not hear it go on. */
-        bool told = cluster->may_fail && strcmp(node->text, CLUSTER_STORE_FULL) == 0;
+        bool told = lacks || (cluster->may_fail && strcmp(node->text, CLUSTER_STORE_FULL) == 0);
         bool refused = node->other_input && strstr(node->text, "the input differs: ") != NULL;
         if (stays || (node->ended && node->code != 0 && !late && !told && !refused)) {
             cluster_violation(cluster, "I8", "%s (host-%u) %s: %s", node->node.name, node->number,

@@ -25,6 +25,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_INPUT_CONCEALED] = "input-concealed",
     [MISTAKE_TOPICS_FORGOTTEN] = "topics-forgotten",
     [MISTAKE_IMPATIENT_RESTART] = "impatient-restart",
+    [MISTAKE_CHECKPOINT_NOT_HELD] = "checkpoint-not-held",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -188,9 +189,25 @@ void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped 
 
 /* ---- What reaches a node ---- */
 
+/* It says that it goes by the hold of a checkpoint, and does not. */
+static void mistake_hold(struct cluster_node *node, struct message *message) {
+    struct cluster *cluster = node->cluster;
+    const struct hold *hold = &cluster->control.controller.hold;
+    bool for_checkpoint = cluster->control.running && hold->purpose == HOLD_CHECKPOINT &&
+                          hold->number == message->heartbeat_ack.hold && hold->clock != WIRE_CLOCK_NEVER;
+    bool near = for_checkpoint && node->node.begun + 1 >= hold->clock; /* else it makes no difference */
+    if (cluster->options.mistake == MISTAKE_CHECKPOINT_NOT_HELD && for_checkpoint &&
+        (cluster->result->mistaken || (near && cluster_mistake_due(cluster, MISTAKE_CHECKPOINT_NOT_HELD)))) {
+        message->heartbeat_ack.hold_clock = WIRE_CLOCK_NEVER;
+    }
+}
+
 void cluster_mistake_node(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
+    if (message->type == MESSAGE_HEARTBEAT_ACK) {
+        mistake_hold(node, message);
+    }
     if (cluster->options.mistake == MISTAKE_NONE || message->type != MESSAGE_PUSH ||
         message->push.partition >= client->partition_count || message->epoch != client->epoch) {
         return;

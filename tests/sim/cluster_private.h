@@ -183,7 +183,9 @@ struct cluster {
     struct app app;
     struct job_terms terms;
     struct plan_policy policy;
-    char disk[64];             /* a folder for checkpoints; empty: none */
+    char disk[64];    /* a folder for checkpoints; empty: none */
+    bool disk_failed; /* a checkpoint could not be written */
+    bool checkpoint_at_end;
     unsigned **partition_rows; /* by partition: the app's rows in it */
     unsigned *partition_row_counts;
     unsigned jobs; /* begun */
@@ -382,6 +384,10 @@ void cluster_check_partition(struct cluster *cluster, const struct partition *pa
 /* The operator reads the report's next line. */
 void cluster_check_line(struct cluster *cluster, const char *text);
 void cluster_check_good_end(struct cluster *cluster);
+/* A message to the controller. */
+void cluster_check_written(struct cluster *cluster, const struct message *message);
+/* The job was done, and failed only because no checkpoint could be written. */
+bool cluster_lacks_checkpoints(const struct cluster *cluster);
 void cluster_check_bad_end(struct cluster *cluster);
 /* The nodes' input differed at the start: the error tells it, and nobody has worked. */
 void cluster_check_input_end(struct cluster *cluster);

@@ -138,6 +138,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_INPUT_CONCEALED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I9"},
     [MISTAKE_TOPICS_FORGOTTEN] = {CAMPAIGN_ELASTIC, APP_LDA, "LDA"},
     [MISTAKE_IMPATIENT_RESTART] = {CAMPAIGN_ELASTIC, APP_ADDER, "accused"},
+    [MISTAKE_CHECKPOINT_NOT_HELD] = {CAMPAIGN_ELASTIC, APP_ADDER, "checkpoint"},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

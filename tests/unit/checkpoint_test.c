@@ -177,7 +177,7 @@ static void test_round_trip(void **state) {
     size_t size;
     fill(fixture->partition);
     assert_int_equal(checkpoint_write(fixture->partition, CLOCK, fixture->folder, &written), 0);
-    assert_int_equal(written.code, 0);
+    assert_int_equal(written.state, WRITTEN_DONE);
     assert_int_equal(written.partition, PARTITION);
     assert_int_equal(written.clock, CLOCK);
     unsigned char *bytes = file_load(fixture->path, &size);
@@ -422,7 +422,7 @@ static void test_disk_errors(void **state) {
     snprintf(nowhere, sizeof nowhere, "%s/nowhere", fixture->folder);
     fill(fixture->partition);
     assert_int_equal(checkpoint_write(fixture->partition, CLOCK, nowhere, &written), AML_EFAIL);
-    assert_int_equal(written.code, AML_EFAIL);
+    assert_int_equal(written.state, WRITTEN_FAILED);
     assert_int_equal(written.partition, PARTITION);
     assert_non_null(strstr(written.text, nowhere));
     write_checkpoint(fixture);
@@ -434,7 +434,7 @@ static void test_disk_errors(void **state) {
     int code = checkpoint_write(fixture->partition, CLOCK + 1, fixture->folder, &written);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(code, AML_EFAIL);
-    assert_int_equal(written.code, AML_EFAIL);
+    assert_int_equal(written.state, WRITTEN_FAILED);
     assert_non_null(strstr(written.text, fixture->path));
     assert_read_again(fixture); /* the earlier file stands */
 }

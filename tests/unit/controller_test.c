@@ -7,6 +7,7 @@
 #include "agileml/control/manifest.h"
 #include "agileml/control/report.h"
 
+#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
@@ -28,6 +29,8 @@ enum {
     TIMEOUT_MS = 3000,
     ROUND_US = 20 * 1000,
     ROUNDS_MAX = 3000,
+    ROOT_BYTES = 32,
+    LINES_MAX = 4096,
     OPERATOR = 40, /* numbers of nodes that are none */
     OBSERVER = 41
 };
@@ -127,10 +130,21 @@ struct fake {
         uint64_t clock;
     } flushed[4096];
     unsigned flushed_count;
-    char *lines[1024]; /* as an observer got them */
+    char *lines[LINES_MAX]; /* as an observer got them */
     uint64_t read;
-    int written_code;
-    unsigned written;
+    unsigned speed;                 /* clocks in a round; 0: one */
+    struct message_outcome outcome; /* the last one that the operator got */
+    enum written_state written_state;
+    unsigned written, passed; /* replicas: written, and asked for a clock that was over */
+    unsigned write_rounds;    /* until a replica is written */
+    struct write {
+        unsigned player;
+        struct message_checkpoint checkpoint;
+        uint32_t partition;
+        unsigned rounds;
+        bool over;
+    } writes[512];
+    unsigned write_count;
 };
 
 static int memory_write(struct store *base, const struct store_entry *entries, unsigned count, struct error *error) {
@@ -575,22 +589,68 @@ static void player_end(struct fake *fake, unsigned number) {
     give(fake, number, &leave);
 }
 
+static void say_written(struct fake *fake, const struct write *write, enum written_state state) {
+    struct message written = {.type = MESSAGE_WRITTEN};
+    written.written.number = write->checkpoint.number;
+    written.written.clock = write->checkpoint.clock;
+    written.written.partition = write->partition;
+    written.written.bytes = 100;
+    written.written.state = (uint8_t)state;
+    snprintf(written.written.text, sizeof written.written.text, "the disk is full");
+    give(fake, write->player, &written);
+}
+
+/* What a server does with a CHECKPOINT. */
 static void player_write(struct fake *fake, unsigned number, const struct message *message) {
     for (size_t at = 0; at < message->frames[0]->size; at += sizeof(uint32_t)) {
-        struct message written = {.type = MESSAGE_WRITTEN};
-        memcpy(&written.written.partition, message->frames[0]->data + at, sizeof(uint32_t));
-        written.written.clock = message->checkpoint.clock;
-        written.written.bytes = 100;
-        written.written.code = fake->written_code;
+        struct write new = {.player = number, .checkpoint = message->checkpoint, .rounds = fake->write_rounds};
+        struct write *write = NULL;
+        memcpy(&new.partition, message->frames[0]->data + at, sizeof(uint32_t));
+        for (unsigned w = 0; w < fake->write_count; w++) {
+            bool same = fake->writes[w].player == number && fake->writes[w].partition == new.partition &&
+                        fake->writes[w].checkpoint.number == new.checkpoint.number;
+            write = same ? &fake->writes[w] : write;
+        }
+        if (write == NULL && fake->clock > new.checkpoint.clock) {
+            fake->passed++;
+            say_written(fake, &new, WRITTEN_REFUSED);
+        } else if (write == NULL) {
+            assert_true(fake->write_count < 512);
+            fake->writes[fake->write_count++] = new;
+            say_written(fake, &new, WRITTEN_PROMISED);
+        } else {
+            say_written(fake, write, write->over ? fake->written_state : WRITTEN_PROMISED);
+        }
+    }
+}
+
+/* Writes what is to be written. A folder that is gone is no place to write to. */
+static void write_files(struct fake *fake) {
+    for (unsigned w = 0; w < fake->write_count; w++) {
+        struct write *write = &fake->writes[w];
+        if (write->over || !fake->players[write->player].there || fake->clock < write->checkpoint.clock ||
+            write->rounds-- > 0) {
+            continue;
+        }
         char path[WIRE_PATH_MAX + 32] = {0};
-        snprintf(path, sizeof path, "%s/partition-%u", message->checkpoint.path, written.written.partition);
+        snprintf(path, sizeof path, "%s/partition-%u", write->checkpoint.path, write->partition);
         FILE *file = fopen(path, "wb");
-        assert_non_null(file);
+        write->over = true;
+        if (file == NULL) {
+            say_written(fake, write, WRITTEN_FAILED);
+            continue;
+        }
         assert_int_equal(fwrite(path, 1, 100, file), 100);
         assert_int_equal(fclose(file), 0);
-        memcpy(written.written.text, "the disk is full", sizeof "the disk is full");
         fake->written++;
-        give(fake, number, &written);
+        say_written(fake, write, fake->written_state);
+    }
+}
+
+/* An epoch is over, and what was promised in it. */
+static void forget_writes(struct fake *fake, unsigned number) {
+    for (unsigned w = 0; w < fake->write_count; w++) {
+        fake->writes[w].over = fake->writes[w].over || fake->writes[w].player == number;
     }
 }
 
@@ -615,6 +675,7 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
             player->fences++;
             player->epoch = message->epoch;
             player->fenced = true;
+            forget_writes(fake, number);
             player->state = player->state == NODE_FINISHED ? NODE_STARTED : player->state;
         }
         break;
@@ -648,7 +709,7 @@ static void observer_receive(struct fake *fake, const struct message *message) {
     const struct buffer *text = message->frames[0];
     uint64_t number = message->report.number;
     if (number == fake->read) {
-        assert_true(fake->read < 1024);
+        assert_true(fake->read < LINES_MAX);
         fake->lines[fake->read] = calloc(1, text->size + 1);
         assert_non_null(fake->lines[fake->read]);
         memcpy(fake->lines[fake->read++], text->data, text->size);
@@ -666,6 +727,8 @@ static void deliver(struct fake *fake) {
             player_receive(fake, to, &message);
         } else if (to == OBSERVER && message.type == MESSAGE_REPORT) {
             observer_receive(fake, &message);
+        } else if (to == OPERATOR && message.type == MESSAGE_OUTCOME) {
+            fake->outcome = message.outcome;
         }
         message_close(&message);
     }
@@ -675,6 +738,16 @@ static void deliver(struct fake *fake) {
 static void play(struct fake *fake) {
     tick(fake, ROUND_US);
     deliver(fake);
+    write_files(fake);
+    deliver(fake);
+    for (unsigned c = 0; c + 1 < fake->speed; c++) {
+        for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+            if (fake->players[n].there && !fake->players[n].stopped) {
+                work(fake, n);
+            }
+        }
+        advance(fake);
+    }
     for (unsigned n = 0; n < PLAYERS_MAX; n++) {
         if (fake->players[n].there && !fake->players[n].stopped) {
             work(fake, n);
@@ -728,6 +801,12 @@ static void cluster_open(struct fake *fake, unsigned reliable, unsigned transien
 static struct fake *cluster_new(enum stage stage, uint64_t iterations) {
     struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 2, .iterations = iterations});
     fake->options.policy.stage = stage;
+    return fake;
+}
+
+static struct fake *stored_cluster(enum stage stage, uint64_t iterations) {
+    struct fake *fake = cluster_new(stage, iterations);
+    fake->options.store = &fake->store.store;
     return fake;
 }
 
@@ -2008,24 +2087,287 @@ static void remove_tree(const char *path) {
     assert_int_equal(system(command), 0);
 }
 
-static void test_checkpoints(void **state) {
-    (void)state;
-    char root[] = "/tmp/controller_test_XXXXXX";
+/* A job that writes checkpoints into a new folder, which `root` names. */
+static struct fake *checkpointed(enum stage stage, uint64_t iterations, char root[ROOT_BYTES]) {
+    struct fake *fake = stored_cluster(stage, iterations);
+    snprintf(root, ROOT_BYTES, "/tmp/controller_test_XXXXXX");
     assert_non_null(mkdtemp(root));
-    struct fake *fake = cluster_new(STAGE_2, 20);
     fake->options.checkpoint = root;
     fake->options.checkpoint_every = 5;
+    fake->options.checkpoint_at_end = true;
+    return fake;
+}
+
+/* The clock of the newest checkpoint; 0: none. Nothing else is in the folder but the one before it. */
+static uint64_t newest_checkpoint(const char *root) {
+    char path[WIRE_PATH_MAX];
+    struct manifest manifest;
+    struct error error = {0};
+    unsigned entries = 0;
+    DIR *folder = opendir(root);
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        entries += entry->d_name[0] != '.' ? 1 : 0;
+        assert_true(entry->d_name[0] == '.' || strncmp(entry->d_name, "clock-", 6) == 0);
+    }
+    closedir(folder);
+    assert_true(entries <= 2);
+    if (manifest_find(root, path, &error) != 0 || manifest_read(path, &manifest, &error) != 0) {
+        assert_int_equal(entries, 0);
+        return 0;
+    }
+    uint64_t clock = manifest.clock;
+    manifest_close(&manifest);
+    return clock;
+}
+
+/* "A checkpoint names a clock that all can still give", however short clocks are. */
+static void test_checkpoints_always_succeed(void **state) {
+    (void)state;
+    static const enum stage stages[] = {STAGE_TRADITIONAL, STAGE_1, STAGE_2, STAGE_3};
+    static const unsigned speeds[] = {1, 3, 40};
+    static const uint64_t iterations[] = {30, 90, 400};
+    for (unsigned run = 0; run < 12; run++) {
+        char root[ROOT_BYTES];
+        struct fake *fake = checkpointed(stages[run % 4], iterations[run / 4], root);
+        fake->speed = speeds[run / 4];
+        cluster_open(fake, stages[run % 4] == STAGE_3 ? 1 : 2, stages[run % 4] == STAGE_TRADITIONAL ? 0 : 2);
+        play_to_end(fake);
+        assert_int_equal(fake->code, 0);
+        assert_int_equal(fake->passed, 0);
+        assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
+        assert_true(lines_with(fake, "\"event\":\"checkpoint\"") >= 3);
+        assert_int_equal(newest_checkpoint(root), fake->clock); /* --checkpoint-at-end */
+        fake_close(fake);
+        remove_tree(root);
+    }
+}
+
+/* Where nothing is in the way a checkpoint is of exactly the iterations that were asked for. */
+static void test_checkpoints_are_of_whole_iterations(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_1, 22, root);
+    cluster_open(fake, 2, 0);
+    play_to_end(fake);
+    static const char *const expected[] = {"iteration 5, clock 10,", "iteration 10, clock 20,",
+                                           "iteration 15, clock 30,", "iteration 20, clock 40,",
+                                           "iteration 22, clock 44,"};
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 5);
+    for (unsigned e = 0; e < 5; e++) {
+        assert_int_equal(lines_with(fake, expected[e]), 1);
+    }
+    fake_close(fake);
+    remove_tree(root);
+}
+
+static void test_a_slow_disk_makes_checkpoints_rarer(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_2, 60, root);
+    fake->options.checkpoint_every = 1;
+    fake->write_rounds = 9;
+    cluster_open(fake, 1, 2);
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-slow\""), 1);
+    assert_int_equal(lines_with(fake, "takes longer than 1 iterations"), 1);
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
+    assert_in_range(lines_with(fake, "\"event\":\"checkpoint\""), 5, 30);
+    assert_int_equal(newest_checkpoint(root), 120);
+    fake_close(fake);
+    remove_tree(root);
+}
+
+/* "Failed ones leave nothing; a job asked for checkpoints that could write none ends with status 1" */
+static void test_a_job_that_could_write_no_checkpoint_fails(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_2, 20, root);
+    cluster_open(fake, 1, 2);
+    fake->written_state = WRITTEN_FAILED;
+    play_to(fake, 15);
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 1);
+    assert_int_equal(newest_checkpoint(root), 0);
+    play_to_end(fake);
+    assert_int_equal(fake->code, AML_EFAIL);
+    assert_non_null(strstr(fake->text, "no checkpoint could be written into"));
+    assert_non_null(strstr(fake->text, root));
+    assert_non_null(strstr(fake->text, "the disk is full"));
+    assert_int_equal(fake->clock, 40);
+    assert_int_equal(newest_checkpoint(root), 0);
+    fake_close(fake);
+    remove_tree(root);
+
+    fake = checkpointed(STAGE_2, 3, root); /* none was due, and none is wanted at the end */
+    fake->options.checkpoint_at_end = false;
+    cluster_open(fake, 1, 2);
+    expect_good_end(fake, 3);
+    assert_int_equal(newest_checkpoint(root), 0);
+    fake_close(fake);
+    remove_tree(root);
+}
+
+static void ask_now(struct fake *fake, uint64_t request) {
+    struct message message = {.type = MESSAGE_CHECKPOINT_NOW, .checkpoint_now = {.request = request}};
+    give(fake, OPERATOR, &message);
+}
+
+/* Plays until the operator has an answer. */
+static struct message_outcome play_to_outcome(struct fake *fake) {
+    fake->outcome = (struct message_outcome){0};
+    for (unsigned r = 0; r < 100 && fake->outcome.request == 0; r++) {
+        play(fake);
+    }
+    return fake->outcome;
+}
+
+/* "`proteus checkpoint` asks for one now" */
+static void test_an_operator_asks_for_a_checkpoint(void **state) {
+    (void)state;
+    struct message message;
+    struct fake *fake = cluster_new(STAGE_2, 20);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 3);
+    ask_now(fake, 1);
+    assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_OUTCOME, &message), 1);
+    assert_int_equal(message.outcome.code, AML_EINPUT);
+    assert_non_null(strstr(message.outcome.text, "without --checkpoint"));
+    fake_close(fake);
+
+    char root[ROOT_BYTES];
+    fake = checkpointed(STAGE_2, 100, root);
+    fake->options.checkpoint_every = 1000;
+    cluster_open(fake, 1, 2);
+    ask_now(fake, 1);
+    assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_OUTCOME, &message), 1);
+    assert_int_equal(message.outcome.code, AML_EINPUT);
+    assert_non_null(strstr(message.outcome.text, "training has not begun"));
+    forget(fake);
+    play_to(fake, 9);
+    ask_now(fake, 2);
+    ask_now(fake, 2); /* a repeat asks for no second one */
+    struct message_outcome outcome = play_to_outcome(fake);
+    assert_int_equal(outcome.request, 2);
+    assert_int_equal(outcome.code, 0);
+    uint64_t clock = newest_checkpoint(root);
+    char text[64];
+    snprintf(text, sizeof text, "clock %llu: %s", (unsigned long long)clock, root);
+    assert_true(clock >= 9);
+    assert_non_null(strstr(outcome.text, text));
+    ask_now(fake, 2); /* the answer was lost */
+    assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_OUTCOME, &message), 1);
+    assert_string_equal(message.outcome.text, outcome.text);
+    forget(fake);
+    fake->written_state = WRITTEN_FAILED;
+    ask_now(fake, 3);
+    outcome = play_to_outcome(fake);
+    assert_int_equal(outcome.request, 3);
+    assert_int_equal(outcome.code, AML_EFAIL);
+    assert_non_null(strstr(outcome.text, "the disk is full"));
+    fake->written_state = WRITTEN_DONE;
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 1);
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(newest_checkpoint(root), 200);
+    fake_close(fake);
+    remove_tree(root);
+}
+
+/* While one is under way: a node is lost, the job is to stop, who writes it is to leave. */
+static void test_checkpoints_under_way_when_things_go_wrong(void **state) {
+    (void)state;
+    enum { LOST, STOPPED, EVICTED, CASES };
+    for (unsigned run = 0; run < CASES * 16; run++) {
+        char root[ROOT_BYTES];
+        struct fake *fake = checkpointed(STAGE_2, 60, root);
+        fake->options.checkpoint_every = 2;
+        fake->write_rounds = run % 16 < 8 ? 0 : 5;
+        cluster_open(fake, 2, 2);
+        play_to(fake, 8 + run % 8);
+        struct message stop = {.type = MESSAGE_STOP};
+        switch (run / 16) {
+        case LOST:
+            fake->players[3].there = false;
+            ask(fake, OPERATOR, MESSAGE_GONE, "n3");
+            break;
+        case STOPPED:
+            give(fake, OPERATOR, &stop);
+            break;
+        default:
+            ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
+            break;
+        }
+        deliver(fake);
+        play_to_end(fake);
+        assert_int_equal(fake->code, 0);
+        assert_int_equal(fake->passed, 0);
+        assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
+        assert_int_equal(newest_checkpoint(root), fake->clock);
+        fake_close(fake);
+        remove_tree(root);
+    }
+}
+
+/* At every moment; the job has its checkpoints all the same. */
+static void test_a_controller_is_killed_while_a_checkpoint_is_under_way(void **state) {
+    (void)state;
+    static const enum kill kills[] = {KILL_AFTER_CALL, KILL_BEFORE_WRITE, KILL_AFTER_WRITE};
+    for (unsigned run = 0; run < 3; run++) {
+        bool killed = true;
+        for (unsigned at = 1; killed; at += 1 + at / 40) {
+            char root[ROOT_BYTES];
+            struct fake *fake = checkpointed(STAGE_2, 12, root);
+            fake->options.checkpoint_every = 3;
+            fake->kill = kills[run];
+            fake->kill_at = at;
+            cluster_open(fake, 1, 2);
+            expect_good_end(fake, 12);
+            assert_int_equal(fake->passed, 0);
+            assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
+            assert_int_equal(newest_checkpoint(root), 24);
+            killed = fake->kills > 0;
+            fake_close(fake);
+            remove_tree(root);
+        }
+    }
+}
+
+/* A node that does not answer holds the others back for no longer than a second. */
+static void test_a_checkpoint_waits_for_nobody_who_is_silent(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_1, 40, root);
+    cluster_open(fake, 2, 0);
+    play_to(fake, 3);
+    fake->players[1].hold = UINT64_MAX; /* it hears no hold */
+    ask_now(fake, 1);
+    play_rounds(fake, 3);
+    assert_true(fake->controller.hold.clock != WIRE_CLOCK_NEVER);
+    play_rounds(fake, 1000 * 1000 / ROUND_US + 1);
+    assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
+    fake->players[1].hold = 0;
+    expect_good_end(fake, 40);
+    assert_int_equal(newest_checkpoint(root), 80);
+    fake_close(fake);
+    remove_tree(root);
+}
+
+static void test_checkpoints(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_2, 70, root);
     cluster_open(fake, 1, 3);
-    fake->written_code = AML_EFAIL; /* the first one fails: training goes on */
+    fake->written_state = WRITTEN_FAILED; /* the first one fails: training goes on */
     play_to(fake, 12);
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 1);
     assert_int_equal(lines_with(fake, "the disk is full"), 1);
-    fake->written_code = 0;
+    fake->written_state = WRITTEN_DONE;
     fake->written = 0;
-    play_to(fake, 23);
-    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 1);
-    assert_int_equal(fake->written, PARTITIONS);
-    expect_good_end(fake, 20);
+    play_to(fake, 79); /* it is tried again some time after */
+    assert_int_equal(fake->written, PARTITIONS * lines_with(fake, "\"event\":\"checkpoint\""));
+    expect_good_end(fake, 70);
+    assert_int_equal(newest_checkpoint(root), 140);
     fake_close(fake);
 
     char path[WIRE_PATH_MAX];
@@ -2035,7 +2377,7 @@ static void test_checkpoints(void **state) {
     uint64_t clock = manifest.clock;
     assert_int_equal(manifest.partitions, PARTITIONS);
     manifest_close(&manifest);
-    fake = cluster_new(STAGE_2, 30); /* goes on from there, for longer */
+    fake = cluster_new(STAGE_2, 90); /* goes on from there, for longer */
     fake->options.resume = root;
     fake->clock = clock;
     cluster_open(fake, 1, 2);
@@ -2044,9 +2386,9 @@ static void test_checkpoints(void **state) {
     assert_string_equal(fake->newest.plan.resume, path);
     play_to_end(fake);
     assert_int_equal(fake->code, 0);
-    assert_int_equal(fake->clock, 60);
+    assert_int_equal(fake->clock, 180);
     assert_true(line_number(fake->lines[fake->read - 1], "items_processed") ==
-                (double)(60 - clock) * SHARDS * SHARD_ITEMS);
+                (double)(180 - clock) * SHARDS * SHARD_ITEMS);
     fake_close(fake);
 
     fake = cluster_new(STAGE_2, 30);
@@ -2060,12 +2402,6 @@ static void test_checkpoints(void **state) {
 }
 
 /* ---- The controller is killed ---- */
-
-static struct fake *stored_cluster(enum stage stage, uint64_t iterations) {
-    struct fake *fake = cluster_new(stage, iterations);
-    fake->options.store = &fake->store.store;
-    return fake;
-}
 
 /* A run with everything in it; how it ends must not depend on a controller that is killed on the way. */
 static void eventful_run(struct fake *fake, bool failure) {
@@ -2722,6 +3058,14 @@ int main(void) {
         cmocka_unit_test(test_who_was_dismissed_is_not_accused),
         cmocka_unit_test(test_status_is_json),
         cmocka_unit_test(test_gone_nodes_are_not_waited_for),
+        cmocka_unit_test(test_checkpoints_always_succeed),
+        cmocka_unit_test(test_checkpoints_are_of_whole_iterations),
+        cmocka_unit_test(test_a_slow_disk_makes_checkpoints_rarer),
+        cmocka_unit_test(test_a_job_that_could_write_no_checkpoint_fails),
+        cmocka_unit_test(test_an_operator_asks_for_a_checkpoint),
+        cmocka_unit_test(test_checkpoints_under_way_when_things_go_wrong),
+        cmocka_unit_test(test_a_controller_is_killed_while_a_checkpoint_is_under_way),
+        cmocka_unit_test(test_a_checkpoint_waits_for_nobody_who_is_silent),
         cmocka_unit_test(test_checkpoints),
         cmocka_unit_test(test_a_killed_controller_goes_on),
         cmocka_unit_test(test_progress_is_acknowledged_when_it_is_stored),

@@ -128,10 +128,35 @@ static void test_table(void **state) {
     assert_true(options.insecure);
 }
 
+/* --checkpoint writes one at the job's end unless told otherwise. */
+static void test_checkpoint_at_end(void **state) {
+    (void)state;
+    static const struct {
+        const char *checkpoint;
+        bool at_end, not_at_end, refused, expected;
+    } cases[] = {{NULL, false, false, false, false}, {"ckpt", false, false, false, true},
+                 {"ckpt", true, false, false, true}, {"ckpt", false, true, false, false},
+                 {"ckpt", true, true, true, false},  {NULL, true, false, true, false},
+                 {NULL, false, true, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct job_options options = job_options_defaults();
+        struct plan_policy policy;
+        struct error error = {0};
+        options.checkpoint = cases[i].checkpoint;
+        options.checkpoint_at_end = cases[i].at_end;
+        options.no_checkpoint_at_end = cases[i].not_at_end;
+        int result = job_options_check(&options, &policy, &error);
+        assert_int_equal(result, cases[i].refused ? AML_EINPUT : 0);
+        assert_true((strstr(error.text, "checkpoint-at-end") != NULL) == cases[i].refused);
+        assert_true(cases[i].refused || options.checkpoint_at_end == cases[i].expected);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),   cmocka_unit_test(test_refusals),  cmocka_unit_test(test_thresholds),
-        cmocka_unit_test(test_observers), cmocka_unit_test(test_heartbeat), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_choices),           cmocka_unit_test(test_refusals),  cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_observers),         cmocka_unit_test(test_heartbeat), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_checkpoint_at_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,21 +72,33 @@ static struct manifest sample(uint64_t clock) {
         .metrics = {{"rmse", 0.1 + 0.2}, {"loss", NAN}}};
 }
 
-/* The folder of a checkpoint that lacks its manifest. */
-static void make_folder(const char *root, uint64_t clock, char folder[WIRE_PATH_MAX]) {
-    struct error error = {0};
-    if (manifest_folder(root, clock, folder, &error) != 0) {
-        fail_msg("%s", error.text);
-    }
+static void write_partitions(const char *folder) {
     write_file(folder, "partition-0", "");
     write_file(folder, "partition-1", "x");
     write_file(folder, "partition-2", "xx");
 }
 
+/* A checkpoint under way. */
+static void begin_checkpoint(const char *root, uint64_t clock, uint64_t number, char folder[WIRE_PATH_MAX]) {
+    struct error error = {0};
+    if (manifest_begin(root, clock, number, folder, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    write_partitions(folder);
+}
+
+/* The folder of a checkpoint that lacks its manifest. */
+static void make_folder(const char *root, uint64_t clock, char folder[WIRE_PATH_MAX]) {
+    snprintf(folder, WIRE_PATH_MAX, "%s/clock-%llu", root, (unsigned long long)clock);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    write_partitions(folder);
+}
+
 static void make_checkpoint(const char *root, uint64_t clock, char folder[WIRE_PATH_MAX]) {
     struct manifest manifest = sample(clock);
-    make_folder(root, clock, folder);
-    assert_int_equal(manifest_write(folder, &manifest, NULL), 0);
+    char unfinished[WIRE_PATH_MAX];
+    begin_checkpoint(root, clock, 1, unfinished);
+    assert_int_equal(manifest_finish(root, unfinished, &manifest, folder, NULL), 0);
 }
 
 static void assert_found(const char *root, const char *expected) {
@@ -184,23 +196,48 @@ static void test_names_that_are_no_clocks(void **state) {
     }
 }
 
-static void test_folder_begins_empty(void **state) {
+/* Nobody can take one that is under way, or that a crash has left, for a checkpoint; the next one removes it. */
+static void test_unfinished_ones_leave_nothing(void **state) {
     const char *root = *state;
-    char below[PATH_BYTES];
+    char below[ROOT_BYTES + 16];
+    char first[WIRE_PATH_MAX];
     char folder[WIRE_PATH_MAX];
     struct error error = {0};
+    struct manifest manifest = sample(7);
     snprintf(below, sizeof below, "%s/made", root);
-    make_checkpoint(below, 7, folder);
-    write_file(folder, "partition-0.Ab12cd", "left by a crash");
-    write_file(folder, "notes.txt", "someone's own");
-    assert_int_equal(manifest_folder(below, 7, folder, &error), 0);
-    assert_false(is_there(folder, "manifest.json"));
-    assert_false(is_there(folder, "partition-0"));
-    assert_false(is_there(folder, "partition-0.Ab12cd"));
-    assert_true(is_there(folder, "notes.txt"));
+    begin_checkpoint(below, 7, 1, first);
+    write_file(first, "partition-0.Ab12cd", "left by a crash");
+    assert_nothing_found(below, "no checkpoint");
+    begin_checkpoint(below, 7, 2, folder);
+    assert_false(is_there(below, "unfinished-1"));
+    assert_true(is_there(below, "unfinished-2"));
+    assert_int_equal(manifest_write(folder, &manifest, NULL), 0); /* a crash before it has its name */
+    assert_nothing_found(below, "no checkpoint");
+    assert_int_equal(manifest_discard(below, &error), 0);
+    assert_false(is_there(below, "unfinished-2"));
     snprintf(below, sizeof below, "%s/not/made", root);
-    assert_int_equal(manifest_folder(below, 7, folder, &error), AML_EFAIL);
+    assert_int_equal(manifest_begin(below, 7, 3, folder, &error), AML_EFAIL);
     assert_non_null(strstr(error.text, "not/made"));
+    assert_int_equal(manifest_discard(below, NULL), AML_EINPUT);
+}
+
+static void test_a_checkpoint_takes_the_place_of_what_never_was_whole(void **state) {
+    const char *root = *state;
+    char folder[WIRE_PATH_MAX];
+    char path[WIRE_PATH_MAX];
+    struct error error = {0};
+    struct manifest manifest = sample(7);
+    make_folder(root, 7, folder);
+    write_file(folder, "partition-0.Ab12cd", "left by a crash");
+    make_checkpoint(root, 7, path);
+    assert_string_equal(path, folder);
+    assert_found(root, folder);
+    assert_false(is_there(folder, "partition-0.Ab12cd"));
+    write_file(folder, "notes.txt", "someone's own");
+    begin_checkpoint(root, 7, 2, folder);
+    assert_int_equal(manifest_finish(root, folder, &manifest, path, &error), AML_EFAIL);
+    assert_non_null(strstr(error.text, "clock-7"));
+    assert_true(is_there(path, "notes.txt"));
 }
 
 /* Another job's checkpoints would otherwise pass for newer ones. */
@@ -210,9 +247,9 @@ static void test_later_checkpoints_are_in_the_way(void **state) {
     struct error error = {0};
     make_folder(root, 200, folder);
     make_checkpoint(root, 100, folder);
-    assert_int_equal(manifest_folder(root, 99, folder, &error), AML_EINPUT);
+    assert_int_equal(manifest_begin(root, 99, 2, folder, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "clock-100"));
-    assert_int_equal(manifest_folder(root, 101, folder, NULL), 0);
+    assert_int_equal(manifest_begin(root, 101, 3, folder, NULL), 0);
 }
 
 /* Of a job whose input nobody has reported; and names that are not UTF-8, as paths may be. */
@@ -382,7 +419,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newest_is_found, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names_that_are_no_clocks, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_folder_begins_empty, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unfinished_ones_leave_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_checkpoint_takes_the_place_of_what_never_was_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(test_later_checkpoints_are_in_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_input_that_is_unknown_or_has_odd_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_prune, setup, teardown),

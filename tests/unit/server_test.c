@@ -62,10 +62,12 @@ struct world {
     const char *resume;
     struct {
         struct partition *partition;
-        uint64_t clock;
+        uint64_t number, clock;
         bool copy;
         unsigned count;
     } write;
+    uint64_t final;
+    uint64_t checkpoint_number, checkpoint_committed;
 };
 
 /* ---- The network ---- */
@@ -177,11 +179,13 @@ static void pass(struct world *world, uint64_t us) {
 
 /* ---- The job ---- */
 
-static void hook_write(void *context, struct partition *partition, uint64_t clock, bool copy, const char *path) {
+static void hook_write(void *context, struct partition *partition, const struct message_checkpoint *checkpoint,
+                       bool copy) {
     struct world *world = context;
-    assert_string_equal(path, "/checkpoint");
+    assert_string_equal(checkpoint->path, "/checkpoint");
     world->write.partition = partition;
-    world->write.clock = clock;
+    world->write.clock = checkpoint->clock;
+    world->write.number = checkpoint->number;
     world->write.copy = copy;
     world->write.count++;
 }
@@ -280,6 +284,7 @@ static struct message make_plan(struct world *world, uint64_t from_clock, uint32
                                       .window = 16,
                                       .partitions = 1,
                                       .shards = ORIGINS,
+                                      .final = world->final,
                                       .recoverable = !world->traditional};
     memcpy(plan.plan.resume, world->resume, strlen(world->resume) + 1);
     struct wire_node nodes[SERVERS + ORIGINS + 1] = {{0}};
@@ -1050,23 +1055,37 @@ static void test_a_first_backup_counts_at_once(void **state) {
 
 /* ---- Checkpoints ---- */
 
-static void ask_checkpoint(struct world *world, unsigned s, uint64_t clock) {
-    uint32_t number = 0;
+static void ask_checkpoint_again(struct world *world, unsigned s, uint64_t number, uint64_t clock) {
+    uint32_t partition = 0;
     struct message message = {.type = MESSAGE_CHECKPOINT, .epoch = world->epoch, .frame_count = 1};
+    message.checkpoint.number = number;
     message.checkpoint.clock = clock;
+    message.checkpoint.committed = world->checkpoint_committed;
     memcpy(message.checkpoint.path, "/checkpoint", sizeof "/checkpoint");
-    message.frames[0] = buffer_copy(&number, sizeof number);
+    message.frames[0] = buffer_copy(&partition, sizeof partition);
+    world->written[s].any = false;
     server_receive(&world->servers[s], actor_node(server_id(s)), &message);
     message_close(&message);
     settle(world);
+    assert_true(world->written[s].any); /* who asks is always answered */
+    assert_int_equal(world->written[s].message.written.number, number);
+}
+
+/* A new attempt. */
+static void ask_checkpoint(struct world *world, unsigned s, uint64_t clock) {
+    ask_checkpoint_again(world, s, ++world->checkpoint_number, clock);
+}
+
+static void expect_written(const struct world *world, unsigned s, enum written_state state) {
+    assert_int_equal(world->written[s].message.written.state, state);
 }
 
 static void finish_write(struct world *world, unsigned s) {
-    struct message_written written = {.clock = world->write.clock, .bytes = 77};
+    struct message_written written = {.number = world->write.number, .clock = world->write.clock, .bytes = 77};
     server_written(&world->servers[s], &written);
     settle(world);
     assert_int_equal(world->written[s].message.written.bytes, 77);
-    assert_int_equal(world->written[s].message.written.code, 0);
+    expect_written(world, s, WRITTEN_DONE);
 }
 
 static void test_a_follower_is_written_in_place(void **state) {
@@ -1076,7 +1095,9 @@ static void test_a_follower_is_written_in_place(void **state) {
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     ask_checkpoint(world, 1, 4);
-    ask_checkpoint(world, 1, 4);
+    expect_written(world, 1, WRITTEN_PROMISED);
+    ask_checkpoint_again(world, 1, 1, 4);
+    expect_written(world, 1, WRITTEN_PROMISED);
     run_clocks(world, 0, 1, 8, 2);
     assert_int_equal(world->write.count, 0);
     run_clocks(world, 0, 9, 10, 8); /* it passes 4, but not before it is written */
@@ -1092,24 +1113,47 @@ static void test_a_follower_is_written_in_place(void **state) {
     run_clocks(world, 0, 11, 12, 10);
     assert_state(world, 1, 4);
     assert_false(in_step(world, 1));
+    ask_checkpoint(world, 1, 12); /* while the first one is being written */
+    expect_written(world, 1, WRITTEN_REFUSED);
     finish_write(world, 1);
     assert_state(world, 1, 10);
     assert_true(in_step(world, 1));
-    world->written[1].any = false;
-    ask_checkpoint(world, 1, 4); /* the answer was lost */
-    assert_true(world->written[1].any);
+    ask_checkpoint_again(world, 1, 1, 4); /* the answer was lost */
+    expect_written(world, 1, WRITTEN_DONE);
     assert_int_equal(world->written[1].message.written.bytes, 77);
+    ask_checkpoint(world, 1, 4); /* another attempt, for which it is too late */
+    expect_written(world, 1, WRITTEN_REFUSED);
     ask_checkpoint(world, 1, 6); /* passed */
-    assert_int_equal(world->written[1].message.written.code, AML_EFAIL);
+    expect_written(world, 1, WRITTEN_REFUSED);
     ask_checkpoint(world, 1, 13); /* never a commit point */
     run_clocks(world, 0, 13, 16, 12);
     run_clocks(world, 0, 17, 18, 16);
     assert_int_equal(world->written[1].message.written.clock, 13);
-    assert_int_equal(world->written[1].message.written.code, AML_EFAIL);
+    assert_int_equal(world->written[1].message.written.state, WRITTEN_REFUSED);
     assert_state(world, 1, 16);
     ask_checkpoint(world, 2, 20); /* no replica */
-    assert_int_equal(world->written[2].message.written.code, AML_EFAIL);
+    assert_int_equal(world->written[2].message.written.state, WRITTEN_REFUSED);
     assert_int_equal(world->write.count, 1);
+    world_close(world);
+}
+
+/* After the last clock no flush tells a follower what is committed: who asks for the checkpoint does. */
+static void test_a_follower_is_written_at_the_last_clock(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    world->final = 7;
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    run_clocks(world, 0, 1, 7, 4);
+    assert_int_equal(durable(world, 0), 7); /* no multiple of 4, but the last one */
+    assert_state(world, 1, 4);
+    world->checkpoint_committed = 7;
+    ask_checkpoint(world, 1, 7);
+    assert_int_equal(world->write.count, 1);
+    assert_int_equal(world->write.clock, 7);
+    assert_state(world, 1, 7);
+    finish_write(world, 1);
     world_close(world);
 }
 
@@ -1133,7 +1177,7 @@ static void test_a_serving_replica_writes_a_copy(void **state) {
     world->restore = 5;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     assert_int_equal(world->written[0].message.written.clock, 9); /* of an epoch that is over */
-    assert_int_equal(world->written[0].message.written.code, AML_EFAIL);
+    expect_written(world, 0, WRITTEN_REFUSED);
     world_close(world);
 }
 
@@ -1408,6 +1452,7 @@ int main(void) {
         cmocka_unit_test(test_a_first_backup_counts_at_once),
         cmocka_unit_test(test_a_follower_is_written_in_place),
         cmocka_unit_test(test_a_serving_replica_writes_a_copy),
+        cmocka_unit_test(test_a_follower_is_written_at_the_last_clock),
         cmocka_unit_test(test_a_job_goes_on_from_a_checkpoint),
         cmocka_unit_test(test_subscriptions_of_who_left_are_dropped),
         cmocka_unit_test(test_a_node_that_gets_ready_is_left_alone),

@@ -54,6 +54,7 @@ static const struct wire_field {
     FIELD_FROM(MESSAGE_PLAN, WHOLE, plan.commit_every, WIRE_COMMIT_EVERY_MAX, 1),
     FIELD_FROM(MESSAGE_PLAN, WHOLE, plan.next_commit_every, WIRE_COMMIT_EVERY_MAX, 1),
     FIELD(MESSAGE_PLAN, WHOLE, plan.window, WIRE_WINDOW_MAX),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.final, CLOCK),
     FIELD(MESSAGE_PLAN, WHOLE, plan.recoverable, 1),
     FIELD(MESSAGE_PLAN, TEXT, plan.resume, 0),
     FIELD(MESSAGE_INPUT, WHOLE, input.reading, UINT64_MAX),
@@ -104,14 +105,18 @@ static const struct wire_field {
     FIELD(MESSAGE_FENCED, WHOLE, fenced.begun, CLOCK),
     FIELD(MESSAGE_FENCED, WHOLE, fenced.committed, CLOCK),
     FIELD(MESSAGE_REJOIN, WHOLE, empty.unused, 0),
+    FIELD(MESSAGE_CHECKPOINT, WHOLE, checkpoint.number, UINT64_MAX),
     FIELD(MESSAGE_CHECKPOINT, WHOLE, checkpoint.clock, CLOCK),
+    FIELD(MESSAGE_CHECKPOINT, WHOLE, checkpoint.committed, CLOCK),
     FIELD(MESSAGE_CHECKPOINT, TEXT, checkpoint.path, 0),
+    FIELD(MESSAGE_WRITTEN, WHOLE, written.number, UINT64_MAX),
     FIELD(MESSAGE_WRITTEN, WHOLE, written.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_WRITTEN, WHOLE, written.clock, CLOCK),
     FIELD(MESSAGE_WRITTEN, WHOLE, written.bytes, UINT64_MAX),
     FIELD(MESSAGE_WRITTEN, WHOLE, written.checksum, UINT32_MAX),
-    FIELD(MESSAGE_WRITTEN, SIGNED, written.code, 0),
+    FIELD(MESSAGE_WRITTEN, WHOLE, written.state, WRITTEN_FAILED),
     FIELD(MESSAGE_WRITTEN, TEXT, written.text, 0),
+    FIELD(MESSAGE_CHECKPOINT_NOW, WHOLE, checkpoint_now.request, UINT64_MAX),
     FIELD(MESSAGE_REPLICAS, WHOLE, replicas.version, UINT64_MAX),
     FIELD(MESSAGE_REPLICAS, WHOLE, replicas.fenced, 1),
     FIELD(MESSAGE_REPLICAS, WHOLE, replicas.in_step, 1),
@@ -174,13 +179,14 @@ static const struct wire_field {
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
 static const enum message_type wire_types[] = {
-    MESSAGE_REGISTER,  MESSAGE_WELCOME,       MESSAGE_PLAN,    MESSAGE_LOADED,  MESSAGE_START,      MESSAGE_PROGRESS,
-    MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,    MESSAGE_SAVED,   MESSAGE_DONE,       MESSAGE_LEAVE,
-    MESSAGE_FAIL,      MESSAGE_ABORT,         MESSAGE_FENCE,   MESSAGE_OBSERVE, MESSAGE_REPORT,     MESSAGE_STOP,
-    MESSAGE_EVICT,     MESSAGE_GONE,          MESSAGE_OUTCOME, MESSAGE_STATUS,  MESSAGE_FENCED,     MESSAGE_REJOIN,
-    MESSAGE_REPLICAS,  MESSAGE_WRITTEN,       MESSAGE_PULL,    MESSAGE_PUSH,    MESSAGE_CHECKPOINT, MESSAGE_SUBSCRIBE,
-    MESSAGE_FLUSH,     MESSAGE_SCAN,          MESSAGE_ROWS,    MESSAGE_FOLLOW,  MESSAGE_UPDATE,     MESSAGE_ALLOCATION,
-    MESSAGE_CRASHED, MESSAGE_INPUT,
+    MESSAGE_REGISTER,   MESSAGE_WELCOME,   MESSAGE_PLAN,          MESSAGE_LOADED,         MESSAGE_START,
+    MESSAGE_PROGRESS,   MESSAGE_HEARTBEAT, MESSAGE_HEARTBEAT_ACK, MESSAGE_SAVE,           MESSAGE_SAVED,
+    MESSAGE_DONE,       MESSAGE_LEAVE,     MESSAGE_FAIL,          MESSAGE_ABORT,          MESSAGE_FENCE,
+    MESSAGE_OBSERVE,    MESSAGE_REPORT,    MESSAGE_STOP,          MESSAGE_EVICT,          MESSAGE_GONE,
+    MESSAGE_OUTCOME,    MESSAGE_STATUS,    MESSAGE_FENCED,        MESSAGE_REJOIN,         MESSAGE_REPLICAS,
+    MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
+    MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
+    MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -553,10 +559,11 @@ static void test_duties_name_clocks_and_shards_that_there_are(void **state) {
 
 static void test_commit_points(void **state) {
     (void)state;
-    struct message plan = {.type = MESSAGE_PLAN,
-                           .plan = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2}};
+    struct message plan = {
+        .type = MESSAGE_PLAN,
+        .plan = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2, .final = 17}};
     const struct wire_duty duties[] = {{.from_clock = 3, .until_clock = 9}, {.from_clock = 7, .until_clock = 7}};
-    static const uint64_t points[] = {2, 4, 6, 8, 9, 10, 12, 15, 18};
+    static const uint64_t points[] = {2, 4, 6, 8, 9, 10, 12, 15, 17, 18};
     unsigned found = 0;
     plan.frames[2] = buffer_copy(duties, sizeof duties);
     for (uint64_t clock = 1; clock <= 18; clock++) {
