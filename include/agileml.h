@@ -27,6 +27,7 @@ extern "C" {
 /* A worker thread's handle (also the reader's): valid during the call it was passed to, in the thread of that call. */
 typedef struct aml_worker aml_worker;
 struct aml_app;
+struct aml_row_checks;
 
 enum {
     AML_ITEM_ROWS_MAX = 2,
@@ -59,8 +60,8 @@ struct aml_table {
 
 /* How a metric's value is made of what aml_metric_add summed over all workers. */
 enum aml_metric_kind {
-    AML_SUM = 0,      /* sum */
-    AML_MEAN = 1,     /* sum / weight */
+    AML_SUM = 0,       /* sum */
+    AML_MEAN = 1,      /* sum / weight */
     AML_ROOT_MEAN = 2, /* sqrt(sum / weight), such as RMSE of squared errors */
     AML_EXP_MEAN = 3   /* exp(sum / weight), such as perplexity of negated log-likelihoods */
 };
@@ -299,25 +300,47 @@ struct aml_rows {
     size_t stride;          /* bytes; a multiple of 16, base too */
     unsigned char *touched; /* a byte per slot: set it to 1 when the row was changed, or use aml_row */
     uint32_t count;
+    /* The library's own: slots from `unchecked` on go to aml_check_row. */
+    uint32_t unchecked;
+    struct aml_row_checks *checks;
+    uint64_t call;
 };
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table);
 
+/* Not for apps. What the three functions below call for a slot that is not there, which ends the job, and for every slot
+ * with PROTEUS_CHECK=1. `function` is which of them. */
+#if defined(__GNUC__)
+__attribute__((cold))
+#endif
+void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, int change, const char *function);
+
+static inline void aml_mark_row(const struct aml_rows *rows, uint32_t slot, const char *function) {
+    if (slot >= rows->unchecked) {
+        aml_check_row(rows->checks, rows->call, slot, 1, function);
+    } else {
+#if defined(__GNUC__)
+        __atomic_store_n(&rows->touched[slot], (unsigned char)1, __ATOMIC_RELAXED);
+#else
+        rows->touched[slot] = 1;
+#endif
+    }
+}
+
 /* Says that a row was, or is about to be, changed in place; any number of threads at once. */
 static inline void aml_touch(const struct aml_rows *rows, uint32_t slot) {
-#if defined(__GNUC__)
-    __atomic_store_n(&rows->touched[slot], (unsigned char)1, __ATOMIC_RELAXED);
-#else
-    rows->touched[slot] = 1;
-#endif
+    aml_mark_row(rows, slot, "aml_touch");
 }
 
 /* A row for reading and changing in place. */
 static inline void *aml_row(const struct aml_rows *rows, uint32_t slot) {
-    aml_touch(rows, slot);
+    aml_mark_row(rows, slot, "aml_row");
     return rows->base + slot * rows->stride;
 }
 /* A row for reading in place. */
 static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slot) {
+    if (slot >= rows->unchecked) {
+        aml_check_row(rows->checks, rows->call, slot, 0, "aml_row_read");
+    }
     return rows->base + slot * rows->stride;
 }
 

@@ -2,8 +2,8 @@
  * runtime.c, data.c and ratings.c. */
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
-#include "agileml/control/report.h"
 #include "workers/crash.h"
+#include "workers/describe.h"
 #include "workers/params.h"
 #include "workers/ratings.h"
 #include "workers/runtime.h"
@@ -18,9 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
-                   (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN && (int)AML_EXP_MEAN == (int)METRIC_EXP_MEAN,
-               "the controller knows the app's metric kinds");
 _Static_assert(sizeof(struct aml_rating) == sizeof(struct rating) &&
                    offsetof(struct aml_rating, item) == offsetof(struct rating, item) &&
                    offsetof(struct aml_rating, value) == offsetof(struct rating, value),
@@ -30,7 +27,7 @@ _Static_assert(sizeof(struct aml_rating) == sizeof(struct rating) &&
 
 static void fill_options(struct runtime_options *o, struct aml_option *table, size_t room) {
     const struct aml_option all[] = {
-        {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, 1e9,
+        {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, DESCRIBE_ITERATIONS_MAX,
          "stop after N passes over the data; 0: no such limit"},
         {"seconds", "S", AML_OPTION_REAL, &o->seconds, 0, 1e9, "stop at the iteration's end after S seconds; 0: never"},
         {"tolerance", "X", AML_OPTION_REAL, &o->tolerance, 0, 1,
@@ -41,9 +38,9 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
          "clocks that a worker may be ahead of the slowest (SSP); 0: none (BSP)"},
         {"compress", "HOW", AML_OPTION_STRING, &o->compress, 0, 0,
          "how updates of float32 tables travel: none, as they are, or bf16, half as large"},
-        {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, 1 << 20,
+        {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, DESCRIBE_CLOCKS_MAX,
          "parts of a pass between which updates are exchanged; 0: as the app thinks best"},
-        {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, 1e9,
+        {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, DESCRIBE_ITERATIONS_MAX,
          "evaluate after every Nth clock, and after each iteration"},
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "of everything that is random"},
         {"threads", "N", AML_OPTION_INTEGER, &o->threads, 1, POOL_THREADS_MAX, "worker threads of this process"},
@@ -99,52 +96,9 @@ static void print_help(const struct aml_app *app, const struct aml_option *own, 
 
 /* ---- From the app to the job ---- */
 
-static int check_name(const char *what, const char *name, struct error *error) {
-    if (name == NULL || name[0] == '\0' || strlen(name) >= WIRE_NAME_MAX) {
-        return error_set(error, AML_EINPUT, "%s '%s': expected a name of 1 to %d bytes", what, name != NULL ? name : "",
-                         WIRE_NAME_MAX - 1);
-    }
-    return 0;
-}
-
-/* Metrics' names stand beside the report's own keys, in its lines. */
-static int check_metric(const struct aml_app *app, unsigned number, struct error *error) {
-    const char *name = app->metrics[number].name;
-    if (check_name("metric", name, error) != 0) {
-        return AML_EINPUT;
-    }
-    bool taken = report_key(name);
-    for (unsigned m = 0; m < number; m++) {
-        taken = taken || strcmp(app->metrics[m].name, name) == 0;
-    }
-    if (taken || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name)) {
-        return error_set(error, AML_EINPUT, "metric '%s': expected a-z, 0-9 and _, and a name that nothing else has",
-                         name);
-    }
-    return 0;
-}
-
-static int make_table(struct table_spec *spec, const struct aml_table *table, bool compress, void *context,
-                      struct error *error) {
+static void make_table(struct table_spec *spec, const struct aml_table *table, bool compress, void *context) {
     size_t element = aml_type_size(table->type);
-    if (check_name("table", table->name, error) != 0) {
-        return AML_EINPUT;
-    }
-    if (element == 0 || (table->mode != AML_ADD && table->mode != AML_PUT) || table->width == 0 ||
-        table->width > WIRE_ROW_BYTES_MAX / element) {
-        return error_set(error, AML_EINPUT, "table %s: a type, mode or width (%u) that there is not", table->name,
-                         table->width);
-    }
-    if (table->whole && (table->rows == 0 || table->rows > TABLE_SLOTS_MAX)) {
-        return error_set(error, AML_EINPUT, "table %s: %llu rows, expected 1 to %d for a table that is whole",
-                         table->name, (unsigned long long)table->rows, TABLE_SLOTS_MAX);
-    }
     bool counts = (table->type == AML_INT32 || table->type == AML_INT64) && table->mode == AML_ADD;
-    if (table->changes_given && !counts) {
-        return error_set(error, AML_EINPUT,
-                         "table %s: its changes can't be given: expected AML_ADD and AML_INT32 or AML_INT64",
-                         table->name);
-    }
     *spec = (struct table_spec){.type = table->type,
                                 .mode = table->mode,
                                 .width = table->width,
@@ -157,22 +111,14 @@ static int make_table(struct table_spec *spec, const struct aml_table *table, bo
                                 .start = table->start,
                                 .context = context};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);
-    return 0;
 }
 
 static int make_job(struct runtime *runtime, struct error *error) {
     const struct aml_app *app = runtime->app;
     struct job *job = &runtime->job;
-    if (app->table_count > WIRE_TABLES_MAX || app->metric_count > WIRE_METRICS_MAX ||
-        app->item_rows > AML_ITEM_ROWS_MAX || app->item_bytes > AML_ITEM_BYTES_MAX || app->read == NULL ||
-        app->clock == NULL) {
-        return error_set(error, AML_EINPUT, "app %s: more tables, metrics or bytes than allowed, or no read or clock",
-                         app->name);
-    }
-    if (app->item_varied && (app->item_rows > 0 || app->item_bytes > 0)) {
-        return error_set(error, AML_EINPUT,
-                         "app %s: item_rows %u and item_bytes %zu, expected 0 for items that are varied", app->name,
-                         app->item_rows, app->item_bytes);
+    int result = describe_check(app, error);
+    if (result != 0) {
+        return result;
     }
     const char *how = runtime->options.compress;
     bool compress = strcmp(how, "bf16") == 0;
@@ -182,25 +128,15 @@ static int make_job(struct runtime *runtime, struct error *error) {
     job->table_count = app->table_count;
     job->staleness = (uint32_t)runtime->options.staleness;
     for (unsigned t = 0; t < app->table_count; t++) {
-        if (make_table(&job->tables[t], &app->tables[t], compress, app->context, error) != 0) {
-            return AML_EINPUT;
-        }
+        make_table(&job->tables[t], &app->tables[t], compress, app->context);
         job->shapes[t] = table_shape(&job->tables[t]);
     }
-    for (unsigned r = 0; r < app->item_rows; r++) {
-        if (app->item_tables[r] >= app->table_count) {
-            return error_set(error, AML_EINPUT, "app %s: items name rows of table %u, there are %u", app->name,
-                             app->item_tables[r], app->table_count);
-        }
-    }
     for (unsigned m = 0; m < app->metric_count; m++) {
-        if (check_metric(app, m, error) != 0) {
-            return AML_EINPUT;
-        }
         runtime->metrics[m].kind = app->metrics[m].kind;
         runtime->metrics[m].evaluated = app->metrics[m].evaluated != 0 ? 1 : 0;
         snprintf(runtime->metrics[m].name, WIRE_NAME_MAX, "%s", app->metrics[m].name);
     }
+    check_tables(runtime);
     return 0;
 }
 
@@ -250,8 +186,9 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     if (strcmp(options->tier, "reliable") != 0 && strcmp(options->tier, "transient") != 0) {
         return error_set(error, AML_EINPUT, "--tier: expected reliable or transient, got '%s'", options->tier);
     }
-    if (options->name != NULL && check_name("--name", options->name, error) != 0) {
-        return AML_EINPUT;
+    if (options->name != NULL && (options->name[0] == '\0' || strlen(options->name) >= WIRE_NAME_MAX)) {
+        return error_set(error, AML_EINPUT, "--name '%s': expected a name of 1 to %d bytes", options->name,
+                         WIRE_NAME_MAX - 1);
     }
     snprintf(registration->name, sizeof registration->name, "%s", options->name != NULL ? options->name : "");
     if (gethostname(registration->host, sizeof registration->host - 1) != 0) {
@@ -269,6 +206,24 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     job->tolerance = options->tolerance;
     job->tolerance_iterations = (uint32_t)options->tolerance_iterations;
     return 0;
+}
+
+static int call_configure(struct runtime *runtime, struct error *error) {
+    struct aml_app *app = runtime->app;
+    struct aml_worker *worker = &runtime->configuring;
+    worker_init(worker, runtime, 0);
+    check_enter(worker, CALL_CONFIGURE);
+    crash_enter("configure", 0);
+    int configured = app->configure != NULL ? app->configure(worker, app) : 0;
+    crash_leave();
+    check_leave(worker);
+    configured = check_returned(worker, configured, "configure");
+    if (runtime->error.code != 0) {
+        return error_set(error, runtime->error.code, "%s", runtime->error.text);
+    }
+    return configured == 0
+               ? 0
+               : error_set(error, configured, "the app's configure function failed with code %d", configured);
 }
 
 /* Parses and checks everything. 1 when the program is done already (--help and the like). */
@@ -295,6 +250,10 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                                         .poll_notice = NOTICE_POLL_S_DEFAULT,
                                         .patience = 300};
     fill_options(options, common, sizeof common / sizeof common[0]);
+    if (describe_check_first(app, common, error) != 0) {
+        return AML_EINPUT;
+    }
+    log_set_name(app->name);
     int64_t iterations = options->iterations;
     for (int i = 1; i < argc; i++) { /* --help shows the defaults, whatever else is said */
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -325,16 +284,9 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     if (options->iterations == 0 && options->seconds <= 0 && options->tolerance <= 0) {
         return error_set(error, AML_EINPUT, "the job would never stop: give --iterations, --seconds or --tolerance");
     }
-    struct aml_worker worker = {.runtime = runtime};
-    crash_enter("configure", 0);
-    int configured = app->configure != NULL ? app->configure(&worker, app) : 0;
-    crash_leave();
-    if (runtime->error.code != 0) {
-        return error_set(error, runtime->error.code, "%s", runtime->error.text);
-    }
-    if (configured != 0) {
-        return error_set(error, configured < 0 ? configured : AML_EFAIL, "the app's configure function failed with %d",
-                         configured);
+    int result = call_configure(runtime, error);
+    if (result != 0) {
+        return result;
     }
     if (options->clocks_per_iteration == 0) {
         options->clocks_per_iteration = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1;
@@ -343,7 +295,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
         return error_set(error, AML_EINPUT, "--iterations x --clocks-per-iteration: expected at most %llu clocks",
                          (unsigned long long)WIRE_CLOCK_MAX);
     }
-    int result = make_job(runtime, error);
+    result = make_job(runtime, error);
     result = result != 0 ? result : make_registration(runtime, error);
     if (result == 0 && options->check) {
         return 1;
@@ -374,9 +326,10 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     struct runtime *runtime = memory_zeroed(1, sizeof *runtime);
     struct error error = {0};
     runtime->app = app;
-    log_set_name(app->name);
     runtime_init(runtime);
-    int result = crash_open(app->name, &error);
+    int result =
+        app == NULL ? error_set(&error, AML_EINPUT, "aml_main: app is NULL") : check_open(&runtime->check, &error);
+    result = result != 0 ? result : crash_open(app->name != NULL ? app->name : "app", &error);
     result = result != 0 ? result : aml_configure(runtime, argc, argv, &error);
     bool told = false;
     if (result == 0) {
@@ -405,13 +358,42 @@ int aml_error(aml_worker *worker, int code, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (worker == NULL) {
+        check_refuse(worker, CALLS_ALL, "aml_error");
+    }
     struct runtime *runtime = worker->runtime;
+    if (code >= 0) {
+        return check_misuse(runtime, "aml_error: code %d: expected a negative aml_error_code, for '%s'", code, text);
+    }
     pthread_mutex_lock(&runtime->lock);
     if (!runtime->unsaving || worker != &runtime->workers[0]) { /* finish was told to return: that is no error */
         error_set(&runtime->error, code, "%s", text);
     }
     pthread_mutex_unlock(&runtime->lock);
     return code;
+}
+
+/* ---- Which calls are allowed ---- */
+
+/* Whether `function` may be called with this worker now; else sets the error. */
+static bool allowed(const aml_worker *worker, unsigned calls, const char *function) {
+    if (worker == NULL || (worker->check.calls & ~calls) != 0) {
+        return check_refuse(worker, calls, function);
+    }
+    return !worker->runtime->check.on || check_thread(worker, function);
+}
+
+/* ... and by this thread, of functions that take more time than to find that out. */
+static bool allowed_here(const aml_worker *worker, unsigned calls, const char *function) {
+    return allowed(worker, calls, function) && check_thread(worker, function);
+}
+
+static bool table_allowed(const aml_worker *worker, unsigned table, const char *function) {
+    unsigned count = worker->runtime->job.table_count;
+    if (table >= count) {
+        check_misuse(worker->runtime, "%s: table %u, the app has %u (0 to %u)", function, table, count, count - 1);
+    }
+    return table < count;
 }
 
 /* ---- Reading ---- */
@@ -423,15 +405,22 @@ static void next_chunk(aml_worker *reader) {
     reader->chunk = data_chunk_open(data, data_next_order(data));
 }
 
-/* An item may be emitted now. */
-static int check_emit(aml_worker *worker, bool varied) {
-    struct runtime *runtime = worker->runtime;
-    if (worker->chunk == NULL) {
-        return aml_error(worker, AML_EFAIL, "aml_emit: expected in the app's read function only");
+/* An item may be emitted now, by `function`. */
+static int check_emit(aml_worker *worker, enum aml_item_use use, bool varied, const char *function) {
+    if (!allowed_here(worker, CALL_READ, function)) {
+        return AML_EINPUT;
     }
-    if (varied != (runtime->app->item_varied != 0)) {
-        return aml_error(worker, AML_EFAIL, "items of app %s: expected by %s", runtime->app->name,
-                         varied ? "aml_emit" : "aml_emit_varied");
+    struct runtime *runtime = worker->runtime;
+    const struct aml_app *app = runtime->app;
+    if (varied != (app->item_varied != 0)) {
+        return check_misuse(runtime, "%s: item_varied of app %s is %d: expected %s", function, app->name,
+                            app->item_varied, varied ? "aml_emit" : "aml_emit_varied");
+    }
+    if (use != AML_TRAIN && use != AML_TEST) {
+        return check_misuse(runtime, "%s: use %d: expected AML_TRAIN or AML_TEST", function, (int)use);
+    }
+    if (use == AML_TEST && app->evaluate == NULL) {
+        return check_misuse(runtime, "%s: use AML_TEST: the app has no evaluate function", function);
     }
     if (worker == &runtime->reader && data_chunk_full(worker->chunk)) {
         next_chunk(worker);
@@ -439,70 +428,118 @@ static int check_emit(aml_worker *worker, bool varied) {
     return 0;
 }
 
-static int check_keys(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count) {
+static int check_keys(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const char *function) {
     const struct table_spec *spec = &worker->runtime->job.tables[table];
     for (size_t i = 0; i < count && spec->rows > 0; i++) {
         if (keys[i] >= spec->rows) {
-            return aml_error(worker, AML_EINPUT, "table %s: row %llu, expected 0 to %llu", spec->name,
-                             (unsigned long long)keys[i], (unsigned long long)spec->rows - 1);
+            return check_misuse(worker->runtime, "%s: table %s: row %llu, expected 0 to %llu", function, spec->name,
+                                (unsigned long long)keys[i], (unsigned long long)spec->rows - 1);
         }
     }
     return 0;
 }
 
+/* What a fixed item has is what the app says of its items. */
+static int check_fixed(aml_worker *worker, const uint64_t *keys, const void *bytes) {
+    const struct aml_app *app = worker->runtime->app;
+    if ((keys != NULL) != (app->item_rows > 0)) {
+        return check_misuse(worker->runtime, "aml_emit: keys %s NULL, item_rows is %u",
+                            keys != NULL ? "are not" : "are", app->item_rows);
+    }
+    if ((bytes != NULL) != (app->item_bytes > 0)) {
+        return check_misuse(worker->runtime, "aml_emit: bytes %s NULL, item_bytes is %zu",
+                            bytes != NULL ? "are not" : "are", app->item_bytes);
+    }
+    int result = 0;
+    for (unsigned r = 0; r < app->item_rows && result == 0; r++) {
+        result = check_keys(worker, app->item_tables[r], keys + r, 1, "aml_emit");
+    }
+    return result;
+}
+
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes) {
+    int result = check_emit(worker, use, false, "aml_emit");
+    result = result != 0 ? result : check_fixed(worker, keys, bytes);
+    return result != 0 ? result : data_emit(&worker->runtime->data, worker->chunk, use, keys, bytes);
+}
+
+static int check_run(aml_worker *worker, uint64_t key, const struct aml_keys *run) {
+    static const char name[] = "aml_emit_varied";
+    const struct runtime *runtime = worker->runtime;
+    if (run->table >= runtime->job.table_count) {
+        return check_misuse(worker->runtime, "%s: item %llu: table %u, the app has %u (0 to %d)", name,
+                            (unsigned long long)key, run->table, runtime->job.table_count,
+                            (int)runtime->job.table_count - 1);
+    }
+    if (run->keys == NULL && run->count > 0) {
+        return check_misuse(worker->runtime, "%s: item %llu: keys are NULL, count is %u", name, (unsigned long long)key,
+                            run->count);
+    }
+    return check_keys(worker, run->table, run->keys, run->count, name);
+}
+
+static int check_varied(aml_worker *worker, uint64_t key, const struct aml_keys *runs, unsigned run_count,
+                        const void *bytes, size_t size) {
+    static const char name[] = "aml_emit_varied";
     struct runtime *runtime = worker->runtime;
-    int result = check_emit(worker, false);
-    for (unsigned r = 0; r < runtime->app->item_rows && result == 0; r++) {
-        result = check_keys(worker, runtime->app->item_tables[r], keys + r, 1);
+    uint64_t rows = 0;
+    if (run_count > AML_VARIED_RUNS_MAX || size > AML_ITEM_BYTES_MAX) {
+        return check_misuse(runtime, "%s: item %llu: %u runs of rows and %zu bytes, expected at most %d and %d", name,
+                            (unsigned long long)key, run_count, size, AML_VARIED_RUNS_MAX, AML_ITEM_BYTES_MAX);
     }
-    if (result != 0) {
-        return result;
+    if ((runs == NULL && run_count > 0) || (bytes == NULL && size > 0)) {
+        return check_misuse(runtime, "%s: item %llu: %s", name, (unsigned long long)key,
+                            runs == NULL && run_count > 0 ? "runs are NULL" : "bytes are NULL");
     }
-    return data_emit(&runtime->data, worker->chunk, use, keys, bytes);
+    int result = 0;
+    for (unsigned r = 0; r < run_count && result == 0; r++) {
+        rows += runs[r].count;
+        result = rows <= AML_VARIED_ROWS_MAX ? check_run(worker, key, &runs[r]) : 0;
+    }
+    return rows <= AML_VARIED_ROWS_MAX
+               ? result
+               : check_misuse(runtime, "%s: item %llu: %llu rows, expected at most %d", name, (unsigned long long)key,
+                              (unsigned long long)rows, AML_VARIED_ROWS_MAX);
 }
 
 int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
                     unsigned run_count, const void *bytes, size_t size) {
-    struct runtime *runtime = worker->runtime;
-    uint64_t rows = 0;
-    int result = check_emit(worker, true);
-    if (result == 0 && (run_count > AML_VARIED_RUNS_MAX || size > AML_ITEM_BYTES_MAX)) {
-        return aml_error(worker, AML_EINPUT, "item %llu: %u runs of rows and %zu bytes, expected at most %d and %d",
-                         (unsigned long long)key, run_count, size, AML_VARIED_RUNS_MAX, AML_ITEM_BYTES_MAX);
+    int result = check_emit(worker, use, true, "aml_emit_varied");
+    result = result != 0 ? result : check_varied(worker, key, runs, run_count, bytes, size);
+    return result != 0
+               ? result
+               : data_emit_varied(&worker->runtime->data, worker->chunk, use, key, runs, run_count, bytes, size);
+}
+
+/* An index of a total. */
+static bool total_allowed(const aml_worker *worker, unsigned index, unsigned calls, const char *function) {
+    if (!allowed(worker, calls, function)) {
+        return false;
     }
-    for (unsigned r = 0; r < run_count && result == 0; r++) {
-        rows += runs[r].count;
-        if (runs[r].table >= runtime->job.table_count) {
-            return aml_error(worker, AML_EINPUT, "item %llu: table %u, the app has %u", (unsigned long long)key,
-                             runs[r].table, runtime->job.table_count);
-        }
-        result = check_keys(worker, runs[r].table, runs[r].keys, runs[r].count);
+    if (index >= WIRE_TOTALS / 2) {
+        check_misuse(worker->runtime, "%s: index %u: 0 to %d are possible", function, index, WIRE_TOTALS / 2 - 1);
+        return false;
     }
-    if (result == 0 && rows > AML_VARIED_ROWS_MAX) {
-        return aml_error(worker, AML_EINPUT, "item %llu: %llu rows, expected at most %d", (unsigned long long)key,
-                         (unsigned long long)rows, AML_VARIED_ROWS_MAX);
-    }
-    return result != 0 ? result
-                       : data_emit_varied(&runtime->data, worker->chunk, use, key, runs, run_count, bytes, size);
+    return true;
 }
 
 /* That the item emitted last counts in; NULL: none. */
-static double *item_totals(aml_worker *worker) {
-    return worker->chunk != NULL ? data_totals(&worker->runtime->data, worker->chunk) : NULL;
+static double *item_totals(aml_worker *worker, unsigned index, const char *function) {
+    return total_allowed(worker, index, CALL_READ, function) ? data_totals(&worker->runtime->data, worker->chunk)
+                                                             : NULL;
 }
 
 void aml_total_add(aml_worker *worker, unsigned index, double value) {
-    double *totals = item_totals(worker);
+    double *totals = item_totals(worker, index, "aml_total_add");
     if (totals != NULL) {
-        totals[index % (WIRE_TOTALS / 2)] += value;
+        totals[index] += value;
     }
 }
 
 void aml_total_raise(aml_worker *worker, unsigned index, double value) {
-    double *totals = item_totals(worker);
+    double *totals = item_totals(worker, index, "aml_total_raise");
     if (totals != NULL) {
-        double *total = &totals[WIRE_TOTALS / 2 + index % (WIRE_TOTALS / 2)];
+        double *total = &totals[WIRE_TOTALS / 2 + index];
         *total = fmax(*total, value);
     }
 }
@@ -524,36 +561,59 @@ struct ratings_call {
 
 static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
     struct ratings_call *call = context;
-    struct aml_worker worker = {.runtime = call->runtime, .thread = thread};
-    worker.chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
+    struct aml_worker *worker = &call->runtime->reading[thread];
+    worker->chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
     crash_enter("read", 0); /* this thread may be one of the file's own */
-    int result = call->each(&worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
+    check_enter(worker, CALL_READ);
+    int result = call->each(worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
+    check_leave(worker);
+    result = check_returned(worker, result, "the function passed to aml_read_ratings");
     if (result >= 0 && runtime_failed(call->runtime)) {
-        result = aml_error(&worker, AML_ESTOP, "the job ended while its data was read");
+        result = aml_error(worker, AML_ESTOP, "the job ended while its data was read");
     }
-    data_chunk_close(&call->runtime->data, worker.chunk);
-    return result < 0 ? result : 0;
+    data_chunk_close(&call->runtime->data, worker->chunk);
+    worker->chunk = NULL;
+    return result;
+}
+
+/* The workers of the threads that read, each in the calls of one thread. They stay, for who keeps one. */
+static void open_reading(struct runtime *runtime) {
+    if (runtime->reading == NULL) {
+        runtime->reading = memory_zeroed(POOL_THREADS_MAX, sizeof *runtime->reading);
+        for (unsigned t = 0; t < POOL_THREADS_MAX; t++) {
+            worker_init(&runtime->reading[t], runtime, t);
+        }
+    }
 }
 
 int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context) {
-    struct runtime *runtime = worker->runtime;
     struct error error = {0};
     struct stat status;
-    if (worker->chunk == NULL) {
-        return aml_error(worker, AML_EFAIL, "aml_read_ratings: expected in the app's read function only");
+    if (!allowed_here(worker, CALL_READ, "aml_read_ratings")) {
+        return AML_EINPUT;
+    }
+    struct runtime *runtime = worker->runtime;
+    if (worker != &runtime->reader) {
+        return check_misuse(runtime, "aml_read_ratings: called within aml_read_ratings: expected in read itself");
+    }
+    if (path == NULL || each == NULL) {
+        return check_misuse(runtime, "aml_read_ratings: %s is NULL", path == NULL ? "path" : "each");
     }
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
     }
     runtime_input_file(runtime, path);
+    open_reading(runtime);
     next_chunk(worker);
     struct ratings_call call = {
         .runtime = runtime, .each = each, .context = context, .first_order = data_next_order(&runtime->data)};
     /* When it is read again the other threads are at work on clocks. */
     unsigned threads = runtime->data.complete ? 1 : runtime->pool.threads;
+    worker->check.calls = CALL_READ | CALL_RATINGS;
     int result = ratings_read(path, threads, ratings_chunk, &call, &error);
+    worker->check.calls = CALL_READ;
     next_chunk(worker);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
 }
@@ -565,152 +625,227 @@ uint64_t aml_mix(uint64_t seed, uint64_t value) {
 /* ---- What is known from begin on ---- */
 
 double aml_total(const aml_worker *worker, unsigned index) {
-    return worker->runtime->node.totals[index % (WIRE_TOTALS / 2)];
+    return total_allowed(worker, index, CALLS_WORKING | CALL_PART, "aml_total") ? worker->runtime->node.totals[index]
+                                                                                : 0;
 }
 
 double aml_total_maximum(const aml_worker *worker, unsigned index) {
-    return worker->runtime->node.totals[WIRE_TOTALS / 2 + index % (WIRE_TOTALS / 2)];
+    return total_allowed(worker, index, CALLS_WORKING | CALL_PART, "aml_total_maximum")
+               ? worker->runtime->node.totals[WIRE_TOTALS / 2 + index]
+               : 0;
+}
+
+/* A number that is known from `begin` on. */
+static bool known(const aml_worker *worker, const char *function) {
+    return allowed(worker, CALLS_WORKING | CALL_PART, function);
 }
 
 uint64_t aml_total_items(const aml_worker *worker) {
-    return worker->runtime->node.total_items;
+    return known(worker, "aml_total_items") ? worker->runtime->node.total_items : 0;
 }
 
 uint64_t aml_node_items(const aml_worker *worker) {
-    const struct runtime_set *set = worker->runtime->set;
+    const struct runtime_set *set = known(worker, "aml_node_items") ? worker->runtime->set : NULL;
     return set != NULL ? set->items.count : 0;
 }
 
 const void *aml_items(const aml_worker *worker, size_t *count) {
-    const struct runtime_set *set = worker->runtime->set;
+    bool right = known(worker, "aml_items");
+    if (count == NULL) {
+        check_stop(worker->runtime, "aml_items: count is NULL");
+    }
+    const struct runtime_set *set = right ? worker->runtime->set : NULL;
     *count = set != NULL ? set->items.count : 0;
     return set != NULL ? set->items.items : NULL;
 }
 
 unsigned aml_thread(const aml_worker *worker) {
-    return worker->thread;
+    return allowed(worker, CALLS_WORKING, "aml_thread") ? worker->thread : 0; /* parts are told theirs */
 }
 
 uint64_t aml_clock(const aml_worker *worker) {
-    return worker->clock;
+    return known(worker, "aml_clock") ? worker->clock : 1;
 }
 
 uint64_t aml_iteration(const aml_worker *worker) {
-    return (worker->clock - 1) / (uint64_t)worker->runtime->options.clocks_per_iteration + 1;
+    return known(worker, "aml_iteration")
+               ? (worker->clock - 1) / (uint64_t)worker->runtime->options.clocks_per_iteration + 1
+               : 1;
 }
 
 unsigned aml_clocks_per_iteration(const aml_worker *worker) {
-    return (unsigned)worker->runtime->options.clocks_per_iteration;
-}
-
-unsigned aml_staleness(const aml_worker *worker) {
-    return (unsigned)worker->runtime->options.staleness;
+    return known(worker, "aml_clocks_per_iteration") ? (unsigned)worker->runtime->options.clocks_per_iteration : 1;
 }
 
 unsigned aml_nodes(const aml_worker *worker) {
-    return worker->runtime->origins;
+    return known(worker, "aml_nodes") ? worker->runtime->origins : 1;
 }
 
 unsigned aml_threads(const aml_worker *worker) {
-    return worker->runtime->pool.threads;
+    return known(worker, "aml_threads") ? worker->runtime->pool.threads : 1;
+}
+
+unsigned aml_staleness(const aml_worker *worker) {
+    return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_staleness")
+               ? (unsigned)worker->runtime->options.staleness
+               : 0;
 }
 
 uint64_t aml_seed(const aml_worker *worker) {
-    return (uint64_t)worker->runtime->options.seed;
+    return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_seed") ? (uint64_t)worker->runtime->options.seed
+                                                                             : 0;
 }
 
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context) {
-    if (!worker->leads) {
-        aml_error(worker, AML_EFAIL,
-                  "aml_parallel: expected in begin or finish, or with clock_alone in clock or evaluate, not in a part");
+    static const char name[] = "aml_parallel";
+    if (!allowed_here(worker, CALLS_WORKING, name)) {
         return;
     }
-    worker->leads = false;
+    if (!worker->leads) {
+        check_misuse(worker->runtime, "%s: called in %s: expected in begin or finish, or with clock_alone", name,
+                     (worker->check.calls & CALL_CLOCK) != 0 ? "clock" : "evaluate");
+        return;
+    }
+    if (part == NULL) {
+        check_misuse(worker->runtime, "%s: part is NULL", name);
+        return;
+    }
+    worker->check.calls |= CALL_PART;
     pool_parallel(&worker->runtime->pool, part, context);
-    worker->leads = true;
+    worker->check.calls &= ~(unsigned)CALL_PART;
 }
 
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight) {
-    if (index < worker->runtime->app->metric_count) {
-        worker->metrics[index].sum += sum;
-        worker->metrics[index].weight += weight;
+    static const char name[] = "aml_metric_add";
+    if (!allowed(worker, CALL_CLOCK | CALL_EVALUATE, name)) {
+        return;
     }
+    const struct aml_app *app = worker->runtime->app;
+    if (index >= app->metric_count) {
+        check_misuse(worker->runtime, "%s: metric %u, the app has %u (0 to %d)", name, index, app->metric_count,
+                     (int)app->metric_count - 1);
+        return;
+    }
+    bool evaluating = worker->check.calls == CALL_EVALUATE;
+    if (evaluating != (app->metrics[index].evaluated != 0)) {
+        check_misuse(worker->runtime, "%s: metric %s: called in %s, but its `evaluated` is %d", name,
+                     app->metrics[index].name, evaluating ? "evaluate" : "clock", app->metrics[index].evaluated);
+        return;
+    }
+    worker->metrics[index].sum += sum;
+    worker->metrics[index].weight += weight;
 }
 
 /* ---- Parameters ---- */
 
-static int check_table(aml_worker *worker, unsigned table) {
-    return table < worker->runtime->job.table_count
-               ? 0
-               : aml_error(worker, AML_EINPUT, "table %u: the app has %u", table, worker->runtime->job.table_count);
+/* Rows may be read into `values`, or changed by them, now, by `function`. */
+static int check_params(aml_worker *worker, unsigned calls, unsigned table, const uint64_t *keys, size_t count,
+                        const void *values, const char *function) {
+    if (!allowed(worker, calls | CALL_PART, function) || !table_allowed(worker, table, function)) {
+        return AML_EINPUT;
+    }
+    if (count > 0 && (keys == NULL || values == NULL)) {
+        return check_misuse(worker->runtime, "%s: table %s: %s NULL", function, worker->runtime->job.tables[table].name,
+                            keys == NULL ? "keys are" : "values are");
+    }
+    return check_keys(worker, table, keys, count, function);
 }
 
-/* The table is there, and so can the rows be. */
-static int check_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count) {
-    int result = check_table(worker, table);
-    return result != 0 ? result : check_keys(worker, table, keys, count);
-}
-
-int aml_read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values) {
-    int result = check_params(worker, table, keys, count);
+static int read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values,
+                       const char *function) {
+    int result = check_params(worker, CALLS_WORKING, table, keys, count, values, function);
     return result != 0 ? result : params_read(worker->runtime, table, keys, count, values);
 }
 
-int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
-    return aml_read_params(worker, table, &key, 1, values);
+int aml_read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values) {
+    return read_params(worker, table, keys, count, values, "aml_read_params");
 }
 
-int aml_update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas) {
-    int result = check_params(worker, table, keys, count);
+int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values) {
+    return read_params(worker, table, &key, 1, values, "aml_read_param");
+}
+
+static int update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas,
+                         const char *function) {
+    int result = check_params(worker, CALL_CLOCK, table, keys, count, deltas, function);
+    if (result == 0 && worker->runtime->check.on) {
+        check_update(worker, table, keys, count);
+    }
     return result != 0 ? result : params_update(worker->runtime, table, keys, count, deltas);
 }
 
+int aml_update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas) {
+    return update_params(worker, table, keys, count, deltas, "aml_update_params");
+}
+
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta) {
-    return aml_update_params(worker, table, &key, 1, delta);
+    return update_params(worker, table, &key, 1, delta, "aml_update_param");
 }
 
 int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                      const void *changes) {
-    struct runtime *runtime = worker->runtime;
-    if (check_table(worker, table) != 0) {
+    static const char name[] = "aml_give_changes";
+    if (!allowed(worker, CALL_CLOCK | CALL_PART, name) || !table_allowed(worker, table, name)) {
         return AML_EINPUT;
     }
+    struct runtime *runtime = worker->runtime;
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     uint32_t ascending = 0; /* so many columns ascend and are there */
-    while (ascending < count && columns[ascending] < rows->spec->width &&
+    bool there = count == 0 || (columns != NULL && changes != NULL);
+    while (there && ascending < count && columns[ascending] < rows->spec->width &&
            (ascending == 0 || columns[ascending] > columns[ascending - 1])) {
         ascending++;
     }
     if (!rows->spec->given || ascending < count) {
-        return aml_error(worker, AML_EINPUT,
-                         "aml_give_changes: %u columns of table %s: expected ascending ones below %u, of a table with "
-                         "changes_given",
-                         count, rows->spec->name, rows->spec->width);
+        return check_misuse(runtime,
+                            "%s: %u columns of table %s: expected ascending ones below %u, of a table with "
+                            "changes_given",
+                            name, count, rows->spec->name, rows->spec->width);
+    }
+    if (slot >= rows->count) {
+        return check_misuse(runtime, "%s: slot %u: table %s has %u rows in this process", name, slot, rows->spec->name,
+                            rows->count);
     }
     if (count == 0) {
         return 0; /* else the row would be flushed, and pushed to all, for nothing */
+    }
+    if (runtime->check.on && check_give(worker, table, slot, count, columns, changes) != 0) {
+        return AML_EINPUT;
     }
     params_give(runtime, table, slot, count, columns, changes);
     return 0;
 }
 
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
+    static const char name[] = "aml_table_rows";
+    if (!allowed(worker, CALLS_WORKING, name) || !table_allowed(worker, table, name)) {
+        check_stop(worker->runtime, "%s", name); /* the line has been set */
+    }
     struct runtime *runtime = worker->runtime;
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     pthread_mutex_lock(&runtime->lock); /* another thread may be adding rows; they don't move */
-    struct aml_rows result = {
-        .base = rows->rows.base, .stride = rows->stride, .touched = rows->touched.base, .count = rows->count};
+    struct aml_rows result = {.base = rows->rows.base,
+                              .stride = rows->stride,
+                              .touched = rows->touched.base,
+                              .count = rows->count,
+                              .unchecked = rows->count,
+                              .checks = &worker->check.rows[table],
+                              .call = runtime->check.call};
     pthread_mutex_unlock(&runtime->lock);
-    return result;
+    return runtime->check.on ? check_rows(worker, table, result) : result;
 }
 
 int aml_scan(aml_worker *worker, unsigned table,
              int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context) {
-    struct runtime *runtime = worker->runtime;
-    int result = check_table(worker, table);
-    if (!runtime->saving) {
-        return aml_error(worker, AML_EFAIL, "aml_scan: expected in the app's finish function only");
+    static const char name[] = "aml_scan";
+    if (!allowed_here(worker, CALL_FINISH, name) || !table_allowed(worker, table, name)) {
+        return AML_EINPUT;
     }
+    struct runtime *runtime = worker->runtime;
+    if (each == NULL) {
+        return check_misuse(runtime, "%s: each is NULL", name);
+    }
+    int result = 0;
     for (uint32_t p = 0; p < runtime->node.client.partition_count && result == 0; p++) {
         uint64_t cursor = 0;
         do {

@@ -55,13 +55,17 @@ static void runtime_fail(struct runtime *runtime, int code, const char *text) {
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
 }
 
-/* The result of one of the app's functions, which may have said more by aml_error. */
-static void check_result(struct runtime *runtime, int result, const char *function) {
-    if (result < 0) {
+/* One of the app's functions, which may have said more by aml_error, is back with this result. Returns 0 or a negative
+ * code. */
+static int function_done(struct aml_worker *worker, int result, const char *function) {
+    check_leave(worker);
+    int checked = check_returned(worker, result, function);
+    if (checked < 0) {
         char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "the app's %s function failed with code %d", function, result);
-        runtime_fail(runtime, result, text);
+        snprintf(text, sizeof text, "the app's %s function failed with code %d", function, checked);
+        runtime_fail(worker->runtime, checked, text);
     }
+    return checked;
 }
 
 static unsigned clock_part(const struct runtime *runtime) {
@@ -98,7 +102,9 @@ static void run_leading(struct aml_worker *worker, const char *function, void (*
 
 static void call_begin(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
-    check_result(runtime, runtime->app->begin(worker, runtime->app->context), "begin");
+    check_enter(worker, CALL_BEGIN);
+    function_done(worker, runtime->app->begin(worker, runtime->app->context), "begin");
+    runtime->check.call++; /* what follows is another call */
 }
 
 static void call_clock(struct aml_worker *worker, unsigned round) {
@@ -106,7 +112,8 @@ static void call_clock(struct aml_worker *worker, unsigned round) {
     const void *items;
     size_t count = data_block(&runtime->set->items, clock_part(runtime), worker->thread, round, &items);
     if (count > 0 && !runtime_failed(runtime)) {
-        check_result(runtime, runtime->app->clock(worker, items, count, runtime->app->context), "clock");
+        check_enter(worker, CALL_CLOCK);
+        function_done(worker, runtime->app->clock(worker, items, count, runtime->app->context), "clock");
     }
 }
 
@@ -115,13 +122,44 @@ static void call_clock_alone(struct aml_worker *worker) {
     call_clock(worker, 0);
 }
 
+/* With PROTEUS_CHECK=1: thread 0 looks at the rows while no thread is in the app. All threads call it. */
+static void run_check(struct aml_worker *worker, void (*check)(struct runtime *runtime)) {
+    struct runtime *runtime = worker->runtime;
+    if (runtime->check.on) {
+        pthread_barrier_wait(&runtime->pool.barrier);
+        if (worker->thread == 0 && !runtime_failed(runtime)) {
+            check(runtime);
+        }
+        pthread_barrier_wait(&runtime->pool.barrier);
+    }
+}
+
+static void check_begun(struct runtime *runtime) {
+    check_after(runtime, CALL_BEGIN);
+}
+
+static void check_computed(struct runtime *runtime) {
+    check_round(runtime);
+    check_after(runtime, CALL_CLOCK);
+}
+
+static void check_evaluated(struct runtime *runtime) {
+    check_after(runtime, CALL_EVALUATE);
+}
+
+static void check_finished(struct runtime *runtime) {
+    check_after(runtime, CALL_FINISH);
+}
+
 static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     const struct aml_app *app = runtime->app;
     uint64_t start_us = monotonic_us();
     worker->clock = runtime->clock;
     memset(worker->metrics, 0, sizeof worker->metrics);
+    run_check(worker, check_before);
     if (runtime->begin && app->begin != NULL) {
         run_leading(worker, "begin", call_begin);
+        run_check(worker, check_begun);
     }
     if (app->clock_alone) {
         run_leading(worker, "clock", call_clock_alone);
@@ -130,8 +168,10 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     for (unsigned round = 0; round < runtime->set->items.bins && !app->clock_alone; round++) {
         call_clock(worker, round);
         pthread_barrier_wait(&runtime->pool.barrier); /* bins change hands; and all are through before the flush */
+        run_check(worker, check_round);
     }
     crash_leave();
+    run_check(worker, check_computed);
     if (worker->thread == 0) {
         runtime->compute_us = monotonic_us() - start_us;
     }
@@ -145,11 +185,13 @@ static void call_evaluate(struct aml_worker *worker) {
     const void *items;
     size_t count = data_tests(&runtime->set->items, worker->thread, &items);
     if (count > 0 && !runtime_failed(runtime)) {
-        check_result(runtime, runtime->app->evaluate(worker, items, count, runtime->app->context), "evaluate");
+        check_enter(worker, CALL_EVALUATE);
+        function_done(worker, runtime->app->evaluate(worker, items, count, runtime->app->context), "evaluate");
     }
 }
 
 static void run_evaluate(const struct runtime *runtime, struct aml_worker *worker) {
+    run_check(worker, check_before);
     if (runtime->app->clock_alone) {
         run_leading(worker, "evaluate", call_evaluate);
     } else {
@@ -157,19 +199,25 @@ static void run_evaluate(const struct runtime *runtime, struct aml_worker *worke
         call_evaluate(worker);
         crash_leave();
     }
+    run_check(worker, check_evaluated);
 }
 
 static void call_finish(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     struct aml_app *app = runtime->app;
     worker->clock = runtime->clock;
+    check_enter(worker, CALL_FINISH);
     int result = app->finish != NULL ? app->finish(worker, app->context) : 0;
     pthread_mutex_lock(&runtime->lock);
     bool unsaving = runtime->unsaving;
     pthread_mutex_unlock(&runtime->lock);
-    if (!unsaving) {
-        check_result(runtime, result, "finish");
-    }
+    function_done(worker, unsaving ? 0 : result, "finish");
+}
+
+static void run_finish(struct aml_worker *worker) {
+    run_check(worker, check_before);
+    run_leading(worker, "finish", call_finish);
+    run_check(worker, check_finished);
 }
 
 static void runtime_pool_run(void *context, unsigned thread, int command) {
@@ -183,7 +231,7 @@ static void runtime_pool_run(void *context, unsigned thread, int command) {
         run_evaluate(runtime, worker);
         break;
     case COMMAND_SAVE:
-        run_leading(worker, "finish", call_finish);
+        run_finish(worker);
         break;
     default:
         break;
@@ -191,6 +239,12 @@ static void runtime_pool_run(void *context, unsigned thread, int command) {
 }
 
 /* ---- Asked of the main thread by the others ---- */
+
+void runtime_wake(struct runtime *runtime) {
+    if (runtime->agent != NULL) {
+        event_raise(runtime->wake);
+    }
+}
 
 /* When to ask again. */
 static struct timespec ask_main_thread(struct runtime *runtime) {
@@ -461,14 +515,14 @@ static int loader_read(struct runtime *runtime) {
     data_read_begin(&runtime->data);
     reader->chunk = data_chunk_open(&runtime->data, 0); /* for items that `read` emits itself */
     crash_enter("read", 0);
-    int result = app->read(reader, app->context);
+    check_enter(reader, CALL_READ);
+    int result = function_done(reader, app->read(reader, app->context), "read");
     crash_leave();
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
     runtime->input.news = data_read_end(&runtime->data, result >= 0);
     memory_give_back(); /* the input's text and what was made of it on the way */
-    check_result(runtime, result, "read");
-    return result < 0 ? result : 0;
+    return result;
 }
 
 static void loader_arrange(struct runtime *runtime) {
@@ -609,11 +663,23 @@ static void send_scan(struct runtime *runtime) {
     node->io->send(node->io, server, &scan);
 }
 
+/* A misuse of the library ends the job at once: the app's function may not come back. */
+static void fail_misused(struct runtime *runtime) {
+    struct error error = {0};
+    if (runtime->check.misused) {
+        error = runtime->error;
+    } else if (!check_start_failed(&runtime->check, &error)) {
+        return;
+    }
+    node_fail(&runtime->node, error.code, error.text);
+}
+
 static void agent_woken(void *context) {
     struct runtime *runtime = context;
     event_clear(runtime->wake);
     node_enter(runtime);
     struct node *node = &runtime->node;
+    fail_misused(runtime);
     if (runtime->want_rows) {
         struct error error = {0};
         runtime->want_rows = false;
@@ -855,6 +921,7 @@ static void hook_release(void *context, unsigned number) {
 
 static void begin_command(struct runtime *runtime, int command) {
     runtime->busy = true;
+    runtime->check.call++;
     pool_begin(&runtime->pool, command);
 }
 
@@ -1233,8 +1300,9 @@ static void runtime_close(struct runtime *runtime) {
     runtime->stopping = true;
     pthread_cond_broadcast(&runtime->answered);
     pthread_mutex_unlock(&runtime->lock);
-    bool ended = pool_close(&runtime->pool, RUNTIME_CLOSE_MS);
-    ended = pool_close(&runtime->loader, RUNTIME_CLOSE_MS) && ended;
+    unsigned wait_ms = runtime->check.stopped ? 0 : RUNTIME_CLOSE_MS; /* its thread does not come back */
+    bool ended = pool_close(&runtime->pool, wait_ms);
+    ended = pool_close(&runtime->loader, wait_ms) && ended;
     for (int64_t s = 0; s < runtime->options.server_threads; s++) {
         ended = server_end(&runtime->servers[s]) && ended;
     }
@@ -1262,10 +1330,20 @@ static void runtime_close(struct runtime *runtime) {
     pthread_rwlock_destroy(&runtime->lists);
     pthread_cond_destroy(&runtime->answered);
     pthread_mutex_destroy(&runtime->lock);
+    check_close(&runtime->check);
     free(runtime->servers);
     free(runtime->workers);
+    free(runtime->reading);
     close(runtime->wake);
     close(runtime->signals);
+}
+
+void worker_init(struct aml_worker *worker, struct runtime *runtime, unsigned thread) {
+    *worker = (struct aml_worker){.runtime = runtime, .thread = thread};
+    check_leave(worker);
+    for (unsigned t = 0; t < WIRE_TABLES_MAX; t++) {
+        worker->check.rows[t] = (struct aml_row_checks){.worker = worker, .table = t};
+    }
 }
 
 void runtime_init(struct runtime *runtime) {
@@ -1289,9 +1367,9 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     runtime->servers = memory_zeroed((size_t)runtime->options.server_threads, sizeof *runtime->servers);
     runtime->workers = memory_zeroed((size_t)runtime->options.threads, sizeof *runtime->workers);
     for (unsigned t = 0; t < (unsigned)runtime->options.threads; t++) {
-        runtime->workers[t] = (struct aml_worker){.runtime = runtime, .thread = t};
+        worker_init(&runtime->workers[t], runtime, t);
     }
-    runtime->reader = (struct aml_worker){.runtime = runtime};
+    worker_init(&runtime->reader, runtime, 0);
     params_open(runtime);
     int result = runtime_open(runtime, endpoints, error);
     if (result == 0) {

@@ -15,6 +15,7 @@
 #include "agileml.h"
 #include "agileml/net/zmq.h"
 #include "agileml/ps/server.h"
+#include "workers/check.h"
 #include "workers/data.h"
 #include "workers/node.h"
 #include "workers/notice.h"
@@ -80,6 +81,7 @@ struct aml_worker {
     bool leads;               /* aml_parallel may be called: the pool's other threads help this one */
     struct data_chunk *chunk; /* while reading */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
+    struct check_worker check;
 };
 
 /* What a reading of the input leaves for the main thread. */
@@ -111,6 +113,8 @@ struct runtime {
     unsigned set_count;
     struct pool loader; /* one thread */
     struct aml_worker reader;
+    struct aml_worker configuring;
+    struct aml_worker *reading;    /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
     struct runtime_set *preparing; /* the loader's, while it has a command */
     struct runtime_set *set;       /* that the pool works on, or did last; NULL: none */
     uint64_t clock;
@@ -141,6 +145,7 @@ struct runtime {
     struct error error; /* of the app's functions, under `lock` */
     atomic_bool failed; /* error is set, or the job ends: no more calls of the app */
 
+    struct check check;
     struct row_lock *row_locks; /* params.c */
 
     bool stuck;
@@ -154,6 +159,8 @@ struct runtime {
     char end_text[ERROR_TEXT_MAX];
 };
 
+/* A worker that is in no call of the app. */
+void worker_init(struct aml_worker *worker, struct runtime *runtime, unsigned thread);
 /* Makes a zeroed runtime ready for the app's configure and aml_error. */
 void runtime_init(struct runtime *runtime);
 
@@ -167,6 +174,8 @@ int runtime_run(struct runtime *runtime, struct error *error);
 void runtime_input_file(struct runtime *runtime, const char *path);
 /* No more of the app's functions are to be called: its data is not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
+/* Has the main thread look at what others want of it, once it is there. Any thread. */
+void runtime_wake(struct runtime *runtime);
 /* For params.c, in the pool's threads. Adds rows to the cache where they are new, and returns when all have their state: all
  * of them take one trip. Keys are in range. 0, AML_ELIMIT or AML_ENOMEM when there is no room, AML_ESTOP when the job ends first. */
 int runtime_fetch(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count);

@@ -24,6 +24,7 @@ struct table_spec {
     bool compressed;    /* flushed and pushed as WIRE_BF16: for float32 add tables only */
     bool sparse;        /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
     bool given;         /* sparse ones: the app says what it changed; workers' caches keep no `base` to find it by */
+    uint32_t row_guard; /* bytes left free, zeros, behind each row of a worker's cache */
     table_start *start; /* NULL: rows start as zeros */
     void *context;
 };

@@ -86,15 +86,15 @@ static void test_wrong_items_are_refused(void **state) {
         int status;
         const char *line;
     } cases[] = {
-        {"emit", 1, "items of app varied: expected by aml_emit_varied"},
-        {"table", 2, "item 77: table 3, the app has 3"},
-        {"key", 2, "table topics: row 64, expected 0 to 63"},
+        {"emit", 2, "aml_emit: item_varied of app varied is 1: expected aml_emit_varied"},
+        {"table", 2, "aml_emit_varied: item 77: table 3, the app has 3 (0 to 2)"},
+        {"key", 2, "aml_emit_varied: table topics: row 64, expected 0 to 63"},
         {"runs", 2, "item 77: 17 runs of rows and 0 bytes, expected at most 16 and 1048576"},
         {"rows", 2, "item 77: 1048578 rows, expected at most 1048576"},
         {"bytes", 2, "item 77: 1 runs of rows and 1048577 bytes, expected at most 16 and 1048576"},
-        {"parallel", 1, "aml_parallel: expected in begin or finish, or with clock_alone in clock or evaluate"},
-        {"nested --alone", 1, "aml_parallel: expected in begin or finish"},
-        {"put", 2, "table documents: its changes can't be given: expected AML_ADD and AML_INT32 or AML_INT64"},
+        {"parallel", 2, "aml_parallel: called in clock: expected in begin or finish, or with clock_alone"},
+        {"nested --alone", 2, "aml_parallel: called in a part of aml_parallel: expected in clock itself"},
+        {"put", 2, "table documents: changes_given 1: expected mode AML_ADD and type AML_INT32 or AML_INT64"},
         {"columns --given", 2, "aml_give_changes: 2 columns of table words: expected ascending ones below 2"},
         {"width --given", 2, "aml_give_changes: 2 columns of table words: expected ascending ones below 2"},
         {"give --given", 2, "aml_give_changes: 1 columns of table documents: expected ascending ones below 2"},

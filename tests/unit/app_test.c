@@ -1,11 +1,13 @@
-/* workers/app.c: what an app says of itself is checked before anything starts; a contradiction is one line that names
- * it, and exit status 2. */
+/* workers/app.c, describe.c: what an app says of itself is checked before anything starts; what is wrong is one line that
+ * names the field, and exit status 2. */
 #include "agileml.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,56 +86,209 @@ static void test_a_sound_app_is_taken(void **state) {
     assert_string_equal(text, "");
 }
 
-static void test_varied_items_have_no_fixed_parts(void **state) {
-    (void)state;
+/* ---- One wrong field at a time ---- */
+
+static struct aml_option options[3];
+static bool flag;
+static int64_t number = 1;
+
+static struct fixture *with_options(void) {
     struct fixture *fixture = sound_app();
-    fixture->app.item_rows = 1;
-    assert_refused(fixture, "item_rows 1 and item_bytes 0, expected 0 for items that are varied");
-    fixture = sound_app();
-    fixture->app.item_bytes = 4;
-    assert_refused(fixture, "item_rows 0 and item_bytes 4, expected 0 for items that are varied");
+    memset(options, 0, sizeof options);
+    options[0] = (struct aml_option){
+        .name = "one", .value = "N", .type = AML_OPTION_INTEGER, .target = &number, .maximum = 9, .help = "a number"};
+    options[1] = (struct aml_option){.name = "two", .type = AML_OPTION_FLAG, .target = &flag, .help = "a flag"};
+    fixture->app.options = options;
+    return fixture;
 }
 
-static void test_only_dense_tables_are_whole(void **state) {
-    (void)state;
-    struct fixture *fixture = sound_app();
-    fixture->tables[1].whole = 1;
-    assert_refused(fixture, "table words: 0 rows, expected 1 to ");
-    fixture = sound_app();
-    fixture->tables[0].rows = UINT64_C(1) << 31;
-    assert_refused(fixture, "table model: 2147483648 rows, expected 1 to ");
-}
-
-static void test_items_name_tables_that_there_are(void **state) {
+static void test_items(void **state) {
     (void)state;
     struct fixture *fixture = sound_app();
     fixture->app.item_varied = 0;
+    fixture->app.item_rows = 3;
+    assert_refused(fixture, "app app: item_rows 3: 0 to 2 are possible; several kinds of rows: item_varied");
+    fixture->app.item_rows = 0;
+    assert_refused(fixture, "app app: item_rows 0 and item_bytes 0: items would carry nothing");
+    fixture->app.item_bytes = AML_ITEM_BYTES_MAX + 1;
+    assert_refused(fixture, "app app: item_bytes 1048577: 0 to 1048576 are possible");
+    fixture->app.item_bytes = 4;
     fixture->app.item_rows = 2;
     fixture->app.item_tables[1] = 2;
-    assert_refused(fixture, "items name rows of table 2, there are 2");
+    assert_refused(fixture, "app app: item_tables[1] is 2, the app has 2 tables");
+    fixture->app.item_rows = 1;
+    assert_refused(fixture, "app app: item_tables[1] is 2, but item_rows is 1");
+    fixture = sound_app();
+    fixture->app.item_rows = 1;
+    assert_refused(fixture, "app app: item_rows 1 and item_bytes 0: 0 are possible for items that are varied");
+    fixture = sound_app();
+    fixture->app.item_bytes = 4;
+    assert_refused(fixture, "app app: item_rows 0 and item_bytes 4: 0 are possible for items that are varied");
 }
 
-static void test_limits(void **state) {
+static void test_tables(void **state) {
     (void)state;
     struct fixture *fixture = sound_app();
-    fixture->app.item_varied = 0;
-    fixture->app.item_bytes = AML_ITEM_BYTES_MAX + 1;
-    assert_refused(fixture, "more tables, metrics or bytes than allowed");
+    fixture->app.table_count = 17;
+    assert_refused(fixture, "app app: table_count 17: 0 to 16 are possible");
+    fixture->app.table_count = 0;
+    assert_refused(fixture, "app app: table_count 0, but there are tables");
+    fixture->app.table_count = 2;
+    fixture->app.tables = NULL;
+    assert_refused(fixture, "app app: tables is NULL, table_count 2");
     fixture = sound_app();
-    fixture->app.clock = NULL;
-    assert_refused(fixture, "no read or clock");
+    fixture->tables[1].name = NULL;
+    assert_refused(fixture, "app app: tables[1].name is NULL: expected 1 to 31 bytes");
+    fixture->tables[1].name = "a name of more than thirty-one bytes";
+    assert_refused(fixture, "app app: tables[1].name 'a name of more than thirty-one bytes': expected 1 to 31 bytes");
+    fixture->tables[1].name = "model";
+    assert_refused(fixture, "app app: tables[1].name 'model': tables[0] has it too");
+    fixture = sound_app();
+    fixture->tables[1].type = (enum aml_type)4;
+    assert_refused(fixture, "table words: type 4: AML_FLOAT32, AML_FLOAT64, AML_INT32 and AML_INT64 are possible");
+    fixture = sound_app();
+    fixture->tables[1].mode = (enum aml_mode)2;
+    assert_refused(fixture, "table words: mode 2: AML_ADD and AML_PUT are possible");
     fixture = sound_app();
     fixture->tables[1].width = 0;
-    assert_refused(fixture, "table words: a type, mode or width (0) that there is not");
+    assert_refused(fixture, "table words: width 0: 1 to 16777216 elements are possible");
+    fixture->tables[1].width = 16777217;
+    assert_refused(fixture, "table words: width 16777217: 1 to 16777216 elements are possible");
+    fixture = sound_app();
+    fixture->tables[1].whole = 1;
+    assert_refused(fixture, "table words: rows 0: 1 to 1073741824 are possible for a table that is whole");
+    fixture = sound_app();
+    fixture->tables[0].rows = UINT64_C(1) << 31;
+    assert_refused(fixture, "table model: rows 2147483648: 1 to 1073741824 are possible");
+    fixture = sound_app();
+    fixture->tables[0].changes_given = 1;
+    assert_refused(fixture, "table model: changes_given 1: expected mode AML_ADD and type AML_INT32 or AML_INT64");
+}
+
+static void test_metrics(void **state) {
+    (void)state;
+    struct aml_metric metrics[2] = {{.name = "loss"}, {.name = "error_rate"}};
+    struct fixture *fixture = sound_app();
+    fixture->app.metrics = metrics;
+    assert_refused(fixture, "app app: metric_count 0, but there are metrics");
+    fixture->app.metric_count = 17;
+    assert_refused(fixture, "app app: metric_count 17: 0 to 16 are possible");
+    fixture->app.metric_count = 2;
+    metrics[1].name = "loss";
+    assert_refused(fixture,
+                   "app app: metrics[1].name 'loss': expected a-z, 0-9 and _, and a name that nothing else has");
+    metrics[1].name = "iteration"; /* the report's */
+    assert_refused(fixture, "app app: metrics[1].name 'iteration': expected");
+    metrics[1].name = "Error";
+    assert_refused(fixture, "app app: metrics[1].name 'Error': expected");
+    metrics[1].name = NULL;
+    assert_refused(fixture, "app app: metrics[1].name is NULL: expected 1 to 31 bytes");
+    metrics[1] = (struct aml_metric){.name = "error_rate", .kind = (enum aml_metric_kind)4};
+    assert_refused(fixture,
+                   "metric error_rate: kind 4: AML_SUM, AML_MEAN, AML_ROOT_MEAN and AML_EXP_MEAN are possible");
+    metrics[1] = (struct aml_metric){.name = "error_rate", .evaluated = 1};
+    assert_refused(fixture, "metric error_rate: evaluated 1: the app has no evaluate function");
+    fixture->app.metrics = NULL;
+    assert_refused(fixture, "app app: metrics is NULL, metric_count 2");
+}
+
+static void test_options(void **state) {
+    (void)state;
+    char text[TEXT_MAX];
+    assert_int_equal(check_app(&with_options()->app, text), 0);
+    struct fixture *fixture = with_options();
+    options[0].name = "--one";
+    assert_refused(fixture, "app app: option '--one': expected a name without dashes before it");
+    options[0].name = "seed";
+    assert_refused(fixture, "app app: option --seed: every app has one of this name");
+    options[0].name = "two";
+    assert_refused(fixture, "app app: option --two: two options have this name");
+    with_options();
+    options[0].type = (enum aml_option_type)4;
+    assert_refused(fixture, "app app: option --one: type 4: expected an AML_OPTION_...");
+    with_options();
+    options[0].target = NULL;
+    assert_refused(fixture, "app app: option --one: target is NULL");
+    with_options();
+    options[0].maximum = 0;
+    assert_refused(fixture, "app app: option --one: minimum 0, maximum 0: expected a range");
+    with_options();
+    options[1].help = NULL;
+    assert_refused(fixture, "app app: option --two: help is NULL");
+}
+
+static int configure_seven(aml_worker *worker, struct aml_app *app) {
+    (void)worker;
+    (void)app;
+    return 7;
+}
+
+static int configure_early(aml_worker *worker, struct aml_app *app) {
+    (void)app;
+    return (int)aml_threads(worker) - 1;
+}
+
+static int configure_no_error(aml_worker *worker, struct aml_app *app) {
+    (void)app;
+    return aml_error(worker, 0, "a file is missing");
+}
+
+static void test_everything_else(void **state) {
+    (void)state;
+    struct fixture *fixture = sound_app();
+    fixture->app.name = NULL;
+    assert_refused(fixture, "aml_app.name is NULL: expected 1 to 31 bytes");
+    fixture->app.name = "";
+    assert_refused(fixture, "aml_app.name '': expected 1 to 31 bytes");
+    fixture = sound_app();
+    fixture->app.read = NULL;
+    assert_refused(fixture, "app app: read is NULL: expected a function");
+    fixture = sound_app();
+    fixture->app.clock = NULL;
+    assert_refused(fixture, "app app: clock is NULL: expected a function");
+    fixture = sound_app();
+    fixture->app.iterations = -1;
+    assert_refused(fixture, "app app: iterations -1: 0 to 1000000000 are possible");
+    fixture = sound_app();
+    fixture->app.clocks_per_iteration = -1;
+    assert_refused(fixture, "app app: clocks_per_iteration -1: 0 to 1048576 are possible");
+    fixture = sound_app();
+    fixture->app.evaluate_every = -1;
+    assert_refused(fixture, "app app: evaluate_every -1: 0 to 1000000000 are possible");
+    char text[TEXT_MAX];
+    assert_int_equal(check_app(NULL, text), 2);
+    assert_non_null(strstr(text, "aml_main: app is NULL\n"));
+}
+
+static void test_configure(void **state) {
+    (void)state;
+    struct fixture *fixture = sound_app();
+    fixture->app.configure = configure_seven;
+    assert_refused(fixture, "configure returned 7: expected 0, or a negative aml_error_code");
+    fixture->app.configure = configure_early;
+    assert_refused(fixture, "aml_threads: called in configure: expected in begin, clock, evaluate or finish");
+    fixture->app.configure = configure_no_error;
+    assert_refused(fixture, "aml_error: code 0: expected a negative aml_error_code, for 'a file is missing'");
+}
+
+static void test_the_environment(void **state) {
+    (void)state;
+    struct fixture *fixture = sound_app();
+    assert_int_equal(setenv("PROTEUS_CHECK", "yes", 1), 0);
+    assert_refused(fixture, "PROTEUS_CHECK=yes in the environment: expected 1 or 0");
+    assert_int_equal(unsetenv("PROTEUS_CHECK"), 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sound_app_is_taken),
-        cmocka_unit_test(test_varied_items_have_no_fixed_parts),
-        cmocka_unit_test(test_only_dense_tables_are_whole),
-        cmocka_unit_test(test_items_name_tables_that_there_are),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_items),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_everything_else),
+        cmocka_unit_test(test_configure),
+        cmocka_unit_test(test_the_environment),
     };
     return cmocka_run_group_tests_name("app", tests, NULL, NULL);
 }

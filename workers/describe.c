@@ -1,0 +1,258 @@
+/* See describe.h. */
+#include "workers/describe.h"
+
+#include "agileml/control/report.h"
+#include "agileml/ps/table.h"
+
+#include <string.h>
+
+_Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
+                   (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN && (int)AML_EXP_MEAN == (int)METRIC_EXP_MEAN,
+               "the controller knows the app's metric kinds");
+
+/* ---- Options ---- */
+
+static bool option_is_number(const struct aml_option *option) {
+    return option->type == AML_OPTION_INTEGER || option->type == AML_OPTION_REAL;
+}
+
+static const struct aml_option *find_option(const struct aml_option *options, const struct aml_option *end,
+                                            const char *name) {
+    while (options != end && options->name != NULL && strcmp(options->name, name) != 0) {
+        options++;
+    }
+    return options != end && options->name != NULL ? options : NULL;
+}
+
+static int check_option(const struct aml_app *app, const struct aml_option *option, const struct aml_option *common,
+                        struct error *error) {
+    const char *name = option->name;
+    if (name[0] == '\0' || name[0] == '-' || strpbrk(name, "= \t") != NULL) {
+        return error_set(error, AML_EINPUT,
+                         "app %s: option '%s': expected a name without dashes before it, '=' or spaces", app->name,
+                         name);
+    }
+    if (find_option(common, NULL, name) != NULL) {
+        return error_set(error, AML_EINPUT,
+                         "app %s: option --%s: every app has one of this name (see --help); expected another",
+                         app->name, name);
+    }
+    if (find_option(app->options, option, name) != NULL) {
+        return error_set(error, AML_EINPUT, "app %s: option --%s: two options have this name", app->name, name);
+    }
+    if ((unsigned)option->type > AML_OPTION_STRING) {
+        return error_set(error, AML_EINPUT, "app %s: option --%s: type %u: expected an AML_OPTION_...", app->name, name,
+                         (unsigned)option->type);
+    }
+    if (option->target == NULL) {
+        return error_set(error, AML_EINPUT, "app %s: option --%s: target is NULL: expected a place for the value",
+                         app->name, name);
+    }
+    if (option_is_number(option) && !(option->minimum < option->maximum)) {
+        return error_set(error, AML_EINPUT, "app %s: option --%s: minimum %g, maximum %g: expected a range", app->name,
+                         name, option->minimum, option->maximum);
+    }
+    if (option->help == NULL) {
+        return error_set(error, AML_EINPUT, "app %s: option --%s: help is NULL: expected a line for --help", app->name,
+                         name);
+    }
+    return 0;
+}
+
+/* ---- Names and counts ---- */
+
+static int check_name(const struct aml_app *app, const char *field, unsigned number, const char *name,
+                      struct error *error) {
+    if (name == NULL) {
+        return error_set(error, AML_EINPUT, "app %s: %s[%u].name is NULL: expected 1 to %d bytes", app->name, field,
+                         number, WIRE_NAME_MAX - 1);
+    }
+    if (name[0] == '\0' || strlen(name) >= WIRE_NAME_MAX) {
+        return error_set(error, AML_EINPUT, "app %s: %s[%u].name '%s': expected 1 to %d bytes", app->name, field,
+                         number, name, WIRE_NAME_MAX - 1);
+    }
+    return 0;
+}
+
+/* An array and its length: `field` and `field`s[count]. */
+static int check_count(const struct aml_app *app, const char *field, const void *array, unsigned count, int most,
+                       struct error *error) {
+    if (count > (unsigned)most) {
+        return error_set(error, AML_EINPUT, "app %s: %s_count %u: 0 to %d are possible", app->name, field, count, most);
+    }
+    if (count > 0 && array == NULL) {
+        return error_set(error, AML_EINPUT, "app %s: %ss is NULL, %s_count %u", app->name, field, field, count);
+    }
+    if (count == 0 && array != NULL) {
+        return error_set(error, AML_EINPUT, "app %s: %s_count 0, but there are %ss: expected their number", app->name,
+                         field, field);
+    }
+    return 0;
+}
+
+int describe_check_first(const struct aml_app *app, const struct aml_option *common, struct error *error) {
+    if (app->name == NULL) {
+        return error_set(error, AML_EINPUT, "aml_app.name is NULL: expected 1 to %d bytes", WIRE_NAME_MAX - 1);
+    }
+    if (app->name[0] == '\0' || strlen(app->name) >= WIRE_NAME_MAX) {
+        return error_set(error, AML_EINPUT, "aml_app.name '%s': expected 1 to %d bytes", app->name, WIRE_NAME_MAX - 1);
+    }
+    const struct aml_option *option = app->options;
+    int result = 0;
+    for (; result == 0 && option != NULL && option->name != NULL; option++) {
+        result = check_option(app, option, common, error);
+    }
+    result = result != 0 ? result : check_count(app, "table", app->tables, app->table_count, WIRE_TABLES_MAX, error);
+    return result != 0 ? result : check_count(app, "metric", app->metrics, app->metric_count, WIRE_METRICS_MAX, error);
+}
+
+/* ---- Tables ---- */
+
+static int check_table_rows(const struct aml_table *table, struct error *error) {
+    if (table->whole && (table->rows == 0 || table->rows > TABLE_SLOTS_MAX)) {
+        return error_set(error, AML_EINPUT, "table %s: rows %llu: 1 to %d are possible for a table that is whole",
+                         table->name, (unsigned long long)table->rows, TABLE_SLOTS_MAX);
+    }
+    bool whole_numbers = table->type == AML_INT32 || table->type == AML_INT64;
+    if (table->changes_given && !(whole_numbers && table->mode == AML_ADD)) {
+        return error_set(error, AML_EINPUT,
+                         "table %s: changes_given 1: expected mode AML_ADD and type AML_INT32 or AML_INT64",
+                         table->name);
+    }
+    return 0;
+}
+
+static int check_table(const struct aml_app *app, unsigned number, struct error *error) {
+    const struct aml_table *table = &app->tables[number];
+    if (check_name(app, "tables", number, table->name, error) != 0) {
+        return AML_EINPUT;
+    }
+    for (unsigned t = 0; t < number; t++) {
+        if (strcmp(app->tables[t].name, table->name) == 0) {
+            return error_set(error, AML_EINPUT, "app %s: tables[%u].name '%s': tables[%u] has it too", app->name,
+                             number, table->name, t);
+        }
+    }
+    size_t element = aml_type_size((unsigned)table->type);
+    if (element == 0) {
+        return error_set(error, AML_EINPUT,
+                         "table %s: type %u: AML_FLOAT32, AML_FLOAT64, AML_INT32 and AML_INT64 are possible",
+                         table->name, (unsigned)table->type);
+    }
+    if (table->mode != AML_ADD && table->mode != AML_PUT) {
+        return error_set(error, AML_EINPUT, "table %s: mode %u: AML_ADD and AML_PUT are possible", table->name,
+                         (unsigned)table->mode);
+    }
+    if (table->width == 0 || table->width > WIRE_ROW_BYTES_MAX / element) {
+        return error_set(error, AML_EINPUT, "table %s: width %u: 1 to %zu elements are possible", table->name,
+                         table->width, WIRE_ROW_BYTES_MAX / element);
+    }
+    return check_table_rows(table, error);
+}
+
+/* ---- Metrics ---- */
+
+/* Metrics' names stand beside the report's own keys, in its lines. */
+static int check_metric(const struct aml_app *app, unsigned number, struct error *error) {
+    const struct aml_metric *metric = &app->metrics[number];
+    if (check_name(app, "metrics", number, metric->name, error) != 0) {
+        return AML_EINPUT;
+    }
+    bool taken = report_key(metric->name);
+    for (unsigned m = 0; m < number; m++) {
+        taken = taken || strcmp(app->metrics[m].name, metric->name) == 0;
+    }
+    if (taken || strspn(metric->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(metric->name)) {
+        return error_set(error, AML_EINPUT,
+                         "app %s: metrics[%u].name '%s': expected a-z, 0-9 and _, and a name that nothing else has",
+                         app->name, number, metric->name);
+    }
+    if ((unsigned)metric->kind > AML_EXP_MEAN) {
+        return error_set(error, AML_EINPUT,
+                         "metric %s: kind %u: AML_SUM, AML_MEAN, AML_ROOT_MEAN and AML_EXP_MEAN are possible",
+                         metric->name, (unsigned)metric->kind);
+    }
+    if (metric->evaluated && app->evaluate == NULL) {
+        return error_set(error, AML_EINPUT, "metric %s: evaluated 1: the app has no evaluate function", metric->name);
+    }
+    return 0;
+}
+
+/* ---- Items ---- */
+
+static int check_fixed_items(const struct aml_app *app, struct error *error) {
+    if (app->item_rows > AML_ITEM_ROWS_MAX) {
+        return error_set(error, AML_EINPUT,
+                         "app %s: item_rows %u: 0 to %d are possible; several kinds of rows: item_varied", app->name,
+                         app->item_rows, AML_ITEM_ROWS_MAX);
+    }
+    if (app->item_bytes > AML_ITEM_BYTES_MAX) {
+        return error_set(error, AML_EINPUT, "app %s: item_bytes %zu: 0 to %d are possible", app->name, app->item_bytes,
+                         AML_ITEM_BYTES_MAX);
+    }
+    if (app->item_rows == 0 && app->item_bytes == 0) {
+        return error_set(error, AML_EINPUT,
+                         "app %s: item_rows 0 and item_bytes 0: items would carry nothing; expected one of them, or "
+                         "item_varied",
+                         app->name);
+    }
+    return 0;
+}
+
+static int check_items(const struct aml_app *app, struct error *error) {
+    if (app->item_varied && (app->item_rows > 0 || app->item_bytes > 0)) {
+        return error_set(
+            error, AML_EINPUT,
+            "app %s: item_rows %u and item_bytes %zu: 0 are possible for items that are varied (item_varied)",
+            app->name, app->item_rows, app->item_bytes);
+    }
+    if (!app->item_varied && check_fixed_items(app, error) != 0) {
+        return AML_EINPUT;
+    }
+    for (unsigned r = 0; r < AML_ITEM_ROWS_MAX; r++) {
+        if (r < app->item_rows && app->item_tables[r] >= app->table_count) {
+            return error_set(error, AML_EINPUT, "app %s: item_tables[%u] is %u, the app has %u tables", app->name, r,
+                             app->item_tables[r], app->table_count);
+        }
+        if (r >= app->item_rows && app->item_tables[r] != 0) {
+            return error_set(error, AML_EINPUT, "app %s: item_tables[%u] is %u, but item_rows is %u", app->name, r,
+                             app->item_tables[r], app->item_rows);
+        }
+    }
+    return 0;
+}
+
+/* ---- Everything ---- */
+
+static int check_range(const struct aml_app *app, const char *field, int64_t value, int64_t most, struct error *error) {
+    return value >= 0 && value <= most ? 0
+                                       : error_set(error, AML_EINPUT, "app %s: %s %lld: 0 to %lld are possible",
+                                                   app->name, field, (long long)value, (long long)most);
+}
+
+int describe_check(const struct aml_app *app, struct error *error) {
+    int result = check_count(app, "table", app->tables, app->table_count, WIRE_TABLES_MAX, error);
+    result =
+        result != 0 ? result : check_count(app, "metric", app->metrics, app->metric_count, WIRE_METRICS_MAX, error);
+    if (result == 0 && app->read == NULL) {
+        result =
+            error_set(error, AML_EINPUT, "app %s: read is NULL: expected a function that emits the items", app->name);
+    }
+    if (result == 0 && app->clock == NULL) {
+        result =
+            error_set(error, AML_EINPUT, "app %s: clock is NULL: expected a function that works on items", app->name);
+    }
+    for (unsigned t = 0; t < app->table_count && result == 0; t++) {
+        result = check_table(app, t, error);
+    }
+    for (unsigned m = 0; m < app->metric_count && result == 0; m++) {
+        result = check_metric(app, m, error);
+    }
+    result = result != 0 ? result : check_items(app, error);
+    result = result != 0 ? result : check_range(app, "iterations", app->iterations, DESCRIBE_ITERATIONS_MAX, error);
+    result = result != 0
+                 ? result
+                 : check_range(app, "clocks_per_iteration", app->clocks_per_iteration, DESCRIBE_CLOCKS_MAX, error);
+    return result != 0 ? result
+                       : check_range(app, "evaluate_every", app->evaluate_every, DESCRIBE_ITERATIONS_MAX, error);
+}
