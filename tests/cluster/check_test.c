@@ -1,0 +1,205 @@
+/* How apps use the library (workers/check.c): each mistake of misuse_app.c ends the job with exit status 2 and one line
+ * that names the call, and the apps that come with Proteus make none, with PROTEUS_CHECK=1 either. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { RATINGS = 400, FEATURES = 9 };
+
+struct mistake {
+    const char *name, *line;
+};
+
+/* Runs the app with the mistake, in a process of two threads. */
+static void assert_found(const char *environment, const char *options, const struct mistake *mistake) {
+    int status = run("%s timeout 60 $bin/proteus run --threads 2 %s -- $tests/misuse_app --data ratings --mistake %s",
+                     environment, options, mistake->name);
+    char *error = read_text("err");
+    if (status != 2 || strstr(error, mistake->line) == NULL || strchr(error, '\n') != error + strlen(error) - 1) {
+        fail_msg("%s %s: status %d, '%s', expected 2 and one line with '%s'", environment, mistake->name, status, error,
+                 mistake->line);
+    }
+    free(error);
+}
+
+static void test_what_is_always_found(void **state) {
+    (void)state;
+    static const struct mistake mistakes[] = {
+        {"metric", "aml_metric_add: metric 3, the app has 2 (0 to 1)"},
+        {"metric-evaluated", "aml_metric_add: metric tested: called in clock, but its `evaluated` is 1"},
+        {"metric-in-evaluate", "aml_metric_add: metric loss: called in evaluate, but its `evaluated` is 0"},
+        {"metric-in-begin", "aml_metric_add: called in begin: expected in clock or evaluate"},
+        {"metric-in-finish", "aml_metric_add: called in finish: expected in clock or evaluate"},
+        {"table", "aml_table_rows: table 7, the app has 5 (0 to 4)"},
+        {"read-table", "aml_read_param: table 5, the app has 5 (0 to 4)"},
+        {"read-values", "aml_read_param: table dense: values is NULL"},
+        {"read-key", "aml_read_param: table dense: row 10, expected 0 to 9"},
+        {"update-table", "aml_update_param: table 5, the app has 5 (0 to 4)"},
+        {"update-delta", "aml_update_param: table dense: delta is NULL"},
+        {"update-in-begin", "aml_update_param: called in begin: expected in clock"},
+        {"update-in-evaluate", "aml_update_param: called in evaluate: expected in clock"},
+        {"give-table", "aml_give_changes: table 9, the app has 5 (0 to 4)"},
+        {"give-slot", "aml_give_changes: slot 1073741824: table given has 10 rows in this process"},
+        {"give-columns", "aml_give_changes: 1 columns of table given: expected ascending ones below 4"},
+        {"keys", "aml_emit: keys are NULL, item_rows is 1"},
+        {"bytes", "aml_emit: bytes are NULL, item_bytes is 4"},
+        {"use", "aml_emit: use 5: expected AML_TRAIN or AML_TEST"},
+        {"emit-in-clock", "aml_emit: called in clock: expected in read"},
+        {"emit-thread", "aml_emit: called with the worker of another thread"},
+        {"path", "aml_read_ratings: path is NULL"},
+        {"each", "aml_read_ratings: each is NULL"},
+        {"outer-worker", "aml_emit: called with the worker of read within aml_read_ratings"},
+        {"each-positive",
+         "the function passed to aml_read_ratings returned 1: expected 0, or a negative aml_error_code"},
+        {"read-positive", "read returned 3: expected 0, or a negative aml_error_code"},
+        {"begin-positive", "begin returned 1: expected 0, or a negative aml_error_code"},
+        {"clock-positive", "clock returned 1: expected 0, or a negative aml_error_code"},
+        {"finish-positive", "finish returned 2: expected 0, or a negative aml_error_code"},
+        {"error", "aml_error: code 4: expected a negative aml_error_code, for 'the file ends'"},
+        {"total-add", "aml_total_add: index 8: 0 to 7 are possible"},
+        {"total-raise", "aml_total_raise: index 9: 0 to 7 are possible"},
+        {"total", "aml_total_maximum: index 8: 0 to 7 are possible"},
+        {"total-early", "aml_total: called in read: expected in begin, clock, evaluate or finish"},
+        {"items", "aml_items: count is NULL"},
+        {"scan", "aml_scan: each is NULL"},
+        {"scan-table", "aml_scan: table 5, the app has 5 (0 to 4)"},
+        {"scan-in-clock", "aml_scan: called in clock: expected in finish"},
+        {"kept-worker", "aml_metric_add: called with a worker that was kept"},
+        {"part", "aml_parallel: part is NULL"},
+        {"thread-in-part", "aml_thread: called in a part of aml_parallel: expected in begin itself"},
+        {"slot", "aml_row: slot 2000: table sums has 2000 rows in this process"},
+        {"slot-read", "aml_row_read: slot 4294967295: table dense has 10 rows in this process"},
+        {"touch", "aml_touch: slot 10: table dense has 10 rows in this process"},
+    };
+    for (size_t m = 0; m < sizeof mistakes / sizeof mistakes[0]; m++) {
+        assert_found("", "", &mistakes[m]);
+    }
+}
+
+static void test_what_is_found_when_asked_for(void **state) {
+    (void)state;
+    static const struct mistake mistakes[] = {
+        {"unmarked",
+         "clock: table dense: row 3 was changed, but not marked as changed: expected aml_row, not aml_row_read"},
+        {"write-in-begin", "begin: table dense: row 0 was changed: expected in clock only"},
+        {"write-in-evaluate", "evaluate: table dense: row 0 was changed: expected in clock only"},
+        {"row-in-evaluate", "aml_row: called in evaluate: expected in clock"},
+        {"touched-in-evaluate", "evaluate: table dense: row 0 was marked as changed: expected in clock only"},
+        {"two-threads", "clock: table dense: row 3 was changed by threads 0 and 1 at once: expected one thread, or "
+                        "aml_update_param in all"},
+        {"two-threads-touched", "clock: table dense: row 3 was changed by threads 0 and 1 at once"},
+        {"two-threads-put", "clock: table puts: row 5 was changed by threads 0 and 1 at once: expected one thread"},
+        {"two-threads-mixed", "clock: table dense: row 3 was changed by threads 0 and 1 at once"},
+        {"behind", "clock: table sums: what lies behind row"},
+        {"kept-rows", "aml_row: rows of table dense that were kept"},
+        {"given-row", "aml_row: table given has changes_given: expected aml_row_read and aml_give_changes"},
+        {"given", "aml_give_changes: table given: row 2: element 1 is "},
+        {"clock-thread", "aml_read_param: called with the worker of another thread"},
+        {"start-impure", "start of table dense: made another value when it was called again"},
+        {"start-behind", "start of table dense: wrote behind the row: its width is 4"},
+        {"slot", "aml_row: slot 2000: table sums has 2000 rows in this process"},
+    };
+    for (size_t m = 0; m < sizeof mistakes / sizeof mistakes[0]; m++) {
+        assert_found("PROTEUS_CHECK=1", "", &mistakes[m]);
+    }
+}
+
+/* Three more nodes take over items, so slots that were kept from the first `begin` name rows that are another node's. */
+static void test_slots_kept_over_begin(void **state) {
+    (void)state;
+    static const struct mistake mistake = {"kept-slots --iterations 100000",
+                                           "since the last begin: expected slots of the present items"};
+    FILE *events = open_file("events", "w");
+    fputs("iteration 3 join transient 3\n", events);
+    fclose(events);
+    assert_found("PROTEUS_CHECK=1", "--events events", &mistake);
+}
+
+static void test_what_is_allowed(void **state) {
+    (void)state;
+    static const char *const uses[] = {"none", "two-threads-well", "given-well"};
+    for (size_t u = 0; u < sizeof uses / sizeof uses[0]; u++) {
+        run_well("PROTEUS_CHECK=1 $bin/proteus run --reliable 2 --threads 2 -- $tests/misuse_app --mistake %s",
+                 uses[u]);
+    }
+    run_well("PROTEUS_CHECK=0 $bin/proteus run -- $tests/misuse_app --mistake unmarked");
+}
+
+static void test_the_apps_make_no_mistake(void **state) {
+    (void)state;
+    static const char *const apps[] = {
+        "mf --data ratings --test-fraction 0.2 --rank 7",
+        "mf --data ratings --staleness 2 --compress bf16",
+        "mlr --data samples --layout dense --test-fraction 0.2",
+        "mlr --data samples --layout dense --momentum 0.5",
+        "mlr --data samples --layout sparse --staleness 1",
+        "lda --data documents --topics 5 --test-fraction 0.2 --likelihood-every 1",
+        "lda --data documents --topics 5 --staleness 1 --optimize-alpha",
+        "$examples/average --data ratings",
+        "$tests/sum_app --data ratings",
+        "$tests/varied_app --given --alone",
+        "$tests/varied_app --samples --staleness 1",
+    };
+    static const char *const clusters[] = {"--threads 1", "--threads 2", "--reliable 2 --threads 2"};
+    for (size_t a = 0; a < sizeof apps / sizeof apps[0]; a++) {
+        for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+            run_well("PROTEUS_CHECK=1 $bin/proteus run %s -- %s --iterations 6", clusters[c], apps[a]);
+        }
+    }
+    FILE *events = open_file("events", "w");
+    fputs("iteration 3 join transient 3\niteration 9 evict transient all notice 60s\n", events);
+    fclose(events);
+    run_well("PROTEUS_CHECK=1 $bin/proteus run --threads 2 --events events -- mf --data ratings --iterations 30");
+    run_well("PROTEUS_CHECK=1 $bin/proteus run --threads 2 --events events -- lda --data documents --iterations 30");
+}
+
+/* ---- The group ---- */
+
+/* Ratings, samples of a few classes, and documents in lda's format uci. */
+static int make_data(void **state) {
+    (void)state;
+    if (shell_open("check_test") != 0) {
+        return -1;
+    }
+    FILE *ratings = open_file("ratings", "w");
+    FILE *samples = open_file("samples", "w");
+    FILE *documents = open_file("documents", "w");
+    fprintf(documents, "%d\n%d\n%d\n", RATINGS / 4, FEATURES, RATINGS / 4 * FEATURES);
+    for (int i = 0; i < RATINGS; i++) {
+        fprintf(ratings, "%d\t%d\t%d\n", i % 37 + 1, i * 7 % 53 + 1, i % 5 + 1);
+        fprintf(samples, "%d", i % 3);
+        for (int f = 1; f <= FEATURES; f++) {
+            fprintf(samples, " %d:%d", f, (i * f + i % 3) % 11);
+            if (i < RATINGS / 4) {
+                fprintf(documents, "%d %d %d\n", i + 1, f, 1 + (i + f) % 4);
+            }
+        }
+        fputc('\n', samples);
+    }
+    fclose(ratings);
+    fclose(samples);
+    fclose(documents);
+    return 0;
+}
+
+static int remove_data(void **state) {
+    (void)state;
+    return shell_close();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_always_found),     cmocka_unit_test(test_what_is_found_when_asked_for),
+        cmocka_unit_test(test_slots_kept_over_begin),    cmocka_unit_test(test_what_is_allowed),
+        cmocka_unit_test(test_the_apps_make_no_mistake),
+    };
+    return cmocka_run_group_tests_name("check", tests, make_data, remove_data);
+}
