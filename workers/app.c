@@ -545,8 +545,11 @@ void aml_total_raise(aml_worker *worker, unsigned index, double value) {
 }
 
 void aml_input_file(aml_worker *worker, const char *path) {
-    if (worker->chunk == NULL) {
-        aml_error(worker, AML_EFAIL, "aml_input_file: expected in the app's read function only");
+    if (!allowed(worker, CALL_READ | CALL_RATINGS, "aml_input_file")) {
+        return;
+    }
+    if (path == NULL) {
+        check_misuse(worker->runtime, "aml_input_file: path is NULL");
         return;
     }
     runtime_input_file(worker->runtime, path);

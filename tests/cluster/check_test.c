@@ -55,6 +55,7 @@ static void test_what_is_always_found(void **state) {
         {"emit-in-clock", "aml_emit: called in clock: expected in read"},
         {"emit-thread", "aml_emit: called with the worker of another thread"},
         {"path", "aml_read_ratings: path is NULL"},
+        {"input-file", "aml_input_file: path is NULL"},
         {"each", "aml_read_ratings: each is NULL"},
         {"outer-worker", "aml_emit: called with the worker of read within aml_read_ratings"},
         {"each-positive",

@@ -117,6 +117,10 @@ static int read_mistake(aml_worker *worker, struct misuse *misuse) {
     if (makes(misuse, "path")) {
         return aml_read_ratings(worker, NULL, read_some, misuse);
     }
+    if (makes(misuse, "input-file")) {
+        aml_input_file(worker, NULL);
+        return 0;
+    }
     if (makes(misuse, "each")) {
         return aml_read_ratings(worker, misuse->data, NULL, misuse);
     }
