@@ -749,7 +749,9 @@ static int check_params(aml_worker *worker, unsigned calls, unsigned table, cons
     }
     if (count > 0 && (keys == NULL || values == NULL)) {
         return check_misuse(worker->runtime, "%s: table %s: %s NULL", function, worker->runtime->job.tables[table].name,
-                            keys == NULL ? "keys are" : "values are");
+                            keys == NULL          ? "keys are"
+                            : calls == CALL_CLOCK ? "deltas are"
+                                                  : "values are");
     }
     return check_keys(worker, table, keys, count, function);
 }

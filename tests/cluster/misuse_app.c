@@ -221,6 +221,12 @@ static int argument_mistake(aml_worker *worker, const struct misuse *misuse) {
     if (makes(misuse, "read-key")) {
         return aml_read_param(worker, DENSE, DENSE_ROWS, values);
     }
+    if (makes(misuse, "read-keys")) {
+        return aml_read_params(worker, DENSE, NULL, 3, values);
+    }
+    if (makes(misuse, "update-keys")) {
+        return aml_update_params(worker, DENSE, NULL, 3, values);
+    }
     if (makes(misuse, "update-table")) {
         return aml_update_param(worker, 5, 0, values);
     }

@@ -187,8 +187,7 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- mlr --data train.libsvm --device gpu", "--device: expected auto, cpu or cuda, got 'gpu'");
     run_refused("$run -- mlr --data train.libsvm --layout sparse --device cuda",
                 "--device cuda: expected dense samples");
-    run_refused("$run -- mlr --data train.libsvm --model-out nowhere/model",
-                "nowhere/model: can't write it: No such file");
+    run_refused("$run -- mlr --data train.libsvm --model-out nowhere/model", "nowhere/model: can't write it: No such file");
     run_refused("printf '1 1:1\\n1 2:1\\n' >one; $run -- mlr --data one", "one: expected at least 2 different labels");
     run_refused("printf '1 1:1\\n2 2:x\\n' >bad; $run -- mlr --data bad", "bad:2: expected a finite number");
     run_refused("printf '9 1:1\\n' >new; $run -- mlr --data train.libsvm --test new",
