@@ -73,9 +73,9 @@ void launcher_node_joined(struct launcher *launcher, const char *name) {
 
 /* The job goes on without it, whatever its exit status. */
 void launcher_node_refused(struct launcher *launcher, const char *name) {
-    unsigned number;
-    if (sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count) {
-        launcher->nodes[number - 1].excused = true;
+    struct launched_node *node = node_named(launcher, name);
+    if (node != NULL) {
+        node->excused = true;
     }
 }
 
