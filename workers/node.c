@@ -1,6 +1,8 @@
 /* See node.h. */
 #include "workers/node.h"
 
+#include "agileml/net/links.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -721,32 +723,16 @@ static int compare_shards(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
-static size_t plan_endpoints(const struct message *plan, const struct wire_endpoint **endpoints) {
-    *endpoints = plan->frame_count > 0 ? (const void *)plan->frames[4]->data : NULL;
-    return plan->frame_count > 0 ? plan->frames[4]->size / sizeof **endpoints : 0;
-}
-
-/* Makes the servers of a new plan known to the io, and those that are in it no more forgotten. */
+/* Makes the servers of a new plan known to the io, and has it forget those that left. */
 static void connect_servers(struct node *node, const struct message *plan) {
-    const struct wire_endpoint *old;
-    const struct wire_endpoint *new;
-    size_t old_count = plan_endpoints(&node->plan, &old);
-    size_t new_count = plan_endpoints(plan, &new);
-    actor_id *actors = memory_resized(NULL, new_count + 1, sizeof *actors);
-    for (size_t e = 0; e < new_count; e++) {
-        actors[e] = new[e].actor;
-        if (actor_node(new[e].actor) != node->options.self) {
-            node->io->connect(node->io, new[e].actor, new[e].endpoint);
+    const struct wire_endpoint *endpoints;
+    size_t count = links_endpoints(plan, &endpoints);
+    for (size_t e = 0; e < count; e++) {
+        if (actor_node(endpoints[e].actor) != node->options.self) {
+            node->io->connect(node->io, endpoints[e].actor, endpoints[e].endpoint);
         }
     }
-    qsort(actors, new_count, sizeof *actors, compare_numbers);
-    for (size_t e = 0; e < old_count; e++) {
-        if (actor_node(old[e].actor) != node->options.self &&
-            bsearch(&old[e].actor, actors, new_count, sizeof *actors, compare_numbers) == NULL) {
-            node->io->connect(node->io, old[e].actor, NULL);
-        }
-    }
-    free(actors);
+    links_forget_absent(node->io, node->options.self, &node->plan, plan);
 }
 
 /* The set of these shards, made when new. Takes over `shards`. */

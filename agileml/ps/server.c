@@ -1,4 +1,5 @@
 /* A server's plans and the life of its replicas. See server.h. */
+#include "agileml/net/links.h"
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
@@ -431,6 +432,7 @@ static void server_plan(struct server *server, const struct message *plan) {
     struct plan_members before = server->members;
     struct two_members members = {.before = &before, .now = &server->members};
     server->members = members_open(plan);
+    links_forget_absent(server->io, server->self, &server->plan, plan);
     message_close(&server->plan);
     server->plan = message_share(plan);
     server->epoch = plan->epoch;

@@ -1,4 +1,5 @@
 /* Replicas that follow one another: updates, copies, and what they make durable. See server_private.h. */
+#include "agileml/net/links.h"
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
@@ -395,8 +396,8 @@ bool replica_follows_closely(const struct server *server, const struct server_re
 
 /* Followers connect to those whom they follow; these answer. */
 static void connect_leader(const struct server *server, actor_id leader) {
-    const struct wire_endpoint *endpoints = (const void *)server->plan.frames[4]->data;
-    size_t count = server->plan.frames[4]->size / sizeof *endpoints;
+    const struct wire_endpoint *endpoints;
+    size_t count = links_endpoints(&server->plan, &endpoints);
     for (size_t e = 0; e < count && actor_node(leader) != actor_node(server->self); e++) {
         if (endpoints[e].actor == leader) {
             server->io->connect(server->io, leader, endpoints[e].endpoint);

@@ -1,0 +1,15 @@
+/* Which connections a plan ends. An actor that dials servers forgets those that left the job, else its descriptors would grow
+ * with every node that comes and goes. */
+#ifndef AGILEML_NET_LINKS_H
+#define AGILEML_NET_LINKS_H
+
+#include "agileml/net/io.h"
+
+/* The server threads of every node in a PLAN; none for a message without frames. The number of them. */
+size_t links_endpoints(const struct message *plan, const struct wire_endpoint **endpoints);
+
+/* Has the io forget the server threads that `old` names and `new` does not, both PLANs. Server threads of the process of
+ * `self` are left alone. */
+void links_forget_absent(struct io *io, actor_id self, const struct message *old, const struct message *new);
+
+#endif
