@@ -4,6 +4,7 @@
 #include "agileml/net/links.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,7 +306,10 @@ static bool duty_is_first(const struct node *node, const struct node_duty *duty)
 
 static void send_loaded(struct node *node) {
     struct message message = {.type = MESSAGE_LOADED, .frame_count = 1};
-    double totals[WIRE_TOTALS] = {0};
+    double totals[WIRE_TOTALS] = {0}; /* sums, then maxima, which nobody has raised yet */
+    for (unsigned t = WIRE_TOTALS / 2; t < WIRE_TOTALS; t++) {
+        totals[t] = -HUGE_VAL;
+    }
     message.loaded.version = node->loaded;
     for (unsigned d = 0; d < node->duty_count; d++) {
         const struct node_set *set = &node->sets[node->duties[d].set];
@@ -313,9 +317,7 @@ static void send_loaded(struct node *node) {
             continue;
         }
         for (unsigned t = 0; t < WIRE_TOTALS; t++) {
-            double sum = totals[t] + set->totals[t];
-            double most = message.loaded.items == 0 || set->totals[t] > totals[t] ? set->totals[t] : totals[t];
-            totals[t] = t < WIRE_TOTALS / 2 ? sum : most;
+            totals[t] = t < WIRE_TOTALS / 2 ? totals[t] + set->totals[t] : fmax(totals[t], set->totals[t]);
         }
         message.loaded.items += set->items;
     }

@@ -82,6 +82,7 @@ static void prepare_done(void *context) {
     }
     double totals[WIRE_TOTALS] = {(double)set->items};
     totals[WIRE_TOTALS / 2] = set->shards[set->count - 1];
+    totals[WIRE_TOTALS / 2 + 1] = -1.0 - set->shards[0]; /* below 0, which is what nobody has raised */
     node_prepared(&node->node, set->number, set->items, totals);
 }
 
@@ -254,9 +255,10 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     cluster_check_begin(node, set, agent->at.origin, clock);
     const double *totals = agent->totals;
     if (totals[0] != (double)cluster->app.items || totals[WIRE_TOTALS / 2] != cluster->policy.shards - 1 ||
-        agent->total_items != cluster->app.items) {
-        cluster_violation(cluster, "app", "%s began with totals %g and %g over %llu items", agent->name, totals[0],
-                          totals[WIRE_TOTALS / 2], (unsigned long long)agent->total_items);
+        totals[WIRE_TOTALS / 2 + 1] != -1 || agent->total_items != cluster->app.items) {
+        cluster_violation(cluster, "app", "%s began with totals %g, %g and %g over %llu items", agent->name, totals[0],
+                          totals[WIRE_TOTALS / 2], totals[WIRE_TOTALS / 2 + 1],
+                          (unsigned long long)agent->total_items);
     }
     node->computed_us = sim_now(cluster->sim);
     node->computing = true;

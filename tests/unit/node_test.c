@@ -2,6 +2,7 @@
  * fences, what is said again, and how it ends. */
 #include "workers/node.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -477,7 +478,13 @@ static void test_a_node_without_duties_is_loaded_at_once(void **state) {
     give_welcome(fake);
     add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 1);
+    struct message message = {0};
+    double totals[WIRE_TOTALS];
+    assert_int_equal(told(fake, MESSAGE_LOADED, &message), 1);
+    memcpy(totals, message.frames[0]->data, sizeof totals);
+    for (unsigned t = 0; t < WIRE_TOTALS; t++) { /* a maximum of 0 would hide others' that are below */
+        assert_true(t < WIRE_TOTALS / 2 ? totals[t] == 0 : totals[t] == -HUGE_VAL);
+    }
     replicas(fake, 0, 1, true);
     assert_int_equal(fake->node.ready, 1);
     give_start(fake);
