@@ -1176,6 +1176,30 @@ static void test_paused_by_events(void **state) {
     stop_sums(&job); /* with node-5 still stopped */
 }
 
+/* "no heartbeat for 1.0 s from node-1": a controller that was away for longer than the failure timeout, several times in a
+ * row, with nodes that join meanwhile, accuses nobody. */
+static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("auto", 2, "1"),
+                                "seconds 0.5 kill controller\nseconds 2.2 start controller\n"
+                                "seconds 2.6 join transient 1\nseconds 2.9 kill controller\n"
+                                "seconds 4.6 start controller\nseconds 5.0 pause controller\n"
+                                "seconds 6.7 resume controller\n",
+                                "");
+    wait_for_cluster(&job, 2, 3);
+    char *out = NULL;
+    do {
+        free(out);
+        wait_for_iterations(&job, 1);
+        out = read_file(in_folder("out"));
+    } while (strstr(out, "resume controller") == NULL);
+    free(out);
+    wait_for_iterations(&job, 3);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "failures"), 0);
+    assert_int_equal(last_number("summary", "items_redone"), 0);
+}
+
 /* "the job was done, but node-4 was killed by signal 9": not so when the job had gone on without the node. It stands still
  * here, as a node does that has come back and is loading, or looks for a controller that has ended. */
 static void test_a_node_given_up_does_not_fail_a_done_job(void **state) {
@@ -1399,6 +1423,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_the_cloud_recommends_to_leave),
         cmocka_unit_test(test_node_sleeps),
         cmocka_unit_test(test_paused_by_events),
+        cmocka_unit_test(test_a_controller_that_comes_back_accuses_nobody),
         cmocka_unit_test(test_a_node_given_up_does_not_fail_a_done_job),
         cmocka_unit_test(test_controller_starts_again),
         cmocka_unit_test(test_checkpoint_and_resume),
