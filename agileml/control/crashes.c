@@ -148,7 +148,7 @@ static void crashes_late(struct controller *controller, actor_id from, const str
     }
 }
 
-/* Its process dies when it hears of it: what it has told is stored before. */
+/* Its process dies when it is answered: what it has told is stored before, in one write with the recovery that it begins. */
 void crashes_receive(struct controller *controller, actor_id from, const struct message *message) {
     struct member *member = member_find(controller, from);
     if (member == NULL) {
@@ -161,9 +161,10 @@ void crashes_receive(struct controller *controller, actor_id from, const struct 
         const struct crash crash = crash_of(member, &message->crashed, true);
         crashes_lost(controller, member, &crash);
     }
-    if (controller->phase >= PHASE_LEAVE || persist_all(controller)) {
-        send_empty(controller, from, MESSAGE_DONE);
+    if (controller->phase < PHASE_LEAVE && controller->fence_due) {
+        recover_repeat(controller);
     }
+    send_empty(controller, from, MESSAGE_DONE);
 }
 
 /* ---- What follows ---- */

@@ -471,7 +471,7 @@ static void shape_crash(struct cluster *cluster) {
     cluster->crash.clock = cluster_between(cluster, 1, 4);
     cluster->crash.shard = (unsigned)cluster_between(cluster, 0, cluster->policy.shards - 1);
     cluster->left = (unsigned)cluster_between(cluster, 0, 1);
-    cluster->mark = cluster_between(cluster, 0, 3); /* 0: before it hears, 1: after */
+    cluster->mark = cluster_between(cluster, 0, 4); /* 0: before it hears, 1: in a write to its store, 2: later */
 }
 
 static void kill_controller(void *context) {
@@ -486,9 +486,15 @@ static void see_crash(struct cluster *cluster, struct cluster_node *node, actor_
         return;
     }
     cluster->result->counts.triggered = 1;
-    bool strike_now = cluster->mark < 2 && now(cluster);
+    bool strike_now = cluster->mark <= 2 && now(cluster);
     if (strike_now && cluster->mark == 0) {
         kill_controller(cluster);
+        return;
+    }
+    if (strike_now && cluster->mark == 1) {
+        cluster->store.fault = cluster_one_in(cluster, 2) ? STORE_CRASH_BEFORE : STORE_CRASH_AFTER;
+        cluster->store.writes_left = (unsigned)cluster_between(cluster, 0, 2);
+        cluster->control.restart_us = cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(500));
         return;
     }
     crashed->crash_heard = true;

@@ -2763,6 +2763,27 @@ static void test_the_second_crash_at_the_same_clock_ends_the_job(void **state) {
     }
 }
 
+/* Whatever is stored of a crash when the controller is killed, the next one recovers from it. */
+static void test_a_controller_that_is_killed_when_it_hears_of_a_crash(void **state) {
+    (void)state;
+    static const enum kill kills[] = {KILL_BEFORE_WRITE, KILL_AFTER_WRITE, KILL_AFTER_CALL};
+    for (unsigned run = 0; run < 9; run++) {
+        struct fake *fake = stored_cluster(STAGE_1, 20);
+        cluster_open(fake, 1, 3);
+        play_to(fake, 11);
+        fake->kill = kills[run % 3];
+        fake->kill_at = (run % 3 < 2 ? fake->store.writes : fake->calls) + 1 + run / 3;
+        crash(fake, 2, 11, "clock", 12);
+        recover_all(fake);
+        play_to_end(fake);
+        assert_int_equal(fake->kills, 1);
+        assert_int_equal(fake->code, 0);
+        assert_int_equal(fake->clock, 2 * 20);
+        expect_report(fake, 20, false); /* what was not stored of progress is not in it */
+        fake_close(fake);
+    }
+}
+
 static void test_other_crashes_are_failures_like_any(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_1, 20);
@@ -3078,6 +3099,7 @@ int main(void) {
         cmocka_unit_test(test_who_leaves_does_not_wait_for_who_is_expected),
         cmocka_unit_test(test_a_store_that_fails_ends_the_job),
         cmocka_unit_test(test_the_second_crash_at_the_same_clock_ends_the_job),
+        cmocka_unit_test(test_a_controller_that_is_killed_when_it_hears_of_a_crash),
         cmocka_unit_test(test_other_crashes_are_failures_like_any),
         cmocka_unit_test(test_which_crashes_are_the_same),
         cmocka_unit_test(test_crashes_known_by_the_signal_alone),
