@@ -70,7 +70,8 @@ enum aml_metric_kind {
 struct aml_metric {
     const char *name; /* its key in the report: a-z, 0-9 and _, at most 31 bytes */
     enum aml_metric_kind kind;
-    int evaluated; /* 1: added to by `evaluate`, the latest clock counts; 0: by `clock`, summed over the iteration */
+    int evaluated; /* 1: added to by `evaluate` alone, the latest clock counts; 0: by `clock` alone, summed over the
+                    * iteration */
 };
 
 /* A varied item in memory; its slots and bytes follow, aligned to 4 bytes. */
@@ -122,6 +123,9 @@ struct aml_app {
      * once; aml_parallel runs what they like in all threads. */
     int clock_alone;
 
+    /* 1: `evaluate` is called without test items, too: for what is measured on training items (aml_items). */
+    int evaluate_always;
+
     int64_t iterations;           /* default of --iterations; 0: 20 */
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
     int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */
@@ -142,14 +146,16 @@ struct aml_app {
      * later is refused. So every byte of an item is to be set, those between a struct's fields too. */
     int (*read)(aml_worker *worker, void *context);
     /* begin: before the process's first clock, when totals over all nodes are known, and again before each clock with
-     * other items (aml_items) or another number of nodes (aml_nodes) than at the last call: replaces what depends on
-     * them. In one thread, while no other function but perhaps `read` runs. */
+     * other items (aml_items) or another number of nodes (aml_nodes) than at the last call, or evaluation of other items:
+     * replaces what depends on them. In one thread, while no other function but perhaps `read` runs. */
     int (*begin)(aml_worker *worker, void *context);
     /* clock: the worker's part of one clock, in one or more calls with different items; every thread (but see
      * clock_alone). Not called without items. */
     int (*clock)(aml_worker *worker, const void *items, size_t count, void *context);
-    /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. Not called without
-     * items. */
+    /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. Not called without items
+     * (but see evaluate_always). The job's last clock is always evaluated, in its whole state, and aml_last says so: once
+     * more if it was named the last one only after it had been evaluated. When a node was lost before it could report,
+     * whoever has its items now evaluates them, in the state at hand; `clock` is not called again for that. */
     int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
     /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). The process
      * may never have had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and
@@ -231,7 +237,8 @@ uint64_t aml_total_items(const aml_worker *worker);                 /* training 
 uint64_t aml_node_items(const aml_worker *worker);                  /* training items of aml_items */
 unsigned aml_nodes(const aml_worker *worker);                       /* nodes that work on the data in this clock */
 unsigned aml_threads(const aml_worker *worker);                     /* worker threads of this process */
-/* This node's training items, all clocks' of an iteration, in memory until the next `begin`; for preparing in `begin`.
+/* This node's training items, all clocks' of an iteration, in memory until the next `begin`; for preparing in `begin`, and
+ * for `evaluate`.
  * Now and then these are, for some clocks, only what a lost node has left undone. None in `finish`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 
@@ -247,6 +254,9 @@ unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 
 uint64_t aml_clock(const aml_worker *worker);     /* worked on or evaluated, from 1; in `finish` the job's last one */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration it belongs to, from 1 */
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
+/* In `evaluate`: 1 when the job's last clock is evaluated, as its last: what is measured only now and then is measured
+ * now, so that the job ends with metrics of its final state. The same in all processes. */
+int aml_last(const aml_worker *worker);
 
 /* Adds to metric `index` (in aml_app.metrics) for this clock. */
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);

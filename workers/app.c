@@ -676,6 +676,10 @@ uint64_t aml_iteration(const aml_worker *worker) {
                : 1;
 }
 
+int aml_last(const aml_worker *worker) {
+    return worker->runtime->last ? 1 : 0;
+}
+
 unsigned aml_clocks_per_iteration(const aml_worker *worker) {
     return known(worker, "aml_clocks_per_iteration") ? (unsigned)worker->runtime->options.clocks_per_iteration : 1;
 }

@@ -45,6 +45,7 @@ void node_close(struct node *node) {
     free(node->servers);
     free(node->sets);
     free(node->duties);
+    free(node->evaluations);
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
@@ -170,7 +171,7 @@ static void send_progress_new(struct node *node) {
 /* A message to the network costs as much as a short clock: such clocks are told of together. What the controller waits
  * for is not kept back: an iteration's end, where it may name the last clock or write a checkpoint. */
 static bool progress_is_due(const struct node *node) {
-    uint64_t clock = node->client.clock;
+    uint64_t clock = node->at_clock;
     return clock % node->options.registration.job.clocks_per_iteration == 0 || held_at(node, clock) ||
            node_now(node) >= node->progress_us + NODE_PROGRESS_US;
 }
@@ -189,11 +190,13 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
     struct message_progress *progress = &message.progress;
     progress->origin = node->at.origin;
-    progress->clock = node->client.clock;
-    progress->items = node->items;
+    progress->clock = node->at_clock;
+    progress->evaluation = node->again ? 1 : 0;
+    progress->last = node->last ? 1 : 0;
+    progress->items = node->again ? 0 : node->items;
     progress->committed = node->client.committed;
     progress->compute_us = node->compute_us;
-    progress->clock_us = node_now(node) - node->clock_began_us;
+    progress->clock_us = node->again ? 0 : node_now(node) - node->clock_began_us;
     if (hooks->memory_bytes != NULL) {
         progress->memory_bytes = hooks->memory_bytes(hooks->context);
     }
@@ -223,6 +226,11 @@ static bool set_needed(const struct node *node, unsigned index) {
             return true;
         }
     }
+    for (unsigned e = 0; e < node->evaluation_count; e++) {
+        if (node->evaluations[e].set == index) {
+            return true;
+        }
+    }
     return false;
 }
 
@@ -232,6 +240,9 @@ static void set_remove(struct node *node, unsigned index) {
     memmove(node->sets + index, node->sets + index + 1, (node->set_count - index) * sizeof *node->sets);
     for (unsigned d = 0; d < node->duty_count; d++) {
         node->duties[d].set -= node->duties[d].set > index ? 1 : 0;
+    }
+    for (unsigned e = 0; e < node->evaluation_count; e++) {
+        node->evaluations[e].set -= node->evaluations[e].set > index ? 1 : 0;
     }
     node->at.set -= node->at.set > index ? 1 : 0;
     free(old.shards);
@@ -264,9 +275,11 @@ static bool duty_before(const struct node_duty *one, const struct node_duty *oth
     return catch_up != (bool)origin_is_catch_up(other->origin) ? catch_up : one->from_clock < other->from_clock;
 }
 
-/* Asks for the data of the most urgent duty that lacks it. True when there was one. */
+/* Asks for the data of the most urgent duty that lacks it, or else of an evaluation: what that is of has mostly been read
+ * for a duty by then. True when there was one. */
 static bool prepare_next(struct node *node) {
     const struct node_duty *first = NULL;
+    unsigned next = node->set_count;
     for (unsigned s = 0; s < node->set_count; s++) {
         if (node->sets[s].asked && !node->sets[s].prepared) {
             return false; /* one at a time */
@@ -278,11 +291,15 @@ static bool prepare_next(struct node *node) {
             first = duty;
         }
     }
-    if (first == NULL) {
+    for (unsigned e = 0; e < node->evaluation_count; e++) {
+        next = !node->sets[node->evaluations[e].set].asked ? node->evaluations[e].set : next;
+    }
+    next = first != NULL ? first->set : next;
+    if (next == node->set_count) {
         return false;
     }
-    node->sets[first->set].asked = true;
-    node->options.hooks.prepare(node->options.hooks.context, &node->sets[first->set]);
+    node->sets[next].asked = true;
+    node->options.hooks.prepare(node->options.hooks.context, &node->sets[next]);
     return true;
 }
 
@@ -475,27 +492,71 @@ static void begin_clock(struct node *node, const struct node_duty *duty) {
     uint64_t clock = duty_next(node, duty);
     client_begin(&node->client, duty->origin, clock);
     node->at = *duty;
+    node->at_clock = clock;
+    node->again = false;
     node->begun = clock > node->begun ? clock : node->begun;
     node->clock_began_us = node_now(node);
     node->busy = true;
     hooks->compute(hooks->context, node->sets[duty->set].number, clock);
 }
 
-static void evaluate_clock(struct node *node) {
+static bool is_last(const struct node *node, uint64_t clock) {
+    return node->final != 0 && clock == node->final && client_has_state(&node->client, clock);
+}
+
+/* Of node->at and node->at_clock. */
+static void evaluate(struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
     node->unevaluated = false;
     node->busy = true;
+    node->last = is_last(node, node->at_clock);
     client_freeze(&node->client);
-    hooks->evaluate(hooks->context, node->sets[node->at.set].number, node->client.clock);
+    hooks->evaluate(hooks->context, node->sets[node->at.set].number, node->at_clock, node->again);
+}
+
+static void evaluate_again(struct node *node, actor_id origin, unsigned set, uint64_t clock) {
+    node->at = (struct node_duty){.origin = origin, .set = set};
+    node->at_clock = clock;
+    node->again = true;
+    evaluate(node);
 }
 
 /* The clock that was flushed is evaluated when the next one may begin; one that may turn out to be the last waits for
  * the full state. Nothing waits while a catch-up can go on, of which that state may need more. */
 static bool evaluation_due(const struct node *node, bool catch_up) {
-    uint64_t clock = node->client.clock;
+    uint64_t clock = node->at_clock;
     bool last = clock == node->final || held_at(node, clock);
     return catch_up || origin_is_catch_up(node->at.origin) ||
            (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
+}
+
+/* Evaluates what the controller has asked for. Whose data is not there yet does not keep the node from going on. */
+static bool evaluate_asked(struct node *node) {
+    for (unsigned e = 0; e < node->evaluation_count && !node->client.fenced; e++) {
+        const struct node_evaluation *evaluation = &node->evaluations[e];
+        bool again = is_last(node, evaluation->clock) && evaluation->last != evaluation->clock;
+        if ((!evaluation->done || again) && node->sets[evaluation->set].filled &&
+            client_has_state(&node->client, evaluation->clock)) {
+            evaluate_again(node, evaluation->origin, evaluation->set, evaluation->clock);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A clock that was named the last one only after it had been evaluated, or was evaluated in another state than its own, is
+ * evaluated once more. */
+static bool evaluate_last(struct node *node) {
+    for (unsigned d = 0; d < node->duty_count && is_last(node, node->final) && !node->client.fenced; d++) {
+        const struct node_duty *duty = &node->duties[d];
+        uint64_t next = duty_next(node, duty);
+        if (duty->from_clock <= node->final && node->final <= duty->until_clock && next > node->final &&
+            duty->last != node->final && node->sets[duty->set].filled) {
+            evaluate_again(node, duty->origin, duty->set, node->final);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Begins what can begin now. True when that was something. */
@@ -516,13 +577,19 @@ static bool node_advance(struct node *node) {
     if (node->unevaluated) {
         bool due = evaluation_due(node, catch_up != NULL);
         if (due) {
-            evaluate_clock(node);
+            evaluate(node);
         }
         return due;
     }
-    const struct node_duty *duty = catch_up != NULL ? catch_up : duty_to_begin(node, false);
-    if (duty == NULL || node->progress_count == NODE_PROGRESS_MAX) {
+    if (node->progress_count == NODE_PROGRESS_MAX) {
         return false;
+    }
+    if (catch_up == NULL && evaluate_asked(node)) {
+        return true;
+    }
+    const struct node_duty *duty = catch_up != NULL ? catch_up : duty_to_begin(node, false);
+    if (duty == NULL) {
+        return evaluate_last(node);
     }
     begin_clock(node, duty);
     return true;
@@ -659,15 +726,32 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
     node_step(node);
 }
 
+/* Notes what is evaluated now. */
+static void note_evaluated(struct node *node) {
+    if (node->at.origin == node->options.self && !node->again) {
+        node->evaluated = node->at_clock;
+    }
+    for (unsigned d = 0; d < node->duty_count && node->last; d++) {
+        if (node->duties[d].origin == node->at.origin) {
+            node->duties[d].last = node->at_clock;
+        }
+    }
+    for (unsigned e = 0; e < node->evaluation_count && node->again; e++) {
+        struct node_evaluation *evaluation = &node->evaluations[e];
+        if (evaluation->origin == node->at.origin && evaluation->clock == node->at_clock) {
+            evaluation->done = true;
+            evaluation->last = node->last ? node->at_clock : evaluation->last;
+        }
+    }
+}
+
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
     if (node->ended) {
         return;
     }
     client_thaw(&node->client);
-    if (node->at.origin == node->options.self) {
-        node->evaluated = node->client.clock;
-    }
     node->busy = false;
+    note_evaluated(node);
     report_progress(node, metrics);
     node_step(node);
 }
@@ -752,13 +836,15 @@ static unsigned set_of_shards(struct node *node, uint32_t *shards, uint32_t coun
     return node->set_count++;
 }
 
-static uint64_t origin_done(const struct node *node, actor_id origin) {
+/* What the duty's origin has done by the old plan. */
+static void take_done(const struct node *node, struct node_duty *duty) {
     for (unsigned d = 0; d < node->duty_count; d++) {
-        if (node->duties[d].origin == origin) {
-            return node->duties[d].done;
+        if (node->duties[d].origin == duty->origin) {
+            duty->done = node->duties[d].done;
+            duty->last = node->duties[d].last;
+            return;
         }
     }
-    return 0;
 }
 
 /* Our part of the plan's duties. Data that is there stays, whatever the clocks. */
@@ -774,15 +860,42 @@ static void take_duties(struct node *node) {
         }
         uint32_t *shards = memory_resized(NULL, planned[d].count, sizeof *shards);
         memcpy(shards, listed + planned[d].first, planned[d].count * sizeof *shards);
-        duties[count++] = (struct node_duty){.origin = planned[d].origin,
-                                             .from_clock = planned[d].from_clock,
-                                             .until_clock = planned[d].until_clock,
-                                             .done = origin_done(node, planned[d].origin),
-                                             .set = set_of_shards(node, shards, planned[d].count)};
+        duties[count] = (struct node_duty){.origin = planned[d].origin,
+                                           .from_clock = planned[d].from_clock,
+                                           .until_clock = planned[d].until_clock,
+                                           .set = set_of_shards(node, shards, planned[d].count)};
+        take_done(node, &duties[count++]);
     }
     free(node->duties);
     node->duties = duties;
     node->duty_count = count;
+}
+
+static void drop_evaluations(struct node *node, uint64_t from, uint64_t until) {
+    unsigned kept = 0;
+    for (unsigned e = 0; e < node->evaluation_count; e++) {
+        if (node->evaluations[e].clock < from || node->evaluations[e].clock > until) {
+            node->evaluations[kept++] = node->evaluations[e];
+        }
+    }
+    node->evaluation_count = kept;
+}
+
+/* Clocks beyond the restored one are done again, by whoever did them: nothing is evaluated there in a lost node's place, and
+ * the last clock's state, when it is one of these, will be another. */
+static void undo_evaluations(struct node *node) {
+    uint64_t restore = node->plan.plan.restore;
+    drop_evaluations(node, restore + 1, WIRE_CLOCK_NEVER);
+    if (node->final == 0 || node->final <= restore) {
+        return;
+    }
+    node->last = false;
+    for (unsigned d = 0; d < node->duty_count; d++) {
+        node->duties[d].last = 0;
+    }
+    for (unsigned i = 0; i < node->progress_count; i++) {
+        node->progress[i].progress.last = 0;
+    }
 }
 
 /* Which of our servers have a part in the plan. */
@@ -838,6 +951,7 @@ static void receive_plan(struct node *node, const struct message *plan) {
     find_roles(node);
     take_duties(node);
     if (new_epoch) {
+        undo_evaluations(node);
         checkpoint_drop(node);
         save_drop(node);
     }
@@ -1023,6 +1137,7 @@ static void drop_arrived(struct node *node, const struct message *ack) {
 static void receive_ack(struct node *node, const struct message *message) {
     const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
     drop_arrived(node, message);
+    drop_evaluations(node, 0, ack->progress);
     if (ack->input > node->input.compared && ack->input <= node->input.reading) {
         node->input.compared = ack->input;
     }
@@ -1100,6 +1215,28 @@ static void receive_checkpoint(struct node *node, const struct message *message)
     }
 }
 
+static void receive_evaluate(struct node *node, const struct message *message) {
+    const struct message_evaluate *asked = &message->evaluate;
+    const uint32_t *listed = (const void *)message->frames[0]->data;
+    uint32_t count = (uint32_t)(message->frames[0]->size / sizeof *listed);
+    if (message->epoch != node->client.epoch || node->client.fenced || node->plan.frame_count == 0 ||
+        actor_node(asked->origin) != node->options.self || asked->clock > node->plan.plan.restore ||
+        listed[count - 1] >= node->plan.plan.shards || node->evaluation_count == NODE_EVALUATIONS_MAX) {
+        return;
+    }
+    for (unsigned e = 0; e < node->evaluation_count; e++) {
+        if (node->evaluations[e].origin == asked->origin && node->evaluations[e].clock == asked->clock) {
+            return;
+        }
+    }
+    uint32_t *shards = memory_resized(NULL, count, sizeof *shards);
+    memcpy(shards, listed, count * sizeof *shards);
+    node->evaluations = memory_resized(node->evaluations, node->evaluation_count + 1, sizeof *node->evaluations);
+    unsigned set = set_of_shards(node, shards, count);
+    node->evaluations[node->evaluation_count++] =
+        (struct node_evaluation){.origin = asked->origin, .clock = asked->clock, .set = set};
+}
+
 static void receive_outcome(struct node *node, const struct message_outcome *outcome) {
     if (!node->leaving || outcome->request != NODE_EVICT_REQUEST) {
         return;
@@ -1132,6 +1269,9 @@ static void receive_controller(struct node *node, const struct message *message)
         break;
     case MESSAGE_SAVE:
         receive_save(node, message);
+        break;
+    case MESSAGE_EVALUATE:
+        receive_evaluate(node, message);
         break;
     case MESSAGE_OUTCOME:
         receive_outcome(node, &message->outcome);

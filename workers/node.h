@@ -9,9 +9,10 @@
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
-    NODE_PROGRESS_MAX = 4096, /* PROGRESS messages that wait for their acknowledgement; no clock begins beyond */
-    NODE_PROGRESS_BURST = 16, /* sent again at once */
-    NODE_PROGRESS_US = 5000,  /* PROGRESS of short clocks goes out together, this often and when an iteration ends */
+    NODE_PROGRESS_MAX = 4096,  /* PROGRESS messages that wait for their acknowledgement; no clock begins beyond */
+    NODE_PROGRESS_BURST = 16,  /* sent again at once */
+    NODE_PROGRESS_US = 5000,   /* PROGRESS of short clocks goes out together, this often and when an iteration ends */
+    NODE_EVALUATIONS_MAX = 64, /* that the controller has asked for at once; it repeats what was not taken */
 };
 
 /* Data shards that one duty or several consist of, and that the process has arranged for the app. */
@@ -30,7 +31,17 @@ struct node_duty {
     actor_id origin;
     uint64_t from_clock, until_clock;
     uint64_t done; /* clocks up to this are flushed under the origin */
+    uint64_t last; /* the clock that was evaluated as the job's last one and reported so; 0: none */
     unsigned set;  /* index in node.sets */
+};
+
+/* What the controller has asked for in EVALUATE. */
+struct node_evaluation {
+    actor_id origin;
+    uint64_t clock;
+    bool done;     /* reported ... */
+    uint64_t last; /* ... and as node_duty.last */
+    unsigned set;
 };
 
 /* What the node asks of its process. Each is called on the io's thread and returns at once; the node_* function named
@@ -43,8 +54,10 @@ struct node_hooks {
     void (*release)(void *context, unsigned set);
     void (*compute)(void *context, unsigned set,
                     uint64_t clock); /* node_computed, after client_gather of all partitions */
-    void (*evaluate)(void *context, unsigned set, uint64_t clock); /* node_evaluated */
-    void (*save)(void *context);                                   /* node_saved; asked once */
+    /* node_evaluated. `again`: not right after the clock's compute; what is added up is reported in place of, or without,
+     * that clock's. */
+    void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
+    void (*save)(void *context); /* node_saved; asked once */
     void (*unsave)(
         void *context); /* a failure meanwhile: have the app's finish function return soon; node_saved follows,
                                       and save may be asked again */
@@ -92,13 +105,18 @@ struct node {
     bool set_dropped; /* since rows that no set names any more were forgotten */
     struct node_duty *duties;
     unsigned duty_count;
+    struct node_evaluation *evaluations;
+    unsigned evaluation_count;
     uint64_t begun;             /* the highest clock begun under any origin */
     uint64_t total_items;       /* of all nodes, from START on */
     double totals[WIRE_TOTALS]; /* likewise */
-    bool busy;                  /* a hook is at work on a clock, client.clock ... */
+    bool busy;                  /* a hook is at work on a clock, at_clock ... */
     bool unevaluated;           /* ... or has computed it and not evaluated it yet ... */
+    bool again;                 /* ... or evaluates what it has not just computed ... */
+    bool last;                  /* ... the job's last clock, in its whole state ... */
     struct node_duty at;        /* ... in this duty */
-    bool stepping;              /* inside node_step */
+    uint64_t at_clock;
+    bool stepping; /* inside node_step */
     struct node_server {
         bool has_role;    /* in the plan */
         uint64_t version; /* of the plan that this is about: */
@@ -115,8 +133,8 @@ struct node {
     uint64_t loaded, ready;   /* the last versions that LOADED and the heartbeat told of */
     struct message *progress; /* not acknowledged yet, oldest first */
     unsigned progress_count;
-    unsigned progress_sent; /* the rest has not been sent yet: more may go with it */
-    uint64_t progress_us;   /* when PROGRESS was sent last */
+    unsigned progress_sent;  /* the rest has not been sent yet: more may go with it */
+    uint64_t progress_us;    /* when PROGRESS was sent last */
     unsigned progress_again; /* of the burst that was sent again, so many are not acknowledged yet */
     struct {
         uint64_t number; /* of the last CHECKPOINT; 0: none in this epoch */

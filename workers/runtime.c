@@ -184,14 +184,22 @@ static void call_evaluate(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     const void *items;
     size_t count = data_tests(&runtime->set->items, worker->thread, &items);
-    if (count > 0 && !runtime_failed(runtime)) {
+    if ((count > 0 || runtime->app->evaluate_always) && !runtime_failed(runtime)) {
         check_enter(worker, CALL_EVALUATE);
         function_done(worker, runtime->app->evaluate(worker, items, count, runtime->app->context), "evaluate");
     }
 }
 
 static void run_evaluate(const struct runtime *runtime, struct aml_worker *worker) {
+    worker->clock = runtime->clock;
+    if (runtime->again) {
+        memset(worker->metrics, 0, sizeof worker->metrics);
+    }
     run_check(worker, check_before);
+    if (runtime->begin && runtime->app->begin != NULL) {
+        run_leading(worker, "begin", call_begin);
+        run_check(worker, check_begun);
+    }
     if (runtime->app->clock_alone) {
         run_leading(worker, "evaluate", call_evaluate);
     } else {
@@ -936,17 +944,33 @@ static void hook_compute(void *context, unsigned set, uint64_t clock) {
     begin_command(runtime, COMMAND_COMPUTE);
 }
 
-static void hook_evaluate(void *context, unsigned set, uint64_t clock) {
+/* The app is told of no other items than before without its begin. */
+static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clock, bool again) {
+    runtime->set = find_set(runtime, set);
+    runtime->clock = clock;
+    runtime->again = again;
+    runtime->last = runtime->node.last;
+    runtime->begin = again && (runtime->begun_set != set || runtime->begun_origins == 0);
+    if (runtime->begin) {
+        runtime->origins = runtime->begun_origins > 0 ? runtime->origins : node_origins(&runtime->node, clock);
+        runtime->begun_set = set;
+        runtime->begun_origins = runtime->origins;
+    }
+    begin_command(runtime, COMMAND_EVALUATE);
+}
+
+static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
     struct runtime *runtime = context;
     uint64_t each = (uint64_t)runtime->options.evaluate_every;
     bool due = clock % each == 0 || clock % (uint64_t)runtime->options.clocks_per_iteration == 0;
     if (runtime->app->evaluate != NULL && due) {
-        runtime->set = find_set(runtime, set);
-        begin_command(runtime, COMMAND_EVALUATE);
+        begin_evaluation(runtime, set, clock, again);
         return;
     }
-    struct wire_metric_sum metrics[WIRE_METRICS_MAX];
-    sum_metrics(runtime, metrics);
+    struct wire_metric_sum metrics[WIRE_METRICS_MAX] = {0};
+    if (!again) {
+        sum_metrics(runtime, metrics);
+    }
     node_evaluated(&runtime->node, metrics);
 }
 

@@ -119,6 +119,8 @@ struct runtime {
     struct runtime_set *set;       /* that the pool works on, or did last; NULL: none */
     uint64_t clock;
     unsigned origins;                  /* nodes that work in this clock */
+    bool again;                        /* evaluates what it has not just computed (node_hooks.evaluate) ... */
+    bool last;                         /* ... or the job's last clock */
     bool begin;                        /* call the app's begin first: ... */
     unsigned begun_set, begun_origins; /* ... not for these yet; begun_origins 0: it was never called */
     bool saving;                       /* the app's finish is called */

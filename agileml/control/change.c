@@ -318,6 +318,7 @@ static void dismiss(struct controller *controller) {
         for (unsigned c = 0; c < controller->schedule.catch_up_count; c++) {
             part = part || actor_node(controller->schedule.catch_ups[c].origin) == member->node.actor;
         }
+        part = part || lost_evaluates(&controller->lost, member->node.actor);
         member->dismissed = !part;
         more = more || !part;
     }
@@ -496,6 +497,17 @@ static void settle(struct controller *controller) {
 
 /* ---- The last clock ---- */
 
+/* A clock that may become the last one: where an iteration ends, and nothing of it is settled yet, so that it can be
+ * evaluated as the last one. */
+static uint64_t clock_to_stop(const struct controller *controller) {
+    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t lost = lost_latest(&controller->lost);
+    uint64_t after = controller->progress.completed > lost ? controller->progress.completed : lost;
+    uint64_t reached = clock_reached(controller);
+    uint64_t least = reached > after + 1 ? reached : after + 1;
+    return (least + each - 1) / each * each;
+}
+
 /* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
 static void step_stop(struct controller *controller) {
     bool held = controller->hold.purpose == HOLD_STOP && controller->hold.clock != WIRE_CLOCK_NEVER;
@@ -504,9 +516,7 @@ static void step_stop(struct controller *controller) {
         return;
     }
     if (!held || passed) {
-        uint64_t each = controller->job.clocks_per_iteration;
-        uint64_t last = (clock_reached(controller) + each - 1) / each * each;
-        hold_at(controller, last > 0 ? last : each, HOLD_STOP);
+        hold_at(controller, clock_to_stop(controller), HOLD_STOP);
         return;
     }
     if (controller->final == 0 || controller->hold.clock < controller->final) {
@@ -519,6 +529,7 @@ static void step_stop(struct controller *controller) {
         change_publish(controller); /* the last clock is to be a commit point */
     }
     hold_tell(controller);
+    progress_step(controller); /* what was reported of that clock meanwhile */
 }
 
 /* ---- One step ---- */

@@ -97,6 +97,7 @@ void controller_close(struct controller *controller) {
     free(controller->members);
     free(controller->expected);
     progress_close(controller);
+    lost_close(&controller->lost);
     checkpoints_close(controller);
     for (size_t l = controller->first_line; l < controller->line_count; l++) {
         free(controller->lines[l - controller->first_line]);
@@ -570,6 +571,9 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
         send_empty(controller, member->node.actor, MESSAGE_SAVE);
     }
     checkpoints_send(controller, member);
+    if (controller->change != CHANGE_RECOVER && member->epoch == controller->epoch) {
+        progress_ask(controller, member);
+    }
     send_ack(controller, member);
 }
 

@@ -6,6 +6,7 @@
 #define AGILEML_CONTROL_CONTROLLER_H
 
 #include "agileml/control/job_input.h"
+#include "agileml/control/lost.h"
 #include "agileml/control/plan.h"
 #include "agileml/control/schedule.h"
 #include "agileml/control/store.h"
@@ -129,6 +130,8 @@ struct clock_report {
     actor_id origin;
     uint64_t items;
     uint64_t clock_us; /* how long it took there, waiting included */
+    bool evaluation;   /* it stands in for a lost node, whose work stands: see lost.h */
+    bool last;         /* the job's last clock was evaluated as that, in its whole state */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -138,12 +141,6 @@ struct clock_window {
     unsigned count, capacity;
 };
 
-struct clock_sums {
-    uint64_t items;
-    uint64_t lasted_us; /* as the nodes measured it: reports that waited for a controller come all at once */
-    struct wire_metric_sum metrics[WIRE_METRICS_MAX];
-};
-
 /* What training has come to. Stored as it is. */
 struct controller_progress {
     uint64_t completed;              /* every origin reported clocks up to this */
@@ -151,8 +148,12 @@ struct controller_progress {
     double objective;                /* of the last iteration */
     double values[WIRE_METRICS_MAX]; /* every metric's, of the last iteration */
     uint64_t evaluated;              /* iterations that `values` are of: 0: none yet */
-    uint32_t calm;                   /* iterations in a row below the tolerance */
-    uint64_t items_processed, items_redone;
+    double covered;                  /* share of the last iteration's items that its metrics are of; 1: all */
+    double compared;                 /* the objective of the last iteration whose metrics were of all items ... */
+    uint64_t compared_count;         /* ... and how many of these there were */
+    uint32_t calm;                   /* of these, how many in a row were below the tolerance */
+    uint64_t items_processed;        /* each item of each clock counts once ... */
+    uint64_t items_redone;           /* ... and here what was done again of clocks that a lost node had begun */
     uint64_t failures, evictions;
     uint64_t trained_us;                 /* that training lasted, but for the time of this controller */
     uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
@@ -256,6 +257,7 @@ struct controller {
 
     struct controller_progress progress;
     struct clock_window *window; /* clock c at c % entries */
+    struct lost lost;            /* of clocks that are not completed */
     uint64_t redone_until;       /* catch-ups of clocks up to this do again what had been begun */
     struct controller_checkpoint checkpoint;
     struct controller_crashes crashes;

@@ -141,8 +141,16 @@ unsigned progress_window(const struct controller *controller); /* entries */
 void progress_open(struct controller *controller);
 void progress_close(struct controller *controller);
 void progress_receive(struct controller *controller, struct member *member, const struct message *message);
-/* Forgets what nodes that are gone reported of clocks beyond the restored one: it is done again. */
-void progress_forget_lost(struct controller *controller);
+/* Nodes were lost, and clock `restore` will be restored; the schedule is still the old one. Of clocks beyond it forgets what
+ * they reported: it is done again. Of the others keeps that, and has what they did not evaluate evaluated by those who take
+ * over, by shard. */
+void progress_recover(struct controller *controller, uint64_t restore, const actor_id *takeover);
+/* EVALUATE to the member, for what it has not reported. */
+void progress_ask(struct controller *controller, const struct member *member);
+/* Items that the iteration which has just ended worked on, those too of which nobody reported. */
+uint64_t progress_processed(const struct controller *controller);
+/* The share of the data that the metrics in these sums, of so many clocks, are of; 1: all. */
+double progress_covered(const struct controller *controller, const struct clock_sums *sums, uint64_t clocks);
 /* Completes what can be completed. */
 void progress_step(struct controller *controller);
 

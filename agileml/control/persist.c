@@ -68,7 +68,8 @@ static uint64_t get_whole(struct reading *reading) {
     each(phase) each(stage) each(job) each(metrics) each(metric_count) each(items) each(totals) each(epoch)            \
         each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore)               \
             each(committed) each(commit_every) each(next_commit_every) each(commit_chosen) each(hold) each(stopping)   \
-                each(final) each(redone_until) each(resume) each(checkpoint.kept) each(crashes) each(observers) each(observer_count)
+                each(final) each(redone_until) each(resume) each(checkpoint.kept) each(crashes) each(observers)        \
+                    each(observer_count)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \
@@ -122,6 +123,45 @@ static void get_schedule(struct reading *reading, struct schedule *schedule, uin
     }
 }
 
+static void put_lost(struct writing *writing, const struct lost *lost) {
+    put_whole(writing, lost->sums_count);
+    put(writing, lost->sums, lost->sums_count * sizeof *lost->sums);
+    put_whole(writing, lost->range_count);
+    put(writing, lost->ranges, lost->range_count * sizeof *lost->ranges);
+    put_whole(writing, lost->evaluation_count);
+    for (unsigned e = 0; e < lost->evaluation_count; e++) {
+        const struct lost_evaluation *evaluation = &lost->evaluations[e];
+        put_whole(writing, evaluation->origin);
+        put_whole(writing, evaluation->clock);
+        put_whole(writing, evaluation->count);
+        put(writing, evaluation->shards, evaluation->count * sizeof *evaluation->shards);
+    }
+}
+
+static void get_lost(struct reading *reading, struct lost *lost, uint32_t shards) {
+    uint64_t sums = get_whole(reading);
+    for (uint64_t s = 0; s < sums && !reading->short_of; s++) {
+        struct lost_sums one;
+        get(reading, &one, sizeof one);
+        *lost_sums_at(lost, one.clock) = one;
+    }
+    uint64_t ranges = get_whole(reading);
+    for (uint64_t r = 0; r < ranges && !reading->short_of; r++) {
+        lost->ranges = memory_resized(lost->ranges, r + 1, sizeof *lost->ranges);
+        get(reading, &lost->ranges[r], sizeof *lost->ranges);
+        lost->range_count++;
+    }
+    uint64_t evaluations = get_whole(reading);
+    for (uint64_t e = 0; e < evaluations && !reading->short_of; e++) {
+        actor_id origin = get_whole(reading);
+        uint64_t clock = get_whole(reading);
+        uint64_t count = get_whole(reading);
+        uint32_t *list = memory_zeroed((count <= shards ? count : 0) + 1, sizeof *list);
+        get(reading, list, (count <= shards ? count : 0) * sizeof *list);
+        lost_add_evaluation(lost, origin, clock, list, count <= shards ? (uint32_t)count : 0);
+    }
+}
+
 static void put_cluster(struct writing *writing, const struct controller *controller) {
     const struct plan_policy *policy = &controller->options.policy;
     put_whole(writing, PERSIST_VERSION);
@@ -145,6 +185,7 @@ static void put_cluster(struct writing *writing, const struct controller *contro
         put(writing, controller->placement, policy->partitions * sizeof *controller->placement);
         put(writing, controller->previous, policy->shards * sizeof *controller->previous);
         put_schedule(writing, &controller->schedule);
+        put_lost(writing, &controller->lost);
     }
 }
 
@@ -184,6 +225,7 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
         get(reading, controller->placement, policy->partitions * sizeof *controller->placement);
         get(reading, controller->previous, policy->shards * sizeof *controller->previous);
         get_schedule(reading, &controller->schedule, policy->shards);
+        get_lost(reading, &controller->lost, policy->shards);
     }
     if (reading->short_of || reading->left > 0 || (controller->phase > PHASE_GATHER && controller->placement == NULL)) {
         return error_set(error, AML_EINPUT, "the store is damaged: its cluster does not end where it should");
@@ -418,5 +460,6 @@ int persist_load(struct controller *controller, struct error *error) {
     controller->lines_stored = controller->line_count;
     controller->lines_pruned = controller->first_line;
     controller->stored = controller->progress.completed;
+    lost_forget(&controller->lost, controller->progress.completed);
     return 1;
 }

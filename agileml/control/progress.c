@@ -29,6 +29,8 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
                      unsigned metric_count) {
     sums->items += more->items;
     sums->lasted_us += more->lasted_us;
+    sums->missing += more->missing;
+    sums->unevaluated = more->unevaluated;
     for (unsigned i = 0; i < metric_count; i++) {
         if (metrics[i].evaluated != 0) {
             sums->metrics[i] = more->metrics[i];
@@ -39,21 +41,31 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
     }
 }
 
-/* The stopping criteria after an iteration; `known`: it has an objective of its own, and not the one before's. */
-static void check_stop(struct controller *controller, bool known, double objective_before) {
+/* ---- Stopping criteria ---- */
+
+/* After an iteration whose objective is of all items: others can't be compared. */
+static bool has_converged(struct controller *controller) {
+    struct controller_progress *progress = &controller->progress;
+    double change = fabs(progress->objective - progress->compared) / fmax(fabs(progress->compared), 1e-300);
+    bool calm = progress->compared_count > 0 && change < controller->job.tolerance;
+    progress->calm = calm ? progress->calm + 1 : 0;
+    progress->compared = progress->objective;
+    progress->compared_count++;
+    return controller->job.tolerance > 0 && progress->calm >= controller->job.tolerance_iterations;
+}
+
+/* `known`: the iteration has an objective of its own, and not the one before's. */
+static void check_stop(struct controller *controller, bool known) {
     struct controller_progress *progress = &controller->progress;
     if (controller->stopping || (controller->final != 0 && progress->completed >= controller->final)) {
         return;
     }
-    double change = fabs(progress->objective - objective_before) / fmax(fabs(objective_before), 1e-300);
-    bool calm = progress->evaluated > 1 && change < controller->job.tolerance;
-    if (known) {
-        progress->calm = calm ? progress->calm + 1 : 0;
-    }
-    bool converged = controller->job.tolerance > 0 && progress->calm >= controller->job.tolerance_iterations;
+    bool converged = known && progress->covered == 1 && has_converged(controller);
     bool late = controller->job.seconds > 0 && controller_seconds(controller) >= controller->job.seconds;
     controller->stopping = converged || late;
 }
+
+/* ---- Clocks and iterations ---- */
 
 static void add_sample(struct controller *controller, double seconds) {
     unsigned count[2];
@@ -75,9 +87,42 @@ static void add_sample(struct controller *controller, double seconds) {
     controller->steady = true;
 }
 
-/* Some origin has reported it; those that have not were lost, their work was not. */
+/* Some origin has reported it. */
 static bool metric_is_known(const struct wire_metric *metric, const struct wire_metric_sum *sum) {
     return metric->kind == METRIC_SUM || sum->weight != 0;
+}
+
+/* All clocks of the iteration that has just ended are of this job, and not of the one whose checkpoint it took up: together
+ * they are of all items. */
+static bool iteration_is_whole(const struct controller *controller) {
+    return controller->progress.completed >= controller->progress.first + controller->job.clocks_per_iteration;
+}
+
+uint64_t progress_processed(const struct controller *controller) {
+    const struct clock_sums *sums = &controller->progress.iteration;
+    bool more = sums->missing > 0 && iteration_is_whole(controller) && controller->items > sums->items;
+    return more ? controller->items : sums->items;
+}
+
+double progress_covered(const struct controller *controller, const struct clock_sums *sums, uint64_t clocks) {
+    double shards = (double)controller->options.policy.shards;
+    double worked = 1 - (double)sums->missing / (shards * (double)clocks);
+    double evaluated = 1 - (double)sums->unevaluated / shards;
+    return fmax(0, fmin(worked, evaluated));
+}
+
+/* The same of the iteration, by its items where their number is known. */
+static double iteration_covered(const struct controller *controller) {
+    const struct controller_progress *progress = &controller->progress;
+    struct clock_sums sums = progress->iteration;
+    if (sums.missing > 0 && iteration_is_whole(controller)) {
+        sums.missing = 0;
+        double worked = controller->items > 0 ? (double)progress->iteration.items / (double)controller->items : 1;
+        return fmin(worked, progress_covered(controller, &sums, 1));
+    }
+    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t clocks = progress->completed - progress->first;
+    return progress_covered(controller, &sums, clocks < each ? clocks : each);
 }
 
 static void complete_iteration(struct controller *controller) {
@@ -85,7 +130,6 @@ static void complete_iteration(struct controller *controller) {
     const struct wire_metric_sum *sums = progress->iteration.metrics;
     bool known = controller->metric_count == 0 || metric_is_known(&controller->metrics[0], &sums[0]);
     uint64_t iteration = progress->completed / controller->job.clocks_per_iteration;
-    double before = progress->objective;
     double seconds = (double)progress->iteration.lasted_us / 1e6;
     for (unsigned i = 0; i < controller->metric_count; i++) {
         if (progress->evaluated == 0 || metric_is_known(&controller->metrics[i], &sums[i])) {
@@ -94,6 +138,8 @@ static void complete_iteration(struct controller *controller) {
     }
     progress->objective = controller->metric_count > 0 ? progress->values[0] : 0.0;
     progress->evaluated++;
+    progress->covered = iteration_covered(controller);
+    progress->items_processed += progress_processed(controller) - progress->iteration.items;
     controller_report(controller, report_iteration(controller, iteration, controller_seconds(controller)));
     progress->iteration = (struct clock_sums){0};
     if (known && !isfinite(progress->objective)) {
@@ -107,7 +153,13 @@ static void complete_iteration(struct controller *controller) {
     }
     add_sample(controller, seconds);
     change_check_commit(controller);
-    check_stop(controller, known, before);
+    check_stop(controller, known);
+}
+
+/* The clock's entry when it has one. */
+static struct clock_window *window_at(const struct controller *controller, uint64_t clock) {
+    struct clock_window *window = &controller->window[clock % progress_window(controller)];
+    return window->clock == clock ? window : NULL;
 }
 
 /* The clock's entry, which one that is over may have had. */
@@ -120,25 +172,46 @@ static struct clock_window *window_of(struct controller *controller, uint64_t cl
     return window;
 }
 
-static bool has_report(const struct clock_window *window, actor_id origin) {
-    for (unsigned r = 0; r < window->count; r++) {
+/* NULL: there is none. */
+static struct clock_report *find_report(const struct clock_window *window, actor_id origin) {
+    for (unsigned r = 0; window != NULL && r < window->count; r++) {
         if (window->reports[r].origin == origin) {
-            return true;
+            return &window->reports[r];
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool has_report(const struct clock_window *window, actor_id origin) {
+    return find_report(window, origin) != NULL;
+}
+
+/* All that is to be known of the clock has come from this origin. */
+static bool has_reported(const struct controller *controller, const struct clock_window *window, actor_id origin) {
+    const struct clock_report *report = find_report(window, origin);
+    return report != NULL && (report->last || window->clock != controller->final);
 }
 
 static bool clock_reported(const struct controller *controller, const struct clock_window *window, uint64_t clock) {
+    const struct lost *lost = &controller->lost;
     actor_id *origins = NULL;
     unsigned capacity = 0;
+    if (controller->hold.purpose == HOLD_STOP && clock >= controller->hold.clock) {
+        return false; /* it may become the last clock, which is evaluated once more */
+    }
     unsigned expected = schedule_origins(&controller->schedule, clock, &origins, &capacity);
     unsigned found = 0;
     for (unsigned o = 0; o < expected && window->count >= expected; o++) {
-        found += has_report(window, origins[o]) ? 1 : 0;
+        found += has_reported(controller, window, origins[o]) ? 1 : 0;
     }
     free(origins);
-    /* Of a clock that was restored, dead nodes' reports may have been lost for good, and with them all. */
+    for (unsigned e = 0; e < lost->evaluation_count; e++) {
+        actor_id origin = lost->evaluations[e].origin;
+        if (lost->evaluations[e].clock == clock && origin != ACTOR_NONE && !has_reported(controller, window, origin)) {
+            return false;
+        }
+    }
+    /* Of a clock that was restored, all origins may have been lost. */
     return found == expected && (expected > 0 || clock <= controller->restore);
 }
 
@@ -148,8 +221,9 @@ static uint64_t clock_lasted_us(const struct clock_window *window) {
     uint64_t nodes = 0;
     for (unsigned r = 0; r < window->count; r++) {
         actor_id origin = window->reports[r].origin;
+        bool worked = !window->reports[r].evaluation;
         sum_us += window->reports[r].clock_us;
-        nodes += !origin_is_catch_up(origin) || !has_report(window, actor_node(origin)) ? 1 : 0;
+        nodes += worked && (!origin_is_catch_up(origin) || !has_report(window, actor_node(origin))) ? 1 : 0;
     }
     return nodes > 0 ? sum_us / nodes : 0;
 }
@@ -181,6 +255,41 @@ static bool clock_is_told(struct controller *controller, const struct clock_sums
     return told;
 }
 
+static bool any_evaluated(const struct controller *controller) {
+    for (unsigned i = 0; i < controller->metric_count; i++) {
+        if (controller->metrics[i].evaluated != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void metrics_add(struct wire_metric_sum *sums, const struct wire_metric_sum *more, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        sums[i].sum += more[i].sum;
+        sums[i].weight += more[i].weight;
+    }
+}
+
+/* What origins reported of the clock, those too that were lost afterwards. */
+static struct clock_sums sum_clock(const struct controller *controller, const struct clock_window *window) {
+    const struct lost_sums *lost = lost_sums_of(&controller->lost, window->clock);
+    struct clock_sums sums = {.lasted_us = clock_lasted_us(window),
+                              .missing = lost_shards(&controller->lost, window->clock)};
+    for (unsigned r = 0; r < window->count; r++) {
+        sums.items += window->reports[r].items;
+        metrics_add(sums.metrics, window->reports[r].metrics, controller->metric_count);
+    }
+    if (lost != NULL) {
+        sums.items += lost->items;
+        metrics_add(sums.metrics, lost->metrics, controller->metric_count);
+    }
+    if (any_evaluated(controller) && !lost_is_evaluated(&controller->lost, window->clock, ACTOR_NONE)) {
+        sums.unevaluated = sums.missing;
+    }
+    return sums;
+}
+
 void progress_step(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
     while (controller->phase == PHASE_TRAIN && controller->change != CHANGE_RECOVER) {
@@ -189,16 +298,10 @@ void progress_step(struct controller *controller) {
         if (!clock_reported(controller, window, clock)) {
             return;
         }
-        struct clock_sums sums = {.lasted_us = clock_lasted_us(window)};
-        for (unsigned r = 0; r < window->count; r++) {
-            sums.items += window->reports[r].items;
-            for (unsigned i = 0; i < controller->metric_count; i++) {
-                sums.metrics[i].sum += window->reports[r].metrics[i].sum;
-                sums.metrics[i].weight += window->reports[r].metrics[i].weight;
-            }
-        }
+        struct clock_sums sums = sum_clock(controller, window);
         count_time(controller, window);
         window->count = 0;
+        lost_forget(&controller->lost, clock);
         progress->completed = clock;
         progress->items_processed += sums.items;
         sums_add(&progress->iteration, &sums, controller->metrics, controller->metric_count);
@@ -213,18 +316,155 @@ void progress_step(struct controller *controller) {
     }
 }
 
-void progress_forget_lost(struct controller *controller) {
-    for (unsigned w = 0; w < progress_window(controller); w++) {
-        struct clock_window *window = &controller->window[w];
-        for (unsigned r = 0; window->clock > controller->restore && r < window->count;) {
-            if (member_find(controller, actor_node(window->reports[r].origin)) == NULL) {
-                window->reports[r] = window->reports[--window->count];
-            } else {
-                r++;
-            }
+/* ---- Nodes that were lost ---- */
+
+static bool origin_is_lost(struct controller *controller, actor_id origin) {
+    return origin != ACTOR_NONE && member_find(controller, actor_node(origin)) == NULL;
+}
+
+/* Beyond the restored clock all is done again that lost nodes did, and evaluated with it. What others reported of their
+ * own work stands, but not as evaluated in the last clock's state. */
+static void undo_reports(struct controller *controller, struct clock_window *window) {
+    for (unsigned r = 0; r < window->count;) {
+        struct clock_report *report = &window->reports[r];
+        report->last = false;
+        if (report->evaluation || origin_is_lost(controller, report->origin)) {
+            *report = window->reports[--window->count];
+        } else {
+            r++;
         }
     }
 }
+
+/* Moves what lost nodes had reported of a clock that stands to where it is kept. */
+static void keep_reports(struct controller *controller, struct clock_window *window) {
+    for (unsigned r = 0; r < window->count;) {
+        const struct clock_report *report = &window->reports[r];
+        if (!origin_is_lost(controller, report->origin)) {
+            r++;
+            continue;
+        }
+        struct lost_sums *sums = lost_sums_at(&controller->lost, window->clock);
+        bool stands = has_reported(controller, window, report->origin);
+        sums->items += report->items;
+        for (unsigned i = 0; i < controller->metric_count; i++) {
+            if (stands || controller->metrics[i].evaluated == 0) {
+                sums->metrics[i].sum += report->metrics[i].sum;
+                sums->metrics[i].weight += report->metrics[i].weight;
+            }
+        }
+        window->reports[r] = window->reports[--window->count];
+    }
+}
+
+/* Counts the shards of a clock that stands whose work lost nodes had not reported, and marks in `missing` those that are
+ * not evaluated. */
+static uint64_t find_missing(struct controller *controller, uint64_t clock, const actor_id *owners,
+                             unsigned char *missing) {
+    const struct clock_window *window = window_at(controller, clock);
+    uint64_t unreported = 0;
+    actor_id known = ACTOR_NONE; /* neighbours mostly are of one origin */
+    bool reported = true;
+    bool evaluated = true;
+    for (uint32_t s = 0; s < controller->options.policy.shards; s++) {
+        if (owners[s] != known) {
+            known = owners[s];
+            bool lost = origin_is_lost(controller, known);
+            reported = !lost || has_report(window, known);
+            evaluated = !lost || (reported && has_reported(controller, window, known));
+        }
+        unreported += reported ? 0 : 1;
+        missing[s] = evaluated ? 0 : 1;
+    }
+    return unreported;
+}
+
+/* What a lost node was to evaluate in place of another, and had not reported. */
+static void find_unevaluated(struct controller *controller, uint64_t clock, unsigned char *missing) {
+    const struct clock_window *window = window_at(controller, clock);
+    for (unsigned e = controller->lost.evaluation_count; e-- > 0;) {
+        struct lost_evaluation *evaluation = &controller->lost.evaluations[e];
+        if (evaluation->clock != clock || !origin_is_lost(controller, evaluation->origin)) {
+            continue;
+        }
+        if (has_reported(controller, window, evaluation->origin)) {
+            evaluation->origin = ACTOR_NONE; /* its sums are kept */
+            continue;
+        }
+        for (uint32_t s = 0; s < evaluation->count; s++) {
+            missing[evaluation->shards[s]] = 1;
+        }
+        lost_drop_evaluation(&controller->lost, e);
+    }
+}
+
+/* Has those who take over the marked shards evaluate them. Unmarks them. */
+static void add_evaluations(struct controller *controller, uint64_t clock, const actor_id *takeover,
+                            unsigned char *missing) {
+    uint32_t shards = controller->options.policy.shards;
+    for (uint32_t first = 0; first < shards; first++) {
+        if (missing[first] == 0 || takeover[first] == ACTOR_NONE) {
+            continue;
+        }
+        uint32_t *mine = memory_resized(NULL, shards - first, sizeof *mine);
+        uint32_t count = 0;
+        for (uint32_t s = first; s < shards; s++) {
+            if (missing[s] != 0 && takeover[s] == takeover[first]) {
+                mine[count++] = s;
+                missing[s] = 0;
+            }
+        }
+        lost_add_evaluation(&controller->lost, origin_catch_up(takeover[first], controller->epoch), clock, mine, count);
+    }
+}
+
+void progress_recover(struct controller *controller, uint64_t restore, const actor_id *takeover) {
+    uint64_t completed = controller->progress.completed;
+    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t end = restore / each * each; /* of an iteration: what is evaluated there is in its line */
+    actor_id *owners = memory_zeroed(controller->options.policy.shards, sizeof *owners);
+    unsigned char *missing = memory_zeroed(controller->options.policy.shards, 1);
+    lost_undo(&controller->lost, restore);
+    for (unsigned w = 0; w < progress_window(controller); w++) {
+        if (controller->window[w].clock > restore) {
+            undo_reports(controller, &controller->window[w]);
+        }
+    }
+    for (uint64_t clock = completed + 1; clock <= restore; clock++) {
+        schedule_owners(&controller->schedule, clock, owners);
+        uint64_t unreported = find_missing(controller, clock, owners, missing);
+        if (unreported > 0) {
+            lost_add_shards(&controller->lost, clock, unreported);
+        }
+        if (any_evaluated(controller) && (clock == end || lost_is_evaluated(&controller->lost, clock, ACTOR_NONE))) {
+            find_unevaluated(controller, clock, missing);
+            add_evaluations(controller, clock, takeover, missing);
+        }
+        struct clock_window *window = window_at(controller, clock);
+        if (window != NULL) {
+            keep_reports(controller, window);
+        }
+    }
+    free(owners);
+    free(missing);
+}
+
+void progress_ask(struct controller *controller, const struct member *member) {
+    for (unsigned e = 0; e < controller->lost.evaluation_count; e++) {
+        const struct lost_evaluation *evaluation = &controller->lost.evaluations[e];
+        if (actor_node(evaluation->origin) != member->node.actor ||
+            has_report(window_at(controller, evaluation->clock), evaluation->origin)) {
+            continue;
+        }
+        struct message message = {.type = MESSAGE_EVALUATE, .frame_count = 1};
+        message.evaluate.origin = evaluation->origin;
+        message.evaluate.clock = evaluation->clock;
+        message.frames[0] = buffer_copy(evaluation->shards, evaluation->count * sizeof *evaluation->shards);
+        controller_send(controller, member->node.actor, &message);
+    }
+}
+
+/* ---- What nodes say ---- */
 
 static void fail_for_metrics(struct controller *controller, const struct member *member, size_t count) {
     char text[ERROR_TEXT_MAX];
@@ -234,10 +474,42 @@ static void fail_for_metrics(struct controller *controller, const struct member 
     controller_abort(controller, AML_EPROTOCOL, text);
 }
 
-void progress_receive(struct controller *controller, struct member *member, const struct message *message) {
+/* What came from an epoch that is over is not of the last clock's state, if that is done again. */
+static void take_report(struct controller *controller, const struct message *message) {
     const struct message_progress *report = &message->progress;
     const struct wire_metric_sum *metrics = (const void *)message->frames[0]->data;
-    size_t metric_count = message->frames[0]->size / sizeof *metrics;
+    struct clock_window *window = window_of(controller, report->clock);
+    struct clock_report *mine = find_report(window, report->origin);
+    bool last = report->last != 0 && message->epoch == controller->epoch;
+    if (mine != NULL && last && !mine->last) { /* evaluated once more */
+        mine->last = true;
+        for (unsigned i = 0; i < controller->metric_count; i++) {
+            mine->metrics[i] = controller->metrics[i].evaluated != 0 ? metrics[i] : mine->metrics[i];
+        }
+    }
+    bool stands_in = lost_is_evaluated(&controller->lost, report->clock, report->origin);
+    if (mine != NULL || (report->evaluation != 0) != stands_in) {
+        return;
+    }
+    if (window->count == window->capacity) {
+        window->capacity = window->capacity > 0 ? 2 * window->capacity : 4;
+        window->reports = memory_resized(window->reports, window->capacity, sizeof *window->reports);
+    }
+    mine = &window->reports[window->count++];
+    *mine = (struct clock_report){.origin = report->origin,
+                                  .items = report->items,
+                                  .clock_us = report->clock_us,
+                                  .evaluation = report->evaluation != 0,
+                                  .last = last};
+    for (unsigned i = 0; i < controller->metric_count; i++) {
+        bool counts = report->evaluation == 0 || controller->metrics[i].evaluated != 0;
+        mine->metrics[i] = counts ? metrics[i] : (struct wire_metric_sum){0};
+    }
+}
+
+void progress_receive(struct controller *controller, struct member *member, const struct message *message) {
+    const struct message_progress *report = &message->progress;
+    size_t metric_count = message->frames[0]->size / sizeof(struct wire_metric_sum);
     uint64_t completed = controller->progress.completed;
     if (controller->window == NULL || actor_node(report->origin) != member->node.actor ||
         report->clock > completed + progress_window(controller)) {
@@ -251,17 +523,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
     bool present = report->origin == origin_catch_up(member->node.actor, controller->epoch);
     bool new = present && report->clock == schedule_next(&controller->schedule, report->origin, member->catch_up);
     if (report->clock > completed) {
-        struct clock_window *window = window_of(controller, report->clock);
-        if (!has_report(window, report->origin)) {
-            if (window->count == window->capacity) {
-                window->capacity = window->capacity > 0 ? 2 * window->capacity : 4;
-                window->reports = memory_resized(window->reports, window->capacity, sizeof *window->reports);
-            }
-            struct clock_report *mine = &window->reports[window->count++];
-            *mine =
-                (struct clock_report){.origin = report->origin, .items = report->items, .clock_us = report->clock_us};
-            memcpy(mine->metrics, metrics, metric_count * sizeof *metrics);
-        }
+        take_report(controller, message);
     }
     if (new) {
         member->catch_up = report->clock;

@@ -290,11 +290,11 @@ static void recover(struct controller *controller) {
     }
     place(controller, all, count, clock, &ordinary);
     free(all);
-    schedule_recover(&controller->schedule, node_is_dead, controller, ordinary.owners,
-                     &(struct schedule_restore){.committed = controller->committed,
-                                                .clock = clock,
-                                                .begun = begun,
-                                                .epoch = controller->epoch});
+    progress_recover(controller, clock, ordinary.owners);
+    schedule_recover(
+        &controller->schedule, node_is_dead, controller, ordinary.owners,
+        &(struct schedule_restore){
+            .committed = controller->committed, .clock = clock, .begun = begun, .epoch = controller->epoch});
     ordinary_close(&ordinary);
     controller->change = CHANGE_NONE;
     controller->restore = clock;
@@ -311,12 +311,14 @@ static void recover(struct controller *controller) {
     }
     controller->items = controller->phase == PHASE_LOAD ? 0 : controller->items; /* counted anew */
     controller->phase = controller->phase == PHASE_SAVE ? PHASE_TRAIN : controller->phase;
-    progress_forget_lost(controller);
     crashes_recovered(controller);
     snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock,
              (double)(controller_now(controller) - controller->lost_us) / 1e3);
     controller_report(controller, report_event(controller, "recover", NULL, text));
     change_publish(controller);
+    for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
+        progress_ask(controller, &controller->members[m]);
+    }
     progress_step(controller);
 }
 

@@ -32,6 +32,7 @@ bool report_key(const char *key) {
                                        "iterations",
                                        "seconds",
                                        "objective",
+                                       "partial",
                                        "stage",
                                        "reliable",
                                        "transient",
@@ -70,6 +71,13 @@ static void set_values(json_t *object, const struct controller *controller, cons
     }
     for (unsigned i = 0; i < controller->metric_count; i++) {
         set_real(object, controller->metrics[i].name, values[i]);
+    }
+}
+
+/* Metrics that are not of all items say so. */
+static void set_covered(json_t *object, double covered) {
+    if (covered < 1) {
+        set_real(object, "partial", covered);
     }
 }
 
@@ -128,6 +136,7 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
     }
     set_values(object, controller, values);
     set_whole(object, "items", sums->items);
+    set_covered(object, progress_covered(controller, sums, 1));
     return finish_line(object);
 }
 
@@ -145,8 +154,9 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     set_whole(object, "bytes_received", received - controller->progress.iteration_bytes_received);
     set_whole(object, "items", sums->items);
     set_real(object, "items_per_second",
-             sums->lasted_us > 0 ? (double)sums->items / ((double)sums->lasted_us / 1e6) : 0.0);
+             sums->lasted_us > 0 ? (double)progress_processed(controller) / ((double)sums->lasted_us / 1e6) : 0.0);
     set_whole(object, "clock", controller->progress.completed);
+    set_covered(object, controller->progress.covered);
     controller->progress.iteration_bytes_sent = sent;
     controller->progress.iteration_bytes_received = received;
     return finish_line(object);
@@ -215,6 +225,7 @@ char *report_summary(const struct controller *controller, double seconds) {
     set_real(object, "seconds", seconds);
     if (controller->progress.evaluated > 0) {
         set_values(object, controller, controller->progress.values);
+        set_covered(object, controller->progress.covered);
     }
     set_cluster(object, controller);
     set_whole(object, "items_processed", controller->progress.items_processed);
@@ -325,6 +336,7 @@ char *report_status(struct controller *controller) {
     set_whole(object, "final", controller->final);
     set_real(object, "seconds", controller_seconds(controller));
     set_real(object, "objective", controller->progress.evaluated > 0 ? controller->progress.objective : NAN);
+    set_covered(object, controller->progress.evaluated > 0 ? controller->progress.covered : 1);
     set_real(object, "threshold_2", thresholds.to_2);
     set_real(object, "threshold_3", thresholds.to_3);
     set_whole(object, "items_redone", controller->progress.items_redone);

@@ -185,7 +185,7 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
         for (unsigned o = 0; o < first; o++) {
             struct schedule_catch_up *old = &schedule->catch_ups[o];
             if (old->origin == new->origin && old->until_clock + 1 == new->from_clock &&
-                old->count == new->count && memcmp(old->shards, new->shards, old->count * sizeof *old->shards) == 0) {
+                old->count == new->count &&memcmp(old->shards, new->shards, old->count * sizeof *old->shards) == 0) {
                 old->until_clock = new->until_clock;
                 drop_catch_up(schedule, c);
                 break;
@@ -293,6 +293,16 @@ unsigned schedule_origins(const struct schedule *schedule, uint64_t clock, actor
     }
     index_map_close(&known);
     return count;
+}
+
+void schedule_owners(const struct schedule *schedule, uint64_t clock, actor_id *owners) {
+    memcpy(owners, schedule->parts[part_at(schedule, clock)].owners, schedule->shards * sizeof *owners);
+    for (unsigned c = 0; c < schedule->catch_up_count; c++) {
+        const struct schedule_catch_up *late = &schedule->catch_ups[c];
+        for (uint32_t i = 0; late->from_clock <= clock && clock <= late->until_clock && i < late->count; i++) {
+            owners[late->shards[i]] = late->origin;
+        }
+    }
 }
 
 uint64_t schedule_next(const struct schedule *schedule, actor_id origin, uint64_t clock) {

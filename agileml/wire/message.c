@@ -114,10 +114,10 @@ static const struct layout LAYOUTS[] = {
                           1,
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
-                          {U64(progress.origin, ANY), U64(progress.clock, CLOCK), U64(progress.items, ANY),
-                           U64(progress.committed, CLOCK), U64(progress.compute_us, TIME), U64(progress.clock_us, TIME),
-                           U64(progress.bytes_sent, ANY), U64(progress.bytes_received, ANY),
-                           U64(progress.memory_bytes, ANY)}},
+                          {U64(progress.origin, ANY), U64(progress.clock, CLOCK), U8(progress.evaluation, 1),
+                           U8(progress.last, 1), U64(progress.items, ANY), U64(progress.committed, CLOCK),
+                           U64(progress.compute_us, TIME), U64(progress.clock_us, TIME), U64(progress.bytes_sent, ANY),
+                           U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,
                            {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK), U64(heartbeat.hold, ANY),
@@ -241,6 +241,12 @@ static const struct layout LAYOUTS[] = {
                         {U32(update.partition, WIRE_PARTITIONS_MAX - 1), U8(update.piece, 1),
                          U64(update.from_clock, CLOCK), U64(update.clock, CLOCK), U64(update.committed, CLOCK),
                          U64(update.cursor, ANY), U64(update.next, ANY), U64(update.follow, ANY)}},
+    [MESSAGE_EVALUATE] = {"EVALUATE",
+                          FRAMES_RECORDS,
+                          1,
+                          {sizeof(uint32_t)},
+                          {WIRE_SHARDS_MAX},
+                          {U64(evaluate.origin, ANY), U64(evaluate.clock, CLOCK)}},
 };
 
 static const struct layout *layout_of(unsigned type) {
@@ -375,6 +381,20 @@ static int plan_check(const struct message *message, struct error *error) {
     return 0;
 }
 
+static int evaluate_check(const struct message *message, struct error *error) {
+    const uint32_t *shards = (const void *)message->frames[0]->data;
+    size_t count = message->frames[0]->size / sizeof *shards;
+    for (size_t s = 1; s < count; s++) {
+        if (shards[s - 1] >= shards[s]) {
+            return error_set(error, AML_EPROTOCOL, "EVALUATE: shard %u after shard %u, expected ascending ones",
+                             shards[s], shards[s - 1]);
+        }
+    }
+    return count > 0 && shards[count - 1] < WIRE_SHARDS_MAX
+               ? 0
+               : error_set(error, AML_EPROTOCOL, "EVALUATE: no shards, or one beyond %d", WIRE_SHARDS_MAX);
+}
+
 static int allocation_check(const struct message *message, struct error *error) {
     const struct wire_machine *machines = (const void *)message->frames[0]->data;
     for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
@@ -420,6 +440,7 @@ static int records_check(const struct message *message, const struct layout *lay
                          message->frames[0]->size, WIRE_TOTALS);
     }
     return message->type == MESSAGE_PLAN         ? plan_check(message, error)
+           : message->type == MESSAGE_EVALUATE   ? evaluate_check(message, error)
            : message->type == MESSAGE_ALLOCATION ? allocation_check(message, error)
                                                  : 0;
 }

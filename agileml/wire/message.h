@@ -55,7 +55,7 @@ enum {
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
-    WIRE_SIGNAL_MAX = 64, /* the highest number of a signal */
+    WIRE_SIGNAL_MAX = 64,   /* the highest number of a signal */
     WIRE_FUNCTION_MAX = 16, /* bytes of the name of one of the app's functions */
     WIRE_ENDPOINT_MAX = 128,
     WIRE_PATH_MAX = 400,
@@ -130,7 +130,9 @@ enum message_type {
     MESSAGE_ROWS = 37,
     /* follower <-> serving replica */
     MESSAGE_FOLLOW = 38,
-    MESSAGE_UPDATE = 39
+    MESSAGE_UPDATE = 39,
+    /* controller -> node */
+    MESSAGE_EVALUATE = 40
 };
 
 /* The part of a job's description that all nodes must agree on and the controller acts on. */
@@ -206,13 +208,23 @@ struct message_start {
 struct message_progress {
     actor_id origin; /* of the sender's node */
     uint64_t clock;
-    uint64_t items;      /* training items processed in this clock */
-    uint64_t committed;  /* as far as its client knows */
+    uint8_t evaluation; /* 1: the clock was evaluated without being worked on: after EVALUATE, or once more as `last` */
+    uint8_t last;       /* 1: it was evaluated as the job's last clock, in the whole state at that clock */
+    uint64_t items;     /* training items processed in this clock; 0 with `evaluation` */
+    uint64_t committed; /* as far as its client knows */
     uint64_t compute_us; /* wall time in the app's function */
     uint64_t clock_us;   /* wall time of the whole clock, waiting included */
     uint64_t bytes_sent; /* over the network by this node since it started */
     uint64_t bytes_received;
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
+};
+
+/* Evaluate these data shards: the node that had worked on them was lost before it could report, and what it did in this clock
+ * stands. Repeated until PROGRESS with `evaluation` has come of this origin and clock. Frame: the shards, uint32_t each,
+ * ascending, one at least. */
+struct message_evaluate {
+    actor_id origin; /* of the receiver, to report under */
+    uint64_t clock;  /* at or below the plan's `restore`; the state at hand may be a later one */
 };
 
 /* A node is alive, and how far it is. The header's epoch and `version` are the plan it goes by: the controller sends
@@ -387,11 +399,11 @@ struct message_push {
     uint32_t partition;
     uint64_t from_clock;
     uint64_t clock;
-    uint64_t durable;  /* the partition's state at this clock is on a reliable machine ... */
+    uint64_t durable;      /* the partition's state at this clock is on a reliable machine ... */
     uint64_t durable_from; /* ... and so is that at every commit point from this one on, or from what is committed on */
-    uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
-    uint64_t request;  /* the SUBSCRIBE it answers, or 0; then the frames are those rows */
-    uint64_t pull;     /* the PULL it answers, or 0; without rows both clocks are the one up to which they were sent */
+    uint64_t received;     /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
+    uint64_t request;      /* the SUBSCRIBE it answers, or 0; then the frames are those rows */
+    uint64_t pull; /* the PULL it answers, or 0; without rows both clocks are the one up to which they were sent */
     uint64_t subscribed; /* in the answer to a PULL: the receiver's last SUBSCRIBE that the replica goes by; 0: none */
 };
 
@@ -458,6 +470,7 @@ struct message {
         struct message_loaded loaded;
         struct message_start start;
         struct message_progress progress;
+        struct message_evaluate evaluate;
         struct message_heartbeat heartbeat;
         struct message_heartbeat_ack heartbeat_ack;
         struct message_fenced fenced;
@@ -614,7 +627,7 @@ struct rows_view {
 /* What rows_check must know of each table. */
 struct row_shape {
     uint32_t row_bytes;
-    uint32_t bf16_bytes;    /* of a row as WIRE_BF16; 0: none of this table are sent so */
+    uint32_t bf16_bytes;     /* of a row as WIRE_BF16; 0: none of this table are sent so */
     uint32_t sparse_element; /* bytes of an element, 4 or 8, if rows may come as WIRE_SPARSE; 0: none do */
 };
 

@@ -142,9 +142,10 @@ static void evaluate_done(void *context) {
     node_evaluated(&node->node, &sum);
 }
 
-static void hook_evaluate(void *context, unsigned set, uint64_t clock) {
+static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
     (void)set;
     (void)clock;
+    (void)again;
     at_later(context, 0, evaluate_done);
 }
 

@@ -99,6 +99,12 @@ static void add_payload(struct message *message, unsigned variant) {
     case MESSAGE_PROGRESS:
         add_frame(message, sizeof(struct wire_metric_sum));
         break;
+    case MESSAGE_EVALUATE:
+        add_frame(message, (1 + variant) * sizeof(uint32_t));
+        for (uint32_t s = 0; s <= variant; s++) {
+            memcpy(message->frames[0]->data + s * sizeof s, &s, sizeof s);
+        }
+        break;
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
         add_frame(message, 20);

@@ -135,8 +135,12 @@ static void open_servers(struct cluster_node *node) {
 }
 
 static void open_node(struct cluster_node *node) {
-    static const struct wire_metric metrics[CLUSTER_METRICS] = {{.name = "objective", .kind = 1, .evaluated = 1},
-                                                                {.name = "items_seen", .kind = 0}};
+    static const struct wire_metric metrics[CLUSTER_METRICS] = {
+        [METRIC_OBJECTIVE] = {.name = "objective", .kind = 1, .evaluated = 1},
+        [METRIC_ITEMS] = {.name = "items_seen", .kind = 0},
+        [METRIC_FIGURES] = {.name = "figures", .kind = 0},
+        [METRIC_EVALUATED] = {.name = "shards", .kind = 0, .evaluated = 1},
+        [METRIC_LAST] = {.name = "last_shards", .kind = 0, .evaluated = 1}};
     struct cluster *cluster = node->cluster;
     const struct job *job = &cluster->app.job;
     if (cluster->options.mistake == MISTAKE_STALE_WORKER && node->number == 0) {

@@ -64,8 +64,10 @@ struct cluster_options {
 struct cluster_counts {
     uint64_t nodes, clocks, plans, recoveries, joins, rejoins, evictions, kills, controller_restarts, checkpoints,
         resumes, redone_items;
-    uint64_t triggered; /* runs in which the schedule's moment came */
-    uint64_t lost;      /* jobs that ended with an error as they had to */
+    uint64_t evaluations; /* of what the node had not just computed */
+    uint64_t partial;     /* iterations whose metrics were not of all items */
+    uint64_t triggered;   /* runs in which the schedule's moment came */
+    uint64_t lost;        /* jobs that ended with an error as they had to */
 };
 
 struct cluster_result {

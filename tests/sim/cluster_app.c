@@ -276,7 +276,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
 static uint64_t rows_hash(const struct cluster_node *node, const struct cluster_set *set) {
     const struct app *app = &node->cluster->app;
     uint64_t hash = 0;
-    for (uint32_t s = 0; s < set->count; s++) {
+    for (uint32_t s = 0; s < set->count; s += set->lazy ? 2 : 1) {
         const struct app_shard *shard = &app->shards[set->shards[s]];
         for (unsigned k = 0; k < shard->row_count; k++) {
             const struct cache_table *table = &node->node.cache.tables[app->rows[shard->rows[k]].table];
@@ -302,24 +302,41 @@ static void evaluate_done(void *context) {
     }
     if (node->evaluate_hash != rows_hash(node, set)) {
         cluster_violation(node->cluster, "I2", "%s: the cache changed while clock %llu was evaluated", node->node.name,
-                          (unsigned long long)node->node.client.clock);
+                          (unsigned long long)node->evaluated_clock);
     }
     node->evaluating = false;
     double all = (double)set->items;
     struct wire_metric_sum sums[CLUSTER_METRICS] = {
-        {.sum = cluster_objective(node->node.client.clock) * all, .weight = all},
-        {.sum = (double)clock_items(node, set), .weight = 1}};
+        [METRIC_OBJECTIVE] = {.sum = cluster_objective(node->evaluated_clock) * all, .weight = all},
+        [METRIC_EVALUATED] = {.sum = set->count, .weight = 1},
+        [METRIC_LAST] = {.sum = node->evaluates_last ? set->count : 0, .weight = 1}};
+    if (!node->evaluates_again) {
+        sums[METRIC_ITEMS] = (struct wire_metric_sum){.sum = (double)clock_items(node, set), .weight = 1};
+        sums[METRIC_FIGURES].weight = 1;
+        for (uint32_t s = 0; s < set->count; s++) {
+            sums[METRIC_FIGURES].sum += cluster_figure(node->cluster, set->shards[s], node->evaluated_clock);
+        }
+    }
     node_evaluated(&node->node, sums);
 }
 
-static void hook_evaluate(void *context, unsigned number, uint64_t clock) {
+static void hook_evaluate(void *context, unsigned number, uint64_t clock, bool again) {
     struct cluster_node *node = context;
-    if (clock != node->node.client.clock || number != node->at_set || node->computing || node->evaluating) {
+    const struct node *agent = &node->node;
+    if ((!again && (clock != agent->client.clock || number != node->at_set)) || node->computing || node->evaluating) {
         cluster_violation(node->cluster, "app", "%s evaluates clock %llu with set %u after clock %llu with set %u",
-                          node->node.name, (unsigned long long)clock, number,
-                          (unsigned long long)node->node.client.clock, node->at_set);
+                          agent->name, (unsigned long long)clock, number, (unsigned long long)agent->client.clock,
+                          node->at_set);
     }
     struct cluster_set *set = set_find(node, number);
+    if (set != NULL && !set->prepared) {
+        cluster_violation(node->cluster, "app", "%s evaluates set %u, which it has not prepared", agent->name, number);
+    }
+    node->at_set = number;
+    node->evaluated_clock = clock;
+    node->evaluates_again = again;
+    node->evaluates_last = agent->last && agent->final == clock && client_has_state(&agent->client, clock);
+    node->cluster->result->counts.evaluations += again ? 1 : 0;
     node->evaluate_hash = set != NULL ? rows_hash(node, set) : 0;
     node->evaluating = true;
     at_later(node, cluster_between(node->cluster, 0, node->compute_us / 4), evaluate_done);

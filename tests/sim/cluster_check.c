@@ -27,6 +27,11 @@ double cluster_objective(uint64_t clock) {
     return 1.0 + ldexp(1.0, -(int)(clock < 1000 ? clock : 1000));
 }
 
+double cluster_figure(const struct cluster *cluster, unsigned shard, uint64_t clock) {
+    bool works = cluster->app.kind->items(&cluster->app, shard, clock) > 0;
+    return works ? (double)(hash_mix(hash_mix(shard) + clock) % 1000) : 0;
+}
+
 /* ---- Plans ---- */
 
 static size_t frame_entries(const struct message *message, unsigned frame, size_t size) {

@@ -23,24 +23,51 @@ static void check_seconds(struct cluster *cluster, const json_t *line, const cha
     cluster->seconds = seconds;
 }
 
+static double figures(const struct cluster *cluster, uint64_t from_clock, uint64_t until_clock) {
+    double sum = 0;
+    for (uint64_t clock = from_clock; clock <= until_clock; clock++) {
+        for (unsigned s = 0; s < cluster->policy.shards; s++) {
+            sum += cluster_figure(cluster, s, clock);
+        }
+    }
+    return sum;
+}
+
+/* A line's metrics are exactly those of all shards, or it says that they are of a part. */
 static void check_iteration(struct cluster *cluster, const json_t *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
     uint64_t iteration = cluster->first_clock / each + cluster->iterations + 1;
-    double expected = cluster_objective(iteration * each);
-    double objective = json_real_value(json_object_get(line, "objective"));
     uint64_t begun = (iteration - 1) * each; /* a resumed job has only the rest of its first iteration */
     uint64_t before = begun > cluster->first_clock ? begun : cluster->first_clock;
     uint64_t items = app_items(&cluster->app, before + 1, iteration * each);
+    uint64_t told = whole(line, "items");
+    double objective = json_real_value(json_object_get(line, "objective"));
     double seen = json_real_value(json_object_get(line, "items_seen"));
-    /* The work of a node that died stands up to the clock that was restored, whether it has reported it or not. */
-    bool unreported = cluster->result->counts.recoveries > 0 && (iteration - 1) * each < cluster->restored_most;
-    bool complete = whole(line, "items") == items && fabs(objective - expected) <= 1e-6 * expected;
-    if (whole(line, "iteration") != iteration || (!complete && !unreported) || whole(line, "items") > items ||
-        fabs(seen - (double)whole(line, "items")) > 0.5) {
-        cluster_violation(cluster, "report", "%s, expected iteration %llu, objective %.9g and %llu items", text,
-                          (unsigned long long)iteration, expected, (unsigned long long)items);
+    double sum = json_real_value(json_object_get(line, "figures"));
+    double evaluated = json_real_value(json_object_get(line, "shards"));
+    double all = figures(cluster, before + 1, iteration * each);
+    const json_t *partial = json_object_get(line, "partial");
+    double covered = partial != NULL ? json_real_value(partial) : 1;
+    bool all_evaluated = evaluated == cluster->policy.shards &&
+                         fabs(objective - cluster_objective(iteration * each)) <= 1e-6 * cluster_objective(iteration);
+    bool complete = told == items && sum == all && all_evaluated;
+    bool coherent = told <= items && sum <= all && evaluated <= cluster->policy.shards &&
+                    fabs(seen - (double)told) < 0.5 && whole(line, "iteration") == iteration;
+    if (begun == before && items > 0) {
+        double share = fmin((double)told / (double)items, evaluated / cluster->policy.shards);
+        coherent = coherent && fabs(covered - share) < 1e-6;
+    }
+    bool lost = cluster->result->counts.recoveries > 0;
+    if (!coherent || (!complete && partial == NULL && items > 0) || (partial != NULL && (covered >= 1 || !lost))) {
+        cluster_violation(cluster, "report", "%s, expected iteration %llu, objective %.9g, %llu items and figures %.0f",
+                          text, (unsigned long long)iteration, cluster_objective(iteration * each),
+                          (unsigned long long)items, all);
     }
     cluster->iterations++;
+    cluster->untold_items += begun < before ? items - told : 0;
+    cluster->last_evaluated = json_real_value(json_object_get(line, "last_shards"));
+    cluster->last_partial = partial != NULL;
+    cluster->result->counts.partial += partial != NULL ? 1 : 0;
 }
 
 static void check_summary(struct cluster *cluster, const json_t *line, const char *text) {
@@ -54,12 +81,17 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
         return;
     }
     uint64_t redone = whole(line, "items_redone");
-    if (whole(line, "iterations") != completed / each || whole(line, "items_processed") > items ||
-        (whole(line, "items_processed") < items && cluster->result->counts.recoveries == 0) ||
+    if (whole(line, "iterations") != completed / each ||
+        whole(line, "items_processed") != items - cluster->untold_items ||
+        (json_object_get(line, "partial") != NULL) != cluster->last_partial ||
         completed / each != cluster->first_clock / each + cluster->iterations) {
         cluster_violation(cluster, "report", "%s, expected clock %llu, %llu iterations and %llu items", text,
                           (unsigned long long)completed, (unsigned long long)cluster->iterations,
                           (unsigned long long)items);
+    }
+    if (cluster->last_evaluated != cluster->policy.shards) {
+        cluster_violation(cluster, "report", "%s, of %u shards %g were evaluated as of the last clock", text,
+                          cluster->policy.shards, cluster->last_evaluated);
     }
     if (redone > cluster->redone_most) {
         cluster_violation(cluster, "report", "%s, at most %llu items were lost", text,

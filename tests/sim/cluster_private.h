@@ -19,11 +19,20 @@ enum {
     CLUSTER_NODES_MAX = 500,
     CLUSTER_SERVERS_MAX = 3,
     CLUSTER_PARTITIONS_MAX = 32,
-    CLUSTER_METRICS = 2,
     CLUSTER_STALE_EXTRA = 3, /* of MISTAKE_STALE_WORKER */
     CLUSTER_ACTIONS_MAX = 40,
     CLUSTER_REQUESTS_MAX = 256,
     CLUSTER_STEPS_MAX = 60 * 1000 * 1000
+};
+
+/* What nodes report, all sums but the first. */
+enum {
+    METRIC_OBJECTIVE,
+    METRIC_ITEMS,     /* of a clock */
+    METRIC_FIGURES,   /* cluster_figure of each shard that was worked on in a clock */
+    METRIC_EVALUATED, /* shards that were evaluated ... */
+    METRIC_LAST,      /* ... as of the job's last clock, in its whole state */
+    CLUSTER_METRICS
 };
 
 /* What a node has changed in a clock under one of its origins. */
@@ -83,6 +92,9 @@ struct cluster_node {
     unsigned at_set;        /* its set's number */
     uint64_t computed_us;   /* when that began */
     uint64_t evaluate_hash; /* of the cache's rows when evaluation began */
+    uint64_t evaluated_clock;
+    bool evaluates_again; /* what it has not just computed */
+    bool evaluates_last;  /* the job's last clock, in its whole state */
     bool computing, evaluating, saving, unsaving;
     uint32_t saved_partition, saved_table; /* the next to be saved */
     uint64_t *saved;                       /* the app's elements so far, or their start values */
@@ -235,6 +247,9 @@ struct cluster {
     uint64_t first_epoch;
     uint64_t lines_read; /* of the report */
     uint64_t iterations;
+    uint64_t untold_items; /* that iterations' lines can't tell of */
+    double last_evaluated; /* METRIC_LAST of the last iteration's line */
+    bool last_partial;
     double seconds; /* by its last line */
     bool summed_up;
     uint64_t completed; /* clocks, by the summary */
@@ -361,6 +376,8 @@ __attribute__((format(printf, 3, 4))) void cluster_violation(struct cluster *clu
 
 /* The objective that every node reports of a clock. */
 double cluster_objective(uint64_t clock);
+/* What work on a shard in a clock adds to METRIC_FIGURES: whole, and small enough that sums are exact; 0 without items. */
+double cluster_figure(const struct cluster *cluster, unsigned shard, uint64_t clock);
 bool cluster_plan_has(const struct message *plan, actor_id actor);
 /* The server that serves a partition at a clock by the newest plan, NULL when it is not known. */
 struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock);

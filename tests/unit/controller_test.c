@@ -352,7 +352,7 @@ static void progress_timed(struct fake *fake, unsigned from, actor_id origin, ui
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
     struct wire_metric_sum sum = {.sum = loss, .weight = 1};
     message.progress = (struct message_progress){
-        .origin = origin, .clock = clock, .items = items, .clock_us = clock_us, .bytes_sent = 100 * clock};
+        .origin = origin, .clock = clock, .last = 1, .items = items, .clock_us = clock_us, .bytes_sent = 100 * clock};
     message.frames[0] = buffer_copy(&sum, sizeof sum);
     give(fake, from, &message);
 }
@@ -360,6 +360,15 @@ static void progress_timed(struct fake *fake, unsigned from, actor_id origin, ui
 static void progress_as(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
                         double loss) {
     progress_timed(fake, from, origin, clock, items, loss, 0);
+}
+
+/* After EVALUATE. */
+static void evaluation(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, double loss) {
+    struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
+    struct wire_metric_sum sum = {.sum = loss, .weight = 1};
+    message.progress = (struct message_progress){.origin = origin, .clock = clock, .evaluation = 1, .last = 1};
+    message.frames[0] = buffer_copy(&sum, sizeof sum);
+    give(fake, from, &message);
 }
 
 static void progress(struct fake *fake, unsigned from, uint64_t clock) {
@@ -686,6 +695,9 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
     case MESSAGE_CHECKPOINT:
         player_write(fake, number, message);
         break;
+    case MESSAGE_EVALUATE:
+        evaluation(fake, number, message->evaluate.origin, message->evaluate.clock, 0.5);
+        break;
     case MESSAGE_REJOIN:
         player->rejoin = true;
         player->there = false;
@@ -956,7 +968,7 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     struct message ack;
     assert_true(sent(fake, node(1), MESSAGE_HEARTBEAT_ACK, &ack) > 0);
     uint64_t number = ack.heartbeat_ack.hold;
-    assert_int_equal(ack.heartbeat_ack.hold_clock, 4);
+    assert_int_equal(ack.heartbeat_ack.hold_clock, 6); /* clock 4 is told of, not as the last one */
     assert_int_equal(ack.heartbeat_ack.final, 200);
     heartbeat(fake, 0, NODE_STARTED, 4);
     assert_int_equal(fake->controller.final, 200); /* not before everyone goes by it */
@@ -972,8 +984,10 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
         progress(fake, 0, c);
         progress(fake, 1, c);
     }
+    assert_int_equal(fake->controller.progress.completed, 7); /* clock 8 may yet be evaluated once more */
     heartbeat(fake, 1, NODE_STARTED, 8);
     assert_int_equal(fake->controller.final, 8);
+    assert_int_equal(fake->controller.progress.completed, 8);
     assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
     heartbeat(fake, 0, NODE_FINISHED, 8);
     heartbeat(fake, 1, NODE_FINISHED, 8);

@@ -63,6 +63,8 @@ static const struct wire_field {
     FIELD(MESSAGE_START, WHOLE, start.items, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.origin, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock, CLOCK),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.evaluation, 1),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.last, 1),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.items, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.committed, CLOCK),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.compute_us, UINT64_C(1) << 48),
@@ -175,6 +177,8 @@ static const struct wire_field {
     FIELD(MESSAGE_UPDATE, WHOLE, update.cursor, UINT64_MAX),
     FIELD(MESSAGE_UPDATE, WHOLE, update.next, UINT64_MAX),
     FIELD(MESSAGE_UPDATE, WHOLE, update.follow, UINT64_MAX),
+    FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.origin, UINT64_MAX),
+    FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.clock, CLOCK),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
@@ -187,6 +191,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW,
+    MESSAGE_EVALUATE,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -244,6 +249,10 @@ static struct message new_message(enum message_type type) {
         break;
     case MESSAGE_PROGRESS:
         add_frame(&message, 2 * sizeof(struct wire_metric_sum));
+        break;
+    case MESSAGE_EVALUATE:
+        add_frame(&message, 2 * sizeof(uint32_t));
+        ((uint32_t *)(void *)message.frames[0]->data)[1] = 7;
         break;
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
@@ -416,7 +425,7 @@ static void test_payload_frames_are_checked(void **state) {
     static const enum message_type with_frames[] = {
         MESSAGE_REGISTER, MESSAGE_PLAN,       MESSAGE_LOADED,     MESSAGE_START,    MESSAGE_PROGRESS,
         MESSAGE_EVICT,    MESSAGE_GONE,       MESSAGE_FENCED,     MESSAGE_REPLICAS, MESSAGE_STATUS,
-        MESSAGE_REPORT,   MESSAGE_CHECKPOINT, MESSAGE_ALLOCATION, MESSAGE_INPUT};
+        MESSAGE_REPORT,   MESSAGE_CHECKPOINT, MESSAGE_ALLOCATION, MESSAGE_INPUT,    MESSAGE_EVALUATE};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);
@@ -434,6 +443,15 @@ static void test_payload_frames_are_checked(void **state) {
     message = new_message(MESSAGE_REPORT); /* more than a line may hold */
     buffer_drop(message.frames[0]);
     message.frames[0] = buffer_new(WIRE_JSON_MAX + 1);
+    expect_refused(&message);
+    message = new_message(MESSAGE_EVALUATE); /* shards ascend, ... */
+    ((uint32_t *)(void *)message.frames[0]->data)[1] = 0;
+    expect_refused(&message);
+    message = new_message(MESSAGE_EVALUATE); /* ... are not beyond the last one, ... */
+    ((uint32_t *)(void *)message.frames[0]->data)[1] = WIRE_SHARDS_MAX;
+    expect_refused(&message);
+    message = new_message(MESSAGE_EVALUATE); /* ... and there is one */
+    message.frames[0]->size = 0;
     expect_refused(&message);
     message = new_message(MESSAGE_LOADED); /* totals are all there */
     message.frames[0]->size -= sizeof(double);

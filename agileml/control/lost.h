@@ -1,0 +1,71 @@
+/* What is known of clocks whose work stands though nodes that did it were lost: the sums that they had reported, how much
+ * they had not, and who evaluates in their place. Kept until the clock is completed. Pure data, of the controller. */
+#ifndef AGILEML_CONTROL_LOST_H
+#define AGILEML_CONTROL_LOST_H
+
+#include "agileml/wire/message.h"
+
+/* What origins reported of a clock, or of several. */
+struct clock_sums {
+    uint64_t items;
+    uint64_t lasted_us;   /* as the nodes measured it: reports that waited for a controller come all at once */
+    uint64_t missing;     /* data shards, of each clock, whose work stands and that nobody reported */
+    uint64_t unevaluated; /* data shards that the evaluated metrics of the latest clock are not of */
+    struct wire_metric_sum metrics[WIRE_METRICS_MAX];
+};
+
+/* What lost nodes had reported of a clock. */
+struct lost_sums {
+    uint64_t clock;
+    uint64_t items;
+    struct wire_metric_sum metrics[WIRE_METRICS_MAX];
+};
+
+/* In each of these clocks, so many data shards were worked on by lost nodes that had not reported it. */
+struct lost_range {
+    uint64_t from_clock, until_clock;
+    uint64_t shards;
+};
+
+/* `origin`, of a node that took these data shards over, is to evaluate them for `clock`. */
+struct lost_evaluation {
+    actor_id origin; /* ACTOR_NONE: it has, and was lost afterwards: `sums` has it */
+    uint64_t clock;
+    uint32_t *shards; /* ascending */
+    uint32_t count;
+};
+
+struct lost {
+    struct lost_sums *sums; /* each of another clock */
+    unsigned sums_count;
+    struct lost_range *ranges; /* may overlap */
+    unsigned range_count;
+    struct lost_evaluation *evaluations;
+    unsigned evaluation_count;
+};
+
+void lost_close(struct lost *lost);
+
+/* The clock's entry, made when there is none. */
+struct lost_sums *lost_sums_at(struct lost *lost, uint64_t clock);
+void lost_add_shards(struct lost *lost, uint64_t clock, uint64_t shards);
+/* Takes over `shards`. */
+void lost_add_evaluation(struct lost *lost, actor_id origin, uint64_t clock, uint32_t *shards, uint32_t count);
+void lost_drop_evaluation(struct lost *lost, unsigned index);
+
+/* NULL: lost nodes reported nothing. */
+const struct lost_sums *lost_sums_of(const struct lost *lost, uint64_t clock);
+uint64_t lost_shards(const struct lost *lost, uint64_t clock);
+/* Whether somebody evaluates the clock, or has; with an origin other than ACTOR_NONE, whether this one does. */
+bool lost_is_evaluated(const struct lost *lost, uint64_t clock, actor_id origin);
+/* Whether the node evaluates any clock. */
+bool lost_evaluates(const struct lost *lost, actor_id node);
+/* The highest clock of which anything is known; 0: none. */
+uint64_t lost_latest(const struct lost *lost);
+
+/* Clocks up to `clock` are completed. */
+void lost_forget(struct lost *lost, uint64_t clock);
+/* Clocks beyond `clock` are done again. */
+void lost_undo(struct lost *lost, uint64_t clock);
+
+#endif
