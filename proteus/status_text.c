@@ -3,6 +3,7 @@
 
 #include "proteus/progress.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -59,6 +60,9 @@ static void print_job(FILE *stream, const json_t *status) {
     fprintf(stream, ", iteration %.0f, %.1f s", number_of(status, "iteration"), number_of(status, "seconds"));
     if (json_is_number(objective)) {
         fprintf(stream, ", objective %.6g", json_number_value(objective));
+    }
+    if (json_is_number(json_object_get(status, "partial"))) {
+        fprintf(stream, " (of %.1f %% of the items)", floor(number_of(status, "partial") * 1000) / 10);
     }
     fprintf(stream, "\nclock %.0f, committed %.0f", number_of(status, "clock"), number_of(status, "committed"));
     if (number_of(status, "final") > 0) {

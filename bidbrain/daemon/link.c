@@ -134,9 +134,10 @@ static void read_event(struct job_link *link, const json_t *line) {
 static void read_iteration(struct job_link *link, const json_t *line) {
     const json_t *number = json_object_get(line, "iteration");
     double ended = json_number_value(json_object_get(line, "seconds"));
-    struct job_link_iteration iteration = {.ended = ended,
-                                           .items = json_number_value(json_object_get(line, "items")),
-                                           .seconds = ended - link->iteration_ended};
+    double items = json_number_value(json_object_get(line, "items"));
+    double partial = json_number_value(json_object_get(line, "partial")); /* of the work, this share was reported */
+    struct job_link_iteration iteration = {
+        .ended = ended, .items = partial > 0 ? items / partial : items, .seconds = ended - link->iteration_ended};
     link->iteration_ended = ended;
     if (json_is_integer(number) && json_integer_value(number) >= 0) {
         iteration.iteration = (uint64_t)json_integer_value(number);

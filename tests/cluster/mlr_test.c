@@ -71,6 +71,36 @@ static void test_nodes_come_and_go(void **state) {
     }
 }
 
+/* After a kill the loss of an iteration is that of all samples, or its line says of which part. */
+static void test_losses_after_a_kill_are_of_all_samples(void **state) {
+    (void)state;
+    enum { ITERATIONS = 60 };
+    run_well("$bin/proteus run --report calm -- mlr --data train.libsvm --test test.libsvm --batch 50 --iterations %d "
+             "--lambda 0 --layout dense",
+             ITERATIONS);
+    for (unsigned kill = 10; kill < 20; kill += 3) {
+        run_well("printf 'iteration %u kill node-3\niteration 40 kill transient all\n' >events; "
+                 "$run --reliable 1 --transient 4 --events events -- mlr --data train.libsvm --test test.libsvm "
+                 "--batch 50 --iterations %d --lambda 0 --layout dense",
+                 kill, ITERATIONS);
+        unsigned partial = check_iterations(SAMPLES);
+        unsigned compared = 0;
+        for (unsigned i = 1; i <= ITERATIONS; i++) {
+            static const char *const keys[] = {"loss", "test_loss"};
+            for (int k = 0; k < 2; k++) {
+                double calm;
+                double value;
+                assert_true(whole_metric("calm", i, keys[k], &calm));
+                if (whole_metric("report", i, keys[k], &value)) {
+                    assert_true(fabs(value - calm) < 1e-2 * calm);
+                    compared++;
+                }
+            }
+        }
+        assert_int_equal(compared, 2 * (ITERATIONS - partial));
+    }
+}
+
 /* A GPU takes the same steps; where there is none, `cuda` is refused and `auto` is the CPU. */
 static void test_devices_are_alike(void **state) {
     (void)state;
@@ -187,7 +217,8 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- mlr --data train.libsvm --device gpu", "--device: expected auto, cpu or cuda, got 'gpu'");
     run_refused("$run -- mlr --data train.libsvm --layout sparse --device cuda",
                 "--device cuda: expected dense samples");
-    run_refused("$run -- mlr --data train.libsvm --model-out nowhere/model", "nowhere/model: can't write it: No such file");
+    run_refused("$run -- mlr --data train.libsvm --model-out nowhere/model",
+                "nowhere/model: can't write it: No such file");
     run_refused("printf '1 1:1\\n1 2:1\\n' >one; $run -- mlr --data one", "one: expected at least 2 different labels");
     run_refused("printf '1 1:1\\n2 2:x\\n' >bad; $run -- mlr --data bad", "bad:2: expected a finite number");
     run_refused("printf '9 1:1\\n' >new; $run -- mlr --data train.libsvm --test new",
@@ -299,6 +330,7 @@ int main(void) {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
         cmocka_unit_test(test_regularization_is_the_same_in_both_layouts),
         cmocka_unit_test(test_nodes_come_and_go),
+        cmocka_unit_test(test_losses_after_a_kill_are_of_all_samples),
         cmocka_unit_test(test_devices_are_alike),
         cmocka_unit_test(test_an_emulated_device_is_alike),
         cmocka_unit_test(test_formats_are_alike),

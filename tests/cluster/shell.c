@@ -114,3 +114,51 @@ double summary(const char *key) {
     free(text);
     return number;
 }
+
+static double number_in(const json_t *line, const char *key) {
+    return json_number_value(json_object_get(line, key));
+}
+
+static bool is_of_type(const json_t *line, const char *type) {
+    const char *own = json_string_value(json_object_get(line, "type"));
+    return own != NULL && strcmp(own, type) == 0;
+}
+
+bool whole_metric(const char *name, unsigned iteration, const char *key, double *value) {
+    char *text = read_text(name);
+    char *rest = NULL;
+    bool found = false;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL && !found; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *object = json_loads(line, 0, NULL);
+        found = is_of_type(object, "iteration") && number_in(object, "iteration") == iteration &&
+                json_object_get(object, "partial") == NULL && json_is_number(json_object_get(object, key));
+        *value = found ? number_in(object, key) : *value;
+        json_decref(object);
+    }
+    free(text);
+    return found;
+}
+
+unsigned check_iterations(double items) {
+    char *text = read_text("report");
+    char *rest = NULL;
+    unsigned partial = 0;
+    double iterations = 0;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *object = json_loads(line, 0, NULL);
+        double covered = json_object_get(object, "partial") != NULL ? number_in(object, "partial") : 1;
+        if (is_of_type(object, "iteration")) {
+            iterations++;
+            partial += covered < 1 ? 1 : 0;
+            double share = number_in(object, "items") / items;
+            if (share > 1 || covered > share + 1e-8 || covered < 0 || (covered < share - 1e-8 && covered == 1)) {
+                fail_msg("of %.0f items: %s", items, line);
+            }
+        }
+        json_decref(object);
+    }
+    free(text);
+    assert_true(iterations > 0 && summary("iterations") == iterations);
+    assert_true(summary("items_processed") == iterations * items);
+    return partial;
+}

@@ -3,6 +3,7 @@
 #ifndef TESTS_CLUSTER_SHELL_H
 #define TESTS_CLUSTER_SHELL_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Makes the folder, /tmp/NAME.XXXXXX; finds the programs by PROTEUS_BIN. 0, or -1 as cmocka's set-up functions return. */
@@ -24,5 +25,12 @@ FILE *open_file(const char *name, const char *mode);
 char *read_text(const char *name);
 /* A number of the summary in the folder's file `report`, of a job that ended well. */
 double summary(const char *key);
+
+/* A metric of an iteration in the folder's file `name`, a job's report. False: its line says that its metrics are of a part of
+ * the items, or there is no such line. */
+bool whole_metric(const char *name, unsigned iteration, const char *key, double *value);
+/* Checks in `report`, of a job that ended well, that each iteration worked on all of `items`, and that its metrics are of all
+ * of them or its line says of which part. Returns how many lines do. */
+unsigned check_iterations(double items);
 
 #endif

@@ -78,6 +78,34 @@ static void test_varied_sums_are_exact(void **state) {
     free(error);
 }
 
+/* After kills, what is added up in an iteration is the same as in any other, or its line says that it is of a part. */
+static void test_sums_after_kills_are_of_all_items(void **state) {
+    (void)state;
+    enum { ITERATIONS = 200, TRAIN = 600, TESTS = 100 };
+    const char *const jobs[] = {"--slow-us 300", "--alone --slow-us 300 --staleness 2 --clocks-per-iteration 3"};
+    for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
+        run_well("printf 'iteration 20 kill node-3\niteration 60 kill transient 2\niteration 100 join transient 2\n"
+                 "iteration 140 kill transient all\n' >events; $bin/proteus run --report report --reliable 2 "
+                 "--transient 4 --failure-timeout 1 --events events -- $tests/varied_app --documents 700 "
+                 "--iterations %d %s",
+                 ITERATIONS, jobs[j]);
+        unsigned partial = check_iterations(TRAIN);
+        unsigned whole = 0;
+        double tokens;
+        double value;
+        assert_true(whole_metric("report", 1, "tokens", &tokens));
+        for (unsigned i = 1; i <= ITERATIONS; i++) {
+            if (whole_metric("report", i, "tokens", &value)) {
+                assert_true(value == tokens);
+                assert_true(whole_metric("report", i, "tested", &value) && value == TESTS);
+                whole++;
+            }
+        }
+        assert_int_equal(whole + partial, ITERATIONS);
+        print_message("%u of %d iterations partial\n", partial, ITERATIONS);
+    }
+}
+
 /* What an app may not do ends the job with one line that says so. */
 static void test_wrong_items_are_refused(void **state) {
     (void)state;
@@ -313,6 +341,7 @@ int main(void) {
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_a_wrong_sum_is_found),
         cmocka_unit_test(test_varied_sums_are_exact),
+        cmocka_unit_test(test_sums_after_kills_are_of_all_items),
         cmocka_unit_test(test_wrong_items_are_refused),
         cmocka_unit_test(test_the_example_learns_averages),
         cmocka_unit_test(test_the_example_saves_its_result),

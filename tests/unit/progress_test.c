@@ -71,6 +71,24 @@ static void test_iteration(void **state) {
                 "clock 3  0.50 s  loss 2");
 }
 
+/* Metrics of a part of the items are marked, and never as those of all. */
+static void test_partial_metrics_are_marked(void **state) {
+    (void)state;
+    assert_line("{\"type\":\"iteration\",\"iteration\":4,\"seconds\":2,\"objective\":3.946,\"loss\":3.946,\"stage\":2,"
+                "\"reliable\":1,\"transient\":2,\"items\":81185,\"clock\":4,\"partial\":0.901254}",
+                "iteration 4  2.00 s  stage 2, 1+2 nodes  (metrics of 90.1 % of the items)  loss 3.946");
+    assert_line("{\"iteration\":4,\"seconds\":2,\"objective\":1,\"loss\":1,\"partial\":0.99999}",
+                "iteration 4  2.00 s  (metrics of 99.9 % of the items)  loss 1");
+    assert_line("{\"clock\":4,\"seconds\":2,\"objective\":1,\"loss\":1,\"partial\":0}",
+                "clock 4  2.00 s  (metrics of 0.0 % of the items)  loss 1");
+    char text[PROGRESS_LINE_TEXT];
+    json_t *line = json_of("{\"type\":\"summary\",\"iterations\":5,\"seconds\":2,\"objective\":1,\"loss\":1,"
+                           "\"partial\":0.5,\"items_processed\":40}");
+    progress_summary_text(line, text);
+    assert_non_null(strstr(text, "partial        metrics of 50.0 % of the items: nodes were lost before they could"));
+    json_decref(line);
+}
+
 /* What was not evaluated isn't shown. */
 static void test_metrics(void **state) {
     (void)state;
@@ -283,6 +301,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_iteration),
+        cmocka_unit_test(test_partial_metrics_are_marked),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_summary),
         cmocka_unit_test(test_summary_of_losses),
