@@ -10,10 +10,9 @@ static const int32_t *word_row(const struct lda_clock *clock, uint32_t slot) {
     return (const int32_t *)(const void *)(clock->words + slot * clock->stride);
 }
 
-void lda_word_bases(const struct lda_clock *clock, const struct lda_block *block, uint32_t first_word,
-                    uint32_t end_word, float *bases) {
-    for (uint32_t word = first_word; word < end_word; word++) {
-        const int32_t *row = word_row(clock, block->slots[word]);
+void lda_word_bases(const struct lda_clock *clock, uint32_t first, uint32_t end, float *bases) {
+    for (uint32_t slot = first; slot < end; slot++) {
+        const int32_t *row = word_row(clock, slot);
         float sums[LANES] = {0};
         uint32_t k = 0;
         for (; k + LANES <= clock->topics; k += LANES) {
@@ -28,26 +27,21 @@ void lda_word_bases(const struct lda_clock *clock, const struct lda_block *block
         for (uint32_t lane = 0; lane < LANES; lane++) {
             sum += sums[lane];
         }
-        bases[block->slots[word]] = clock->alpha * sum;
+        bases[slot] = clock->alpha * sum;
     }
 }
 
-double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
-                          uint32_t first, const struct lda_document *document, const float *bases) {
-    const size_t size = LDA_TOKEN_FIELDS + block->proposals;
+double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_document *document,
+                          const uint16_t *assigned, uint32_t tokens, const float *bases) {
     float *counts = thread->document; /* n_dk / (n_k + V beta), in the order of `topics` */
     uint32_t *topics = thread->stack; /* those with n_dk > 0 */
     float *places = thread->weights;  /* n_dk by topic */
     uint32_t topic_count = 0;
-    uint32_t tokens = 0;
-    for (uint32_t w = 0; w < document->count; w++) {
-        tokens += document->counts[w];
+    for (uint32_t i = 0; i < tokens; i++) {
+        places[assigned[i] - 1U] = 0;
     }
     for (uint32_t i = 0; i < tokens; i++) {
-        places[lda_token(block, first)[i * size + LDA_TOKEN_TOPIC]] = 0;
-    }
-    for (uint32_t i = 0; i < tokens; i++) {
-        uint32_t topic = lda_token(block, first)[i * size + LDA_TOKEN_TOPIC];
+        uint32_t topic = assigned[i] - 1U;
         topics[topic_count] = topic;
         topic_count += places[topic] == 0.0F ? 1 : 0;
         places[topic] += 1.0F;

@@ -9,15 +9,14 @@
 
 enum { LDA_FOLD_IN_ROUNDS = 30 };
 
-/* Sets bases[slot] = alpha sum_k phi_kw for the words first_word..end_word - 1 of a block: what lda_log_likelihood
- * needs of them. lda_clock_totals must have been called with the counts as they are. */
-void lda_word_bases(const struct lda_clock *clock, const struct lda_block *block, uint32_t first_word,
-                    uint32_t end_word, float *bases);
+/* Sets bases[slot] = alpha sum_k phi_kw for the words' rows first..end - 1: what lda_log_likelihood needs of them.
+ * lda_clock_totals must have been called with the counts as they are. */
+void lda_word_bases(const struct lda_clock *clock, uint32_t first, uint32_t end, float *bases);
 
-/* log p(d) of one document whose tokens are those from `first` on in the block, which lda_words has been through;
- * takes time for each of its topics, not for each there is. */
-double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
-                          uint32_t first, const struct lda_document *document, const float *bases);
+/* log p(d) of one document of `tokens` tokens, whose topics are assigned[tokens], each one more than its number; takes time
+ * for each of its topics, not for each there is. */
+double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_document *document,
+                          const uint16_t *assigned, uint32_t tokens, const float *bases);
 
 /* The topics of a document that the model was not trained on: theta[topics] becomes the fixed point of
  * theta_k ~ alpha + sum_w count_w theta_k phi_kw / (theta . phi_w), after LDA_FOLD_IN_ROUNDS rounds (expectation

@@ -253,7 +253,7 @@ int main(int argc, char **argv) {
         {"proposals", "N", AML_OPTION_INTEGER, &lda.proposals, 1, LDA_PROPOSALS_MAX,
          "of each kind for a token in an iteration: more mix faster, fewer run faster"},
         {"likelihood-every", "N", AML_OPTION_INTEGER, &lda.likelihood_every, 1, 1e9,
-         "iterations between measurements of likelihood and perplexity"},
+         "iterations between measurements of likelihood and perplexity; the last is always measured"},
         {"top-words", "N", AML_OPTION_INTEGER, &lda.top_words, 0, 1000,
          "print the most frequent words of each topic at the end"},
         {"model-out", "FILE", AML_OPTION_STRING, &lda.model_out, 0, 0, "write the model there (docs/lda.md)"},
@@ -263,7 +263,7 @@ int main(int argc, char **argv) {
     };
     struct aml_table tables[TABLES]; /* as wide as `configure` finds */
     const struct aml_metric metrics[METRICS] = {
-        [METRIC_LIKELIHOOD] = {.name = "log_likelihood_per_token", .kind = AML_MEAN},
+        [METRIC_LIKELIHOOD] = {.name = "log_likelihood_per_token", .kind = AML_MEAN, .evaluated = 1},
         [METRIC_PERPLEXITY] = {.name = "perplexity", .kind = AML_EXP_MEAN, .evaluated = 1},
         [METRIC_SPEED] = {.name = "tokens_per_second", .kind = AML_MEAN},
         [METRIC_ALPHA] = {.name = "alpha", .kind = AML_MEAN},
@@ -278,6 +278,7 @@ int main(int argc, char **argv) {
         .metric_count = METRICS,
         .item_varied = 1,
         .clock_alone = 1,
+        .evaluate_always = 1,
         .iterations = 100,
         .configure = lda_configure,
         .read = lda_read,

@@ -32,6 +32,7 @@ struct part {
 struct sums {
     uint32_t fresh;
     double likelihood;
+    uint64_t measured; /* tokens */
     struct lda_spread spread;
     double score, hidden; /* of test documents */
 };
@@ -337,26 +338,6 @@ static void store_part(void *context, unsigned thread, unsigned threads) {
     }
 }
 
-static void bases_part(void *context, unsigned thread, unsigned threads) {
-    struct phase *phase = context;
-    const struct lda_block *block = &phase->part->block;
-    uint32_t topics = (uint32_t)phase->lda->topics;
-    lda_word_bases(&phase->training->clock, block, cut_words(block, topics, thread, threads),
-                   cut_words(block, topics, thread + 1, threads), phase->training->bases);
-}
-
-static void likelihood_part(void *context, unsigned thread, unsigned threads) {
-    struct phase *phase = context;
-    const struct lda_block *block = &phase->part->block;
-    uint32_t end = cut_documents(block, thread + 1, threads);
-    for (uint32_t d = cut_documents(block, thread, threads); d < end; d++) {
-        struct lda_document words = item_words(phase->part->documents[d].item);
-        phase->training->sums[thread].likelihood +=
-            lda_log_likelihood(&phase->training->clock, &phase->training->memory[thread], block,
-                               block->document_starts[d], &words, phase->training->bases);
-    }
-}
-
 /* ---- A clock ---- */
 
 /* alpha for this clock: from the sums of the iterations that everyone has seen in full, the same on all nodes. */
@@ -439,29 +420,6 @@ static void sample(aml_worker *worker, struct phase *phase) {
     aml_parallel(worker, store_part, phase);
 }
 
-static bool likelihood_is_due(const aml_worker *worker, const struct lda *lda) {
-    uint64_t iteration = aml_iteration(worker);
-    return iteration == 1 || iteration % (uint64_t)lda->likelihood_every == 0;
-}
-
-static int measure_likelihood(aml_worker *worker, struct phase *phase) {
-    struct lda_training *training = phase->training;
-    uint32_t rows = aml_table_rows(worker, WORDS).count;
-    if (training->bases_count < rows) {
-        training->bases = memory_resized(training->bases, rows, sizeof *training->bases);
-        training->bases_count = rows;
-    }
-    lda_clock_totals(&training->clock, &training->memory[0], topic_totals(worker));
-    aml_parallel(worker, bases_part, phase);
-    aml_parallel(worker, likelihood_part, phase);
-    double sum = 0;
-    for (unsigned t = 0; t < training->threads; t++) {
-        sum += training->sums[t].likelihood;
-    }
-    aml_metric_add(worker, METRIC_LIKELIHOOD, sum, phase->part->block.token_count);
-    return 0;
-}
-
 int lda_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct lda *lda = context;
     struct lda_training *training = lda->training;
@@ -490,17 +448,98 @@ int lda_clock(aml_worker *worker, const void *items, size_t count, void *context
         }
         result = aml_update_param(worker, SPREAD, aml_iteration(worker), &spread);
     }
-    return result == 0 && likelihood_is_due(worker, lda) ? measure_likelihood(worker, &phase) : result;
+    return result;
 }
 
-/* ---- Test documents ---- */
+/* ---- Likelihood and perplexity ---- */
 
+/* Some documents, in the state after an iteration. */
 struct evaluation {
     const struct lda_clock *clock;
     struct lda_training *training;
     const struct aml_item **items;
     size_t count;
+    struct aml_rows documents; /* their topics */
+    uint32_t word_rows;
 };
+
+static void find_items(struct evaluation *evaluation, const void *items, size_t count) {
+    const struct aml_item *item = items;
+    evaluation->count = count;
+    evaluation->items = memory_resized(evaluation->items, count + 1, sizeof *evaluation->items);
+    for (size_t i = 0; i < count; i++) {
+        evaluation->items[i] = item;
+        item = i + 1 < count ? aml_item_next(item) : item;
+    }
+}
+
+static void bases_part(void *context, unsigned thread, unsigned threads) {
+    const struct evaluation *evaluation = context;
+    uint64_t rows = evaluation->word_rows;
+    lda_word_bases(evaluation->clock, (uint32_t)(rows * thread / threads), (uint32_t)(rows * (thread + 1) / threads),
+                   evaluation->training->bases);
+}
+
+/* The topics of a document's tokens, and their number. False: it has not been worked on yet. */
+static bool find_topics(const struct evaluation *evaluation, const struct aml_item *item, uint16_t **topics,
+                        uint32_t *tokens) {
+    struct lda_document words = item_words(item);
+    const uint32_t *slots = aml_item_slots(item) + words.count;
+    uint32_t chunks = item_chunks(item);
+    *tokens = 0;
+    for (uint32_t w = 0; w < words.count; w++) {
+        *tokens += words.counts[w];
+    }
+    *topics = memory_resized(*topics, (size_t)chunks * LDA_CHUNK + 1, sizeof **topics);
+    for (uint32_t c = 0; c < chunks; c++) {
+        memcpy(*topics + (size_t)c * LDA_CHUNK, aml_row_read(&evaluation->documents, slots[c]),
+               LDA_CHUNK * sizeof **topics);
+    }
+    for (uint32_t i = 0; i < *tokens; i++) {
+        if ((*topics)[i] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void likelihood_part(void *context, unsigned thread, unsigned threads) {
+    const struct evaluation *evaluation = context;
+    struct sums *sums = &evaluation->training->sums[thread];
+    uint16_t *topics = NULL;
+    uint32_t tokens;
+    *sums = (struct sums){0};
+    for (size_t i = thread; i < evaluation->count; i += threads) {
+        if (find_topics(evaluation, evaluation->items[i], &topics, &tokens)) {
+            struct lda_document words = item_words(evaluation->items[i]);
+            sums->likelihood += lda_log_likelihood(evaluation->clock, &evaluation->training->memory[thread], &words,
+                                                   topics, tokens, evaluation->training->bases);
+            sums->measured += tokens;
+        }
+    }
+    free(topics);
+}
+
+/* Of the node's training documents. */
+static void measure_likelihood(aml_worker *worker, struct evaluation *evaluation) {
+    struct lda_training *training = evaluation->training;
+    size_t count;
+    const void *items = aml_items(worker, &count);
+    find_items(evaluation, items, count);
+    if (training->bases_count < evaluation->word_rows) {
+        training->bases = memory_resized(training->bases, evaluation->word_rows, sizeof *training->bases);
+        training->bases_count = evaluation->word_rows;
+    }
+    aml_parallel(worker, bases_part, evaluation);
+    aml_parallel(worker, likelihood_part, evaluation);
+    double sum = 0;
+    double tokens = 0;
+    for (unsigned t = 0; t < training->threads; t++) {
+        sum += training->sums[t].likelihood;
+        tokens += (double)training->sums[t].measured;
+    }
+    aml_metric_add(worker, METRIC_LIKELIHOOD, sum, tokens);
+}
 
 /* Document completion: half of the tokens tell the topics, the others are scored. */
 static void evaluate_document(const struct lda_clock *clock, const struct aml_item *item, struct lda_thread *memory,
@@ -533,10 +572,30 @@ static void evaluate_part(void *context, unsigned thread, unsigned threads) {
     }
 }
 
+/* Of the node's test documents. */
+static void measure_perplexity(aml_worker *worker, struct evaluation *evaluation, const void *items, size_t count) {
+    const struct lda_training *training = evaluation->training;
+    find_items(evaluation, items, count);
+    aml_parallel(worker, evaluate_part, evaluation);
+    double score = 0;
+    double hidden = 0;
+    for (unsigned t = 0; t < training->threads; t++) {
+        score += training->sums[t].score;
+        hidden += training->sums[t].hidden;
+    }
+    aml_metric_add(worker, METRIC_PERPLEXITY, -score, hidden);
+}
+
+static bool evaluation_is_due(const aml_worker *worker, const struct lda *lda) {
+    uint64_t iteration = aml_iteration(worker);
+    bool ends = aml_clock(worker) % aml_clocks_per_iteration(worker) == 0;
+    return ends && (iteration == 1 || iteration % (uint64_t)lda->likelihood_every == 0 || aml_last(worker) != 0);
+}
+
 int lda_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct lda *lda = context;
     struct lda_training *training = lda->training;
-    if (!likelihood_is_due(worker, lda) || aml_clock(worker) % aml_clocks_per_iteration(worker) != 0) {
+    if (!evaluation_is_due(worker, lda)) {
         return 0;
     }
     struct aml_rows words = aml_table_rows(worker, WORDS);
@@ -549,21 +608,12 @@ int lda_evaluate(aml_worker *worker, const void *items, size_t count, void *cont
     training->clock.words = words.base;
     training->clock.stride = words.stride;
     lda_clock_totals(&training->clock, &training->memory[0], topic_totals(worker));
-    struct evaluation evaluation = {.clock = &training->clock, .training = training, .count = count};
-    evaluation.items = memory_resized(NULL, count, sizeof *evaluation.items);
-    const struct aml_item *item = items;
-    for (size_t i = 0; i < count; i++) {
-        evaluation.items[i] = item;
-        item = i + 1 < count ? aml_item_next(item) : item;
-    }
-    aml_parallel(worker, evaluate_part, &evaluation);
+    struct evaluation evaluation = {.clock = &training->clock,
+                                    .training = training,
+                                    .documents = aml_table_rows(worker, DOCUMENTS),
+                                    .word_rows = words.count};
+    measure_likelihood(worker, &evaluation);
+    measure_perplexity(worker, &evaluation, items, count);
     free(evaluation.items);
-    double score = 0;
-    double hidden = 0;
-    for (unsigned t = 0; t < training->threads; t++) {
-        score += training->sums[t].score;
-        hidden += training->sums[t].hidden;
-    }
-    aml_metric_add(worker, METRIC_PERPLEXITY, -score, hidden);
     return 0;
 }

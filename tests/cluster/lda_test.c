@@ -1,6 +1,7 @@
 /* Tests of lda with real processes. The app itself checks at its end that all counts are exact and fails the job if
  * not; here it has to do so on many clusters, and while nodes join, are evicted and are killed. Then models, new
  * documents, bad input. Nothing here depends on time. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,6 +40,9 @@ static void test_counts_are_exact(void **state) {
         for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
             run_well("$bin/proteus run %s --report report -- lda --data uci --iterations 20 %s", clusters[c], jobs[j]);
             assert_true(summary("iterations") == 20);
+            if (strstr(jobs[j], "--test-fraction") == NULL) {
+                assert_int_equal(check_iterations(DOCUMENTS), 0);
+            }
         }
     }
 }
@@ -55,13 +59,57 @@ static void test_counts_are_exact_while_nodes_come_and_go(void **state) {
         assert_true(summary("iterations") == 400);
         assert_true(summary("evictions") == 2);
         assert_true(summary("failures") == 1);
+        check_iterations(DOCUMENTS);
     }
     for (int i = 0; i < 2; i++) { /* all transient nodes at once: much is done again */
         run_well("printf 'iteration 30 kill transient all\\n' > events; "
                  "$bin/proteus run --reliable 1 --transient 3 --stage 2 --commit-every 5 --failure-timeout 1 "
                  "--events events --report report -- lda --data uci --topics 12 --iterations 120");
         assert_true(summary("failures") == 3);
+        check_iterations(DOCUMENTS);
     }
+}
+
+/* Measured now and then, but always at the end: what a run that measures in every iteration has for the same one. */
+static void test_the_last_iteration_is_always_measured(void **state) {
+    (void)state;
+    static const char *const stops[] = {
+        "$bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 --likelihood-every 1000 "
+        "--iterations 60",
+        "$bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 --likelihood-every 1000000 "
+        "--seconds 0.3",
+        "rm -f out; ($bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 "
+        "--likelihood-every 1000000 --iterations 100000000 >out) & "
+        "while ! grep -q 'iteration 2[0-9] ' out; do sleep 0.05; done; "
+        "$bin/proteus stop --controller $(sed -n 's/^controller at \\([^ ]*\\).*/\\1/p' out); wait $!"};
+    for (size_t s = 0; s < sizeof stops / sizeof *stops; s++) {
+        double first[2];
+        double last[2];
+        double expected;
+        static const char *const keys[] = {"log_likelihood_per_token", "perplexity"};
+        run_well("%s", stops[s]);
+        unsigned iterations = (unsigned)summary("iterations");
+        for (int k = 0; k < 2; k++) {
+            last[k] = summary(keys[k]);
+            assert_true(whole_metric("report", 1, keys[k], &first[k]));
+            assert_true(whole_metric("report", iterations, keys[k], &expected) && expected == last[k]);
+            assert_true(last[k] != first[k]);
+        }
+        run_well("$bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 "
+                 "--likelihood-every 1 --iterations %u",
+                 iterations);
+        for (int k = 0; k < 2; k++) {
+            assert_true(fabs(summary(keys[k]) - last[k]) < 1e-6 * fabs(last[k]));
+        }
+    }
+    /* Several nodes: each measures its part. */
+    run_well("$bin/proteus run --reliable 2 --transient 2 --report report -- lda --data uci --topics 8 --staleness 1 "
+             "--likelihood-every 1000000 --seconds 0.5");
+    double value;
+    assert_true(whole_metric("report", (unsigned)summary("iterations"), "log_likelihood_per_token", &value));
+    assert_true(value == summary("log_likelihood_per_token"));
+    assert_true(whole_metric("report", 1, "log_likelihood_per_token", &value));
+    assert_true(value < summary("log_likelihood_per_token"));
 }
 
 static void test_one_seed_one_result(void **state) {
@@ -173,8 +221,11 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_are_exact),    cmocka_unit_test(test_counts_are_exact_while_nodes_come_and_go),
-        cmocka_unit_test(test_one_seed_one_result), cmocka_unit_test(test_topics_are_found),
+        cmocka_unit_test(test_counts_are_exact),
+        cmocka_unit_test(test_counts_are_exact_while_nodes_come_and_go),
+        cmocka_unit_test(test_the_last_iteration_is_always_measured),
+        cmocka_unit_test(test_one_seed_one_result),
+        cmocka_unit_test(test_topics_are_found),
         cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests_name("lda", tests, set_up, tear_down);

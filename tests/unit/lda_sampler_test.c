@@ -403,11 +403,15 @@ static void test_likelihood_of_documents(void **state) {
     float *bases = memory_zeroed(texts.vocabulary, sizeof *bases);
     double sum = 0;
     lda_clock_totals(&trainer.clock, trainer.memory, counts.totals);
-    lda_word_bases(&trainer.clock, &trainer.block, 0, trainer.block.word_count, bases);
+    lda_word_bases(&trainer.clock, 0, texts.vocabulary, bases);
     for (uint32_t d = 0; d < texts.document_count; d++) {
         struct lda_document document = lda_texts_document(&texts, d);
-        sum += lda_log_likelihood(&trainer.clock, trainer.memory, &trainer.block, trainer.block.document_starts[d],
-                                  &document, bases);
+        uint32_t first = trainer.block.document_starts[d];
+        uint32_t tokens = trainer.block.document_starts[d + 1] - first;
+        uint16_t *assigned = memory_zeroed(tokens + 1U, sizeof *assigned);
+        lda_store(&trainer.block, first, tokens, assigned);
+        sum += lda_log_likelihood(&trainer.clock, trainer.memory, &document, assigned, tokens, bases);
+        free(assigned);
     }
     double expected = lda_reference_likelihood(&counts, &texts, 0.3, 0.02);
     assert_true(fabs(sum / (double)texts.tokens - expected) < 1e-5);
