@@ -677,7 +677,7 @@ uint64_t aml_iteration(const aml_worker *worker) {
 }
 
 int aml_last(const aml_worker *worker) {
-    return worker->runtime->last ? 1 : 0;
+    return known(worker, "aml_last") && worker->runtime->last ? 1 : 0;
 }
 
 unsigned aml_clocks_per_iteration(const aml_worker *worker) {
