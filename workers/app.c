@@ -615,7 +615,7 @@ int aml_read_ratings(aml_worker *worker, const char *path,
     /* When it is read again the other threads are at work on clocks. */
     unsigned threads = runtime->data.complete ? 1 : runtime->pool.threads;
     worker->check.calls = CALL_READ | CALL_RATINGS;
-    int result = ratings_read(path, threads, ratings_chunk, &call, &error);
+    int result = ratings_read(path, false, threads, ratings_chunk, &call, &error);
     worker->check.calls = CALL_READ;
     next_chunk(worker);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;

@@ -6,8 +6,6 @@
 #include "workers/crash.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
@@ -15,48 +13,50 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <zlib.h>
 
-enum {
-    RATINGS_INPUT_BYTES = 64 * 1024, /* read from the file at a time, when it is gzip */
-    RATINGS_SHOWN_MAX = 40,          /* characters of a bad line in a message */
-    RATINGS_PATH_SHOWN_MAX = 240     /* last characters of the path in a message, so that the rest has room */
-};
+#include "agileml/base/text_input.h"
 
-/* ---- Parsing. All text ends in LF, which no field and no separator contains: it stops every scan. ---- */
+enum { RATINGS_SHOWN_MAX = 40 /* characters of a bad line in a message */ };
+
+/* ---- Parsing. All text ends in a line's end, which no field and no separator contains: it stops every scan. ---- */
 
 static inline bool ratings_is_digit(char c) {
     return (unsigned char)(c - '0') < 10;
 }
 
-static inline bool ratings_is_line_end(const char *p) {
-    return *p == '\n' || (*p == '\r' && p[1] == '\n');
-}
-
-static inline const char *ratings_skip_spaces(const char *p) {
-    while (*p == ' ') {
-        p++;
-    }
-    return p;
-}
-
 /* Each ratings_take_... takes what it is named for at p, and returns the place after it or, if it isn't there, NULL. */
 
-static inline const char *ratings_take_separator(const char *p, enum ratings_separator separator) {
+/* What a line is taken by. */
+struct ratings_rules {
+    struct ratings_layout layout;
+    char separator; /* where it is one character; else 0 */
+    locale_t c_locale;
+};
+
+static char ratings_single_separator(enum text_separator separator) {
     switch (separator) {
-    case RATINGS_TAB:
-        return *p == '\t' ? p + 1 : NULL;
-    case RATINGS_COMMA:
-        return *p == ',' ? p + 1 : NULL;
-    case RATINGS_SPACES:
-        return *p == ' ' ? ratings_skip_spaces(p + 1) : NULL;
-    case RATINGS_COLONS:
-        return p[0] == ':' && p[1] == ':' ? p + 2 : NULL;
-    case RATINGS_UNKNOWN:
+    case TEXT_TAB:
+        return '\t';
+    case TEXT_COMMA:
+        return ',';
+    case TEXT_SEMICOLON:
+        return ';';
+    case TEXT_COLONS:
+    case TEXT_BLANKS:
+    case TEXT_UNKNOWN:
         break;
     }
-    return NULL;
+    return '\0';
+}
+
+static inline const char *ratings_take_separator(const char *p, struct ratings_rules rules) {
+    if (rules.separator != '\0') {
+        return *p == rules.separator ? p + 1 : NULL;
+    }
+    if (rules.layout.separator == TEXT_BLANKS) {
+        return text_is_blank(*p) ? text_skip_blanks(p + 1) : NULL;
+    }
+    return rules.layout.separator == TEXT_COLONS && p[0] == ':' && p[1] == ':' ? p + 2 : NULL;
 }
 
 static inline const char *ratings_take_id(const char *p, uint64_t *id) {
@@ -147,87 +147,104 @@ static inline const char *ratings_take_value(const char *p, locale_t c_locale, f
     return p;
 }
 
-/* Takes a whole line; returns its end (at the CR or LF), or NULL when it does not fit. */
-static inline const char *ratings_take_line(const char *p, enum ratings_separator separator, locale_t c_locale,
-                                            struct rating *rating) {
-    if (separator == RATINGS_SPACES) {
-        p = ratings_skip_spaces(p);
-    }
-    if ((p = ratings_take_id(p, &rating->user)) == NULL || (p = ratings_take_separator(p, separator)) == NULL ||
-        (p = ratings_take_id(p, &rating->item)) == NULL || (p = ratings_take_separator(p, separator)) == NULL ||
-        (p = ratings_take_value(p, c_locale, &rating->value)) == NULL) {
+/* Takes a line as it mostly is, without quotes and without blanks but at its end. Returns its end (at the CR or LF), or
+ * NULL when it is another: then ratings_take_fields decides. */
+static inline const char *ratings_take_line(const char *p, struct ratings_rules rules, struct rating *rating) {
+    bool blanks = rules.layout.separator == TEXT_BLANKS;
+    p = blanks ? text_skip_blanks(p) : p;
+    if ((p = ratings_take_id(p, &rating->user)) == NULL || (p = ratings_take_separator(p, rules)) == NULL ||
+        (p = ratings_take_id(p, &rating->item)) == NULL) {
         return NULL;
     }
-    if (ratings_is_line_end(p)) {
+    if (rules.layout.unrated) {
+        rating->value = NAN;
+        return text_is_line_end(*p) ? p : NULL;
+    }
+    if ((p = ratings_take_separator(p, rules)) == NULL ||
+        (p = ratings_take_value(p, rules.c_locale, &rating->value)) == NULL) {
+        return NULL;
+    }
+    if (text_is_line_end(*p)) {
         return p;
     }
-    p = ratings_take_separator(p, separator);
-    if (p == NULL || (separator == RATINGS_SPACES && ratings_is_line_end(p))) {
-        return p;
-    }
-    p = ratings_take_number(p);
-    if (p != NULL && separator == RATINGS_SPACES) {
-        p = ratings_skip_spaces(p);
-    }
-    return p != NULL && ratings_is_line_end(p) ? p : NULL;
-}
-
-/* The end (at the CR or LF) of the line at `line` in the text that ends at `end`. */
-static const char *ratings_find_line_end(const char *line, const char *end) {
-    const char *p = memchr(line, '\n', (size_t)(end - line));
-    assert(p != NULL);
-    return p > line && p[-1] == '\r' ? p - 1 : p;
-}
-
-static const char *ratings_next_line(const char *line_end) {
-    return line_end + (*line_end == '\r') + 1;
-}
-
-static bool ratings_fits_field(enum ratings_fault_reason field, const char *start, const char *end, locale_t c_locale) {
-    uint64_t id;
-    float value;
-    const char *taken = field == RATINGS_BAD_RATING ? ratings_take_value(start, c_locale, &value)
-                        : field == RATINGS_BAD_TIME ? ratings_take_number(start)
-                                                    : ratings_take_id(start, &id);
-    return taken == end;
-}
-
-/* Finds what is wrong with a line that does not fit. Bad fields are named one by one only where there are as many
- * fields as there should be; otherwise it is the line that is wrong. */
-static struct ratings_fault ratings_explain(const char *line, const char *line_end, enum ratings_separator separator,
-                                            locale_t c_locale) {
-    struct ratings_fault fault = {RATINGS_BAD_LENGTH, line, (size_t)(line_end - line)};
-    if (fault.length > RATINGS_LINE_MAX) {
-        return fault;
-    }
-    fault.reason = RATINGS_BAD_FIELDS;
-    struct ratings_fault bad_field = fault;
-    unsigned fields = 0;
-    for (const char *p = separator == RATINGS_SPACES ? ratings_skip_spaces(line) : line;;) {
-        const char *field = p;
-        const char *next = NULL;
-        while (p < line_end && (next = ratings_take_separator(p, separator)) == NULL) {
-            p++;
+    const char *time = ratings_take_separator(p, rules);
+    if (time != NULL && !(blanks && text_is_line_end(*time))) {
+        for (p = time; ratings_is_digit(*p); p++) {
         }
-        if (fields <= RATINGS_BAD_TIME && bad_field.reason == RATINGS_BAD_FIELDS &&
-            !ratings_fits_field((enum ratings_fault_reason)fields, field, p, c_locale)) {
-            bad_field = (struct ratings_fault){(enum ratings_fault_reason)fields, field, (size_t)(p - field)};
+        if (p > time && text_is_line_end(*p)) { /* whole seconds, as most times are */
+            return p;
         }
-        fields++;
-        if (p == line_end || (separator == RATINGS_SPACES && next == line_end)) {
-            break;
-        }
-        p = next;
+        p = ratings_take_number(time);
     }
-    return fields == 3 || fields == 4 ? bad_field : fault;
+    while (p != NULL && *p == ' ') {
+        p++;
+    }
+    return p != NULL && text_is_line_end(*p) ? p : NULL;
 }
 
-int ratings_parse(const char *text, size_t size, enum ratings_separator separator, struct rating *ratings,
+static const char *ratings_find_line_end(const char *line) {
+    while (!text_is_line_end(*line)) {
+        line++;
+    }
+    return line;
+}
+
+/* Takes field `number` (0: the user, ... 3: the time) of a line. */
+static bool ratings_take_field(unsigned number, const struct text_field *field, locale_t c_locale,
+                               struct rating *rating) {
+    const char *end = NULL;
+    switch (number) {
+    case RATINGS_BAD_USER:
+        end = ratings_take_id(field->text, &rating->user);
+        break;
+    case RATINGS_BAD_ITEM:
+        end = ratings_take_id(field->text, &rating->item);
+        break;
+    case RATINGS_BAD_RATING:
+        end = ratings_take_value(field->text, c_locale, &rating->value);
+        break;
+    case RATINGS_BAD_TIME:
+        end = ratings_take_number(field->text);
+        break;
+    default:
+        break;
+    }
+    return end == field->text + field->length;
+}
+
+/* Takes any line by the rules of text_fields.h. False when it does not fit, and *fault says what is wrong: bad fields
+ * are named one by one only where there are as many fields as there should be; otherwise it is the line. */
+static bool ratings_take_fields(const char *line, const char *line_end, struct ratings_rules rules,
+                                struct rating *rating, struct ratings_fault *fault) {
+    struct text_field field = {.next = line};
+    unsigned count = 0;
+    bool fits = true;
+    rating->value = NAN;
+    for (; field.next != NULL; count++) {
+        if (!text_field_take(field.next, line_end, rules.layout.separator, &field)) {
+            *fault = (struct ratings_fault){RATINGS_BAD_QUOTES, field.text, field.length};
+            return false;
+        }
+        if (fits && count <= RATINGS_BAD_TIME && !ratings_take_field(count, &field, rules.c_locale, rating)) {
+            *fault = (struct ratings_fault){(enum ratings_fault_reason)count, field.text, field.length};
+            fits = false;
+        }
+    }
+    if (rules.layout.unrated ? count != 2 : count != 3 && count != 4) {
+        *fault = (struct ratings_fault){RATINGS_BAD_FIELDS, line, (size_t)(line_end - line)};
+        return false;
+    }
+    return fits;
+}
+
+int ratings_parse(const char *text, size_t size, struct ratings_layout layout, struct rating *ratings,
                   struct ratings_parsed *parsed) {
-    assert(size == 0 || text[size - 1] == '\n');
+    assert(size == 0 || text_is_line_end(text[size - 1]));
     *parsed = (struct ratings_parsed){0};
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (c_locale == (locale_t)0) {
+    const struct ratings_rules rules = {.layout = layout,
+                                        .separator = ratings_single_separator(layout.separator),
+                                        .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    if (rules.c_locale == (locale_t)0) {
         return AML_ENOMEM;
     }
     int code = 0;
@@ -237,182 +254,64 @@ int ratings_parse(const char *text, size_t size, enum ratings_separator separato
     for (const char *line = text; line < end;) {
         lines++;
         struct rating rating;
-        const char *line_end = ratings_take_line(line, separator, c_locale, &rating);
+        const char *line_end = ratings_take_line(line, rules, &rating);
         if (line_end != NULL && line_end - line <= RATINGS_LINE_MAX) {
             ratings[count++] = rating;
         } else {
-            line_end = ratings_find_line_end(line, end);
-            if (line_end - line > RATINGS_LINE_MAX || ratings_skip_spaces(line) < line_end) {
-                parsed->fault = ratings_explain(line, line_end, separator, c_locale);
+            line_end = ratings_find_line_end(line);
+            if (line_end - line > RATINGS_LINE_MAX) {
+                parsed->fault = (struct ratings_fault){RATINGS_BAD_LENGTH, line, (size_t)(line_end - line)};
                 code = AML_EINPUT;
                 break;
             }
+            if (text_skip_blanks(line) < line_end) {
+                if (!ratings_take_fields(line, line_end, rules, &rating, &parsed->fault)) {
+                    code = AML_EINPUT;
+                    break;
+                }
+                ratings[count++] = rating;
+            }
         }
-        line = ratings_next_line(line_end);
+        line = text_next_line(line_end);
     }
-    freelocale(c_locale);
+    freelocale(rules.c_locale);
     parsed->count = count;
     parsed->lines = lines;
     return code;
 }
 
-enum ratings_separator ratings_detect(const char *text, size_t size) {
+struct ratings_layout ratings_detect(const char *text, size_t size, bool allow_unrated) {
+    struct ratings_layout layout = {TEXT_UNKNOWN, false};
     const char *end = text + size;
-    for (const char *line = text; line < end;) {
-        const char *line_end = ratings_find_line_end(line, end);
-        const char *p = ratings_skip_spaces(line);
-        if (p < line_end) {
-            while (*p != '\t' && *p != ',' && *p != ' ' && *p != ':' && *p != '\n') {
-                p++; /* ends: the text ends in LF, and has no final 0 for strcspn */
+    for (const char *line = text; line < end; line = text_next_line(ratings_find_line_end(line))) {
+        const char *line_end = ratings_find_line_end(line);
+        if (text_skip_blanks(line) < line_end) {
+            struct text_field field = {.next = line};
+            unsigned fields = 0;
+            layout.separator = text_separator_of(line, line_end);
+            while (field.next != NULL && fields <= 2 &&
+                   text_field_take(field.next, line_end, layout.separator, &field)) {
+                fields++;
             }
-            return *p == '\t'                 ? RATINGS_TAB
-                   : *p == ','                ? RATINGS_COMMA
-                   : *p == ' '                ? RATINGS_SPACES
-                   : *p == ':' && p[1] == ':' ? RATINGS_COLONS
-                                              : RATINGS_UNKNOWN;
+            layout.unrated = allow_unrated && fields == 2;
+            break;
         }
-        line = ratings_next_line(line_end);
     }
-    return RATINGS_UNKNOWN;
+    return layout;
 }
 
-/* The bytes that come before the data at the start of a file: byte order mark and header. Counts lines in *lines. */
-static size_t ratings_preamble(const char *text, size_t size, uint64_t *lines) {
-    size_t mark = size > 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    const char *line = text + mark;
-    const char *line_end = ratings_find_line_end(line, text + size);
-    const char *p = ratings_skip_spaces(line);
+/* The bytes of the header at the start of a file, with the end of its line; 0 when there is none. */
+static size_t ratings_header(const char *text) {
+    const char *line_end = ratings_find_line_end(text);
+    const char *p = text_skip_blanks(text);
+    p += *p == '"';
     bool empty = p >= line_end;
     p += *p == '-' || *p == '+';
     p += *p == '.';
-    if (empty || ratings_is_digit(*p) || line_end - line > RATINGS_LINE_MAX) {
-        return mark;
+    if (empty || ratings_is_digit(*p) || line_end - text > RATINGS_LINE_MAX) {
+        return 0;
     }
-    (*lines)++;
-    return (size_t)(ratings_next_line(line_end) - text);
-}
-
-/* ---- Input: the bytes of a file, inflated when they are gzip. ---- */
-
-struct ratings_input {
-    const char *name; /* the path, for messages */
-    int file;
-    bool gzip;
-    bool in_member;  /* gzip: between the start and the end of a member */
-    z_stream stream; /* next_in[avail_in] was read from the file and not used yet, also when it is not gzip */
-    unsigned char buffer[RATINGS_INPUT_BYTES];
-};
-
-/* Reads until `size` bytes are there or the file ends. */
-static int ratings_input_read_file(struct ratings_input *input, void *bytes, size_t size, size_t *got,
-                                   struct error *error) {
-    *got = 0;
-    while (*got < size) {
-        ssize_t n = read(input->file, (char *)bytes + *got, size - *got);
-        if (n == 0) {
-            break;
-        }
-        if (n > 0) {
-            *got += (size_t)n;
-        } else if (errno != EINTR) {
-            return error_set(error, AML_EINPUT, "%s: cannot read: %s", input->name, strerror(errno));
-        }
-    }
-    return 0;
-}
-
-static int ratings_input_refill(struct ratings_input *input, struct error *error) {
-    size_t got;
-    int code = ratings_input_read_file(input, input->buffer, sizeof input->buffer, &got, error);
-    input->stream.next_in = input->buffer;
-    input->stream.avail_in = (uInt)got;
-    return code;
-}
-
-static void ratings_input_close(struct ratings_input *input) {
-    if (input->gzip) {
-        inflateEnd(&input->stream);
-    }
-    close(input->file);
-    free(input);
-}
-
-static int ratings_input_open(struct ratings_input **opened, const char *path, const char *name, struct error *error) {
-    struct ratings_input *input = calloc(1, sizeof *input);
-    if (input == NULL) {
-        return error_set(error, AML_ENOMEM, "%s: out of memory", name);
-    }
-    input->name = name;
-    input->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (input->file < 0) {
-        free(input);
-        return error_set(error, AML_EINPUT, "%s: cannot open: %s", name, strerror(errno));
-    }
-    int code = ratings_input_refill(input, error);
-    if (code == 0 && input->stream.avail_in >= 2 && input->buffer[0] == 0x1f && input->buffer[1] == 0x8b) {
-        /* 15: the largest window; + 16: gzip, and nothing else */
-        if (inflateInit2(&input->stream, 15 + 16) == Z_OK) {
-            input->gzip = true;
-        } else {
-            code = error_set(error, AML_ENOMEM, "%s: cannot start to inflate: out of memory", name);
-        }
-    }
-    if (code != 0) {
-        ratings_input_close(input);
-        return code;
-    }
-    *opened = input;
-    return 0;
-}
-
-static int ratings_input_inflate(struct ratings_input *input, char *bytes, size_t size, size_t *got,
-                                 struct error *error) {
-    z_stream *stream = &input->stream;
-    stream->next_out = (Bytef *)bytes;
-    stream->avail_out = (uInt)size;
-    while (stream->avail_out > 0) {
-        if (stream->avail_in == 0) {
-            int code = ratings_input_refill(input, error);
-            if (code != 0) {
-                return code;
-            }
-        }
-        if (stream->avail_in == 0) {
-            if (input->in_member) {
-                return error_set(error, AML_EINPUT, "%s: truncated gzip data: the file ends too early", input->name);
-            }
-            break;
-        }
-        input->in_member = true;
-        int status = inflate(stream, Z_NO_FLUSH);
-        if (status == Z_STREAM_END) {
-            input->in_member = false;
-            status = inflateReset(stream);
-        }
-        if (status == Z_MEM_ERROR) {
-            return error_set(error, AML_ENOMEM, "%s: cannot inflate: out of memory", input->name);
-        }
-        if (status != Z_OK) {
-            return error_set(error, AML_EINPUT, "%s: damaged gzip data: %s", input->name,
-                             stream->msg != NULL ? stream->msg : zError(status));
-        }
-    }
-    *got = size - stream->avail_out;
-    return 0;
-}
-
-/* Reads until `size` bytes are there or the input ends: *got < size says that it did. */
-static int ratings_input_read(struct ratings_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
-    if (input->gzip) {
-        return ratings_input_inflate(input, bytes, size, got, error);
-    }
-    size_t held = input->stream.avail_in < size ? input->stream.avail_in : size;
-    memcpy(bytes, input->stream.next_in, held);
-    input->stream.next_in += held;
-    input->stream.avail_in -= (uInt)held;
-    int code = ratings_input_read_file(input, bytes + held, size - held, got, error);
-    *got += held;
-    return code;
+    return (size_t)(text_next_line(line_end) - text);
 }
 
 /* ---- The ring of chunks between the calling thread and the parsers. ---- */
@@ -421,7 +320,7 @@ static int ratings_input_read(struct ratings_input *input, char *bytes, size_t s
 struct ratings_chunk {
     char *text; /* RATINGS_CHUNK_BYTES */
     size_t start, size;
-    enum ratings_separator separator;
+    struct ratings_layout layout;
     bool done;
     int code;     /* 0, or what ended the reading here */
     bool by_sink; /* `code` is the sink's */
@@ -458,8 +357,8 @@ struct ratings_ring {
 };
 
 static void ratings_parser_run(const struct ratings_parser *parser, uint64_t number, struct ratings_chunk *chunk) {
-    chunk->code = ratings_parse(chunk->text + chunk->start, chunk->size - chunk->start, chunk->separator,
-                                parser->ratings, &chunk->parsed);
+    chunk->code = ratings_parse(chunk->text + chunk->start, chunk->size - chunk->start, chunk->layout, parser->ratings,
+                                &chunk->parsed);
     if (chunk->code == 0) {
         const struct ratings_ring *ring = parser->ring;
         chunk->code = ring->sink(ring->context, parser->index, number, parser->ratings, chunk->parsed.count);
@@ -605,20 +504,29 @@ static const struct ratings_chunk *ratings_ring_drain(struct ratings_ring *ring)
 
 /* ---- Reading. ---- */
 
+/* How much of text[size], to which more is going to be added, is whole lines. */
+static size_t ratings_whole_lines(const char *text, size_t size) {
+    size -= size > 0 && text[size - 1] == '\r'; /* an LF may follow */
+    const char *lf = memrchr(text, '\n', size);
+    size_t whole = lf != NULL ? (size_t)(lf + 1 - text) : 0;
+    const char *cr = memrchr(text + whole, '\r', size - whole);
+    return cr != NULL ? (size_t)(cr + 1 - text) : whole;
+}
+
 /* Fills the ring from the input until it ends, fails, or a chunk failed. */
-static int ratings_pump(struct ratings_ring *ring, struct ratings_input *input, struct error *error) {
+static int ratings_pump(struct ratings_ring *ring, struct text_input *input, bool allow_unrated, struct error *error) {
     char rest[RATINGS_LINE_MAX + 1]; /* the start of the line that the last chunk's end cut, perhaps with a CR */
     size_t rest_size = 0;
-    enum ratings_separator separator = RATINGS_UNKNOWN;
+    struct ratings_layout layout = {TEXT_UNKNOWN, false};
     for (bool last = false; !last;) {
         struct ratings_chunk *chunk = ratings_ring_next(ring);
         if (chunk == NULL) {
             break;
         }
         memcpy(chunk->text, rest, rest_size);
-        size_t room = RATINGS_CHUNK_BYTES - rest_size - 1; /* 1: for an LF where the file lacks it */
+        size_t room = RATINGS_CHUNK_BYTES - rest_size - 2; /* 2: for an LF where the file lacks it, and the 0 behind */
         size_t got = 0;
-        int code = ratings_input_read(input, chunk->text + rest_size, room, &got, error);
+        int code = text_input_read(input, chunk->text + rest_size, room, &got, error);
         if (code != 0) {
             return code;
         }
@@ -628,47 +536,52 @@ static int ratings_pump(struct ratings_ring *ring, struct ratings_input *input, 
         if (chunk->size == 0) {
             break;
         }
-        const char *newline = memrchr(chunk->text, '\n', chunk->size);
-        size_t whole = newline != NULL ? (size_t)(newline + 1 - chunk->text) : 0;
+        chunk->text[chunk->size] = '\0';
+        size_t whole = last ? chunk->size : ratings_whole_lines(chunk->text, chunk->size);
         rest_size = chunk->size - whole;
-        if (!last && rest_size <= sizeof rest) {
+        if (rest_size <= sizeof rest) {
             memcpy(rest, chunk->text + whole, rest_size);
             chunk->size = whole;
-        } else if (rest_size > 0) {
-            /* The file's last line; or one that is too long, which the parser is going to refuse. */
+        } else {
+            last = true; /* The line is too long: the parser is going to refuse it. */
+        }
+        if (last && !text_is_line_end(chunk->text[chunk->size - 1])) {
             chunk->text[chunk->size++] = '\n';
-            last = true;
+            chunk->text[chunk->size] = '\0';
         }
         if (ring->published == 0) {
-            chunk->start = ratings_preamble(chunk->text, chunk->size, &ring->lines);
+            chunk->start = ratings_header(chunk->text);
+            ring->lines += chunk->start > 0;
         }
-        if (separator == RATINGS_UNKNOWN) {
-            separator = ratings_detect(chunk->text + chunk->start, chunk->size - chunk->start);
+        if (layout.separator == TEXT_UNKNOWN) {
+            layout = ratings_detect(chunk->text + chunk->start, chunk->size - chunk->start, allow_unrated);
         }
-        chunk->separator = separator;
+        chunk->layout = layout;
         ratings_ring_publish(ring, chunk);
     }
     return 0;
 }
 
-static int ratings_refuse_line(const char *name, uint64_t line, enum ratings_separator separator,
+/* What a line is expected to be. */
+static const char *ratings_line_form(struct ratings_layout layout, bool allow_unrated) {
+    return layout.unrated                                      ? "'user item', as in the first line,"
+           : allow_unrated && layout.separator == TEXT_UNKNOWN ? "'user item [rating [time]]'"
+                                                               : "'user item rating [time]'";
+}
+
+static int ratings_refuse_line(const char *name, uint64_t line, struct ratings_layout layout, bool allow_unrated,
                                const struct ratings_fault *fault, struct error *error) {
-    static const char *const separators[] = {
-        [RATINGS_UNKNOWN] = "tab, comma, spaces or '::'",
-        [RATINGS_TAB] = "tab",
-        [RATINGS_COMMA] = "comma",
-        [RATINGS_SPACES] = "spaces",
-        [RATINGS_COLONS] = "'::'",
-    };
     static const char *const expected[] = {
         [RATINGS_BAD_USER] = "a user from 0 to 18446744073709551615",
         [RATINGS_BAD_ITEM] = "an item from 0 to 18446744073709551615",
         [RATINGS_BAD_RATING] = "a finite decimal number (float32) as rating",
         [RATINGS_BAD_TIME] = "a decimal number as time",
-        [RATINGS_BAD_FIELDS] = "'user item rating [time]' separated by ",
+        [RATINGS_BAD_FIELDS] = "", /* by ratings_line_form */
+        [RATINGS_BAD_QUOTES] = "a quoted field that ends on its line, then a separator",
         [RATINGS_BAD_LENGTH] = "a line of at most 4096 bytes",
     };
     static_assert(RATINGS_LINE_MAX == 4096, "the text above says so");
+    bool fields = fault->reason == RATINGS_BAD_FIELDS;
     char shown[RATINGS_SHOWN_MAX + 1];
     size_t length = fault->length < RATINGS_SHOWN_MAX ? fault->length : RATINGS_SHOWN_MAX;
     for (size_t i = 0; i < length; i++) {
@@ -676,19 +589,20 @@ static int ratings_refuse_line(const char *name, uint64_t line, enum ratings_sep
         shown[i] = c >= ' ' && c <= '~' ? c : '?';
     }
     shown[length] = '\0';
-    return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": expected %s%s, got '%s%s'", name, line,
-                     expected[fault->reason], fault->reason == RATINGS_BAD_FIELDS ? separators[separator] : "", shown,
+    return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": expected %s%s%s%s, got '%s%s'", name, line,
+                     expected[fault->reason], fields ? ratings_line_form(layout, allow_unrated) : "",
+                     fields ? " separated by " : "", fields ? text_separator_name(layout.separator) : "", shown,
                      length < fault->length ? "..." : "");
 }
 
-int ratings_read(const char *path, unsigned threads, ratings_sink *sink, void *context, struct error *error) {
+int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings_sink *sink, void *context,
+                 struct error *error) {
     if (threads < 1 || threads > RATINGS_THREADS_MAX) {
         return error_set(error, AML_ELIMIT, "expected 1 to %d parser threads, got %u", RATINGS_THREADS_MAX, threads);
     }
-    size_t path_length = strlen(path);
-    const char *name = path_length > RATINGS_PATH_SHOWN_MAX ? path + path_length - RATINGS_PATH_SHOWN_MAX : path;
-    struct ratings_input *input = NULL;
-    int code = ratings_input_open(&input, path, name, error);
+    const char *name = text_input_name(path);
+    struct text_input *input = NULL;
+    int code = text_input_open(&input, path, error);
     if (code != 0) {
         return code;
     }
@@ -697,22 +611,24 @@ int ratings_read(const char *path, unsigned threads, ratings_sink *sink, void *c
     if (code == 0) {
         /* Kept apart, since a bad line before the place where the input failed comes first. */
         struct error input_error = {0};
-        int input_code = ratings_pump(&ring, input, &input_error);
+        int input_code = ratings_pump(&ring, input, allow_unrated, &input_error);
         ratings_ring_join(&ring);
         const struct ratings_chunk *bad = ratings_ring_drain(&ring);
         if (bad != NULL && bad->by_sink) {
             code = bad->code;
         } else if (bad != NULL && bad->code == AML_EINPUT) {
-            code = ratings_refuse_line(name, ring.lines + bad->parsed.lines, bad->separator, &bad->parsed.fault, error);
+            code = ratings_refuse_line(name, ring.lines + bad->parsed.lines, bad->layout, allow_unrated,
+                                       &bad->parsed.fault, error);
         } else if (bad != NULL) {
             code = error_set(error, bad->code, "%s: out of memory", name);
         } else if (input_code != 0) {
             code = error_set(error, input_code, "%s", input_error.text);
         } else if (ring.rating_count == 0) {
-            code = error_set(error, AML_EINPUT, "%s: no ratings, expected lines of 'user item rating [time]'", name);
+            code = error_set(error, AML_EINPUT, "%s: no ratings, expected lines of %s", name,
+                             ratings_line_form((struct ratings_layout){TEXT_UNKNOWN, false}, allow_unrated));
         }
         ratings_ring_close(&ring);
     }
-    ratings_input_close(input);
+    text_input_close(input);
     return code;
 }

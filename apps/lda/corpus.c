@@ -2,7 +2,8 @@
 #include "apps/lda/corpus.h"
 
 #include "agileml/base/memory.h"
-#include "apps/lda/lines.h"
+#include "agileml/base/text_fields.h"
+#include "agileml/base/text_lines.h"
 #include "apps/lda/tokens.h"
 
 #include <dirent.h>
@@ -13,7 +14,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SHOWN_MAX = 40 /* bytes of a bad line in a message */ };
+enum {
+    SHOWN_MAX = 40,          /* bytes of a bad line in a message */
+    LINE_MAX_BYTES = 1 << 26 /* bytes of a line */
+};
 
 /* A word of the document that is read. */
 struct entry {
@@ -22,7 +26,9 @@ struct entry {
 
 struct reader {
     const struct lda_corpus *corpus;
-    struct lines lines;
+    struct text_lines lines;
+    char *line; /* the line that next_line found */
+    size_t length;
     int (*each)(void *context, const struct lda_bag *bag);
     void *context;
     struct lda_corpus_size size;
@@ -34,11 +40,17 @@ struct reader {
     struct error *error;
 };
 
+/* 1 and a line, 0 at the end of the file, or an error's code. */
+static int next_line(struct reader *reader) {
+    int result = text_lines_next(&reader->lines, &reader->line, &reader->length, reader->error);
+    return result != 0 ? result : reader->line != NULL;
+}
+
 static int bad_line(const struct reader *reader, const char *expected) {
-    const struct lines *lines = &reader->lines;
-    int shown = lines->length < SHOWN_MAX ? (int)lines->length : SHOWN_MAX;
-    return error_set(reader->error, AML_EINPUT, "%s: line %llu: expected %s, got '%.*s'%s", lines->path, lines->number,
-                     expected, shown, lines->text, lines->length > SHOWN_MAX ? "..." : "");
+    int shown = reader->length < SHOWN_MAX ? (int)reader->length : SHOWN_MAX;
+    return error_set(reader->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", reader->lines.path,
+                     (unsigned long long)reader->lines.number, expected, shown, reader->line,
+                     reader->length > SHOWN_MAX ? "..." : "");
 }
 
 /* ---- A document ---- */
@@ -119,16 +131,9 @@ static bool take_number(const char **text, uint64_t maximum, uint64_t *number) {
     return value <= maximum;
 }
 
-static const char *skip_blanks(const char *p) {
-    while (*p == ' ' || *p == '\t') {
-        p++;
-    }
-    return p;
-}
-
 /* Reads `count` numbers with blanks between them, which are all of the line. */
-static bool take_line(const struct lines *lines, uint64_t *numbers, unsigned count) {
-    const char *p = skip_blanks(lines->text);
+static bool take_line(const struct reader *reader, uint64_t *numbers, unsigned count) {
+    const char *p = text_skip_blanks(reader->line);
     for (unsigned i = 0; i < count; i++) {
         const char *before = p;
         if (!take_number(&p, UINT64_MAX / 16, &numbers[i])) {
@@ -137,13 +142,13 @@ static bool take_line(const struct lines *lines, uint64_t *numbers, unsigned cou
         if (i + 1 < count && p == before) {
             return false;
         }
-        const char *behind = skip_blanks(p);
+        const char *behind = text_skip_blanks(p);
         if (i + 1 < count && behind == p) {
             return false;
         }
         p = behind;
     }
-    return p == lines->text + lines->length;
+    return p == reader->line + reader->length;
 }
 
 /* ---- uci ---- */
@@ -152,15 +157,15 @@ static int uci_header(struct reader *reader, uint64_t header[3]) {
     static const char *const expected[3] = {"the number of documents, alone (uci)", "the number of words, alone (uci)",
                                             "the number of lines that follow, alone (uci)"};
     for (unsigned i = 0; i < 3; i++) {
-        int result = i == 0 ? 1 : lines_next(&reader->lines, reader->error); /* the first one is read */
+        int result = i == 0 ? 1 : next_line(reader); /* the first one is read */
         if (result < 0) {
             return result;
         }
         if (result == 0) {
             return error_set(reader->error, AML_EINPUT, "%s: ends after line %llu: expected %s", reader->corpus->path,
-                             reader->lines.number, expected[i]);
+                             (unsigned long long)reader->lines.number, expected[i]);
         }
-        if (!take_line(&reader->lines, &header[i], 1)) {
+        if (!take_line(reader, &header[i], 1)) {
             return bad_line(reader, expected[i]);
         }
     }
@@ -171,8 +176,8 @@ static int uci_header(struct reader *reader, uint64_t header[3]) {
     }
     uint32_t named = reader->corpus->vocabulary != NULL ? reader->corpus->vocabulary->count : 0;
     if (named > 0 && named != header[1]) {
-        return error_set(reader->error, AML_EINPUT, "%s: line 2: %llu words, but the vocabulary has %u",
-                         reader->corpus->path, (unsigned long long)header[1], named);
+        return error_set(reader->error, AML_EINPUT, "%s:2: %llu words, but the vocabulary has %u", reader->corpus->path,
+                         (unsigned long long)header[1], named);
     }
     reader->words = (uint32_t)header[1];
     return 0;
@@ -180,7 +185,7 @@ static int uci_header(struct reader *reader, uint64_t header[3]) {
 
 static int uci_line(struct reader *reader, const uint64_t header[3], uint64_t *document) {
     uint64_t fields[3];
-    if (!take_line(&reader->lines, fields, 3)) {
+    if (!take_line(reader, fields, 3)) {
         return bad_line(reader, "'document word count'");
     }
     if (fields[0] < 1 || fields[0] > header[0] || fields[1] < 1 || fields[1] > header[1] || fields[2] < 1 ||
@@ -207,8 +212,8 @@ static int read_uci(struct reader *reader) {
     if (result != 0) {
         return result;
     }
-    while ((result = lines_next(&reader->lines, reader->error)) > 0) {
-        if (skip_blanks(reader->lines.text) == reader->lines.text + reader->lines.length) {
+    while ((result = next_line(reader)) > 0) {
+        if (text_skip_blanks(reader->line) == reader->line + reader->length) {
             continue;
         }
         if (count == header[2]) {
@@ -230,36 +235,35 @@ static int read_uci(struct reader *reader) {
 /* ---- lda-c ---- */
 
 static int lda_c_line(struct reader *reader) {
-    const char *p = skip_blanks(reader->lines.text);
-    const char *end = reader->lines.text + reader->lines.length;
+    const char *p = text_skip_blanks(reader->line);
+    const char *end = reader->line + reader->length;
     uint64_t count;
     uint64_t found = 0;
     uint64_t highest = reader->words > 0 ? reader->words - 1 : LDA_VOCABULARY_MAX - 1;
-    if (!take_number(&p, LDA_DOCUMENT_WORDS_MAX, &count) || (*p != ' ' && *p != '\t' && p != end)) {
+    if (!take_number(&p, LDA_DOCUMENT_WORDS_MAX, &count) || (!text_is_blank(*p) && p != end)) {
         return bad_line(reader, "'M word:count ...' (lda-c)");
     }
-    for (p = skip_blanks(p); p < end; p = skip_blanks(p)) {
+    for (p = text_skip_blanks(p); p < end; p = text_skip_blanks(p)) {
         uint64_t word;
         uint64_t times;
         const char *pair = p;
         bool fits = take_number(&p, highest, &word) && *p == ':';
         if (fits) {
             p++;
-            fits =
-                take_number(&p, LDA_DOCUMENT_TOKENS_MAX, &times) && times > 0 && (*p == ' ' || *p == '\t' || p == end);
+            fits = take_number(&p, LDA_DOCUMENT_TOKENS_MAX, &times) && times > 0 && (text_is_blank(*p) || p == end);
         }
         if (!fits) {
             return error_set(reader->error, AML_EINPUT,
-                             "%s: line %llu: expected 'word:count', word up to %llu, count from 1, got '%.*s'",
-                             reader->lines.path, reader->lines.number, (unsigned long long)highest,
+                             "%s:%llu: expected 'word:count', word up to %llu, count from 1, got '%.*s'",
+                             reader->lines.path, (unsigned long long)reader->lines.number, (unsigned long long)highest,
                              (int)strcspn(pair, " \t") < SHOWN_MAX ? (int)strcspn(pair, " \t") : SHOWN_MAX, pair);
         }
         add_word(reader, (uint32_t)word, (uint32_t)times);
         found++;
     }
     if (found != count) {
-        return error_set(reader->error, AML_EINPUT, "%s: line %llu: %llu words, expected %llu, as it begins with",
-                         reader->lines.path, reader->lines.number, (unsigned long long)found,
+        return error_set(reader->error, AML_EINPUT, "%s:%llu: %llu words, expected %llu, as it begins with",
+                         reader->lines.path, (unsigned long long)reader->lines.number, (unsigned long long)found,
                          (unsigned long long)count);
     }
     return end_document(reader, reader->lines.number - 1);
@@ -287,10 +291,11 @@ static int text_word(void *context, const char *word, size_t length) {
 
 static int text_line(struct reader *reader, struct tokenizer *tokenizer) {
     size_t at = 0;
-    int result = tokenize(tokenizer, reader->lines.text, reader->lines.length, text_word, reader, &at);
+    int result = tokenize(tokenizer, reader->line, reader->length, text_word, reader, &at);
     if (result == AML_EINPUT) {
-        return error_set(reader->error, AML_EINPUT, "%s: line %llu: byte %zu (0x%02X): expected text in UTF-8",
-                         reader->lines.path, reader->lines.number, at + 1, (unsigned char)reader->lines.text[at]);
+        return error_set(reader->error, AML_EINPUT, "%s:%llu: byte %zu (0x%02X): expected text in UTF-8",
+                         reader->lines.path, (unsigned long long)reader->lines.number, at + 1,
+                         (unsigned char)reader->line[at]);
     }
     return result;
 }
@@ -299,14 +304,14 @@ static int text_line(struct reader *reader, struct tokenizer *tokenizer) {
 
 static enum lda_format guess(const struct reader *reader) {
     uint64_t number;
-    const char *p = skip_blanks(reader->lines.text);
-    if (take_line(&reader->lines, &number, 1) && number > 0) {
+    const char *p = text_skip_blanks(reader->line);
+    if (take_line(reader, &number, 1) && number > 0) {
         return LDA_FORMAT_UCI;
     }
     if (!take_number(&p, UINT32_MAX, &number)) {
         return LDA_FORMAT_TEXT;
     }
-    p = skip_blanks(p);
+    p = text_skip_blanks(p);
     return (take_number(&p, UINT32_MAX, &number) && *p == ':') || (number == 0 && *p == '\0') ? LDA_FORMAT_LDA_C
                                                                                               : LDA_FORMAT_TEXT;
 }
@@ -328,18 +333,18 @@ static int read_lines(struct reader *reader, enum lda_format format, struct toke
             result = text_line(reader, tokenizer);
             result = result != 0 ? result : end_document(reader, reader->lines.number - 1);
         }
-        result = result != 0 ? result : lines_next(&reader->lines, reader->error);
+        result = result != 0 ? result : next_line(reader);
     }
     return result;
 }
 
 static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
     const struct lda_corpus *corpus = reader->corpus;
-    int result = lines_open(&reader->lines, corpus->path, reader->error);
+    int result = text_lines_open(&reader->lines, corpus->path, LINE_MAX_BYTES, reader->error);
     if (result != 0) {
         return result;
     }
-    result = lines_next(&reader->lines, reader->error);
+    result = next_line(reader);
     if (result == 0) {
         result = error_set(reader->error, AML_EINPUT, "%s: the file is empty, expected documents", corpus->path);
     } else if (result > 0) {
@@ -358,7 +363,7 @@ static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
             }
         }
     }
-    lines_close(&reader->lines);
+    text_lines_close(&reader->lines);
     return result;
 }
 
@@ -371,17 +376,17 @@ static int name_is_shown(const struct dirent *entry) {
 }
 
 static int read_text_file(struct reader *reader, const char *path, uint64_t number, struct tokenizer *tokenizer) {
-    int result = lines_open(&reader->lines, path, reader->error);
+    int result = text_lines_open(&reader->lines, path, LINE_MAX_BYTES, reader->error);
     if (result != 0) {
         return result;
     }
-    while ((result = lines_next(&reader->lines, reader->error)) > 0) {
+    while ((result = next_line(reader)) > 0) {
         result = text_line(reader, tokenizer);
         if (result != 0) {
             break;
         }
     }
-    lines_close(&reader->lines);
+    text_lines_close(&reader->lines);
     return result != 0 ? result : end_document(reader, number);
 }
 

@@ -2,12 +2,16 @@
 #include "apps/lda/vocabulary.h"
 
 #include "agileml/base/memory.h"
-#include "apps/lda/lines.h"
+#include "agileml/base/text_fields.h"
+#include "agileml/base/text_lines.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { FILE_LINE_MAX = 1 << 16 /* bytes of a line, blanks included */ };
 
 static uint64_t word_hash(const char *word, size_t length) {
     uint64_t hash = length;
@@ -68,36 +72,63 @@ void lda_vocabulary_close(struct lda_vocabulary *vocabulary) {
     *vocabulary = (struct lda_vocabulary){0};
 }
 
-static int vocabulary_line(struct lda_vocabulary *vocabulary, const struct lines *lines, struct error *error) {
-    if (lines->length == 0 || lines->length > LDA_WORD_MAX || memchr(lines->text, '\0', lines->length) != NULL) {
-        return error_set(error, AML_EINPUT, "%s: line %llu: expected one word of 1 to %d bytes, got %zu bytes",
-                         lines->path, lines->number, LDA_WORD_MAX, lines->length);
+/* Adds the word that the line text[length] is, without the blanks around it. */
+static int vocabulary_line(struct lda_vocabulary *vocabulary, const struct text_lines *lines, const char *text,
+                           size_t length, struct error *error) {
+    if (length > LDA_WORD_MAX) {
+        return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": expected one word of 1 to %d bytes, got %zu bytes",
+                         lines->path, lines->number, LDA_WORD_MAX, length);
     }
-    int64_t before = lda_vocabulary_find(vocabulary, lines->text, lines->length);
+    int64_t before = lda_vocabulary_find(vocabulary, text, length);
     if (before >= 0) {
-        return error_set(error, AML_EINPUT, "%s: line %llu: the word '%.*s' is in line %lld already, expected it once",
-                         lines->path, lines->number, (int)lines->length, lines->text, (long long)before + 1);
+        return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": the word '%.*s' is in line %lld already, expected it once",
+                         lines->path, lines->number, (int)length, text, (long long)before + 1);
     }
     if (vocabulary->count == LDA_VOCABULARY_MAX) {
         return error_set(error, AML_ELIMIT, "%s: more than %d words", lines->path, LDA_VOCABULARY_MAX);
     }
-    lda_vocabulary_add(vocabulary, lines->text, lines->length);
+    lda_vocabulary_add(vocabulary, text, length);
     return 0;
 }
 
+/* Words are numbered by their lines: an empty one is allowed behind the last word only. */
+static int read_words(struct lda_vocabulary *vocabulary, struct text_lines *lines, struct error *error) {
+    uint64_t empty = 0; /* the first empty line */
+    for (;;) {
+        char *line;
+        size_t length;
+        int result = text_lines_next(lines, &line, &length, error);
+        if (result != 0 || line == NULL) {
+            return result;
+        }
+        const char *word = text_skip_blanks(line);
+        const char *end = line + length;
+        while (end > word && text_is_blank(end[-1])) {
+            end--;
+        }
+        if (end == word) {
+            empty = empty == 0 ? lines->number : empty;
+            continue;
+        }
+        if (empty != 0) {
+            return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": expected one word of 1 to %d bytes, got 0 bytes",
+                             lines->path, empty, LDA_WORD_MAX);
+        }
+        result = vocabulary_line(vocabulary, lines, word, (size_t)(end - word), error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
 int lda_vocabulary_read(struct lda_vocabulary *vocabulary, const char *path, struct error *error) {
-    struct lines lines;
-    int result = lines_open(&lines, path, error);
+    struct text_lines lines;
+    int result = text_lines_open(&lines, path, FILE_LINE_MAX, error);
     if (result != 0) {
         return result;
     }
-    while ((result = lines_next(&lines, error)) > 0) {
-        result = vocabulary_line(vocabulary, &lines, error);
-        if (result != 0) {
-            break;
-        }
-    }
-    lines_close(&lines);
+    result = read_words(vocabulary, &lines, error);
+    text_lines_close(&lines);
     if (result == 0 && vocabulary->count == 0) {
         result = error_set(error, AML_EINPUT, "%s: no words, expected one a line", path);
     }

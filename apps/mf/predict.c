@@ -8,29 +8,40 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 struct prediction {
     const char *model_path, *data, *out_path;
     struct mf_model model;
-    FILE *out; /* NULL: RMSE only */
+    FILE *out; /* NULL: RMSE only, of data with ratings */
     double squared_error;
     uint64_t count;
+    bool rated;
     struct error *error;
 };
+
+static int out_failed(const struct prediction *prediction) {
+    return error_set(prediction->error, AML_EFAIL, "%s: %s",
+                     prediction->out_path != NULL ? prediction->out_path : "standard output", strerror(errno));
+}
 
 static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
     struct prediction *prediction = context;
     (void)thread;
     (void)chunk;
+    if (prediction->count == 0 && count > 0) {
+        prediction->rated = !isnan(ratings[0].value); /* as all others then */
+        prediction->out = !prediction->rated && prediction->out == NULL ? stdout : prediction->out;
+    }
     for (size_t i = 0; i < count; i++) {
         float value = mf_model_predict(&prediction->model, ratings[i].user, ratings[i].item);
         double error = (double)ratings[i].value - (double)value;
         prediction->squared_error += error * error;
         if (prediction->out != NULL && fprintf(prediction->out, "%" PRIu64 "\t%" PRIu64 "\t%.6g\n", ratings[i].user,
                                                ratings[i].item, (double)value) < 0) {
-            return error_set(prediction->error, AML_EFAIL, "%s: %s", prediction->out_path, strerror(errno));
+            return out_failed(prediction);
         }
     }
     prediction->count += count;
@@ -44,13 +55,17 @@ static int predict_file(struct prediction *prediction, struct error *error) {
             return error_set(error, AML_EINPUT, "--out: %s: %s", prediction->out_path, strerror(errno));
         }
     }
-    int result = ratings_read(prediction->data, 1, predict_chunk, prediction, error); /* one thread keeps the order */
-    if (prediction->out != NULL && fclose(prediction->out) != 0 && result == 0) {
-        result = error_set(error, AML_EFAIL, "%s: %s", prediction->out_path, strerror(errno));
+    /* One thread keeps the order of lines. */
+    int result = ratings_read(prediction->data, true, 1, predict_chunk, prediction, error);
+    bool failed = prediction->out_path != NULL ? fclose(prediction->out) != 0 : fflush(stdout) != 0;
+    if (failed && result == 0) {
+        result = out_failed(prediction);
     }
-    if (result == 0) {
+    if (result == 0 && prediction->rated) {
         printf("ratings %" PRIu64 "  rmse %.6f\n", prediction->count,
                sqrt(prediction->squared_error / (double)prediction->count));
+    } else if (result == 0 && prediction->out_path != NULL) {
+        printf("predictions %" PRIu64 "\n", prediction->count);
     }
     return result;
 }
@@ -59,7 +74,7 @@ static int predict(void *context, struct error *error) {
     struct prediction *prediction = context;
     prediction->error = error;
     if (prediction->data == NULL) {
-        return error_set(error, AML_EINPUT, "--data FILE is missing: the ratings to predict");
+        return error_set(error, AML_EINPUT, "--data FILE is missing: lines of 'user item', or ratings to compare with");
     }
     int result = mf_model_load(prediction->model_path, &prediction->model, error);
     if (result == 0) {
@@ -73,14 +88,17 @@ int mf_predict_main(int argc, char **argv) {
     struct prediction prediction = {0};
     const struct aml_option options[] = {
         {"predict", "MODEL", AML_OPTION_STRING, &prediction.model_path, 0, 0, "a model that --model-out wrote"},
-        {"data", "FILE", AML_OPTION_STRING, &prediction.data, 0, 0, "ratings to compare with; format as in training"},
+        {"data", "FILE", AML_OPTION_STRING, &prediction.data, 0, 0,
+         "lines of 'user item' to predict, or ratings to compare with; format as in training"},
         {"out", "FILE", AML_OPTION_STRING, &prediction.out_path, 0, 0,
-         "write lines of user, item, prediction, in the order of --data"},
+         "write lines of user, item, prediction there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     const struct tool tool = {.app = "mf",
                               .option = "predict",
-                              .usage = "mf --predict MODEL --data FILE [--out FILE]",
+                              .usage = "mf --predict MODEL --data FILE [--out FILE]\n\n"
+                                       "of ratings: prints their RMSE, and with --out writes predictions; of lines of "
+                                       "'user item':\nprints predictions, or with --out writes them",
                               .options = options,
                               .run = predict,
                               .context = &prediction};

@@ -113,7 +113,13 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
         return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
     }
     int result = check_readable(worker, "data", mlr->file.path, false);
+    if (result == 0 && mlr->file.labels_path != NULL) {
+        result = check_readable(worker, "labels", mlr->file.labels_path, false);
+    }
     result = result == 0 && mlr->test != NULL ? check_readable(worker, "test", mlr->test, false) : result;
+    if (result == 0 && mlr->test_labels != NULL) {
+        result = check_readable(worker, "test-labels", mlr->test_labels, false);
+    }
     const char *const inputs[] = {mlr->file.path, mlr->file.labels_path, mlr->test, mlr->test_labels};
     return result == 0 ? check_model_out(worker, mlr->model_out, inputs, 4) : result;
 }

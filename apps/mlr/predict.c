@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,10 +16,25 @@ struct run {
     struct samples_file file;
     struct mlr_model model;
     struct mlr_prediction prediction;
-    FILE *out; /* NULL: accuracy only */
+    FILE *out; /* NULL: accuracy only, of samples with labels */
     uint64_t count, known, correct;
     double loss; /* of the samples whose label is known */
+    bool labelled;
 };
+
+static const char *out_name(const struct run *run) {
+    return run->out_path != NULL ? run->out_path : "standard output";
+}
+
+static void compare(struct run *run, const struct sample *sample) {
+    const struct mlr_prediction *prediction = &run->prediction;
+    int64_t label = mlr_labels_find(&run->model.labels, &sample->label);
+    if (label != INDEX_NONE) {
+        run->known++;
+        run->correct += label == prediction->best;
+        run->loss -= log(fmax((double)prediction->probabilities[label], 1e-38));
+    }
+}
 
 static int predict_sample(void *context, const struct sample *sample, struct error *error) {
     struct run *run = context;
@@ -27,18 +43,22 @@ static int predict_sample(void *context, const struct sample *sample, struct err
         return error_set(error, AML_EINPUT, "expected %u features, as %s has, got %u", run->model.scale.features,
                          run->model_path, sample->count);
     }
-    mlr_model_predict(&run->model, sample, prediction);
-    int64_t label = mlr_labels_find(&run->model.labels, &sample->label);
-    run->count++;
-    if (label != INDEX_NONE) {
-        run->known++;
-        run->correct += label == prediction->best;
-        run->loss -= log(fmax((double)prediction->probabilities[label], 1e-38));
+    if (run->count++ == 0) {
+        run->labelled = sample->labelled; /* as all others then */
+        run->out = !run->labelled && run->out == NULL ? stdout : run->out;
     }
-    if (run->out != NULL &&
-        fprintf(run->out, "%s\t%s\t%.6g\n", sample->label.text, run->model.labels.items[prediction->best].text,
-                (double)prediction->probabilities[prediction->best]) < 0) {
-        return error_set(error, AML_EFAIL, "%s: %s", run->out_path, strerror(errno));
+    mlr_model_predict(&run->model, sample, prediction);
+    if (run->labelled) {
+        compare(run, sample);
+    }
+    if (run->out == NULL) {
+        return 0;
+    }
+    const char *predicted = run->model.labels.items[prediction->best].text;
+    int printed = run->labelled ? fprintf(run->out, "%s\t", sample->label.text) : 0;
+    if (printed < 0 ||
+        fprintf(run->out, "%s\t%.6g\n", predicted, (double)prediction->probabilities[prediction->best]) < 0) {
+        return error_set(error, AML_EFAIL, "%s: %s", out_name(run), strerror(errno));
     }
     return 0;
 }
@@ -51,14 +71,19 @@ static int predict_file(struct run *run, struct error *error) {
         }
     }
     run->file.index_base = run->model.index_base;
+    run->file.label_optional = true;
+    run->file.features = run->model.scale.features;
     int result = samples_read(&run->file, predict_sample, run, error);
-    if (run->out != NULL && fclose(run->out) != 0 && result == 0) {
-        result = error_set(error, AML_EFAIL, "%s: %s", run->out_path, strerror(errno));
+    bool failed = run->out_path != NULL ? fclose(run->out) != 0 : fflush(stdout) != 0;
+    if (failed && result == 0) {
+        result = error_set(error, AML_EFAIL, "%s: %s", out_name(run), strerror(errno));
     }
-    if (result == 0) {
+    if (result == 0 && run->labelled) {
         printf("samples %" PRIu64 "  unknown_labels %" PRIu64 "  accuracy %.6f  loss %.6f\n", run->count,
                run->count - run->known, (double)run->correct / (double)run->count,
                run->known > 0 ? run->loss / (double)run->known : 0);
+    } else if (result == 0 && run->out_path != NULL) {
+        printf("predictions %" PRIu64 "\n", run->count);
     }
     return result;
 }
@@ -84,18 +109,23 @@ int mlr_predict_main(int argc, char **argv) {
     struct run run = {.format = "auto"};
     const struct aml_option options[] = {
         {"predict", "MODEL", AML_OPTION_STRING, &run.model_path, 0, 0, "a model that --model-out wrote"},
-        {"data", "FILE", AML_OPTION_STRING, &run.file.path, 0, 0, "samples to compare with; format as in training"},
-        {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data"},
+        {"data", "FILE", AML_OPTION_STRING, &run.file.path, 0, 0,
+         "samples, with labels to compare with or without; format as in training"},
+        {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data, if there are any"},
         {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv or idx"},
         {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
-         "of text and csv, from 1, or from -1 backwards; 0: 1"},
+
+         "of text and csv, from 1, or from -1 backwards; 0: 1, if there is one more than the model has features"},
         {"out", "FILE", AML_OPTION_STRING, &run.out_path, 0, 0,
-         "write lines of label, prediction, its probability, in the order of --data"},
+         "write lines of label, prediction, its probability there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     const struct tool tool = {.app = "mlr",
                               .option = "predict",
-                              .usage = "mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]",
+                              .usage = "mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]\n\n"
+                                       "of samples with labels: prints accuracy and loss, and with --out writes "
+                                       "predictions; of samples\nwithout: prints lines of prediction and probability, "
+                                       "or with --out writes them",
                               .options = options,
                               .run = predict,
                               .context = &run};

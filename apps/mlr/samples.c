@@ -2,7 +2,8 @@
 #include "apps/mlr/samples.h"
 
 #include "agileml/base/memory.h"
-#include "apps/mlr/input.h"
+#include "agileml/base/text_fields.h"
+#include "agileml/base/text_lines.h"
 #include "apps/mlr/number.h"
 
 #include <assert.h>
@@ -19,6 +20,8 @@ enum {
     IDX_DIMENSIONS_MAX = 4,
     VALUES_START = 1024
 };
+
+static const uint32_t NO_LABEL = UINT32_MAX;
 
 static const char *const FORMAT_NAMES[] = {"auto", "libsvm", "text", "csv", "idx"};
 
@@ -40,7 +43,7 @@ bool samples_format_parse(const char *name, enum samples_format *format) {
 struct reading {
     const struct samples_file *file;
     enum samples_format format;
-    struct input input;
+    struct text_lines lines;
     samples_sink *sink;
     void *context;
     struct error *error;
@@ -48,15 +51,17 @@ struct reading {
     uint32_t *features; /* [capacity] */
     float *values;      /* [capacity] */
     uint32_t capacity;
-    uint32_t columns; /* text, csv: fields of a line, the label's included; 0: not known yet */
-    uint32_t label;   /* ... the label's place among them, from 0 */
+    uint32_t columns;              /* text, csv: fields of a line, the label's included; 0: not known yet */
+    uint32_t label;                /* ... the label's place among them, from 0; NO_LABEL: there is none */
+    enum text_separator separator; /* ... and what is between them */
+    uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
 };
 
 /* `text` starts what was found instead. */
 static int refuse(const struct reading *r, const char *expected, const char *text, size_t length) {
     return error_set(r->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", r->file->path,
-                     (unsigned long long)r->input.line, expected, (int)(length < SHOWN_MAX ? length : SHOWN_MAX), text,
-                     length > SHOWN_MAX ? "..." : "");
+                     (unsigned long long)r->lines.number, expected, (int)(length < SHOWN_MAX ? length : SHOWN_MAX),
+                     text, length > SHOWN_MAX ? "..." : "");
 }
 
 static int give_sample(struct reading *r) {
@@ -83,19 +88,15 @@ static void make_room(struct reading *r, uint32_t values) {
     }
 }
 
-static bool is_space(char c) {
-    return c == ' ' || c == '\t';
-}
-
 static char *skip_spaces(char *p) {
-    while (is_space(*p)) {
+    while (text_is_blank(*p)) {
         p++;
     }
     return p;
 }
 
 static char *skip_field(char *p) {
-    while (*p != '\0' && !is_space(*p)) {
+    while (*p != '\0' && !text_is_blank(*p)) {
         p++;
     }
     return p;
@@ -152,6 +153,49 @@ static int take_pair(struct reading *r, char **p) {
     return 0;
 }
 
+/* Whether the first field is `index:value`: the line has no label. */
+static bool begins_with_pair(char *field) {
+    uint32_t index;
+    float value;
+    const char *end = take_index(field, &index);
+    return end != NULL && *end == ':' && take_value(end + 1, &value) == skip_field(field);
+}
+
+/* Takes the label of the line at *p, if samples have labels: the first sample decides. */
+static int take_libsvm_label(struct reading *r, char **p) {
+    struct sample *sample = &r->sample;
+    char *end = skip_field(*p);
+    size_t length = (size_t)(end - *p);
+    if (sample->number == 0) {
+        sample->labelled = !r->file->label_optional || !begins_with_pair(*p);
+    }
+    if (!sample->labelled) {
+        return begins_with_pair(*p) ? 0 : refuse(r, "index:value without a label, as in the first line", *p, length);
+    }
+    if (memchr(*p, ':', length) != NULL || memchr(*p, ',', length) != NULL ||
+        !mlr_label_make(&sample->label, *p, length)) {
+        return refuse(r, "one label, then index:value", *p, length);
+    }
+    *p = skip_spaces(end);
+    return 0;
+}
+
+/* A line without anything is no sample. Where samples have no labels either, that could be meant as one. */
+static int check_empty_line(struct reading *r, bool empty) {
+    if (empty) {
+        r->empty_line = r->empty_line == 0 ? r->lines.number : r->empty_line;
+        return 0;
+    }
+    if (r->empty_line != 0 && !r->sample.labelled) {
+        return error_set(r->error, AML_EINPUT,
+                         "%s:%llu: an empty line between samples without labels: expected index:value (1:0 for a "
+                         "sample of zeros)",
+                         r->file->path, (unsigned long long)r->empty_line);
+    }
+    r->empty_line = 0;
+    return 0;
+}
+
 static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     struct sample *sample = &r->sample;
     char *comment = memchr(line, '#', length);
@@ -160,84 +204,133 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     }
     char *p = skip_spaces(line);
     if (*p == '\0') {
-        return 0;
+        return comment != NULL ? 0 : check_empty_line(r, true);
     }
-    char *end = skip_field(p);
-    if (memchr(p, ':', (size_t)(end - p)) != NULL || memchr(p, ',', (size_t)(end - p)) != NULL ||
-        !mlr_label_make(&sample->label, p, (size_t)(end - p))) {
-        return refuse(r, "one label, then index:value", p, (size_t)(end - p));
-    }
+    int result = take_libsvm_label(r, &p);
+    result = result != 0 ? result : check_empty_line(r, false);
     sample->count = 0;
-    for (p = skip_spaces(end); *p != '\0'; p = skip_spaces(p)) {
+    for (; result == 0 && *p != '\0'; p = skip_spaces(p)) {
         if (sample->count == SAMPLES_VALUES_MAX) {
             return refuse(r, "at most 262000 values in a sample", p, (size_t)(skip_field(p) - p));
         }
         make_room(r, sample->count + 1);
-        int result = take_pair(r, &p);
-        if (result != 0) {
-            return result;
-        }
+        result = take_pair(r, &p);
     }
     sample->features = r->features;
     sample->values = r->values;
-    return give_sample(r);
+    return result != 0 ? result : give_sample(r);
 }
 
 /* ---- text and csv ---- */
 
-/* The field at *p, without the spaces around it; *p moves to the next one, or becomes NULL behind the last. */
-static char *next_field(enum samples_format format, char **p, size_t *length) {
-    char *field = skip_spaces(*p);
-    char *end;
-    if (format == SAMPLES_CSV) {
-        char *comma = strchr(field, ',');
-        end = comma != NULL ? comma : field + strlen(field);
-        *p = comma != NULL ? comma + 1 : NULL;
-        while (end > field && is_space(end[-1])) {
-            end--;
-        }
-    } else {
-        end = skip_field(field);
-        char *next = skip_spaces(end);
-        *p = *next != '\0' ? next : NULL;
-    }
-    *length = (size_t)(end - field);
-    return field;
-}
-
-static bool is_number(const char *field, size_t length) {
+static bool is_number(const struct text_field *field) {
     float value;
-    return take_value(field, &value) == field + length;
+    return take_value(field->text, &value) == field->text + field->length;
 }
 
-/* Counts the first line's fields, and finds out whether it is a header. */
-static int read_columns(struct reading *r, char *line, bool *header) {
-    uint32_t numbers = 0;
-    uint32_t label_numbers = 0;
-    int64_t wanted = r->file->label_column != 0 ? r->file->label_column : 1;
-    uint32_t columns = 0;
-    size_t length;
-    for (char *p = line; p != NULL; columns++) {
-        (void)next_field(r->format, &p, &length);
+/* Finds out which of `columns` fields is the label. */
+static int find_label(struct reading *r, uint32_t columns) {
+    const struct samples_file *file = r->file;
+    int64_t wanted = file->label_column != 0 ? file->label_column : 1;
+    bool optional = file->label_optional && file->label_column == 0;
+    r->label = NO_LABEL;
+    if (optional && columns == file->features) {
+        return 0;
+    }
+    if (optional && columns != file->features + 1) {
+        return error_set(r->error, AML_EINPUT, "%s:%llu: expected %u features, and perhaps a label, got %u fields",
+                         file->path, (unsigned long long)r->lines.number, file->features, columns);
     }
     if (wanted > columns || wanted < -(int64_t)columns || columns < 2) {
-        return error_set(r->error, AML_EINPUT, "%s:%llu: expected a label%s and features, got %u fields", r->file->path,
-                         (unsigned long long)r->input.line, columns < 2 ? "" : " in --label-column", columns);
+        return error_set(r->error, AML_EINPUT, "%s:%llu: expected a label%s and features, got %u fields", file->path,
+                         (unsigned long long)r->lines.number, columns < 2 ? "" : " in --label-column", columns);
+    }
+    r->label = (uint32_t)(wanted > 0 ? wanted - 1 : (int64_t)columns + wanted);
+    return 0;
+}
+
+static int bad_quotes(const struct reading *r, const struct text_field *field) {
+    return refuse(r, "a quoted field that ends on its line, then a separator", field->text, field->length);
+}
+
+/* Counts the first line's fields, and finds out whether it is a header: no feature is a number. */
+static int read_columns(struct reading *r, const char *line, size_t length, bool *header) {
+    const char *end = line + length;
+    struct text_field field = {.next = line};
+    uint32_t columns = 0;
+    for (; field.next != NULL; columns++) {
+        if (!text_field_take(field.next, end, r->separator, &field)) {
+            return bad_quotes(r, &field);
+        }
     }
     if (columns - 1 > SAMPLES_VALUES_MAX) {
         return error_set(r->error, AML_EINPUT, "%s:%llu: expected at most %d features, got %u", r->file->path,
-                         (unsigned long long)r->input.line, SAMPLES_VALUES_MAX, columns - 1);
+                         (unsigned long long)r->lines.number, SAMPLES_VALUES_MAX, columns - 1);
+    }
+    int result = find_label(r, columns);
+    if (result != 0) {
+        return result;
     }
     r->columns = columns;
-    r->label = (uint32_t)(wanted > 0 ? wanted - 1 : (int64_t)columns + wanted);
-    uint32_t column = 0;
-    for (char *p = line; p != NULL; column++) {
-        char *field = next_field(r->format, &p, &length);
-        uint32_t number = is_number(field, length);
-        numbers += number;
-        label_numbers += column == r->label ? number : 0;
+    r->sample.labelled = r->label != NO_LABEL;
+    *header = true;
+    field.next = line;
+    for (uint32_t column = 0; field.next != NULL && *header; column++) {
+        (void)text_field_take(field.next, end, r->separator, &field);
+        *header = column == r->label || !is_number(&field);
     }
-    *header = numbers == label_numbers;
+    return 0;
+}
+
+/* Takes a feature at *p as it mostly is: a number without quotes, and no blanks before the separator. Moves *p to the
+ * next field, or to NULL behind the last one. */
+static bool take_plain_value(const struct reading *r, const char **p, float *value) {
+    const char *end = take_value(text_skip_blanks(*p), value);
+    if (end == NULL) {
+        return false;
+    }
+    if (*end == '\0') {
+        *p = NULL;
+        return true;
+    }
+    if (r->separator == TEXT_BLANKS && text_is_blank(*end)) {
+        end = text_skip_blanks(end);
+        *p = *end != '\0' ? end : NULL;
+        return true;
+    }
+    if ((r->separator == TEXT_COMMA && *end == ',') || (r->separator == TEXT_SEMICOLON && *end == ';')) {
+        *p = end + 1;
+        return true;
+    }
+    return false;
+}
+
+/* Takes the field at *p, number `column`, into the sample, and moves *p as take_plain_value. */
+static int take_column(struct reading *r, const char **p, const char *end, uint32_t column) {
+    struct sample *sample = &r->sample;
+    struct text_field field;
+    if (column != r->label && column < r->columns && take_plain_value(r, p, &r->values[sample->count])) {
+        sample->count++;
+        return 0;
+    }
+    if (!text_field_take(*p, end, r->separator, &field)) {
+        return bad_quotes(r, &field);
+    }
+    *p = field.next;
+    if (column >= r->columns) {
+        return 0; /* one too many: counted */
+    }
+    if (column == r->label) {
+        char text[MLR_LABEL_MAX + 1];
+        size_t length = text_field_copy(&field, text, MLR_LABEL_MAX);
+        return mlr_label_make(&sample->label, text, length)
+                   ? 0
+                   : refuse(r, "a label of 1 to 55 bytes", field.text, field.length);
+    }
+    if (take_value(field.text, &r->values[sample->count]) != field.text + field.length) {
+        return refuse(r, "a finite number", field.text, field.length);
+    }
+    sample->count++;
     return 0;
 }
 
@@ -248,33 +341,23 @@ static int read_column_line(struct reading *r, char *line, size_t length) {
     }
     if (r->columns == 0) {
         bool header = false;
-        int result = read_columns(r, line, &header);
+        int result = read_columns(r, line, length, &header);
         if (result != 0 || header) {
             return result;
         }
     }
-    make_room(r, r->columns - 1);
+    make_room(r, r->columns);
     sample->count = 0;
     uint32_t column = 0;
-    for (char *p = line; p != NULL; column++) {
-        size_t size;
-        char *field = next_field(r->format, &p, &size);
-        if (column >= r->columns) {
-            continue; /* one too many: counted */
-        }
-        if (column == r->label) {
-            if (!mlr_label_make(&sample->label, field, size)) {
-                return refuse(r, "a label of 1 to 55 bytes", field, size);
-            }
-        } else if (take_value(field, &r->values[sample->count]) != field + size) {
-            return refuse(r, "a finite number", field, size);
-        } else {
-            sample->count++;
+    for (const char *p = line; p != NULL; column++) {
+        int result = take_column(r, &p, line + length, column);
+        if (result != 0) {
+            return result;
         }
     }
-    if (column != r->columns || sample->count != r->columns - 1) {
+    if (column != r->columns) {
         return error_set(r->error, AML_EINPUT, "%s:%llu: expected %u fields as in the first line, got '%.*s'%s",
-                         r->file->path, (unsigned long long)r->input.line, r->columns,
+                         r->file->path, (unsigned long long)r->lines.number, r->columns,
                          (int)(length < SHOWN_MAX ? length : SHOWN_MAX), line, length > SHOWN_MAX ? "..." : "");
     }
     sample->features = NULL;
@@ -282,16 +365,59 @@ static int read_column_line(struct reading *r, char *line, size_t length) {
     return give_sample(r);
 }
 
+/* Finds out the format by a line that says anything; else it stays SAMPLES_AUTO. */
+static void detect_format(struct reading *r, char *line, size_t length) {
+    char *first = skip_spaces(line);
+    if (*first == '\0' || *first == '#') {
+        return;
+    }
+    char *second = skip_spaces(skip_field(first));
+    bool pairs = memchr(second, ':', (size_t)(skip_field(second) - second)) != NULL ||
+                 (r->file->label_optional && begins_with_pair(first));
+    enum text_separator separator = text_separator_of(line, line + length);
+    if (pairs && *first != '"') {
+        r->format = SAMPLES_LIBSVM;
+    } else if (separator == TEXT_COMMA || separator == TEXT_SEMICOLON) {
+        r->format = SAMPLES_CSV;
+    } else { /* a field alone is a label, of a sample of zeros, or a feature */
+        bool feature = r->file->label_optional && r->file->features == 1;
+        r->format = *second != '\0' || feature ? SAMPLES_TEXT : SAMPLES_LIBSVM;
+    }
+}
+
+/* csv: by the first line that is not empty. */
+static void detect_separator(struct reading *r, char *line, size_t length) {
+    if (r->format == SAMPLES_TEXT) {
+        r->separator = TEXT_BLANKS;
+    } else if (*skip_spaces(line) != '\0') {
+        r->separator = text_separator_of(line, line + length) == TEXT_SEMICOLON ? TEXT_SEMICOLON : TEXT_COMMA;
+    }
+}
+
+static int read_line(struct reading *r, char *line, size_t length) {
+    r->sample.line = r->lines.number;
+    if (r->format == SAMPLES_AUTO) {
+        detect_format(r, line, length);
+    }
+    if (r->format == SAMPLES_AUTO || r->format == SAMPLES_LIBSVM) { /* AUTO: empty, or a comment */
+        return read_libsvm_line(r, line, length);
+    }
+    if (r->separator == TEXT_UNKNOWN) {
+        detect_separator(r, line, length);
+    }
+    return read_column_line(r, line, length);
+}
+
 static int read_lines(struct reading *r) {
     for (;;) {
         char *line;
         size_t length;
-        int result = input_line(&r->input, SAMPLES_LINE_MAX, &line, &length, r->error);
-        if (result != 0 || line == NULL) {
-            return result;
+        int result = text_lines_next(&r->lines, &line, &length, r->error);
+        if (result == 0 && line == NULL) {
+            r->format = r->format == SAMPLES_AUTO ? SAMPLES_LIBSVM : r->format; /* nothing but comments */
+            return 0;
         }
-        r->sample.line = r->input.line;
-        result = r->format == SAMPLES_LIBSVM ? read_libsvm_line(r, line, length) : read_column_line(r, line, length);
+        result = result != 0 ? result : read_line(r, line, length);
         if (result != 0) {
             return result;
         }
@@ -312,14 +438,13 @@ static uint32_t get_big_endian(const char *bytes) {
 }
 
 /* Two zero bytes, the type, the number of dimensions; then each of them, in 4 bytes. */
-static int read_idx_header(struct input *input, bool words, struct idx *idx, struct error *error) {
-    int code = input_fill(input, 4, error);
+static int read_idx_header(struct text_lines *input, bool words, struct idx *idx, struct error *error) {
+    int code = text_lines_fill(input, 4, error);
     if (code != 0) {
         return code;
     }
-    const char *bytes = input->buffer + input->start;
-    size_t held = input->end - input->start;
-    bool known = held >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[3] >= 1 && bytes[3] <= IDX_DIMENSIONS_MAX;
+    const char *bytes = input->bytes;
+    bool known = input->held >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[3] >= 1 && bytes[3] <= IDX_DIMENSIONS_MAX;
     if (!known || (bytes[2] != IDX_BYTES && !(words && bytes[2] == IDX_WORDS))) {
         return error_set(error, AML_EINPUT, "%s: expected idx data of unsigned bytes%s, of 1 to %d dimensions",
                          input->path, words ? " or 4-byte numbers" : "", IDX_DIMENSIONS_MAX);
@@ -327,19 +452,19 @@ static int read_idx_header(struct input *input, bool words, struct idx *idx, str
     int type = bytes[2];
     size_t dimensions = (size_t)bytes[3];
     size_t size = 4 + 4 * dimensions;
-    code = input_fill(input, size, error);
-    if (code == 0 && input->end - input->start < size) {
+    code = text_lines_fill(input, size, error);
+    if (code == 0 && input->held < size) {
         code = error_set(error, AML_EINPUT, "%s: the file ends in its header", input->path);
     }
     if (code != 0) {
         return code;
     }
-    bytes = input->buffer + input->start + 4;
+    bytes = input->bytes + 4;
     *idx = (struct idx){.type = type, .count = get_big_endian(bytes), .size = 1};
     for (size_t d = 1; d < dimensions && idx->size <= SAMPLES_VALUES_MAX; d++) {
         idx->size *= get_big_endian(bytes + 4 * d);
     }
-    input->start += size;
+    text_lines_skip(input, size);
     if (idx->size == 0 || idx->size > SAMPLES_VALUES_MAX) {
         return error_set(error, AML_EINPUT, "%s: expected 1 to %d values in each sample", input->path,
                          SAMPLES_VALUES_MAX);
@@ -348,7 +473,7 @@ static int read_idx_header(struct input *input, bool words, struct idx *idx, str
 }
 
 /* Opens the labels, for as many samples as there are. */
-static int open_idx_labels(const struct samples_file *file, struct input *labels, uint64_t samples, int *type,
+static int open_idx_labels(const struct samples_file *file, struct text_lines *labels, uint64_t samples, int *type,
                            struct error *error) {
     if (file->labels_path == NULL) {
         return error_set(
@@ -357,7 +482,7 @@ static int open_idx_labels(const struct samples_file *file, struct input *labels
             file->path);
     }
     struct idx idx = {0};
-    int result = input_open(labels, file->labels_path, error);
+    int result = text_lines_open(labels, file->labels_path, SAMPLES_LINE_MAX, error);
     if (result != 0) {
         return result;
     }
@@ -374,50 +499,50 @@ static int open_idx_labels(const struct samples_file *file, struct input *labels
     return result;
 }
 
-static int take_idx_label(struct input *labels, int type, struct mlr_label *label, struct error *error) {
+static int take_idx_label(struct text_lines *labels, int type, struct mlr_label *label, struct error *error) {
     size_t size = type == IDX_WORDS ? 4 : 1;
-    int result = input_fill(labels, size, error);
-    if (result == 0 && labels->end - labels->start < size) {
+    int result = text_lines_fill(labels, size, error);
+    if (result == 0 && labels->held < size) {
         result = error_set(error, AML_EINPUT, "%s: the file ends before its last label", labels->path);
     }
     if (result == 0) {
         char text[16];
-        const char *bytes = labels->buffer + labels->start;
+        const char *bytes = labels->bytes;
         int32_t value = type == IDX_WORDS ? (int32_t)get_big_endian(bytes) : (unsigned char)bytes[0];
         int length = snprintf(text, sizeof text, "%d", value);
         bool made = mlr_label_make(label, text, (size_t)length);
         assert(made);
         (void)made;
-        labels->start += size;
+        text_lines_skip(labels, size);
     }
     return result;
 }
 
 /* That nothing follows. */
-static int expect_end(struct input *input, struct error *error) {
-    int result = input_fill(input, 1, error);
-    if (result == 0 && input->start != input->end) {
+static int expect_end(struct text_lines *input, struct error *error) {
+    int result = text_lines_fill(input, 1, error);
+    if (result == 0 && input->held > 0) {
         result = error_set(error, AML_EINPUT, "%s: the file is longer than its header says", input->path);
     }
     return result;
 }
 
-static int read_idx_sample(struct reading *r, struct input *labels, int label_type, uint32_t size) {
-    int result = input_fill(&r->input, size, r->error);
-    if (result == 0 && r->input.end - r->input.start < size) {
+static int read_idx_sample(struct reading *r, struct text_lines *labels, int label_type, uint32_t size) {
+    int result = text_lines_fill(&r->lines, size, r->error);
+    if (result == 0 && r->lines.held < size) {
         result = error_set(r->error, AML_EINPUT, "%s: the file ends before its last sample", r->file->path);
     }
-    if (result == 0) {
+    if (result == 0 && r->sample.labelled) {
         result = take_idx_label(labels, label_type, &r->sample.label, r->error);
     }
     if (result != 0) {
         return result;
     }
-    const unsigned char *bytes = (const unsigned char *)r->input.buffer + r->input.start;
+    const unsigned char *bytes = (const unsigned char *)r->lines.bytes;
     for (uint32_t i = 0; i < size; i++) {
         r->values[i] = (float)bytes[i];
     }
-    r->input.start += size;
+    text_lines_skip(&r->lines, size);
     r->sample.count = size;
     r->sample.values = r->values;
     return give_sample(r);
@@ -425,10 +550,11 @@ static int read_idx_sample(struct reading *r, struct input *labels, int label_ty
 
 static int read_idx(struct reading *r) {
     struct idx idx = {0};
-    struct input labels = {0};
+    struct text_lines labels = {0};
     int label_type = 0;
-    int result = read_idx_header(&r->input, false, &idx, r->error);
-    if (result == 0) {
+    int result = read_idx_header(&r->lines, false, &idx, r->error);
+    r->sample.labelled = !r->file->label_optional || r->file->labels_path != NULL;
+    if (result == 0 && r->sample.labelled) {
         result = open_idx_labels(r->file, &labels, idx.count, &label_type, r->error);
     }
     make_room(r, result == 0 ? (uint32_t)idx.size : 0);
@@ -436,65 +562,35 @@ static int read_idx(struct reading *r) {
         result = read_idx_sample(r, &labels, label_type, (uint32_t)idx.size);
     }
     if (result == 0) {
-        result = expect_end(&r->input, r->error);
+        result = expect_end(&r->lines, r->error);
     }
-    if (result == 0) {
+    if (result == 0 && r->sample.labelled) {
         result = expect_end(&labels, r->error);
     }
-    input_close(&labels);
+    text_lines_close(&labels);
     return result;
 }
 
 /* ---- Any format ---- */
 
-/* Looks at the first line that says anything. */
-static enum samples_format detect_line(char *line) {
-    char *first = skip_spaces(line);
-    if (*first == '\0' || *first == '#') {
-        return SAMPLES_AUTO;
-    }
-    char *second = skip_spaces(skip_field(first));
-    if (memchr(second, ':', (size_t)(skip_field(second) - second)) != NULL) {
-        return SAMPLES_LIBSVM;
-    }
-    if (strchr(line, ',') != NULL) {
-        return SAMPLES_CSV;
-    }
-    return *second != '\0' ? SAMPLES_TEXT : SAMPLES_LIBSVM; /* a label alone: a sample of zeros */
+static bool begins_as_idx(const struct text_lines *lines) {
+    return lines->held >= 2 && lines->bytes[0] == 0 && lines->bytes[1] == 0;
 }
 
-/* Sets r->format, taking nothing. */
-static int detect(struct reading *r) {
-    struct input *input = &r->input;
-    int result = input_fill(input, 2, r->error);
-    if (result != 0) {
-        return result;
-    }
-    if (input->end - input->start >= 2 && input->buffer[input->start] == 0 && input->buffer[input->start + 1] == 0) {
+/* Of text, the lines tell the format. */
+static int detect_idx(struct reading *r) {
+    int result = text_lines_fill(&r->lines, 2, r->error);
+    if (result == 0 && begins_as_idx(&r->lines)) {
         r->format = SAMPLES_IDX;
-        return 0;
     }
-    struct input first = {0}; /* the lines are taken from another reading of the file: lines are changed when taken */
-    result = input_open(&first, r->file->path, r->error);
-    while (result == 0 && r->format == SAMPLES_AUTO) {
-        char *line;
-        size_t length;
-        result = input_line(&first, SAMPLES_LINE_MAX, &line, &length, r->error);
-        if (result == 0 && line == NULL) {
-            r->format = SAMPLES_LIBSVM; /* nothing but comments: read_any says that there are no samples */
-        } else if (result == 0) {
-            r->format = detect_line(line);
-        }
-    }
-    input_close(&first);
     return result;
 }
 
 static int read_any(struct reading *r) {
-    int result = r->format == SAMPLES_AUTO ? detect(r) : 0;
+    int result = r->format == SAMPLES_AUTO ? detect_idx(r) : 0;
     if (result == 0 && r->format != SAMPLES_IDX && r->file->labels_path != NULL) {
         return error_set(r->error, AML_EINPUT, "%s: labels in another file are for idx data, and this is %s",
-                         r->file->path, samples_format_name(r->format));
+                         r->file->path, r->format == SAMPLES_AUTO ? "text" : samples_format_name(r->format));
     }
     if (result == 0) {
         result = r->format == SAMPLES_IDX ? read_idx(r) : read_lines(r);
@@ -510,12 +606,13 @@ static int read_any(struct reading *r) {
 static int read_file(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
                      struct error *error) {
     struct reading reading = {.file = file, .format = file->format, .sink = sink, .context = context, .error = error};
-    int result = input_open(&reading.input, file->path, error);
+    reading.sample.labelled = true;
+    int result = text_lines_open(&reading.lines, file->path, SAMPLES_LINE_MAX, error);
     if (result == 0) {
         result = read_any(&reading);
     }
     *format = reading.format;
-    input_close(&reading.input);
+    text_lines_close(&reading.lines);
     free(reading.features);
     free(reading.values);
     return result;
@@ -575,11 +672,11 @@ static int survey_sample(void *context, const struct sample *sample, struct erro
 
 /* idx says in its header what else a pass over it would find. */
 static int survey_idx(const struct samples_file *file, struct samples_survey *survey, struct error *error) {
-    struct input images = {0};
-    struct input labels = {0};
+    struct text_lines images = {0};
+    struct text_lines labels = {0};
     struct idx idx = {0};
     int label_type = 0;
-    int result = input_open(&images, file->path, error);
+    int result = text_lines_open(&images, file->path, SAMPLES_LINE_MAX, error);
     if (result == 0) {
         result = read_idx_header(&images, false, &idx, error);
     }
@@ -596,8 +693,8 @@ static int survey_idx(const struct samples_file *file, struct samples_survey *su
             result = add_label(&survey->labels, &label, error);
         }
     }
-    input_close(&images);
-    input_close(&labels);
+    text_lines_close(&images);
+    text_lines_close(&labels);
     survey->samples = idx.count;
     survey->features = (uint32_t)idx.size;
     survey->values = idx.count * idx.size;
@@ -606,12 +703,12 @@ static int survey_idx(const struct samples_file *file, struct samples_survey *su
 
 /* Whether a file of unknown format is idx; also sets what is wrong with a file that can't be read. */
 static int find_idx(const struct samples_file *file, bool *is_idx, struct error *error) {
-    struct input input;
-    int result = input_open(&input, file->path, error);
+    struct text_lines lines;
+    int result = text_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
     if (result == 0) {
-        result = input_fill(&input, 2, error);
-        *is_idx = result == 0 && input.end - input.start >= 2 && memcmp(input.buffer + input.start, "\0\0", 2) == 0;
-        input_close(&input);
+        result = text_lines_fill(&lines, 2, error);
+        *is_idx = result == 0 && begins_as_idx(&lines);
+        text_lines_close(&lines);
     }
     return result;
 }

@@ -75,7 +75,7 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
     data_read_begin(&plain->data);
     plain->rating_sums = memory_zeroed(threads, sizeof(double));
     plain->squared_errors = memory_zeroed(threads, sizeof(double));
-    int result = ratings_read(path, threads, plain_ratings, plain, error);
+    int result = ratings_read(path, false, threads, plain_ratings, plain, error);
     data_read_end(&plain->data, result == 0);
     if (result == 0) {
         const struct data_rows rows = {.slots = plain_slots, .context = plain};

@@ -21,6 +21,13 @@ static const struct {
         "eau 42 x2\n\nagain the cat\n"},
     {7, "cut \xE2\x80"},
     {7, "\xF0\x9D\x92\xB3 \xF4\x90\x80\x80"},
+    {0, "\xEF\xBB\xBF"
+        "2 \r3\r3\r1 1 2 \r1 3 1\r\n2 2 5\r\r"},
+    {2, "2 0:1 5:2 \r0\r\n1 3:1\r"},
+    {7, "the cat\rthe dog \r\n\r"},
+    {0, "one \r\ttwo\rthree\r \r\r"},
+    {0, "\xFF\xFE"
+        "1"},
     {4 + GZIP, "some text\nmore text\n"},
     {GZIP, "2\n3\n1\n1 1 2\n"},
 };

@@ -9,28 +9,41 @@
 
 #include "workers/ratings.h"
 
-enum { CORPUS_SEED_MAX = 1024, CORPUS_FILE = 5 /* as in ratings_fuzz.c: below, the separator for the parser alone */ };
+enum {
+    CORPUS_SEED_MAX = 1024,
+    CORPUS_UNRATED = 6,
+    CORPUS_FILE = 12 /* as in ratings_fuzz.c: below, the separator for the parser alone */
+};
 
 static const struct {
     unsigned char first;
     bool gzip;
     const char *text;
 } corpus_seeds[] = {
-    {RATINGS_TAB, false, "196\t242\t3\t881250949\n186\t302\t3.5\n"},
-    {RATINGS_COMMA, false, "1,2,3.5,1112486027\r\n1,29,-4e-1\r\n\r\n"},
-    {RATINGS_SPACES, false, "  1   2 3  \n1 2 3 4\n"},
-    {RATINGS_COLONS, false, "1::1193::5::978300760\n1::661::3\n"},
-    {RATINGS_UNKNOWN, false, "\n  \n1;2;3\n"},
-    {RATINGS_COMMA, false, "18446744073709551615,0,16777217\n18446744073709551616,0,1\n"},
-    {RATINGS_COMMA, false, "1,1,3.40282356e38\n1,1,1e-46,1e999\n1,1,0.333333333333333333\n1,1,+.5\n1,1,5.\n"},
-    {RATINGS_COMMA, false, "1,1,inf\n"},
-    {RATINGS_COMMA, false, "1,1,0x1p3\n"},
-    {RATINGS_SPACES, false, "1 1 1 1 1\n"},
+    {TEXT_TAB, false, "196\t242\t3\t881250949\n186\t302\t3.5\n"},
+    {TEXT_COMMA, false, "1,2,3.5,1112486027\r\n1,29,-4e-1\r\n\r\n"},
+    {TEXT_BLANKS, false, "  1   2 3  \n1 2 3 4\n"},
+    {TEXT_COLONS, false, "1::1193::5::978300760\n1::661::3\n"},
+    {TEXT_UNKNOWN, false, "\n  \n1;2;3\n"},
+    {TEXT_COMMA, false, "18446744073709551615,0,16777217\n18446744073709551616,0,1\n"},
+    {TEXT_COMMA, false, "1,1,3.40282356e38\n1,1,1e-46,1e999\n1,1,0.333333333333333333\n1,1,+.5\n1,1,5.\n"},
+    {TEXT_COMMA, false, "1,1,inf\n"},
+    {TEXT_COMMA, false, "1,1,0x1p3\n"},
+    {TEXT_BLANKS, false, "1 1 1 1 1\n"},
     {CORPUS_FILE, false, "userId,movieId,rating,timestamp\n1,2,3.5,1112486027\n"},
     {CORPUS_FILE, false,
      "\xEF\xBB\xBF"
      "1\t2\t3\n\n4\t5\t6"},
     {CORPUS_FILE, false, "1::2::3\n1:2:3\n"},
+    {TEXT_COMMA, false, "1,10,4.0,964982495 \r\n\"1\" , \"20\",\"4.5\"\r\"2\",\"3\"\"0\",5\n"},
+    {TEXT_SEMICOLON, false, "\"276725\";\"034545104\";\"0\"\n1; 2 ;3,5\n"},
+    {TEXT_BLANKS, false, "1 \t 2\t3\r\r\"1\" \"2\" \"3\" \r"},
+    {TEXT_COMMA + CORPUS_UNRATED, false, "1,2\r\n\"3\",4 \n1,2,3\n"},
+    {TEXT_BLANKS + CORPUS_UNRATED, false, "1 2\r 3 4 \r"},
+    {CORPUS_FILE + 1, false, "user,item\r1,2\r\r3,4"},
+    {CORPUS_FILE + 1, true, "1;2\r\n3;4\r\n"},
+    {CORPUS_FILE, false, "\"User-ID\";\"ISBN\";\"Book-Rating\"\r\n\"1\";\"2\";\"3\"\r\n4;5;\"6"},
+    {CORPUS_FILE, false, "\x28\xB5\x2F\xFD"},
     {CORPUS_FILE, true, "User_ID\tAnime_ID\tFeedback\n1\t1\t8\n1\t3\t5\n"},
     {CORPUS_FILE, true, "1 2 3\n4 5 abc\n"},
 };

@@ -8,7 +8,17 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { SEED_MAX = 1024, BASE_1 = 1, FIND_BASE = 2, COLUMN_1 = 5 * 4, COLUMN_LAST = 3 * 4, HALF = 8 + 4 };
+enum {
+    SEED_MAX = 1024,
+    BASE_1 = 1,
+    FIND_BASE = 2,
+    COLUMN_1 = 5 * 4,
+    COLUMN_LAST = 3 * 4,
+    HALF = 8 + 4,
+    LABEL_OPTIONAL = 128 - 128 % 5 + 5,
+    /* plus the format */ COLUMN_ANY = 4 * 4,
+    FEATURES_3 = 2 * 32
+};
 
 #define SEED(format, options, cut, gzip, text)                                                                         \
     { format, options, cut, gzip, text, sizeof(text) - 1 }
@@ -30,6 +40,15 @@ static const struct {
     SEED(SAMPLES_AUTO, 0, HALF, false, "\0\0\x08\x01\0\0\0\x02\x07\x08\0\0\x08\x01\0\0\0\x02\x01\xff"),
     SEED(SAMPLES_IDX, 0, HALF, false,
          "\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01\x07\0\0\x0c\x01\0\0\0\x01\xff\xff\xff\xff"),
+    SEED(SAMPLES_AUTO, COLUMN_1, 0, false, "\xEF\xBB\xBF\"kind\";\"w\"\r\n\"a; \"\"b\"\"\";\"0.5\" \r\nc;2\r"),
+    SEED(SAMPLES_AUTO, COLUMN_LAST, 0, false, "1,\"2\",\"x\"\r3, 4 ,y\r5,6,\"z"),
+    SEED(SAMPLES_TEXT, COLUMN_1, 0, false, "\"a b\" 1 \"2\"\rc 3\t4 \r"),
+    SEED(SAMPLES_AUTO, BASE_1, 0, false, "3 1:0.5 \r\r1 2:1\r"),
+    SEED(LABEL_OPTIONAL, BASE_1 + COLUMN_ANY + FEATURES_3, 0, false, "1:0.5 3:1\n2:1\n\n"),
+    SEED(LABEL_OPTIONAL, COLUMN_ANY + FEATURES_3, 0, false, "a,b,c\r\n1,2,3\r\n"),
+    SEED(LABEL_OPTIONAL, COLUMN_ANY + FEATURES_3, 0, false, "y;a;b;c\r7;1;2;3\r"),
+    SEED(LABEL_OPTIONAL, 0, 0, false, "\0\0\x08\x01\0\0\0\x02\x07\x08"),
+    SEED(SAMPLES_AUTO, 0, 0, false, "PK\x03\x04"),
     SEED(SAMPLES_AUTO, BASE_1, 0, true, "3 1:0.5 4:-2e1\n1 2:1\n"),
 };
 

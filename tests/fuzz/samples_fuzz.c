@@ -1,7 +1,7 @@
 /* Fuzzes mlr's readers: any bytes as a file of samples, in each format and with each option, are read or refused with one
  * line; what is read keeps the promises of samples.h; a survey sees what a reading sees.
  *
- * Input: a byte for the format, one for the options, one that says where the labels of idx data begin (in 8ths of what
+ * Input: a byte for the format and whether labels may be missing, one for the options, one that says where the labels of idx data begin (in 8ths of what
  * follows); then the file. */
 #include <math.h>
 #include <stdint.h>
@@ -29,6 +29,7 @@ enum { FUZZ_HEAD = 3, FUZZ_FEATURES_MAX = 1 << 16 /* of a survey with maxima: me
 struct seen {
     uint64_t samples, values;
     uint32_t features;
+    bool label_optional, labelled;
 };
 
 static int check_sample(void *context, const struct sample *sample, struct error *error) {
@@ -37,7 +38,9 @@ static int check_sample(void *context, const struct sample *sample, struct error
     FUZZ_CHECK(sample->number == seen->samples);
     FUZZ_CHECK(sample->count <= SAMPLES_VALUES_MAX);
     size_t length = strlen(sample->label.text);
-    FUZZ_CHECK(length >= 1 && length <= MLR_LABEL_MAX);
+    FUZZ_CHECK(sample->labelled ? length >= 1 && length <= MLR_LABEL_MAX : seen->label_optional);
+    FUZZ_CHECK(seen->samples == 0 || sample->labelled == seen->labelled);
+    seen->labelled = sample->labelled;
     for (uint32_t i = 0; i < sample->count; i++) {
         FUZZ_CHECK(isfinite(sample->values[i]));
         uint32_t feature = sample->features != NULL ? sample->features[i] : i;
@@ -92,13 +95,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                       .labels_path = cut < rest ? labels_path : NULL,
                                       .format = (enum samples_format)(data[0] % 5),
                                       .index_base = data[1] % 2,
-                                      .label_column = (int64_t)(data[1] / 4 % 8) - 4};
-    struct seen seen = {0};
+                                      .label_column = (int64_t)(data[1] / 4 % 8) - 4,
+                                      .label_optional = data[0] >= 128,
+                                      .features = 1 + data[1] / 32};
+    struct seen seen = {.label_optional = file.label_optional};
     struct error error = {0};
     int result = samples_read(&file, check_sample, &seen, &error);
     FUZZ_CHECK(result == 0 ? seen.samples > 0 && error.code == 0 : result == AML_EINPUT && error.code == result);
     FUZZ_CHECK(result == 0 || strncmp(error.text, path, strlen("/proc/self/fd/")) == 0);
-    check_survey(&file, (data[1] & 2) != 0, &seen, result == 0);
+    if (!file.label_optional) {
+        check_survey(&file, (data[1] & 2) != 0, &seen, result == 0);
+    }
     close(images);
     close(labels);
     return 0;

@@ -95,39 +95,39 @@ static void test_uci(void **state) {
     assert_reads("3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n3 2 1\n", "0: 1*3 4*1;2: 0*2 1*1;", 5);
     assert_reads(" 2 \n9\n3\r\n1 2 3\r\n2\t1  1\n\n2 1 4", "0: 1*3;1: 0*5;", 9);
     assert_refused("3\n5\n4\n1 2 3\n1 5 1\n3 1 2\n", "ends after 3 counts: expected 4");
-    assert_refused("3\n5\n1\n1 2 3\n1 5 1\n", "line 5: expected the end of the file");
-    assert_refused("3\n5\n2\n1 2 3\n4 5 1\n", "line 5: expected document 1 to 3, word 1 to 5");
-    assert_refused("3\n5\n2\n1 2 3\n1 6 1\n", "line 5");
-    assert_refused("3\n5\n2\n1 0 3\n1 5 1\n", "line 4");
-    assert_refused("3\n5\n2\n1 1 0\n1 5 1\n", "line 4");
-    assert_refused("3\n5\n2\n2 1 1\n1 5 1\n", "line 5: expected documents in ascending order");
-    assert_refused("3\n5\n2\n1 1\n1 5 1\n", "line 4: expected 'document word count', got '1 1'");
-    assert_refused("3\n5\n2\n1 1 1 1\n1 5 1\n", "line 4");
-    assert_refused("3\n5\n2\n1 1 x\n1 5 1\n", "line 4");
-    assert_refused("3\n5\n2\n1 1 18446744073709551617\n1 5 1\n", "line 4");
-    assert_refused("3\nfive\n2\n1 1 1\n", "line 2: expected the number of words");
+    assert_refused("3\n5\n1\n1 2 3\n1 5 1\n", ":5: expected the end of the file");
+    assert_refused("3\n5\n2\n1 2 3\n4 5 1\n", ":5: expected document 1 to 3, word 1 to 5");
+    assert_refused("3\n5\n2\n1 2 3\n1 6 1\n", ":5:");
+    assert_refused("3\n5\n2\n1 0 3\n1 5 1\n", ":4:");
+    assert_refused("3\n5\n2\n1 1 0\n1 5 1\n", ":4:");
+    assert_refused("3\n5\n2\n2 1 1\n1 5 1\n", ":5: expected documents in ascending order");
+    assert_refused("3\n5\n2\n1 1\n1 5 1\n", ":4: expected 'document word count', got '1 1'");
+    assert_refused("3\n5\n2\n1 1 1 1\n1 5 1\n", ":4:");
+    assert_refused("3\n5\n2\n1 1 x\n1 5 1\n", ":4:");
+    assert_refused("3\n5\n2\n1 1 18446744073709551617\n1 5 1\n", ":4:");
+    assert_refused("3\nfive\n2\n1 1 1\n", ":2: expected the number of words");
     assert_refused("3\n5\n", "ends after line 2: expected the number of lines");
     assert_refused("3\n5\n0\n", "no document has a word");
     assert_refused("", "the file is empty");
     assert_refused_as(LDA_FORMAT_AUTO, "99999999999\n5\n0\n", "at most", AML_ELIMIT);
     assert_refused_as(LDA_FORMAT_AUTO, "1\n5\n2\n1 1 33554432\n1 2 33554432\n", "document 1 has 67108864 tokens",
                       AML_ELIMIT);
-    assert_refused_as(LDA_FORMAT_UCI, "2 0:1 1:1\n", "line 1: expected the number of documents", AML_EINPUT);
+    assert_refused_as(LDA_FORMAT_UCI, "2 0:1 1:1\n", ":1: expected the number of documents", AML_EINPUT);
 }
 
 static void test_lda_c(void **state) {
     (void)state;
     assert_reads("2 7:1 3:2\n0\n1 3:1\n", "0: 3*2 7*1;2: 3*1;", 8);
     assert_reads("2  7:1\t7:2 \r\n", "0: 7*3;", 8);
-    assert_refused("2 7:1\n", "line 1: 1 words, expected 2");
-    assert_refused("1 7:1 8:1\n", "line 1: 2 words, expected 1");
-    assert_refused("1 7:1\n1 8:0\n", "line 2: expected 'word:count'");
+    assert_refused("2 7:1\n", ":1: 1 words, expected 2");
+    assert_refused("1 7:1 8:1\n", ":1: 2 words, expected 1");
+    assert_refused("1 7:1\n1 8:0\n", ":2: expected 'word:count'");
     assert_refused("1 7:1\n1 8\n", "got '8'");
     assert_refused("1 7:1\n1 8:1x\n", "got '8:1x'");
-    assert_refused("1 7:1\n1 -8:1\n", "line 2");
-    assert_refused("1 7:1\n1 99999999999:1\n", "line 2");
-    assert_refused("1 7:1\nword\n", "line 2: expected 'M word:count");
-    assert_refused("1 7:1\n\n", "line 2: expected 'M word:count");
+    assert_refused("1 7:1\n1 -8:1\n", ":2:");
+    assert_refused("1 7:1\n1 99999999999:1\n", ":2:");
+    assert_refused("1 7:1\nword\n", ":2: expected 'M word:count");
+    assert_refused("1 7:1\n\n", ":2: expected 'M word:count");
 }
 
 static void test_a_vocabulary_bounds_the_words(void **state) {
@@ -136,7 +136,7 @@ static void test_a_vocabulary_bounds_the_words(void **state) {
     lda_vocabulary_add(&vocabulary, "second", 6);
     assert_reads("1 1:4\n", "0: 1*4;", 2);
     assert_refused("1 2:4\n", "word up to 1");
-    assert_refused("1\n3\n1\n1 1 1\n", "line 2: 3 words, but the vocabulary has 2");
+    assert_refused("1\n3\n1\n1 1 1\n", ":2: 3 words, but the vocabulary has 2");
     forget_words();
 }
 
@@ -159,14 +159,14 @@ static void test_text(void **state) {
     assert_string_equal(lda_vocabulary_word(&vocabulary, 2), "\xD0\xBF\xD1\x80\xD0\xB8");
     assert_string_equal(lda_vocabulary_word(&vocabulary, 3), "l'eau");
     forget_words();
-    assert_refused("fine\nna\xEFve\n", "line 2: byte 3 (0xEF): expected text in UTF-8");
+    assert_refused("fine\nna\xEFve\n", ":2: byte 3 (0xEF): expected text in UTF-8");
     forget_words();
-    assert_refused("cut \xC3", "line 1: byte 5");
-    assert_refused("long \xC0\xAF", "line 1: byte 6");
-    assert_refused("surrogate \xED\xA0\x80", "line 1: byte 11");
+    assert_refused("cut \xC3", ":1: byte 5");
+    assert_refused("long \xC0\xAF", ":1: byte 6");
+    assert_refused("surrogate \xED\xA0\x80", ":1: byte 11");
     forget_words();
     assert_refused("it is so\n", "no document has a word");
-    assert_refused_as(LDA_FORMAT_LDA_C, "some words here\n", "line 1", AML_EINPUT);
+    assert_refused_as(LDA_FORMAT_LDA_C, "some words here\n", ":1:", AML_EINPUT);
 }
 
 static void test_stop_words(void **state) {
@@ -227,14 +227,14 @@ static void test_gzip(void **state) {
     fclose(stream);
     write_bytes("cut.gz", bytes, length - 100);
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT);
-    assert_non_null(strstr(error.text, "damaged or cut short"));
+    assert_non_null(strstr(error.text, "truncated gzip data"));
     error = (struct error){0};
     corpus.path = folder;
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT); /* words have no names */
     error = (struct error){0};
     corpus.path = "/nonexistent";
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, &size, &error), AML_EINPUT);
-    assert_string_equal(error.text, "/nonexistent: No such file or directory");
+    assert_string_equal(error.text, "/nonexistent: cannot open: No such file or directory");
 }
 
 static void assert_vocabulary(const char *text, const char *part) {
@@ -255,9 +255,12 @@ static void test_vocabularies(void **state) {
     memset(long_word, 'x', sizeof long_word);
     long_word[LDA_WORD_MAX + 1] = '\0';
     assert_vocabulary("one\ntwo\r\nthree", NULL);
-    assert_vocabulary("one\ntwo\none\n", "line 3: the word 'one' is in line 1 already");
-    assert_vocabulary("one\n\ntwo\n", "line 2: expected one word");
-    assert_vocabulary(long_word, "line 1: expected one word of 1 to 128 bytes");
+    assert_vocabulary("\xEF\xBB\xBFone \r\ttwo\rthree\r \r\r", NULL);
+    assert_vocabulary("\xEF\xBB\xBFone\none \n", ":2: the word 'one' is in line 1 already");
+    assert_vocabulary("one\r\r\rtwo\r", ":2: expected one word of 1 to 128 bytes, got 0 bytes");
+    assert_vocabulary("one\ntwo\none\n", ":3: the word 'one' is in line 1 already");
+    assert_vocabulary("one\n\ntwo\n", ":2: expected one word");
+    assert_vocabulary(long_word, ":1: expected one word of 1 to 128 bytes");
     assert_vocabulary("", "no words");
     struct lda_vocabulary words = {0};
     char word[16];
@@ -270,6 +273,31 @@ static void test_vocabularies(void **state) {
     }
     assert_int_equal(lda_vocabulary_find(&words, "w", 1), -1);
     lda_vocabulary_close(&words);
+}
+
+/* As other systems and editors write them. The gzip of all is read by the same code. */
+static void test_line_ends_marks_and_blanks(void **state) {
+    (void)state;
+    assert_reads("\xEF\xBB\xBF"
+                 "3\r5\r4\r1 2 3\r1 5 1 \r3 1 2\r3 2 1",
+                 "0: 1*3 4*1;2: 0*2 1*1;", 5);
+    assert_reads("3 \r\n5\n4\r1 2 3\t\r\n1 5 1\n3 1 2\r3 2 1\r\n\r\n", "0: 1*3 4*1;2: 0*2 1*1;", 5);
+    assert_reads("\xEF\xBB\xBF"
+                 "2 7:1 3:2 \r0\r1 3:1\r",
+                 "0: 3*2 7*1;2: 3*1;", 8);
+    assert_reads("\xEF\xBB\xBFthe cat\rthe dog \r\ncat\n", "0: 0*1 1*1;1: 0*1 2*1;2: 1*1;", 3);
+    forget_words();
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
+        char text[64];
+        snprintf(text, sizeof text, "3%s5%s2%s%s1 2 3%s1 6 1%s", ends[e], ends[e], ends[e], ends[e], ends[e], ends[e]);
+        assert_refused(text, ":6: expected document 1 to 3, word 1 to 5");
+    }
+    assert_refused("1 7:1\n\xff\xfe", ":2: expected");
+    assert_refused("\xff\xfe"
+                   "1 7:1\n",
+                   ": text in UTF-16: expected UTF-8");
+    assert_refused("\x28\xb5\x2f\xfd data", ": zstd data: expected plain text or gzip");
 }
 
 /* Longer than the reader's buffer. */
@@ -312,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_a_folder_of_texts),
         cmocka_unit_test(test_gzip),
         cmocka_unit_test(test_vocabularies),
+        cmocka_unit_test(test_line_ends_marks_and_blanks),
         cmocka_unit_test(test_long_lines),
     };
     return cmocka_run_group_tests_name("lda_corpus", tests, set_up, tear_down);

@@ -56,7 +56,8 @@ static int record_sample(void *context, const struct sample *sample, struct erro
     (void)error;
     char *to = record->text;
     size_t room = sizeof record->text;
-    record->used += (size_t)snprintf(to + record->used, room - record->used, "%s", sample->label.text);
+    record->used +=
+        (size_t)snprintf(to + record->used, room - record->used, "%s", sample->labelled ? sample->label.text : "");
     for (uint32_t i = 0; i < sample->count; i++) {
         record->used += (size_t)snprintf(to + record->used, room - record->used, " %u:%g",
                                          sample->features != NULL ? sample->features[i] : i, (double)sample->values[i]);
@@ -144,7 +145,6 @@ static void test_columns(void **state) {
     expect_refused(&ANY, "1,2,3\n1,,3\n", ":2: expected a finite number, got ''");
     expect_refused(&ANY, "1,2,x\n", ":1: expected a finite number, got 'x'"); /* no header: 2 is a number */
     expect_refused(&ANY, "1,2,3\n1,2,inf\n", ":2: expected a finite number, got 'inf'");
-    expect_refused(&ANY, "1,2,3\n1,\"2\",3\n", ":2: expected a finite number, got '\"2\"'");
     expect_refused(&ANY, "1,2\n,2\n", ":2: expected a label of 1 to 55 bytes, got ''");
     const struct samples_file fourth = {.label_column = 4};
     expect_refused(&fourth, "1,2,3\n", ":1: expected a label in --label-column and features, got 3 fields");
@@ -152,6 +152,75 @@ static void test_columns(void **state) {
     expect_refused(&before, "1,2,3\n", ":1: expected a label in --label-column and features, got 3 fields");
     const struct samples_file csv = {.format = SAMPLES_CSV};
     expect_refused(&csv, "1 2 3\n", ":1: expected a label and features, got 1 fields");
+}
+
+static void test_quoted_fields_and_semicolons(void **state) {
+    (void)state;
+    expect_read(&ANY, "\"class\",\"width\",\"height\"\r\n\"2\",\"0.5\",1\r\n1, \"2\" ,-3 \r\n",
+                "2 0:0.5 1:1;1 0:2 1:-3;");
+    expect_read(&ANY, "2;0.5;1\n1; 2 ;-3", "2 0:0.5 1:1;1 0:2 1:-3;");
+    expect_read(&ANY, "\"kind; of\",width\n\"a, \"\"b\"\"\",1\n\" c \",2\n d e ,3\n", "a, \"b\" 0:1; c  0:2;d e 0:3;");
+    expect_read(&ANY, "kind;\"w, h\"\n\"a:b c:d\";1\n", "a:b c:d 0:1;");
+    expect_read(&ANY, "\"a b\" 1 \"2\"\nc 3\t4 \n", "a b 0:1 1:2;c 0:3 1:4;");
+    expect_refused(&ANY, "1,2,3\n1,\"2,3\n",
+                   ":2: expected a quoted field that ends on its line, then a separator, got '\"2,3'");
+    expect_refused(&ANY, "1,2,3\n1,\"2\"x,3\n",
+                   ":2: expected a quoted field that ends on its line, then a separator, got '\"2\"x,3'");
+    expect_refused(&ANY, "1,2,3\n1,\"\",3\n", ":2: expected a finite number, got ''");
+    expect_refused(&ANY, "1,2,3\n\"\",2,3\n", ":2: expected a label of 1 to 55 bytes, got ''");
+    expect_refused(&ANY, "1;2;3\n1;2,5;3\n", ":2: expected a finite number, got '2,5'");
+}
+
+/* As other systems write them. expect_read reads each as gzip too. */
+static void test_line_ends_marks_and_blanks(void **state) {
+    (void)state;
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    expect_read(&ANY,
+                "\xEF\xBB\xBF"
+                "3 1:0.5 4:-2e1 \r1 2:1\t\r\r",
+                "3 0:0.5 3:-20;1 1:1;");
+    expect_read(&ANY,
+                "\xEF\xBB\xBF"
+                "class,width\r2,0.5\r\n1,2\n3,4",
+                "2 0:0.5;1 0:2;3 0:4;");
+    expect_read(&ANY, "2 0.5 1 \r1 2\t-3 ", "2 0:0.5 1:1;1 0:2 1:-3;");
+    for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
+        char text[64];
+        snprintf(text, sizeof text, "class,width%s1,2%s%s1,2%s1,x%s1,3", ends[e], ends[e], ends[e], ends[e], ends[e]);
+        expect_refused(&ANY, text, ":5: expected a finite number, got 'x'");
+    }
+    expect_refused(&ANY, "PK\x03\x04...", ": a zip archive: expected plain text or gzip");
+    expect_refused(&ANY, "\xFE\xFF", ": text in UTF-16: expected UTF-8");
+}
+
+static void test_samples_without_labels(void **state) {
+    (void)state;
+    const struct samples_file how = {.index_base = 1, .label_optional = true, .features = 3};
+    expect_read(&how, "1:0.5 4:-2e1\n2:1 # text\n# more\n1:0\n\n", " 0:0.5 3:-20; 1:1; 0:0;");
+    expect_read(&how, "7 1:0.5\n8\n", "7 0:0.5;8;");
+    expect_read(&how, "a,b,c\r\n1,2,3\r\n4,\"5\",6\r\n", " 0:1 1:2 2:3; 0:4 1:5 2:6;");
+    expect_read(&how, "y;a;b;c\n7;1;2;3\n", "7 0:1 1:2 2:3;");
+    expect_read(&how, "1 2 3\n4 5 6\n", " 0:1 1:2 2:3; 0:4 1:5 2:6;");
+    expect_refused(&how, "1,2,3\n7,1,2,3\n", ":2: expected 3 fields as in the first line, got '7,1,2,3'");
+    expect_refused(&how, "1,2\n", ":1: expected 3 features, and perhaps a label, got 2 fields");
+    expect_refused(&how, "1,2,3,4,5\n", ":1: expected 3 features, and perhaps a label, got 5 fields");
+    expect_refused(&how, "1:2\n7 1:2\n", ":2: expected index:value without a label, as in the first line, got '7'");
+    expect_refused(&how, "7 1:2\n1:2\n", ":2: expected one label, then index:value, got '1:2'");
+    expect_refused(
+        &how, "1:2\n\n \n1:3\n",
+        ":2: an empty line between samples without labels: expected index:value (1:0 for a sample of zeros)");
+    const struct samples_file third = {.label_optional = true, .features = 3, .label_column = 3};
+    expect_read(&third, "1,2,3\n", "3 0:1 1:2;");
+    const struct samples_file one = {.label_optional = true, .features = 1};
+    expect_read(&one, "5.5\n-1\n", " 0:5.5; 0:-1;");
+    static const char images[] = "\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02\x01\x02\xff\0";
+    struct memory_file made = file_of(images, sizeof images - 1);
+    const struct samples_file idx = {.path = made.path, .label_optional = true, .features = 2};
+    struct record record = {.used = 0};
+    struct error error = {0};
+    assert_int_equal(samples_read(&idx, record_sample, &record, &error), 0);
+    assert_string_equal(record.text, " 0:1 1:2; 0:255 1:0;");
+    close(made.file);
 }
 
 static void test_any_text(void **state) {
@@ -163,13 +232,13 @@ static void test_any_text(void **state) {
     struct error error = {0};
     struct samples_file file = {.path = "/nowhere/at/all"};
     assert_int_equal(samples_read(&file, record_sample, NULL, &error), AML_EINPUT);
-    assert_string_equal(error.text, "/nowhere/at/all: No such file or directory");
+    assert_string_equal(error.text, "/nowhere/at/all: cannot open: No such file or directory");
     error = (struct error){0};
     file.path = "/tmp";
     assert_int_equal(samples_read(&file, record_sample, NULL, &error), AML_EINPUT);
-    assert_string_equal(error.text, "/tmp: not a regular file, and every process of the job reads it");
+    assert_string_equal(error.text, "/tmp: cannot read: Is a directory");
     const struct samples_file labels = {.labels_path = "/tmp/x"};
-    expect_refused(&labels, "1 2:3\n", ": labels in another file are for idx data, and this is libsvm");
+    expect_refused(&labels, "1 2:3\n", ": labels in another file are for idx data, and this is text");
 }
 
 static void test_damaged_gzip(void **state) {
@@ -442,6 +511,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_libsvm),
         cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_quoted_fields_and_semicolons),
+        cmocka_unit_test(test_line_ends_marks_and_blanks),
+        cmocka_unit_test(test_samples_without_labels),
         cmocka_unit_test(test_any_text),
         cmocka_unit_test(test_damaged_gzip),
         cmocka_unit_test(test_a_long_line_is_read_or_refused),

@@ -88,6 +88,7 @@ struct collection {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned threads;
+    bool allow_unrated;
     struct rating *ratings[TEST_CHUNKS_MAX];
     size_t count[TEST_CHUNKS_MAX];
     bool seen[TEST_CHUNKS_MAX];
@@ -129,7 +130,7 @@ static int read_with(struct collection *all, const char *path, unsigned threads,
     all->threads = threads;
     pthread_mutex_init(&all->mutex, NULL);
     pthread_cond_init(&all->changed, NULL);
-    int code = ratings_read(path, threads, collect, all, error);
+    int code = ratings_read(path, all->allow_unrated, threads, collect, all, error);
     pthread_mutex_destroy(&all->mutex);
     pthread_cond_destroy(&all->changed);
     assert_false(all->bad_call);
@@ -184,7 +185,9 @@ static void assert_refused(const char *path, const char *expected) {
     for (unsigned threads = 1; threads <= 4; threads += 3) {
         struct collection all = {0};
         struct error error;
-        assert_int_equal(read_with(&all, path, threads, &error), AML_EINPUT);
+        if (read_with(&all, path, threads, &error) != AML_EINPUT) {
+            fail_msg("read, expected '%s'", expected);
+        }
         assert_int_equal(error.code, AML_EINPUT);
         char message[ERROR_TEXT_MAX];
         snprintf(message, sizeof message, "%s:%s", path, expected);
@@ -220,6 +223,112 @@ static void test_header_mark_line_ends_and_empty_lines(void **state) {
                  3);
     assert_reads(write_text("empty_lines", "\n\n1,10,3\n   \n\r\n2,20,4.5\n\n3,30,-1e-2\n\n\n"), three, 3);
     assert_reads(write_text("header_then_empty", "u i r\n\n\n1 10 3\n2 20 4.5\n3 30 -1e-2\n"), three, 3);
+}
+
+/* As spreadsheets, other systems and hands write them: what MovieLens' ml-latest has, with blanks at line ends. */
+static void test_trailing_spaces_and_mixed_line_ends(void **state) {
+    (void)state;
+    const struct rating expected[] = {{1, 10, 4.0F}, {1, 20, 4.5F}, {2, 30, 0.5F}};
+    assert_reads(write_text("trailing", "userId,movieId,rating,timestamp\r\n1,10,4.0,964982495 \r\n1,20,4.5,9 \t \n"
+                                        "2,30,0.5 \r\n"),
+                 expected, 3);
+    assert_reads(write_text("mixed", "1,10,4.0\r\n1,20,4.5\n2,30,0.5\r"), expected, 3);
+    assert_reads(write_text("old_mac", "user,item,rating\r1,10,4.0\r1,20,4.5\r\r2,30,0.5"), expected, 3);
+    assert_reads(write_text("around", " 1 ,\t10, 4.0 ,5 \n1 , 20 , 4.5\n2,30, 0.5\n"), expected, 3);
+    assert_reads(write_text("tabs", "1 \t10\t 4.0 \n1\t20\t4.5\t7 \n 2\t30\t0.5\n"), expected, 3);
+    assert_reads(write_text("blanks", "1 \t 10   4.0\n\t1 20 4.5\t\n2 30 0.5 \t\n"), expected, 3);
+    assert_reads(write_text("colons", "1::10::4.0 \n1 :: 20::4.5::3\n2::30::0.5\n"), expected, 3);
+}
+
+static void test_quoted_fields_and_semicolons(void **state) {
+    (void)state;
+    const struct rating expected[] = {{1, 10, 4.0F}, {1, 20, 4.5F}, {2, 30, 0.5F}};
+    assert_reads(write_text("quoted",
+                            "\"userId\",\"movie \"\"Id\"\"\",\"rating\"\n\"1\",\"10\",\"4.0\"\n1,\"20\",4.5\r\n"
+                            " \"2\" , \"30\" ,0.5,\"12\" \r"),
+                 expected, 3);
+    assert_reads(write_text("no_header", "\"1\",\"10\",\"4.0\"\n1,20,4.5\n2,30,0.5"), expected, 3);
+    assert_reads(write_text("semicolons", "1;10;4.0;3\n1; 20; 4.5\n\"2\";\"30\";\"0.5\"\n"), expected, 3);
+    assert_reads(
+        write_text("quoted_header", "\"User-ID\";\"ISBN\";\"Book-Rating\"\r\n1;10;4.0\r\n1;20;4.5\r\n2;30;0.5"),
+        expected, 3);
+    assert_reads(write_text("quoted_blanks", "\"1\" \"10\" \"4.0\"\n1 20 \"4.5\" 7\n2 30 0.5\n"), expected, 3);
+}
+
+/* The line's number is the same whatever lines end in. */
+static void test_lines_are_counted_with_every_line_end(void **state) {
+    (void)state;
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
+        for (size_t other = 0; other < sizeof ends / sizeof ends[0]; other++) {
+            char text[256];
+            snprintf(text, sizeof text, "user,item,rating%s1,2,3%s%s1,2,3%s1,x,3%s", ends[e], ends[e], ends[e],
+                     ends[other], ends[e]);
+            assert_refused(write_text("counted", text), "5: expected an item from 0 to 18446744073709551615, got 'x'");
+        }
+    }
+}
+
+static void read_unrated(const char *path, size_t expected_count) {
+    struct collection all = {.allow_unrated = true};
+    struct error error;
+    size_t count;
+    assert_int_equal(read_with(&all, path, 1, &error), 0);
+    struct rating *ratings = join_chunks(&all, &count);
+    assert_int_equal(count, expected_count);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(ratings[i].user == i + 1 && ratings[i].item == 10 * (i + 1) && isnan(ratings[i].value));
+    }
+    free(ratings);
+    free_chunks(&all);
+}
+
+static void refuse_unrated(const char *path, const char *expected) {
+    struct collection all = {.allow_unrated = true};
+    struct error error;
+    assert_int_equal(read_with(&all, path, 1, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, expected));
+    free_chunks(&all);
+}
+
+static void test_files_without_ratings_where_they_are_allowed(void **state) {
+    (void)state;
+    read_unrated(write_text("pairs", "1 10\n2 20\n3 30\n"), 3);
+    read_unrated(write_text("pairs", "user,item\r\n1,10 \r\n\"2\",20\r\n\r\n3,30"), 3);
+    read_unrated(write_text("pairs", "1\t10\r2\t20\r"), 2);
+    refuse_unrated(write_text("pairs", "1 10\n2 20 3\n"),
+                   ":2: expected 'user item', as in the first line, separated by spaces, got '2 20 3'");
+    refuse_unrated(write_text("pairs", "1 10 3\n2 20\n"),
+                   ":2: expected 'user item rating [time]' separated by spaces, got '2 20'");
+    refuse_unrated(write_text("pairs", "1 10\n2 x\n"), ":2: expected an item from 0 to 18446744073709551615, got 'x'");
+    refuse_unrated(write_text("pairs", "\n"), ": no ratings, expected lines of 'user item [rating [time]]'");
+    assert_refused(write_text("pairs", "1 10\n2 20\n"),
+                   "1: expected 'user item rating [time]' separated by spaces, got '1 10'");
+}
+
+/* A CR LF, and a lone CR, at every place around the end of the first chunk. */
+static void test_line_ends_around_a_chunks_end(void **state) {
+    (void)state;
+    static char text[RATINGS_CHUNK_BYTES + 64];
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    for (int shift = -8; shift <= 8; shift++) {
+        for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
+            size_t size = 0;
+            size_t before = (size_t)(RATINGS_CHUNK_BYTES - 2 + shift) - strlen("1,2,3");
+            size_t lines = 1;
+            while (before - size > 2000) {
+                size += (size_t)snprintf(text + size, sizeof text - size, "1,2,%-1000s", "3");
+                size += (size_t)snprintf(text + size, sizeof text - size, "%s", ends[e]);
+                lines++;
+            }
+            size += (size_t)snprintf(text + size, sizeof text - size, "%*s1,2,3%s4,5,6%s7,8,x%s", (int)(before - size),
+                                     "", ends[e], ends[e], ends[e]);
+            char expected[128];
+            snprintf(expected, sizeof expected, "%zu: expected a finite decimal number (float32) as rating, got 'x'",
+                     lines + 2);
+            assert_refused(write_bytes("around.csv", text, size), expected);
+        }
+    }
 }
 
 static void test_whole_range_of_ids(void **state) {
@@ -260,7 +369,8 @@ static void test_ratings_round_as_strtof_does(void **state) {
         line[at] = '\n';
         struct rating rating[TEST_MANY_LINE_MAX / RATINGS_LINE_MIN];
         struct ratings_parsed parsed;
-        assert_int_equal(ratings_parse(line, (size_t)at + 1, RATINGS_SPACES, rating, &parsed), 0);
+        assert_int_equal(
+            ratings_parse(line, (size_t)at + 1, (struct ratings_layout){TEXT_BLANKS, false}, rating, &parsed), 0);
         float expected = strtof(line + 4, NULL);
         assert_int_equal(parsed.count, 1);
         assert_memory_equal(&rating[0].value, &expected, sizeof expected);
@@ -370,7 +480,7 @@ static void test_each_kind_of_bad_line(void **state) {
     } cases[] = {
         {"1\t1\t1\nabc\n", "2: expected 'user item rating [time]' separated by tab, got 'abc'"},
         {"1\t1\t1\n1\t2\n", "2: expected 'user item rating [time]' separated by tab, got '1?2'"},
-        {"1\t1\t1\n\t\t\n", "2: expected a user from 0 to 18446744073709551615, got ''"},
+        {"1\t1\t1\n\t\t1\n", "2: expected a user from 0 to 18446744073709551615, got ''"},
         {"1\t1\t1\n1 2 3\n", "2: expected 'user item rating [time]' separated by tab, got '1 2 3'"},
         {"1,1,1\n1,2,3,4,5\n", "2: expected 'user item rating [time]' separated by comma, got '1,2,3,4,5'"},
         {"1,1,1\n1,2,3,4,\n", "2: expected 'user item rating [time]' separated by comma, got '1,2,3,4,'"},
@@ -378,8 +488,8 @@ static void test_each_kind_of_bad_line(void **state) {
         {"1 1 1\n1 2 3 4 5\n", "2: expected 'user item rating [time]' separated by spaces, got '1 2 3 4 5'"},
         {"1 1 1\n1 2 3 x \n", "2: expected a decimal number as time, got 'x'"},
         {"1::1::1\n1:2:3\n", "2: expected 'user item rating [time]' separated by '::', got '1:2:3'"},
-        {"u i r\n1;2;3\n",
-         "2: expected 'user item rating [time]' separated by tab, comma, spaces or '::', got '1;2;3'"},
+        {"u i r\n1|2|3\n",
+         "2: expected 'user item rating [time]' separated by tab, comma, semicolon, '::' or spaces, got '1|2|3'"},
         {"\n\na,b,c\n1,2,3\n", "3: expected a user from 0 to 18446744073709551615, got 'a'"}, /* no header in line 3 */
         {"h\n\n1,1,1\r\n\r\n-1,2,3\r\n", "5: expected a user from 0 to 18446744073709551615, got '-1'"},
         {"-1,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '-1'"},
@@ -389,7 +499,6 @@ static void test_each_kind_of_bad_line(void **state) {
         {"1,99999999999999999999,3\n",
          "1: expected an item from 0 to 18446744073709551615, got '99999999999999999999'"},
         {"1,,3\n", "1: expected an item from 0 to 18446744073709551615, got ''"},
-        {"1, 2,3\n", "1: expected an item from 0 to 18446744073709551615, got ' 2'"},
         {"1,0x2,3\n", "1: expected an item from 0 to 18446744073709551615, got '0x2'"},
         {"1,2,\n", "1: expected a finite decimal number (float32) as rating, got ''"},
         {"1,2,inf\n", "1: expected a finite decimal number (float32) as rating, got 'inf'"},
@@ -401,11 +510,14 @@ static void test_each_kind_of_bad_line(void **state) {
         {"1,2,.\n", "1: expected a finite decimal number (float32) as rating, got '.'"},
         {"1,2,--1\n", "1: expected a finite decimal number (float32) as rating, got '--1'"},
         {"1,2,3.5.1\n", "1: expected a finite decimal number (float32) as rating, got '3.5.1'"},
-        {"1,2,4 \n", "1: expected a finite decimal number (float32) as rating, got '4 '"},
-        {"1,2,\"3\"\n", "1: expected a finite decimal number (float32) as rating, got '\"3\"'"},
+        {"1,2,4 5\n", "1: expected a finite decimal number (float32) as rating, got '4 5'"},
+        {"1,2,\" 3\"\n", "1: expected a finite decimal number (float32) as rating, got ' 3'"},
+        {"1,2,\"3\n", "1: expected a quoted field that ends on its line, then a separator, got '\"3'"},
+        {"1,2,\"3\" 4\n", "1: expected a quoted field that ends on its line, then a separator, got '\"3\" 4'"},
+        {"1,2,\"\"\"3\"\n", "1: expected a finite decimal number (float32) as rating, got '\"\"3'"},
         {"1,2,3,\n", "1: expected a decimal number as time, got ''"},
         {"1,2,3,2020-01-01\n", "1: expected a decimal number as time, got '2020-01-01'"},
-        {"1,2,3\rx\n", "1: expected a finite decimal number (float32) as rating, got '3?x'"},
+        {"1,2,3\rx\n", "2: expected 'user item rating [time]' separated by comma, got 'x'"},
         {"1,2,3\n\x01\x7f\xc3\xa9\n", "2: expected 'user item rating [time]' separated by comma, got '???"
                                       "?'"},                  /* no trigraph */
         {"1,2,3\n1234567890123456789012345678901234567890\n", /* just as long as what is shown */
@@ -449,12 +561,12 @@ static void test_the_limit_of_a_line(void **state) {
 /* The longest line, with its CR as the last byte that is read for the first chunk. */
 static void test_the_longest_line_cut_before_its_last_byte(void **state) {
     (void)state;
-    enum { LINE_AT = RATINGS_CHUNK_BYTES - 1 - (RATINGS_LINE_MAX + 1), LINES = LINE_AT / RATINGS_LINE_MIN };
-    static char text[LINE_AT + RATINGS_LINE_MAX + 2 + RATINGS_LINE_MIN];
+    enum { SHORT = 6, LINE_AT = RATINGS_CHUNK_BYTES - 2 - (RATINGS_LINE_MAX + 1), LINES = LINE_AT / SHORT };
+    static char text[LINE_AT + RATINGS_LINE_MAX + 2 + SHORT];
     static struct rating expected[LINES + 2];
     memset(text, '0', sizeof text);
     for (int i = 0; i < LINES; i++) {
-        memcpy(text + LINE_AT - RATINGS_LINE_MIN * (LINES - i), "1,1,1\n", RATINGS_LINE_MIN);
+        memcpy(text + LINE_AT - SHORT * (LINES - i), "1,1,1\n", SHORT);
         expected[i] = (struct rating){1, 1, 1.0F}; /* the first one with zeros before it */
     }
     memcpy(text + LINE_AT + RATINGS_LINE_MAX - 4, ",1,2\r\n3,3,3\n", 12);
@@ -614,30 +726,46 @@ static void test_the_first_chunk_that_stops_decides(void **state) {
 
 /* ---- The pure parts ---- */
 
+static void assert_layout(const char *text, enum text_separator separator, bool unrated) {
+    struct ratings_layout layout = ratings_detect(text, strlen(text), true);
+    assert_int_equal(layout.separator, separator);
+    assert_int_equal(layout.unrated, unrated);
+    assert_false(ratings_detect(text, strlen(text), false).unrated);
+}
+
 static void test_detect(void **state) {
     (void)state;
-    assert_int_equal(ratings_detect("", 0), RATINGS_UNKNOWN);
-    assert_int_equal(ratings_detect("\n  \n", 4), RATINGS_UNKNOWN);
-    assert_int_equal(ratings_detect("\n 12 3\n", 7), RATINGS_SPACES);
-    assert_int_equal(ratings_detect("1\t2 3,\n", 7), RATINGS_TAB);
-    assert_int_equal(ratings_detect("1,2\t3\n", 6), RATINGS_COMMA);
-    assert_int_equal(ratings_detect("1::2\n", 5), RATINGS_COLONS);
-    assert_int_equal(ratings_detect("1:2,3\n", 6), RATINGS_UNKNOWN);
-    assert_int_equal(ratings_detect("12\n1,2\n", 7), RATINGS_UNKNOWN);
+    assert_layout("", TEXT_UNKNOWN, false);
+    assert_layout("\n  \n", TEXT_UNKNOWN, false);
+    assert_layout("\n 12 3\n", TEXT_BLANKS, true);
+    assert_layout("\r\r12 3 4\r", TEXT_BLANKS, false);
+    assert_layout("1\t2\t3,\n", TEXT_TAB, false);
+    assert_layout("1\t\t3\n", TEXT_TAB, false);
+    assert_layout("1\t2 3\n", TEXT_BLANKS, false);
+    assert_layout("1 \t 2 \t 3\n", TEXT_TAB, false);
+    assert_layout("1,2\t3\n", TEXT_COMMA, true);
+    assert_layout("1 , 2 , 3\n", TEXT_COMMA, false);
+    assert_layout("1;2;3,5\n", TEXT_SEMICOLON, false);
+    assert_layout("\"1;2\",3;4\n", TEXT_COMMA, true);
+    assert_layout("1::2\n", TEXT_COLONS, true);
+    assert_layout("1::2::3::4\n", TEXT_COLONS, false);
+    assert_layout("1:2\n", TEXT_UNKNOWN, false);
+    assert_layout("12\n1,2\n", TEXT_UNKNOWN, false);
 }
 
 static void test_parse_counts_and_points_at_the_fault(void **state) {
     (void)state;
     static const char text[] = "1 1 1\n\n2 2 2\n3 3 x\n4 4 4\n";
+    const struct ratings_layout spaces = {TEXT_BLANKS, false};
     struct rating ratings[sizeof text / RATINGS_LINE_MIN];
     struct ratings_parsed parsed;
-    assert_int_equal(ratings_parse(text, sizeof text - 1, RATINGS_SPACES, ratings, &parsed), AML_EINPUT);
+    assert_int_equal(ratings_parse(text, sizeof text - 1, spaces, ratings, &parsed), AML_EINPUT);
     assert_int_equal(parsed.count, 2);
     assert_int_equal(parsed.lines, 4);
     assert_int_equal(parsed.fault.reason, RATINGS_BAD_RATING);
     assert_ptr_equal(parsed.fault.text, strchr(text, 'x'));
     assert_int_equal(parsed.fault.length, 1);
-    assert_int_equal(ratings_parse(text, 0, RATINGS_SPACES, ratings, &parsed), 0);
+    assert_int_equal(ratings_parse(text, 0, spaces, ratings, &parsed), 0);
     assert_int_equal(parsed.count + parsed.lines, 0);
 }
 
@@ -645,6 +773,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_separator_with_and_without_time),
         cmocka_unit_test(test_header_mark_line_ends_and_empty_lines),
+        cmocka_unit_test(test_trailing_spaces_and_mixed_line_ends),
+        cmocka_unit_test(test_quoted_fields_and_semicolons),
+        cmocka_unit_test(test_lines_are_counted_with_every_line_end),
+        cmocka_unit_test(test_files_without_ratings_where_they_are_allowed),
+        cmocka_unit_test(test_line_ends_around_a_chunks_end),
         cmocka_unit_test(test_whole_range_of_ids),
         cmocka_unit_test(test_ways_to_write_a_rating),
         cmocka_unit_test(test_ratings_round_as_strtof_does),

@@ -1,0 +1,70 @@
+/* What a line of a text file consists of, by the rules that all readers share:
+ *
+ * - Fields are separated by one tab, one comma, one semicolon, one `::`, or by blanks (spaces and tabs, any number). A
+ *   line of blank-separated fields may also start and end with blanks.
+ * - Blanks around a field are not part of it; where tabs separate, spaces are not.
+ * - A field that begins with '"' ends at the next '"' and holds everything between, separators too; '""' in it stands
+ *   for one '"' (RFC 4180). It ends on its line.
+ * - Lines end in LF, CR LF or CR.
+ *
+ * Pure functions of text, for any thread. */
+#ifndef AGILEML_BASE_TEXT_FIELDS_H
+#define AGILEML_BASE_TEXT_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum text_separator {
+    TEXT_UNKNOWN = 0, /* a line of one field has none */
+    TEXT_TAB,
+    TEXT_COMMA,
+    TEXT_SEMICOLON,
+    TEXT_COLONS,
+    TEXT_BLANKS
+};
+
+/* How a message names it, such as "comma"; of TEXT_UNKNOWN, all of them. */
+const char *text_separator_name(enum text_separator separator);
+
+static inline bool text_is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+static inline bool text_is_line_end(char c) {
+    return c == '\n' || c == '\r';
+}
+
+/* The first place from p on that is no blank. What is behind the text must stop it: a line's end, or a 0. */
+static inline const char *text_skip_blanks(const char *p) {
+    while (text_is_blank(*p)) {
+        p++;
+    }
+    return p;
+}
+
+/* The beginning of the next line, behind the line end at p. Looks at p[1] when *p is CR. */
+static inline const char *text_next_line(const char *p) {
+    return p + (p[0] == '\r' && p[1] == '\n' ? 2 : 1);
+}
+
+/* The separator of the fields of the line [line, end): the first comma, semicolon or `::` outside of quotes, unless a tab
+ * separates fields before it. Without these, tabs when there is one between all fields, blanks otherwise; TEXT_UNKNOWN
+ * when there is only one field. */
+enum text_separator text_separator_of(const char *line, const char *end);
+
+struct text_field {
+    const char *text; /* without the quotes around it */
+    size_t length;
+    bool quoted;
+    const char *next; /* the next field, behind the separator; NULL: this is the last one */
+};
+
+/* Takes the field at p of the line that ends at `end`. False when it begins with a '"' that is not closed on the line or
+ * is followed by more than blanks; *field is then the rest of the line. */
+bool text_field_take(const char *p, const char *end, enum text_separator separator, struct text_field *field);
+
+/* Copies the field's text to to[room], with '""' as '"' when it is quoted. Returns how long it is, or `room` + 1 when it
+ * is longer than `room`. */
+size_t text_field_copy(const struct text_field *field, char *to, size_t room);
+
+#endif

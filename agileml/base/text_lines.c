@@ -1,0 +1,145 @@
+/* See text_lines.h. */
+#include "agileml/base/text_lines.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agileml/base/memory.h"
+
+enum { STEP = 1 << 18 /* bytes read at once */ };
+
+int text_lines_open(struct text_lines *lines, const char *path, size_t longest, struct error *error) {
+    *lines = (struct text_lines){.path = path, .longest = longest};
+    int code = text_input_open(&lines->input, path, error);
+    if (code != 0) {
+        return code;
+    }
+    lines->capacity = STEP + 1;
+    lines->buffer = memory_zeroed(lines->capacity, 1);
+    lines->bytes = lines->buffer;
+    return 0;
+}
+
+void text_lines_close(struct text_lines *lines) {
+    text_input_close(lines->input);
+    free(lines->buffer);
+    *lines = (struct text_lines){0};
+}
+
+/* Moves what is held to the buffer's beginning. */
+static void move_to_front(struct text_lines *lines) {
+    size_t start = (size_t)(lines->bytes - lines->buffer);
+    memmove(lines->buffer, lines->bytes, lines->held);
+    lines->bytes = lines->buffer;
+    lines->end -= start;
+    for (unsigned m = 0; m < TEXT_MARKS; m++) {
+        lines->marks[m] = lines->marks[m] > start ? lines->marks[m] - start : 0;
+    }
+}
+
+int text_lines_fill(struct text_lines *lines, size_t size, struct error *error) {
+    while (lines->held < size && !lines->ended) {
+        move_to_front(lines);
+        if (lines->capacity < lines->end + STEP + 1) { /* 1: a 0 behind the last line */
+            lines->capacity = 2 * lines->end + STEP + 1;
+            lines->buffer = memory_resized(lines->buffer, lines->capacity, 1);
+            lines->bytes = lines->buffer;
+        }
+        size_t got;
+        int code = text_input_read(lines->input, lines->buffer + lines->end, STEP, &got, error);
+        if (code != 0) {
+            return code;
+        }
+        lines->end += got;
+        lines->held += got;
+        lines->ended = got < STEP;
+    }
+    return 0;
+}
+
+void text_lines_skip(struct text_lines *lines, size_t size) {
+    assert(size <= lines->held);
+    lines->bytes += size;
+    lines->held -= size;
+}
+
+/* How far before the mark's next place, in what is held; `held` when it is not there. */
+static size_t find_mark(struct text_lines *lines, enum text_mark mark) {
+    static const char values[TEXT_MARKS] = {[TEXT_MARK_LF] = '\n', [TEXT_MARK_CR] = '\r', [TEXT_MARK_ZERO] = '\0'};
+    size_t start = (size_t)(lines->bytes - lines->buffer);
+    size_t at = lines->marks[mark] > start ? lines->marks[mark] : start;
+    if (at < lines->end && lines->buffer[at] != values[mark]) {
+        const char *found = memchr(lines->buffer + at, values[mark], lines->end - at);
+        at = found != NULL ? (size_t)(found - lines->buffer) : lines->end;
+    }
+    lines->marks[mark] = at;
+    return at - start;
+}
+
+/* The length of the next line and of its end, reading on as needed; *end is 0 when the file ends without one. */
+static int find_line(struct text_lines *lines, size_t *length, size_t *end, struct error *error) {
+    for (;;) {
+        size_t lf = find_mark(lines, TEXT_MARK_LF);
+        size_t cr = find_mark(lines, TEXT_MARK_CR);
+        *length = lf < cr ? lf : cr;
+        if (*length > lines->longest) {
+            return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": expected a line of at most %zu bytes",
+                             text_input_name(lines->path), lines->number, lines->longest);
+        }
+        bool found = *length < lines->held && (cr > lf || cr + 1 < lines->held || lines->ended);
+        if (found || lines->ended) {
+            *end = !found ? 0 : cr + 1 == lf && lf < lines->held ? 2 : 1;
+            return 0;
+        }
+        int code = text_lines_fill(lines, lines->held + 1, error);
+        if (code != 0) {
+            return code;
+        }
+    }
+}
+
+/* Takes a line that ends in LF, before the next CR and zero byte as far as they are known: most are such. Else false. */
+static inline bool take_plain_line(struct text_lines *lines, char **line, size_t *length) {
+    size_t start = (size_t)(lines->bytes - lines->buffer);
+    const size_t *marks = lines->marks;
+    size_t limit = marks[TEXT_MARK_CR] < marks[TEXT_MARK_ZERO] ? marks[TEXT_MARK_CR] : marks[TEXT_MARK_ZERO];
+    char *end = limit > start ? memchr(lines->bytes, '\n', limit - start) : NULL;
+    if (end == NULL || (size_t)(end - lines->bytes) > lines->longest) {
+        return false;
+    }
+    *line = lines->bytes;
+    *length = (size_t)(end - *line);
+    *end = '\0';
+    lines->number++;
+    lines->bytes = end + 1;
+    lines->held -= *length + 1;
+    return true;
+}
+
+int text_lines_next(struct text_lines *lines, char **line, size_t *length, struct error *error) {
+    size_t end = 0;
+    if (take_plain_line(lines, line, length)) {
+        return 0;
+    }
+    lines->number++;
+    *line = NULL;
+    *length = 0;
+    int code = find_line(lines, length, &end, error);
+    if (code != 0) {
+        return code;
+    }
+    if (*length + end == 0) {
+        lines->number--;
+        return 0;
+    }
+    if (find_mark(lines, TEXT_MARK_ZERO) < *length) {
+        return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": expected text, got a zero byte",
+                         text_input_name(lines->path), lines->number);
+    }
+    *line = lines->bytes;
+    text_lines_skip(lines, *length + end);
+    (*line)[*length] = '\0'; /* in the place of the line's end, or in the room that text_lines_fill leaves */
+    return 0;
+}
