@@ -20,6 +20,7 @@ int main() {
     app.name = "cpp";
     app.tables = &table;
     app.table_count = 1;
+    app.item_bytes = sizeof(float);
     app.read = read_nothing;
     app.clock = clock_nothing;
     char program[] = "cpp";
