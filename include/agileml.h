@@ -14,7 +14,10 @@
  * again then, and `read` may be. Everything that must outlive a process belongs in tables.
  *
  * Errors: functions return 0 or a negative aml_error_code. Functions of the app return the same; a negative one ends the
- * job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's. */
+ * job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's.
+ *
+ * Misuse: a call that is not as described here ends the job, exit status 2, with a line that names the call; with
+ * PROTEUS_CHECK=1 in the environment so does most of what an app may do wrong with rows in place (docs/api.md, "Checks"). */
 #ifndef AGILEML_H
 #define AGILEML_H
 
@@ -180,9 +183,9 @@ int aml_error(aml_worker *worker, int code, const char *format, ...);
 
 enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
 
-/* Gives one item: keys[item_rows] (NULL when there are none) name its rows, `bytes` (item_bytes) is copied. 1 when this
- * process keeps the item, for itself or in case it takes over another node's, 0 when not, negative on an error (a key
- * beyond a dense table's rows). */
+/* Gives one item: keys[item_rows] (NULL when there are none) name its rows, `bytes` (item_bytes; NULL when there are
+ * none) is copied. 1 when this process keeps the item, for itself or in case it takes over another node's, 0 when not,
+ * negative on an error (a key beyond a dense table's rows). Test items are for apps with an `evaluate`. */
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
 
 /* A run of rows that a varied item names. */
@@ -244,13 +247,13 @@ const void *aml_items(const aml_worker *worker, size_t *count);
 
 /* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker threads
  * (t = 0 in the caller), and returns when all are through. Takes some microseconds. In `begin` and `finish`, and with
- * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for rows by key and aml_give_changes,
- * and in place what was taken from aml_table_rows before. */
+ * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for rows by key, aml_give_changes
+ * and what is known from `begin` on, and in place what was taken from aml_table_rows before. */
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context);
 
-/* ---- In `clock`, `evaluate` and `finish` ---- */
+/* ---- In `begin`, `clock`, `evaluate` and `finish` ---- */
 
-unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 0 */
+unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 0; parts are told theirs */
 uint64_t aml_clock(const aml_worker *worker);     /* worked on or evaluated, from 1; in `finish` the job's last one */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration it belongs to, from 1 */
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
@@ -258,13 +261,13 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker);
  * now, so that the job ends with metrics of its final state. The same in all processes. */
 int aml_last(const aml_worker *worker);
 
-/* Adds to metric `index` (in aml_app.metrics) for this clock. */
+/* Adds to metric `index` (in aml_app.metrics) for this clock: in `evaluate` one that is `evaluated`, in `clock` another. */
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
 
-/* ---- Rows by key, in `clock`, `evaluate` and `finish` ----
+/* ---- Rows by key, in `begin`, `clock`, `evaluate` and `finish` ----
  *
- * These functions copy rows out of this process's cache and add to them there. Any thread may call them, several at once,
- * also for the same rows.
+ * These functions copy rows out of this process's cache and add to them there. Any of the process's worker threads may call
+ * them, several at once, also for the same rows.
  *
  * New rows. The first call for a row that no item names fetches it from its server: one trip for all new rows of the call.
  * With staleness the row may then be newer than rows that were read before. It stays in the cache.
