@@ -234,6 +234,7 @@ bool check_start_failed(struct check *check, struct error *error) {
 
 void check_tables(struct runtime *runtime) {
     struct check *check = &runtime->check;
+    runtime->job.checked = check->on;
     for (unsigned t = 0; t < runtime->job.table_count && check->on; t++) {
         struct table_spec *spec = &runtime->job.tables[t];
         spec->row_guard = CHECK_ROW_GUARD;

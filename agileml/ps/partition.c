@@ -364,6 +364,35 @@ uint32_t *view_slots(struct table *table, const struct rows_view *view, const st
     return slots;
 }
 
+/* Puts of one clock are of different rows. Apps that do otherwise are found in a checked job only. */
+static int check_put(const struct partition *partition, unsigned t, const struct pending *pending_clock,
+                     const struct contribution *new, struct error *error) {
+    const struct table *table = &partition->tables[t];
+    if (!partition->job->checked || table->spec->mode != AML_PUT || pending_clock == NULL || new->slots == NULL) {
+        return 0;
+    }
+    const struct pending_table *pending = &pending_clock->tables[t];
+    unsigned char *put = memory_zeroed(table->count, 1);
+    uint32_t both = new->count; /* the first of `new` that is put twice */
+    for (unsigned w = 0; w < pending->waiting_count; w++) {
+        for (uint32_t i = 0; i < pending->waiting[w].count; i++) {
+            put[pending->waiting[w].slots[i]] = 1;
+        }
+    }
+    for (uint32_t i = new->count; i-- > 0;) {
+        both = put[new->slots[i]] != 0 ? i : both;
+    }
+    free(put);
+    return both == new->count
+               ? 0
+               : error_set(
+                     error, AML_EINPUT,
+                     "clock: table %s: row %llu was put by two nodes in clock %llu: expected one writer at a time "
+                     "(AML_PUT)",
+                     table->spec->name, (unsigned long long)table_key(table, new->slots[both]),
+                     (unsigned long long)new->clock);
+}
+
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct message *message,
                     const struct rows_view *views, unsigned view_count, struct error *error) {
     int found = partition_origin(partition, origin);
@@ -392,6 +421,10 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
             .count = views[v].count,
             .writer = (uint32_t)found + 1,
             .clock = clock};
+        if (check_put(partition, views[v].table, pending, &new[v], error) != 0) {
+            free(new[v].slots);
+            new[v].slots = NULL;
+        }
         if (new[v].slots == NULL) {
             while (v-- > 0) {
                 free(new[v].slots);

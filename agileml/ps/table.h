@@ -37,6 +37,7 @@ struct job {
     struct table_spec tables[WIRE_TABLES_MAX];
     struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables (table_shape), for rows_check */
     uint32_t staleness;
+    bool checked; /* what apps do wrong is looked for where that takes time (workers/check.h) */
 };
 
 /* Whether what a node does may go on from what another one has put, and not only from sums. */

@@ -113,6 +113,8 @@ static void test_what_is_found_when_asked_for(void **state) {
     for (size_t m = 0; m < sizeof mistakes / sizeof mistakes[0]; m++) {
         assert_found("PROTEUS_CHECK=1", "", &mistakes[m]);
     }
+    static const struct mistake nodes = {"two-nodes-put", "clock: table puts: row 5 was put by two nodes in clock "};
+    assert_found("PROTEUS_CHECK=1", "--reliable 2", &nodes);
 }
 
 /* Three more nodes take over items, so slots that were kept from the first `begin` name rows that are another node's. */
@@ -147,6 +149,8 @@ static void test_the_apps_make_no_mistake(void **state) {
         "lda --data documents --topics 5 --test-fraction 0.2 --likelihood-every 1",
         "lda --data documents --topics 5 --staleness 1 --optimize-alpha",
         "$examples/average --data ratings",
+        "$examples/kmeans --data points --centers 3",
+        "$tests/../bench/skipgram --words 300 --windows 2000 --alone 50",
         "$tests/sum_app --data ratings",
         "$tests/varied_app --given --alone",
         "$tests/varied_app --samples --staleness 1",
@@ -175,9 +179,11 @@ static int make_data(void **state) {
     FILE *ratings = open_file("ratings", "w");
     FILE *samples = open_file("samples", "w");
     FILE *documents = open_file("documents", "w");
+    FILE *points = open_file("points", "w");
     fprintf(documents, "%d\n%d\n%d\n", RATINGS / 4, FEATURES, RATINGS / 4 * FEATURES);
     for (int i = 0; i < RATINGS; i++) {
         fprintf(ratings, "%d\t%d\t%d\n", i % 37 + 1, i * 7 % 53 + 1, i % 5 + 1);
+        fprintf(points, "%d %d\n", i % 3 * 10 + i % 7, i % 3 * 5 - i % 4);
         fprintf(samples, "%d", i % 3);
         for (int f = 1; f <= FEATURES; f++) {
             fprintf(samples, " %d:%d", f, (i * f + i % 3) % 11);
@@ -190,6 +196,7 @@ static int make_data(void **state) {
     fclose(ratings);
     fclose(samples);
     fclose(documents);
+    fclose(points);
     return 0;
 }
 

@@ -300,6 +300,8 @@ static int row_mistake(aml_worker *worker, const struct misuse *misuse, const st
         dense.touched[3] = 1;
     } else if (makes(misuse, "two-threads-put")) {
         return aml_update_param(worker, PUTS, 5, values);
+    } else if (makes(misuse, "two-nodes-put")) {
+        return aml_thread(worker) == 0 ? aml_update_param(worker, PUTS, 5, values) : 0;
     } else if (makes(misuse, "two-threads-mixed")) {
         aml_row(&dense, 3 + aml_thread(worker));
         return aml_update_param(worker, DENSE, 4 - aml_thread(worker), values);
