@@ -2911,6 +2911,7 @@ static void test_nodes_that_crash_before_they_take_part(void **state) {
         recover_all(fake);
     }
     expect_good_end(fake, 20);
+    fake_close(fake);
 }
 
 /* ---- What nodes have read ---- */
