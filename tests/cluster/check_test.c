@@ -150,7 +150,6 @@ static void test_the_apps_make_no_mistake(void **state) {
         "lda --data documents --topics 5 --staleness 1 --optimize-alpha",
         "$examples/average --data ratings",
         "$examples/kmeans --data points --centers 3",
-        "$tests/../bench/skipgram --words 300 --windows 2000 --alone 50",
         "$tests/sum_app --data ratings",
         "$tests/varied_app --given --alone",
         "$tests/varied_app --samples --staleness 1",
