@@ -1,72 +1,79 @@
 /* See params.h. */
 #include "workers/params.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     PARAMS_LOCKS = 1024,
+    PARAMS_SPINS = 200,          /* looks at a lock (some microseconds) before the processor is left to its holder */
     PARAMS_CHUNK = 64,           /* rows that are found before the first of them is used */
-    PARAMS_AHEAD = 3,            /* so many rows before it is used a row is fetched into the processor's cache ... */
+    PARAMS_AHEAD = 6,            /* so many rows before it is used a row is fetched into the processor's cache ... */
     PARAMS_FETCHED_BYTES = 1024, /* ... the first of its bytes: after those the processor does so by itself */
     PARAMS_LINE_BYTES = 64
 };
 
 /* ---- Locks ---- */
 
-/* Guards the rows that fall to it. Threads that take different locks don't write to the same line of a cache. */
+/* Guards the rows that fall to it, for the time of a copy. Threads that take different locks don't write to the same line
+ * of a cache. */
 struct row_lock {
-    _Alignas(PARAMS_LINE_BYTES) pthread_mutex_t mutex;
+    _Alignas(PARAMS_LINE_BYTES) atomic_bool held;
 };
 
 void params_open(struct runtime *runtime) {
-    pthread_mutexattr_t attributes;
+    const size_t bytes = PARAMS_LOCKS * sizeof *runtime->row_locks;
     if (runtime->options.threads == 1) {
         return;
     }
-    const size_t bytes = PARAMS_LOCKS * sizeof *runtime->row_locks;
     runtime->row_locks = aligned_alloc(_Alignof(struct row_lock), bytes);
     if (runtime->row_locks == NULL) {
         memory_exhausted(bytes);
     }
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes,
-                              PTHREAD_MUTEX_ADAPTIVE_NP); /* a row is held for less than a thread's sleep */
     for (unsigned l = 0; l < PARAMS_LOCKS; l++) {
-        pthread_mutex_init(&runtime->row_locks[l].mutex, &attributes);
+        atomic_init(&runtime->row_locks[l].held, false);
     }
-    pthread_mutexattr_destroy(&attributes);
 }
 
 void params_close(struct runtime *runtime) {
-    for (unsigned l = 0; l < PARAMS_LOCKS && runtime->row_locks != NULL; l++) {
-        pthread_mutex_destroy(&runtime->row_locks[l].mutex);
-    }
     free(runtime->row_locks);
     runtime->row_locks = NULL;
 }
 
-/* Which lock guards a row. Given changes of one partition are kept together, so its rows share a lock. */
-static pthread_mutex_t *row_mutex(struct runtime *runtime, unsigned table, uint32_t slot) {
+/* The lock of a row; NULL when nobody else may use it. Given changes of one partition are kept together, so its rows share
+ * a lock. */
+static struct row_lock *row_lock(const struct runtime *runtime, unsigned table, uint32_t slot) {
     const struct cache *cache = &runtime->node.cache;
     const struct cache_table *rows = &cache->tables[table];
+    if (runtime->row_locks == NULL) {
+        return NULL;
+    }
     uint32_t number = rows->spec->given ? table_partition(rows->spec, cache_key(rows, slot), cache->partitions) : slot;
     number += table * (PARAMS_LOCKS / WIRE_TABLES_MAX); /* rows that were first seen are most used, in each table */
-    return &runtime->row_locks[number % PARAMS_LOCKS].mutex;
+    return &runtime->row_locks[number % PARAMS_LOCKS];
 }
 
-/* Locks a row if there is anybody else who may use it; else NULL. */
-static pthread_mutex_t *row_lock(struct runtime *runtime, unsigned table, uint32_t slot) {
-    pthread_mutex_t *mutex = runtime->row_locks != NULL ? row_mutex(runtime, table, slot) : NULL;
-    if (mutex != NULL) {
-        pthread_mutex_lock(mutex);
+static void spin_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void row_lock_take(struct row_lock *lock) {
+    while (lock != NULL && atomic_exchange_explicit(&lock->held, true, memory_order_acquire)) {
+        for (unsigned looks = 1; atomic_load_explicit(&lock->held, memory_order_relaxed); looks++) {
+            if (looks % PARAMS_SPINS == 0) {
+                sched_yield(); /* the holder may lack a processor */
+            }
+            spin_pause();
+        }
     }
-    return mutex;
 }
 
-static void row_unlock(pthread_mutex_t *mutex) {
-    if (mutex != NULL) {
-        pthread_mutex_unlock(mutex);
+static void row_lock_leave(struct row_lock *lock) {
+    if (lock != NULL) {
+        atomic_store_explicit(&lock->held, false, memory_order_release);
     }
 }
 
@@ -101,11 +108,40 @@ static int find_next(struct runtime *runtime, unsigned table, const uint64_t *ke
     return result != 0 ? result : (int)next;
 }
 
-static void prefetch_row(const struct cache_table *rows, uint32_t slot) {
+/* Has the processor fetch a line to write to it: other processors drop their copies now, not when it is written. The
+ * compiler's builtin is this instruction only with -mprfchw; processors without it do nothing. */
+static void prefetch_to_write(const void *line) {
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+/* Has the processor fetch a row and its lock. A row that was updated in this clock is fetched to be written to, by reads
+ * too: most often the reader updates it next, and what another thread has written is fetched once instead of twice. */
+static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t slot) {
+    const struct cache_table *rows = &runtime->node.cache.tables[table];
     const unsigned char *row = cache_row(rows, slot);
+    const struct row_lock *lock = row_lock(runtime, table, slot);
+    bool updated = __atomic_load_n(&rows->touched.base[slot], __ATOMIC_RELAXED) != 0;
     size_t bytes = rows->stride < PARAMS_FETCHED_BYTES ? rows->stride : PARAMS_FETCHED_BYTES;
+    if (lock != NULL) {
+        prefetch_to_write(lock);
+    }
     for (size_t at = 0; at < bytes; at += PARAMS_LINE_BYTES) {
-        __builtin_prefetch(row + at);
+        if (updated) {
+            prefetch_to_write(row + at);
+        } else {
+            __builtin_prefetch(row + at);
+        }
+    }
+}
+
+/* Before row i of `found` is used: fetches one ahead, or at the beginning all up to that. */
+static void prefetch_ahead(const struct runtime *runtime, unsigned table, const uint32_t *slots, int i, int found) {
+    for (int at = i > 0 ? i + PARAMS_AHEAD : 0; at <= i + PARAMS_AHEAD && at < found; at++) {
+        prefetch_row(runtime, table, slots[at]);
     }
 }
 
@@ -113,9 +149,10 @@ static void prefetch_row(const struct cache_table *rows, uint32_t slot) {
 
 static void read_row(struct runtime *runtime, unsigned table, uint32_t slot, void *values) {
     const struct cache_table *rows = &runtime->node.cache.tables[table];
-    pthread_mutex_t *mutex = row_lock(runtime, table, slot);
+    struct row_lock *lock = row_lock(runtime, table, slot);
+    row_lock_take(lock);
     memcpy(values, cache_row(rows, slot), rows->spec->row_bytes);
-    row_unlock(mutex);
+    row_lock_leave(lock);
 }
 
 /* Marks a row for the flush. Most often it is marked already, and only read: other threads have its neighbours' marks in
@@ -130,7 +167,8 @@ static void touch_row(const struct cache_table *rows, uint32_t slot) {
 static void update_row(struct runtime *runtime, unsigned table, uint32_t slot, const void *delta) {
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     const struct table_spec *spec = rows->spec;
-    pthread_mutex_t *mutex = row_lock(runtime, table, slot);
+    struct row_lock *lock = row_lock(runtime, table, slot);
+    row_lock_take(lock);
     if (spec->mode == AML_PUT) {
         memcpy(cache_row(rows, slot), delta, spec->row_bytes);
     } else {
@@ -141,7 +179,7 @@ static void update_row(struct runtime *runtime, unsigned table, uint32_t slot, c
     } else {
         touch_row(rows, slot);
     }
-    row_unlock(mutex);
+    row_lock_leave(lock);
 }
 
 int params_read(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, void *values) {
@@ -154,9 +192,7 @@ int params_read(struct runtime *runtime, unsigned table, const uint64_t *keys, s
             return found;
         }
         for (int i = 0; i < found; i++, row += rows->spec->row_bytes) {
-            if (i + PARAMS_AHEAD < found) {
-                prefetch_row(rows, slots[i + PARAMS_AHEAD]);
-            }
+            prefetch_ahead(runtime, table, slots, i, found);
             read_row(runtime, table, slots[i], row);
         }
         done += (size_t)found;
@@ -174,9 +210,7 @@ int params_update(struct runtime *runtime, unsigned table, const uint64_t *keys,
             return found;
         }
         for (int i = 0; i < found; i++, delta += rows->spec->row_bytes) {
-            if (i + PARAMS_AHEAD < found) {
-                prefetch_row(rows, slots[i + PARAMS_AHEAD]);
-            }
+            prefetch_ahead(runtime, table, slots, i, found);
             update_row(runtime, table, slots[i], delta);
         }
         done += (size_t)found;
@@ -186,7 +220,8 @@ int params_update(struct runtime *runtime, unsigned table, const uint64_t *keys,
 
 void params_give(struct runtime *runtime, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                  const void *changes) {
-    pthread_mutex_t *mutex = row_lock(runtime, table, slot);
+    struct row_lock *lock = row_lock(runtime, table, slot);
+    row_lock_take(lock);
     cache_give(&runtime->node.cache, table, slot, count, columns, changes);
-    row_unlock(mutex);
+    row_lock_leave(lock);
 }
