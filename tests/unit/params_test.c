@@ -424,7 +424,7 @@ static void test_keys_beyond_a_dense_table(void **state) {
     const int32_t deltas[3][WIDTH] = {{1}, {1}, {1}};
     int32_t rows[3][WIDTH] = {{-1}, {-1}, {-1}};
     assert_int_equal(aml_update_params(worker, DENSE, keys, 3, deltas), AML_EINPUT);
-    assert_error(fixture, "table dense: row 50, expected 0 to 49");
+    assert_error(fixture, "aml_update_params: table dense: row 50, expected 0 to 49");
     assert_int_equal(aml_read_params(worker, DENSE, keys, 3, rows), AML_EINPUT);
     assert_int_equal(rows[0][0], -1);
     assert_int_equal(aml_read_param(worker, DENSE, UINT64_MAX, rows), AML_EINPUT);
