@@ -69,6 +69,149 @@ static void test_an_existing_model_is_not_truncated(void **state) {
     }
 }
 
+/* ---- Text ---- */
+
+/* Trains on the file that `make` writes to "new": the result must be that of the app's own file. */
+static void assert_alike(const char *app, const char *data, const char *metric, const char *make, const char *options) {
+    run_well("$run -- %s --data %s --iterations 3", app, data);
+    double expected = summary(metric);
+    double items = summary("items_processed");
+    run_well("%s; $run -- %s --data new --iterations 3 %s", make, app, options);
+    if (summary(metric) != expected || summary("items_processed") != items) {
+        fail_msg("%s: %s %.17g, expected %.17g", make, metric, summary(metric), expected);
+    }
+}
+
+/* The sentence of a user's report: `4.0,964982495 \r\n`. */
+static void test_trailing_spaces_and_mixed_line_ends(void **state) {
+    (void)state;
+    static const char *const ways[] = {
+        "sed 's/$/ \\r/' %s >new", /* "... \r\n" */
+        "tr '\\n' '\\r' <%s >new", /* old Macs */
+        "awk 'NR %% 3 == 0 {printf \"%%s\\r\", $0; next} {printf \"%%s \\t%%s\", $0, NR %% 3 == 1 ? \"\\n\" : "
+        "\"\\r\\n\"}' %s >new",                             /* all of them */
+        "printf '\\357\\273\\277' >new; cat %s >>new",      /* a byte order mark */
+        "(head -n -1 %s; tail -n 1 %s | tr -d '\\n') >new", /* no last line end */
+        "sed 's/$/ \\r/' %s | gzip -c >new",
+    };
+    static const char *const metrics[APP_COUNT] = {"train_rmse", "loss", "log_likelihood_per_token"};
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+        for (size_t a = 0; a < APP_COUNT; a++) {
+            char make[256];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-extra-args"
+            snprintf(make, sizeof make, ways[w], APPS[a].data, APPS[a].data);
+#pragma GCC diagnostic pop
+            assert_alike(APPS[a].name, APPS[a].data, metrics[a], make, "");
+        }
+    }
+}
+
+static void test_quoted_fields_and_semicolons(void **state) {
+    (void)state;
+    assert_alike(
+        "mf", "ratings", "train_rmse",
+        "(echo '\"userId\",\"movie, or \"\"film\"\"\",\"rating\",\"time\"'; sed 's/[^,]*/\"&\"/g' ratings) >new", "");
+    assert_alike("mf", "ratings", "train_rmse", "(echo 'user;item;rating;time'; tr , ';' <ratings) >new", "");
+    run_well("awk '{print $1 \",\" substr($2, 3) \",\" substr($3, 3) \",\" substr($4, 3)}' samples >table");
+    assert_alike("mlr", "table", "loss", "(echo '\"kind\";\"a\";\"b\";\"c\"'; tr , ';' <table) >new", "");
+    assert_alike("mlr", "table", "loss", "sed 's/[^,]*/ \"&\" /g' table >new", "");
+}
+
+/* The words of a corpus in numbers, with names as Windows writes them. */
+static void test_vocabularies_of_other_systems(void **state) {
+    (void)state;
+    static const char *const vocabularies[] = {"apple\\npear\\nplum\\nwolf\\n",
+                                               "\\357\\273\\277apple\\r\\npear \\r\\nplum\\r\\nwolf",
+                                               "apple\\r pear\\rplum\\rwolf\\r\\r"};
+    run_well("printf '2 0:3 1:1\\r\\n2 2:2 3:2\\r\\n' >counts");
+    for (size_t v = 0; v < sizeof vocabularies / sizeof vocabularies[0]; v++) {
+        run_well(
+            "printf '%s' >words; $run -- lda --data counts --vocabulary words --topics 2 --iterations 3 --model-out "
+            "model; strings -n 3 model | tr '\\n' ' '",
+            vocabularies[v]);
+        assert_holds("out", "apple pear plum wolf");
+    }
+    run_refused("printf 'one\\r\\rtwo\\r' >words; $run -- lda --data counts --vocabulary words",
+                "words:2: expected one word of 1 to 128 bytes");
+}
+
+static void test_messages_name_the_line_with_every_line_end(void **state) {
+    (void)state;
+    static const char *const ends[] = {"\\n", "\\r\\n", "\\r"};
+    for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
+        char command[256];
+        snprintf(command, sizeof command, "printf 'u,i,r%s1,2,3%s%s1,x,3%s' >bad; $run -- mf --data bad", ends[e],
+                 ends[e], ends[e], ends[e]);
+        run_refused(command, "bad:4: expected an item");
+        snprintf(command, sizeof command, "printf '1 1:2%s2 1:3%s%s1 1:x%s' >bad; $run -- mlr --data bad", ends[e],
+                 ends[e], ends[e], ends[e]);
+        run_refused(command, "bad:4: expected a finite number");
+        snprintf(command, sizeof command, "printf '1 1:2%s1 2:3%s1 1:x%s' >bad; $run -- lda --data bad", ends[e],
+                 ends[e], ends[e]);
+        run_refused(command, "bad:3: expected 'word:count'");
+    }
+    for (size_t a = 0; a < APP_COUNT; a++) {
+        char command[256];
+        snprintf(command, sizeof command, "printf '\\050\\265\\057\\375...' >bad; $run -- %s --data bad", APPS[a].name);
+        run_refused(command, "bad: zstd data: expected plain text or gzip");
+        snprintf(command, sizeof command, "printf '\\377\\3761' >bad; $run -- %s --data bad", APPS[a].name);
+        run_refused(command, "bad: text in UTF-16: expected UTF-8");
+    }
+}
+
+/* ---- Data without ratings or labels ---- */
+
+static void test_mf_predict_takes_user_item_lines(void **state) {
+    (void)state;
+    run_well("$run -- mf --data ratings --model-out model; cut -d, -f1,2 ratings >pairs");
+    run_well("$bin/mf --predict model --data ratings --out expected");
+    assert_holds("out", "ratings 60  rmse ");
+    run_well("$bin/mf --predict model --data pairs | cmp - expected");
+    run_well(
+        "(echo 'user;item'; tr , ';' <pairs) >new; $bin/mf --predict model --data new --out got; cmp got expected");
+    assert_holds("out", "predictions 60\n");
+    run_well("$bin/mf --predict model --data /dev/stdin <pairs | cmp - expected");
+    run_refused("printf '1,2\\n1,2,3\\n' >new; $bin/mf --predict model --data new",
+                "new:2: expected 'user item', as in the first line, separated by comma, got '1,2,3'");
+    run_refused("$run -- mf --data pairs", "pairs:1: expected 'user item rating [time]' separated by comma, got '1,1'");
+    run_refused("$bin/mf --predict model", "--data FILE is missing: lines of 'user item', or ratings to compare with");
+    assert_int_equal(run("$bin/mf --predict model --data pairs >/dev/full"), 1);
+    assert_holds("err", "standard output: No space left on device");
+}
+
+static void test_unlabelled_data_is_predicted(void **state) {
+    (void)state;
+    run_well("$run -- mlr --data samples --model-out model; $bin/mlr --predict model --data samples --out all; "
+             "cut -f2,3 all >expected; cut -d' ' -f2- samples >new");
+    run_well("$bin/mlr --predict model --data new | cmp - expected");
+    run_well("$bin/mlr --predict model --data new --out got; cmp got expected");
+    assert_holds("out", "predictions 60\n");
+    run_well("(echo a,b,c; sed 's/[123]://g; s/ /,/g' new) >new.csv; $bin/mlr --predict model --data new.csv | cmp - "
+             "expected");
+    run_well("sed 's/[123]://g' new >new.txt; $bin/mlr --predict model --data new.txt | cmp - expected");
+    run_refused("echo 1,2 >new.csv; $bin/mlr --predict model --data new.csv",
+                "new.csv:1: expected 3 features, and perhaps a label, got 2 fields");
+    run_refused("printf '1:2\\n\\n1:3\\n' >new; $bin/mlr --predict model --data new",
+                "new:2: an empty line between samples without labels");
+    run_refused("printf '1:2\\n2:3\\n' >new; $run -- mlr --data new",
+                "new:1: expected one label, then index:value, got '1:2'");
+    assert_int_equal(run("cut -d' ' -f2- samples >new; $bin/mlr --predict model --data new >/dev/full"), 1);
+    assert_holds("err", "standard output: No space left on device");
+}
+
+/* Images of 2 bytes, in MNIST's format. */
+static void test_unlabelled_images_are_predicted(void **state) {
+    (void)state;
+    run_well("printf '\\0\\0\\10\\2\\0\\0\\0\\4\\0\\0\\0\\2\\1\\377\\2\\376\\377\\1\\375\\2' >images; "
+             "printf '\\0\\0\\10\\1\\0\\0\\0\\4\\7\\7\\10\\10' >labels; "
+             "$run -- mlr --data images --labels labels --batch 4 --iterations 200 --rate 1 --model-out model");
+    run_well("$bin/mlr --predict model --data images | cut -f1 | tr '\\n' ' '");
+    assert_holds("out", "7 7 8 8 ");
+    run_refused("$run -- mlr --data images", "the labels of idx data are in another file");
+}
+
 /* ---- Help ---- */
 
 static void test_help_of_predict_and_infer(void **state) {
@@ -136,6 +279,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_model_that_cannot_be_written_is_refused_before_training),
         cmocka_unit_test(test_an_existing_model_is_not_truncated),
+        cmocka_unit_test(test_trailing_spaces_and_mixed_line_ends),
+        cmocka_unit_test(test_quoted_fields_and_semicolons),
+        cmocka_unit_test(test_vocabularies_of_other_systems),
+        cmocka_unit_test(test_messages_name_the_line_with_every_line_end),
+        cmocka_unit_test(test_mf_predict_takes_user_item_lines),
+        cmocka_unit_test(test_unlabelled_data_is_predicted),
+        cmocka_unit_test(test_unlabelled_images_are_predicted),
         cmocka_unit_test(test_help_of_predict_and_infer),
         cmocka_unit_test(test_proteus_run_mf_predict_says_what_to_do),
     };
