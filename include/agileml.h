@@ -217,9 +217,10 @@ struct aml_rating {
     float value;
 };
 
-/* Reads a file of lines `user item rating [time]`, separated by tabs, commas, spaces or `::`, with or without a
- * header, plain or gzip, in parallel. `each` is called in several threads, with a worker of its own, for runs of
- * ratings. A line that does not fit is refused: AML_EINPUT, with file, line and what was expected. */
+/* Reads a file of lines `user item rating [time]`, separated by tabs, commas, semicolons, spaces or `::`, with or
+ * without a header and quotes, with line ends of any system, plain or gzip, in parallel. `each` is called in several
+ * threads, with a worker of its own, for runs of ratings. A line that does not fit is refused: AML_EINPUT, with file,
+ * line and what was expected. */
 int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context);
