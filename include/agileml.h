@@ -101,6 +101,10 @@ struct aml_app {
     const char *name;                 /* at most 31 bytes */
     const char *summary;              /* one line for --help */
     const struct aml_option *options; /* the app's own, ended by a NULL name; the library adds its own */
+    /* Names of those of its options that only steer (a learning rate, how often something is evaluated), ended by NULL. A job
+     * that goes on from a checkpoint may have other values of these; all other numbers and flags must be those of the
+     * checkpoint. Within a job all must be the same. NULL: none steers. Text, such as a path, is never compared. */
+    const char *const *steering;
     struct aml_table *tables;
     unsigned table_count; /* at most 16 */
     const struct aml_metric *metrics;

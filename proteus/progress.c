@@ -188,6 +188,12 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     double percent;
     text_add(&text, "%-*s %.0f\n", SUMMARY_COLUMN, "iterations", number_of(line, "iterations"));
     text_add(&text, "%-*s %.2f\n", SUMMARY_COLUMN, "seconds", seconds);
+    if (has(line, "resumed_iteration")) {
+        progress_count_text(number_of(line, "items_before"), number);
+        text_add(&text, "%-*s from iteration %.0f, clock %.0f, after %.2f s and %s items\n", SUMMARY_COLUMN, "resumed",
+                 number_of(line, "resumed_iteration"), number_of(line, "resumed_clock"),
+                 number_of(line, "seconds_before"), number);
+    }
     each_metric(line, show_in_summary, &text);
     if (is_partial(line, &percent)) {
         text_add(&text, "%-*s metrics of %.1f %% of the items: nodes were lost before they could report\n",

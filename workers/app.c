@@ -144,7 +144,7 @@ static void digest_add(uint64_t *digest, uint64_t value) {
     *digest = hash_mix(*digest ^ value);
 }
 
-/* What must be the same in all processes: numbers that change results. Paths may differ from machine to machine. */
+/* What the app is made of: must be the same in all processes. */
 static uint64_t job_digest(const struct runtime *runtime) {
     const struct aml_app *app = runtime->app;
     uint64_t digest = WIRE_VERSION;
@@ -163,20 +163,111 @@ static uint64_t job_digest(const struct runtime *runtime) {
     digest_add(&digest, app->item_bytes);
     digest_add(&digest, app->item_varied != 0);
     digest_add(&digest, app->clock_alone != 0);
-    digest_add(&digest, (uint64_t)runtime->options.seed);
-    digest_add(&digest, (uint64_t)runtime->options.evaluate_every);
-    for (const struct aml_option *option = app->options; option != NULL && option->name != NULL; option++) {
-        uint64_t value = 0;
-        if (option->type == AML_OPTION_FLAG) {
-            value = *(const bool *)option->target;
-        } else if (option->type == AML_OPTION_INTEGER) {
-            value = (uint64_t) * (const int64_t *)option->target;
-        } else if (option->type == AML_OPTION_REAL) {
-            memcpy(&value, option->target, sizeof value);
-        }
-        digest_add(&digest, value);
-    }
     return digest;
+}
+
+static bool option_steers(const struct aml_app *app, const char *name) {
+    for (const char *const *steering = app->steering; steering != NULL && *steering != NULL; steering++) {
+        if (strcmp(*steering, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The value of a number or a flag as people write it. False for text: paths may differ from machine to machine. */
+static bool option_value(const struct aml_option *option, char value[WIRE_OPTION_MAX]) {
+    double real;
+    switch (option->type) {
+    case AML_OPTION_FLAG:
+        snprintf(value, WIRE_OPTION_MAX, "%s", *(const bool *)option->target ? "on" : "off");
+        return true;
+    case AML_OPTION_INTEGER:
+        snprintf(value, WIRE_OPTION_MAX, "%lld", (long long)*(const int64_t *)option->target);
+        return true;
+    case AML_OPTION_REAL:
+        real = *(const double *)option->target;
+        snprintf(value, WIRE_OPTION_MAX, "%.15g", real);
+        if (strtod(value, NULL) != real) {
+            snprintf(value, WIRE_OPTION_MAX, "%.17g", real);
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
+struct settings_list {
+    struct wire_option options[WIRE_OPTIONS_MAX];
+    unsigned count;
+};
+
+static int settings_add(struct settings_list *list, const struct aml_option *option, bool steers, struct error *error) {
+    char value[WIRE_OPTION_MAX];
+    if (!option_value(option, value)) {
+        return 0;
+    }
+    if (list->count == WIRE_OPTIONS_MAX || strlen(option->name) >= WIRE_OPTION_MAX) {
+        return error_set(error, AML_EINPUT, "--%s: expected at most %d options, of names of at most %d bytes",
+                         option->name, WIRE_OPTIONS_MAX, WIRE_OPTION_MAX - 1);
+    }
+    struct wire_option *new = &list->options[list->count++];
+    snprintf(new->name, sizeof new->name, "%s", option->name);
+    memcpy(new->value, value, sizeof value);
+    new->steers = steers;
+    return 0;
+}
+
+/* The options that must be the same in all processes: the app's own, and those of the library that change results. */
+static int make_settings(struct runtime *runtime, struct error *error) {
+    const struct aml_app *app = runtime->app;
+    struct runtime_options *o = &runtime->options;
+    const struct aml_option fixed[] = {
+        {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 0, NULL},
+        {"staleness", "S", AML_OPTION_INTEGER, &o->staleness, 0, 0, NULL},
+        {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, 0, NULL},
+    };
+    const struct aml_option steering[] = {
+        {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, 0, NULL},
+        {"seconds", "S", AML_OPTION_REAL, &o->seconds, 0, 0, NULL},
+        {"tolerance", "X", AML_OPTION_REAL, &o->tolerance, 0, 0, NULL},
+        {"tolerance-iterations", "N", AML_OPTION_INTEGER, &o->tolerance_iterations, 0, 0, NULL},
+        {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 0, 0, NULL},
+    };
+    struct settings_list *list = memory_zeroed(1, sizeof *list);
+    int result = 0;
+    for (const struct aml_option *own = app->options; own != NULL && own->name != NULL && result == 0; own++) {
+        result = settings_add(list, own, option_steers(app, own->name), error);
+    }
+    for (unsigned i = 0; i < sizeof fixed / sizeof *fixed && result == 0; i++) {
+        result = settings_add(list, &fixed[i], false, error);
+    }
+    for (unsigned i = 0; i < sizeof steering / sizeof *steering && result == 0; i++) {
+        result = settings_add(list, &steering[i], true, error);
+    }
+    if (result == 0 && list->count < WIRE_OPTIONS_MAX) { /* text, but not a path */
+        struct wire_option *compress = &list->options[list->count++];
+        snprintf(compress->name, sizeof compress->name, "compress");
+        snprintf(compress->value, sizeof compress->value, "%s", o->compress);
+    }
+    runtime->settings = buffer_copy(list->options, list->count * sizeof *list->options);
+    free(list);
+    return result;
+}
+
+/* Each name is one of the app's options. */
+static int check_steering(const struct aml_app *app, struct error *error) {
+    for (const char *const *steering = app->steering; steering != NULL && *steering != NULL; steering++) {
+        const struct aml_option *own = app->options;
+        while (own != NULL && own->name != NULL && strcmp(own->name, *steering) != 0) {
+            own++;
+        }
+        if (own == NULL || own->name == NULL) {
+            return error_set(error, AML_EINPUT, "app %s: steering names --%.60s, expected an option of the app",
+                             app->name, *steering);
+        }
+    }
+    return 0;
 }
 
 static int make_registration(struct runtime *runtime, struct error *error) {
@@ -296,6 +387,8 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                          (unsigned long long)WIRE_CLOCK_MAX);
     }
     result = make_job(runtime, error);
+    result = result != 0 ? result : check_steering(app, error);
+    result = result != 0 ? result : make_settings(runtime, error);
     result = result != 0 ? result : make_registration(runtime, error);
     if (result == 0 && options->check) {
         return 1;
@@ -348,6 +441,7 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     if (runtime->stuck) {
         _exit(error_exit_status(result));
     }
+    buffer_drop(runtime->settings);
     free(runtime);
     return result > 0 ? 0 : error_exit_status(result);
 }

@@ -91,9 +91,11 @@ bool node_crashed(struct node *node, const struct message_crashed *facts) {
 /* ---- What the controller is told ---- */
 
 static void send_registration(struct node *node) {
-    struct message message = {.type = MESSAGE_REGISTER, .registration = node->options.registration, .frame_count = 2};
+    struct message message = {.type = MESSAGE_REGISTER, .registration = node->options.registration, .frame_count = 3};
     message.frames[0] = buffer_copy(node->options.servers, node->options.server_count * sizeof(struct wire_endpoint));
     message.frames[1] = buffer_copy(node->options.metrics, node->options.metric_count * sizeof(struct wire_metric));
+    const struct buffer *settings = node->options.settings;
+    message.frames[2] = settings != NULL ? buffer_copy(settings->data, settings->size) : buffer_new(0);
     node_send(node, &message);
 }
 

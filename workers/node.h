@@ -83,6 +83,7 @@ struct node_options {
     const struct wire_endpoint *servers;  /* this node's server threads */
     unsigned server_count;
     const struct wire_metric *metrics;
+    const struct buffer *settings; /* struct wire_option each, which the caller keeps; NULL: none */
     unsigned metric_count;
     uint32_t timeout_ms;  /* until WELCOME tells the job's */
     uint32_t patience_ms; /* without a controller for longer than this (once welcomed), the node gives up */

@@ -1269,6 +1269,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
         .servers = endpoints,
         .server_count = (unsigned)options->server_threads,
         .metrics = runtime->metrics,
+        .settings = runtime->settings,
         .metric_count = runtime->app->metric_count,
         .timeout_ms = (uint32_t)(options->connect_timeout * 1000),
         .patience_ms = (uint32_t)(options->patience * 1000),

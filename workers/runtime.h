@@ -97,6 +97,7 @@ struct runtime {
     struct runtime_options options;
     struct job job;
     struct wire_metric metrics[WIRE_METRICS_MAX];
+    struct buffer *settings;              /* struct wire_option each: the options that REGISTER tells */
     struct message_register registration; /* sent to the controller */
     actor_id self;
 

@@ -66,12 +66,37 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->restore = controller->committed = manifest.clock;
     controller->progress.completed = controller->progress.first = manifest.clock;
     controller->progress.objective = manifest.objective;
+    controller->progress.before_us = (uint64_t)(manifest.seconds * 1e6);
+    controller->progress.before_items = manifest.items_processed;
+    controller->settings = manifest.settings;
+    manifest.settings = NULL; /* they are the controller's now */
     controller->input.job = manifest.input;
     controller->input.job.of_checkpoint = true;
     manifest.input = (struct job_input){0}; /* it is the controller's now */
     controller->checkpoint.kept.due = manifest.clock / manifest.job.clocks_per_iteration + options->checkpoint_every;
     manifest_close(&manifest);
     return check_root(controller, error);
+}
+
+/* As people count: the iteration that ends at the clock, or the one it is in. */
+static void describe_clock(const struct controller *controller, uint64_t clock, char text[64]) {
+    uint64_t each = controller->job.clocks_per_iteration;
+    snprintf(text, 64, clock % each == 0 ? "iteration %llu, clock %llu" : "within iteration %llu, clock %llu",
+             (unsigned long long)((clock + each - 1) / each), (unsigned long long)clock);
+}
+
+void checkpoints_resumed(struct controller *controller, const struct buffer *settings) {
+    char at[64];
+    char changed[ERROR_TEXT_MAX];
+    char text[2 * ERROR_TEXT_MAX];
+    if (controller->options.resume == NULL) {
+        return;
+    }
+    describe_clock(controller, controller->progress.first, at);
+    bool others =
+        job_settings_differ(controller->settings, settings, SETTINGS_STEERING, "was", changed, sizeof changed);
+    snprintf(text, sizeof text, "from %s: %s%s%s", at, controller->resume, others ? "; " : "", changed);
+    controller_report(controller, report_event(controller, "resume", NULL, text));
 }
 
 void checkpoints_take_up(struct controller *controller) {
@@ -166,9 +191,10 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
 /* The one under way is none any more. */
 static void checkpoint_drop(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    struct error error = {0};
-    if (checkpoint->state != CHECKPOINT_NONE && manifest_discard(controller->options.checkpoint, &error) != 0) {
-        log_warn("%s", error.text); /* tried again before the next one */
+    struct error none = {0};
+    if (checkpoint->state != CHECKPOINT_NONE) {
+        manifest_discard(controller->options.checkpoint,
+                         &none); /* the next one begins with that, and says what is wrong */
     }
     bool held = checkpoints_hold(controller);
     checkpoint->state = CHECKPOINT_NONE;
@@ -198,8 +224,13 @@ static void checkpoint_fail(struct controller *controller, const char *why) {
 void checkpoints_put_off(struct controller *controller) {
     if (controller->checkpoint.state != CHECKPOINT_NONE) {
         checkpoint_drop(controller);
-        controller->checkpoint.retry_us = controller_now(controller) + CONTROLLER_CHECKPOINT_AGAIN_US;
     }
+}
+
+/* ... and not at once. */
+static void put_off_a_while(struct controller *controller) {
+    checkpoints_put_off(controller);
+    controller->checkpoint.retry_us = controller_now(controller) + CONTROLLER_CHECKPOINT_AGAIN_US;
 }
 
 void checkpoints_put_off_beyond(struct controller *controller, uint64_t clock) {
@@ -218,18 +249,14 @@ void checkpoints_check_writers(struct controller *controller) {
     }
 }
 
-/* As people count: the iteration that ends at the clock, or the one it is in. */
-static void describe_clock(const struct controller *controller, uint64_t clock, char text[64]) {
-    uint64_t each = controller->job.clocks_per_iteration;
-    snprintf(text, 64, clock % each == 0 ? "iteration %llu, clock %llu" : "within iteration %llu, clock %llu",
-             (unsigned long long)((clock + each - 1) / each), (unsigned long long)clock);
-}
-
 static void fill_manifest(const struct controller *controller, struct manifest *manifest) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint32_t partitions = controller->options.policy.partitions;
     *manifest = (struct manifest){.job = controller->job,
+                                  .settings = controller->settings,
                                   .clock = checkpoint->clock,
+                                  .seconds = (double)(checkpoint->at.before_us + checkpoint->at.trained_us) / 1e6,
+                                  .items_processed = checkpoint->at.before_items + checkpoint->at.items_processed,
                                   .partitions = partitions,
                                   .shards = controller->options.policy.shards,
                                   .input = controller->input.job,
@@ -257,7 +284,8 @@ static void checkpoint_complete(struct controller *controller) {
         bytes += manifest.files[p].bytes;
     }
     int result = manifest_finish(root, checkpoint->path, &manifest, path, &error);
-    manifest.input = (struct job_input){0}; /* stays the controller's */
+    manifest.input = (struct job_input){0}; /* both stay the controller's */
+    manifest.settings = NULL;
     manifest_close(&manifest);
     if (result != 0) {
         checkpoint_fail(controller, error.text);
@@ -418,7 +446,7 @@ void checkpoints_step(struct controller *controller) {
     }
     if (checkpoints_hold(controller) &&
         controller_now(controller) - checkpoint->begun_us > CONTROLLER_CHECKPOINT_NAME_US) {
-        checkpoints_put_off(controller); /* someone does not answer: nobody is to wait for that */
+        put_off_a_while(controller); /* someone does not answer: nobody is to wait for that */
     }
     if (checkpoint->state == CHECKPOINT_NONE) {
         step_none(controller);
@@ -493,7 +521,7 @@ static void take_refusal(struct controller *controller, const char *why) {
     if (++checkpoint->refusals > CONTROLLER_CHECKPOINT_REFUSALS_MAX) {
         checkpoint_fail(controller, why);
     } else {
-        checkpoints_put_off(controller);
+        put_off_a_while(controller);
     }
 }
 

@@ -108,6 +108,7 @@ void controller_close(struct controller *controller) {
     schedule_close(&controller->schedule);
     message_close(&controller->plan);
     job_input_close(&controller->input.job);
+    buffer_drop(controller->settings);
     memset(controller, 0, sizeof *controller);
 }
 
@@ -357,12 +358,27 @@ static bool job_terms_resumable(const struct job_terms *new, const struct job_te
     return job_terms_equal(new, &same);
 }
 
+enum { DIFFERENCES_MAX = 240 /* bytes */ };
+
+/* Writes how a node's options differ from the job's, or, where the options don't, what else may. */
+static bool settings_differ(const struct controller *controller, const struct message *message,
+                            enum settings_compared compared, const char *whose, char differences[DIFFERENCES_MAX]) {
+    char was[WIRE_NAME_MAX + 8];
+    snprintf(was, sizeof was, compared == SETTINGS_ALL ? "%s has" : "%s", whose);
+    if (job_settings_differ(controller->settings, message->frames[2], compared, was, differences, DIFFERENCES_MAX)) {
+        return true;
+    }
+    snprintf(differences, DIFFERENCES_MAX, "its tables, metrics or items, as of another version of the app");
+    return false;
+}
+
 /* The reason why a node can't take part; empty when it can. */
 static void registration_refusal(const struct controller *controller, const struct message *message, char *reason,
                                  size_t size) {
     const struct message_register *new = &message->registration;
     bool known = controller->member_count > 0 || controller->options.resume != NULL;
     const struct member *first = controller->member_count > 0 ? &controller->members[0] : NULL;
+    char differences[DIFFERENCES_MAX] = "";
     reason[0] = '\0';
     if (controller->member_count == WIRE_NODES_MAX) {
         snprintf(reason, size, "the job has %d nodes, the most there can be", WIRE_NODES_MAX);
@@ -370,13 +386,16 @@ static void registration_refusal(const struct controller *controller, const stru
         snprintf(reason, size, "another node is called %s", new->name);
     } else if (known && strcmp(new->job.app, controller->job.app) != 0) {
         snprintf(reason, size, "this is a job of %s, not of %s", controller->job.app, new->job.app);
-    } else if (first != NULL && !job_terms_equal(&new->job, &controller->job)) {
+    } else if (first != NULL && (settings_differ(controller, message, SETTINGS_ALL, first->name, differences) ||
+                                 !job_terms_equal(&new->job, &controller->job))) {
         snprintf(reason, size,
-                 "%s on %s was started with other options than %s on %s: a job's nodes need the same ones",
-                 new->job.app, new->host, first->name, first->host);
-    } else if (known && first == NULL && !job_terms_resumable(&new->job, &controller->job)) {
-        snprintf(reason, size, "%s was started with other options than the job of the checkpoint in %.300s",
-                 new->job.app, controller->resume);
+                 "%s on %s was started with other options than %s on %s: %.200s: a job's nodes need the same ones",
+                 new->job.app, new->host, first->name, first->host, differences);
+    } else if (known && first == NULL &&
+               (settings_differ(controller, message, SETTINGS_FIXED, "was", differences) ||
+                !job_terms_resumable(&new->job, &controller->job))) {
+        snprintf(reason, size, "%s was started with other options than the job of the checkpoint in %.160s: %.200s",
+                 new->job.app, controller->resume, differences);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
     } else if (new->job.iterations > WIRE_CLOCK_MAX / new->job.clocks_per_iteration) {
@@ -390,6 +409,9 @@ static void registration_refusal(const struct controller *controller, const stru
 static void take_terms(struct controller *controller, const struct message *message) {
     const struct job_terms *job = &message->registration.job;
     progress_close(controller); /* of nodes that have gone again */
+    checkpoints_resumed(controller, message->frames[2]);
+    buffer_drop(controller->settings);
+    controller->settings = buffer_hold(message->frames[2]);
     controller->job = *job;
     controller->metric_count = (unsigned)(message->frames[1]->size / sizeof(struct wire_metric));
     memcpy(controller->metrics, message->frames[1]->data, message->frames[1]->size);
@@ -953,6 +975,9 @@ void controller_timer(void *self) {
         uint64_t next = now + controller->options.heartbeat_ms * UINT64_C(500);
         if (controller->store_due && controller->store_us < next) {
             next = controller->store_us;
+        }
+        if (controller->checkpoint.retry_us > now && controller->checkpoint.retry_us < next) {
+            next = controller->checkpoint.retry_us;
         }
         controller_tick_at(controller, next);
     }

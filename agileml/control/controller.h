@@ -159,9 +159,10 @@ struct controller_progress {
     uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
     uint64_t iteration_bytes_sent;       /* of all nodes, at the iteration's start */
     uint64_t iteration_bytes_received;
-    uint64_t first;      /* the clock at which the job began: 0, or its checkpoint's */
-    bool reliable_lost;  /* a reliable node was, without warning: what it had may be gone with it */
-    uint64_t line_count; /* of the whole report so far */
+    uint64_t first;                   /* the clock at which the job began: 0, or its checkpoint's: */
+    uint64_t before_us, before_items; /* so long had training lasted, and so many items been processed, up to there */
+    bool reliable_lost;               /* a reliable node was, without warning: what it had may be gone with it */
+    uint64_t line_count;              /* of the whole report so far */
 };
 
 /* A checkpoint under way: none -> hold -> ask -> write -> none; at the job's end, where nobody goes on, none -> ask. It may
@@ -225,6 +226,8 @@ struct controller {
     struct wire_machine *expected; /* allocated and not joined yet, by name. Not stored: it is told again */
     size_t expected_count;
     struct job_terms job; /* of the first node; all must agree */
+    struct buffer
+        *settings; /* its options, struct wire_option each; before it comes those of the checkpoint; NULL: none */
     struct wire_metric metrics[WIRE_METRICS_MAX];
     unsigned metric_count;
     uint64_t items; /* of the data, all nodes */

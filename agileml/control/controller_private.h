@@ -5,6 +5,7 @@
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
 #include "agileml/control/controller.h"
+#include "agileml/control/job_settings.h"
 #include "agileml/control/report.h"
 
 enum {
@@ -15,7 +16,7 @@ enum {
     CONTROLLER_HOLD_AHEAD_MAX = 256, /* clocks */
     CONTROLLER_CHECKPOINTS_KEPT = 2,
     CONTROLLER_CHECKPOINT_NAME_US = 1000 * 1000,  /* the longest that clocks are held for a checkpoint */
-    CONTROLLER_CHECKPOINT_AGAIN_US = 250 * 1000,  /* after one that was refused or put off */
+    CONTROLLER_CHECKPOINT_AGAIN_US = 250 * 1000,  /* after one that was refused, or was not answered */
     CONTROLLER_CHECKPOINT_RETRY_US = 1000 * 1000, /* after one that failed, doubled each time ... */
     CONTROLLER_CHECKPOINT_RETRIES_MAX = 8,        /* ... so often */
     CONTROLLER_CHECKPOINT_REFUSALS_MAX = 40       /* of the one of the last clock, until it counts as failed */
@@ -157,6 +158,8 @@ void progress_step(struct controller *controller);
 /* ---- checkpoints.c ---- */
 
 int checkpoints_open(struct controller *controller, struct error *error); /* with options.resume: takes it up */
+/* The first node has come, with these options (struct wire_option each): reports from where the job goes on, if it does. */
+void checkpoints_resumed(struct controller *controller, const struct buffer *settings);
 /* Of a controller that goes on with what the store held: nothing is under way. */
 void checkpoints_take_up(struct controller *controller);
 /* One step towards the next checkpoint, or with the one under way. Called after everything that could make one possible. */

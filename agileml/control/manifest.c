@@ -20,6 +20,7 @@
 enum { INPUT_SHARD_DIGITS = 32 };
 enum { MANIFEST_VERSION = 2, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
 
+static const double MANIFEST_SECONDS_MAX = 1e12;
 static const char manifest_format[] = "agileml-checkpoint";
 static const char manifest_name[] = "manifest.json";
 static const char manifest_clock_prefix[] = "clock-";
@@ -57,13 +58,26 @@ static json_t *json_checked(json_t *json) {
 }
 
 /* NULL when a text is not UTF-8; so for the whole then. */
-static json_t *job_to_json(const struct job_terms *job) {
+static json_t *settings_to_json(const struct buffer *settings) {
+    const struct wire_option *options = settings != NULL ? (const void *)settings->data : NULL;
+    size_t count = settings != NULL ? settings->size / sizeof *options : 0;
+    json_t *list = json_checked(json_array());
+    for (size_t o = 0; o < count; o++) {
+        json_t *option = json_pack("{s:s, s:s, s:b}", "name", options[o].name, "value", options[o].value, "steers",
+                                   options[o].steers != 0);
+        json_array_append_new(list, option != NULL ? option : json_null()); /* not UTF-8: refused when it is read */
+    }
+    return list;
+}
+
+static json_t *job_to_json(const struct job_terms *job, const struct buffer *settings) {
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, job->digest);
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "app", job->app, "digest", digest, "staleness",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "app", job->app, "digest", digest, "staleness",
                      json_whole(job->staleness), "clocks_per_iteration", json_whole(job->clocks_per_iteration),
                      "iterations", json_whole(job->iterations), "seconds", json_number(job->seconds), "tolerance",
-                     json_number(job->tolerance), "tolerance_iterations", json_whole(job->tolerance_iterations));
+                     json_number(job->tolerance), "tolerance_iterations", json_whole(job->tolerance_iterations),
+                     "options", settings_to_json(settings));
 }
 
 /* A path or a host's name need not be UTF-8: what is not ASCII is shown as '?' then. */
@@ -126,12 +140,14 @@ static json_t *manifest_to_json(const struct manifest *manifest) {
     for (unsigned i = 0; i < manifest->metric_count; i++) {
         json_object_set_new(metrics, manifest->metrics[i].name, json_number(manifest->metrics[i].value));
     }
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", manifest_format, "version",
-                     MANIFEST_VERSION, "clock", json_whole(manifest->clock), "iteration",
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format", manifest_format,
+                     "version", MANIFEST_VERSION, "clock", json_whole(manifest->clock), "iteration",
                      json_whole(manifest->clock / manifest->job.clocks_per_iteration), "objective",
-                     json_number(manifest->objective), "metrics", metrics, "job", job_to_json(&manifest->job), "shards",
-                     json_whole(manifest->shards), "partitions", json_whole(manifest->partitions), "input",
-                     input_to_json(&manifest->input), "files", files_to_json(manifest));
+                     json_number(manifest->objective), "metrics", metrics, "seconds", json_number(manifest->seconds),
+                     "items_processed", json_whole(manifest->items_processed), "job",
+                     job_to_json(&manifest->job, manifest->settings), "shards", json_whole(manifest->shards),
+                     "partitions", json_whole(manifest->partitions), "input", input_to_json(&manifest->input), "files",
+                     files_to_json(manifest));
 }
 
 int manifest_write(const char *folder, const struct manifest *manifest, struct error *error) {
@@ -231,6 +247,24 @@ static void take_job(struct manifest_source *source, const json_t *object, struc
     job->tolerance_iterations = (uint32_t)take_whole(source, object, "tolerance_iterations", 0, UINT32_MAX);
 }
 
+static struct buffer *take_settings(struct manifest_source *source, const json_t *array) {
+    size_t count = json_array_size(array);
+    if (!json_is_array(array) || count > WIRE_OPTIONS_MAX) {
+        source_fail(source, "options", "a list of at most 128 options");
+        return NULL;
+    }
+    struct wire_option *options = memory_zeroed(count + 1, sizeof *options);
+    for (size_t o = 0; o < count && !source->failed; o++) {
+        const json_t *option = json_array_get(array, o);
+        take_text(source, option, "name", options[o].name, sizeof options[o].name);
+        take_text(source, option, "value", options[o].value, sizeof options[o].value);
+        options[o].steers = json_is_true(json_object_get(option, "steers"));
+    }
+    struct buffer *buffer = buffer_copy(options, count * sizeof *options);
+    free(options);
+    return buffer;
+}
+
 static void take_metrics(struct manifest_source *source, json_t *object, struct manifest *manifest) {
     const char *name;
     json_t *value;
@@ -323,7 +357,13 @@ static void take_manifest(struct manifest_source *source, const json_t *json, st
     manifest->objective = take_number(source, json, "objective", true);
     manifest->shards = (uint32_t)take_whole(source, json, "shards", 1, WIRE_SHARDS_MAX);
     manifest->partitions = (uint32_t)take_whole(source, json, "partitions", 1, WIRE_PARTITIONS_MAX);
+    manifest->seconds = take_number(source, json, "seconds", false);
+    if (!(manifest->seconds >= 0 && manifest->seconds < MANIFEST_SECONDS_MAX)) {
+        source_fail(source, "seconds", "a number from 0 to 1e12");
+    }
+    manifest->items_processed = take_whole(source, json, "items_processed", 0, INT64_MAX);
     take_metrics(source, json_object_get(json, "metrics"), manifest);
+    manifest->settings = take_settings(source, json_object_get(json_object_get(json, "job"), "options"));
     take_job(source, json_object_get(json, "job"), &manifest->job);
     if (!source->failed) {
         take_input(source, json_object_get(json, "input"), manifest);
@@ -408,6 +448,8 @@ void manifest_close(struct manifest *manifest) {
     free(manifest->files);
     manifest->files = NULL;
     job_input_close(&manifest->input);
+    buffer_drop(manifest->settings);
+    manifest->settings = NULL;
 }
 
 /* ---- The folders in a root ---- */

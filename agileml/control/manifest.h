@@ -19,7 +19,10 @@ struct manifest_metric {
 
 struct manifest {
     struct job_terms job;
+    struct buffer *settings; /* struct wire_option each; NULL: none */
     uint64_t clock;
+    double seconds;           /* that training had lasted, in all jobs up to this clock */
+    uint64_t items_processed; /* likewise */
     uint32_t partitions, shards;
     struct job_input input;      /* without shards: not known */
     struct manifest_file *files; /* by partition */

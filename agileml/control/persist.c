@@ -61,6 +61,20 @@ static uint64_t get_whole(struct reading *reading) {
     return value;
 }
 
+/* NULL is empty. */
+static void put_buffer(struct writing *writing, const struct buffer *buffer) {
+    put_whole(writing, buffer != NULL ? buffer->size : 0);
+    put(writing, buffer != NULL ? buffer->data : NULL, buffer != NULL ? buffer->size : 0);
+}
+
+static struct buffer *get_buffer(struct reading *reading) {
+    uint64_t size = get_whole(reading);
+    reading->short_of = reading->short_of || size > reading->left;
+    struct buffer *buffer = buffer_new(reading->short_of ? 0 : size);
+    get(reading, buffer->data, buffer->size);
+    return buffer;
+}
+
 /* ---- The cluster ---- */
 
 /* Fields of struct controller that are stored as they are. */
@@ -171,6 +185,7 @@ static void put_cluster(struct writing *writing, const struct controller *contro
 #define PUT(field) put(writing, &controller->field, sizeof controller->field);
     FIELDS(PUT)
 #undef PUT
+    put_buffer(writing, controller->settings);
     put_whole(writing, controller->member_count);
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
@@ -204,6 +219,10 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
 #define GET(field) get(reading, &controller->field, sizeof controller->field);
     FIELDS(GET)
 #undef GET
+    controller->settings = get_buffer(reading);
+    if (controller->settings->size % sizeof(struct wire_option) != 0) {
+        return error_set(error, AML_EINPUT, "the store is damaged: its options do not end where they should");
+    }
     uint64_t members = get_whole(reading);
     for (uint64_t m = 0; m < members && m < WIRE_NODES_MAX && !reading->short_of; m++) {
         controller->members = memory_resized(controller->members, m + 1, sizeof *controller->members);
@@ -234,19 +253,6 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
 }
 
 /* ---- The input ---- */
-
-static void put_buffer(struct writing *writing, const struct buffer *buffer) {
-    put_whole(writing, buffer->size);
-    put(writing, buffer->data, buffer->size);
-}
-
-static struct buffer *get_buffer(struct reading *reading) {
-    uint64_t size = get_whole(reading);
-    reading->short_of = reading->short_of || size > reading->left;
-    struct buffer *buffer = buffer_new(reading->short_of ? 0 : size);
-    get(reading, buffer->data, buffer->size);
-    return buffer;
-}
 
 static void put_input(struct writing *writing, const struct job_input *input) {
     put(writing, input->reader, sizeof input->reader);

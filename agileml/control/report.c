@@ -43,6 +43,10 @@ bool report_key(const char *key) {
                                        "items_per_second",
                                        "items_processed",
                                        "items_redone",
+                                       "items_before",
+                                       "seconds_before",
+                                       "resumed_clock",
+                                       "resumed_iteration",
                                        "failures",
                                        "evictions",
                                        "ok",
@@ -228,6 +232,12 @@ char *report_summary(const struct controller *controller, double seconds) {
         set_covered(object, controller->progress.covered);
     }
     set_cluster(object, controller);
+    if (controller->progress.first > 0) {
+        set_whole(object, "resumed_iteration", controller->progress.first / each);
+        set_whole(object, "resumed_clock", controller->progress.first);
+        set_real(object, "seconds_before", (double)controller->progress.before_us / 1e6);
+        set_whole(object, "items_before", controller->progress.before_items);
+    }
     set_whole(object, "items_processed", controller->progress.items_processed);
     set_whole(object, "items_redone", controller->progress.items_redone);
     set_whole(object, "failures", controller->progress.failures);

@@ -62,7 +62,9 @@ enum {
     WIRE_TEXT_MAX = ERROR_TEXT_MAX, /* an error's text */
     WIRE_TABLES_MAX = 16,
     WIRE_METRICS_MAX = 16,
-    WIRE_TOTALS = 16, /* the first half are sums over nodes, the second half maxima */
+    WIRE_OPTIONS_MAX = 128, /* of an app, the library's included */
+    WIRE_OPTION_MAX = 64,   /* bytes of an option's name or value, the final 0 included */
+    WIRE_TOTALS = 16,       /* the first half are sums over nodes, the second half maxima */
     WIRE_NODES_MAX = 4096,
     WIRE_SERVERS_MAX = 64, /* server threads of one node */
     WIRE_PARTITIONS_MAX = 4096,
@@ -138,7 +140,7 @@ enum message_type {
 /* The part of a job's description that all nodes must agree on and the controller acts on. */
 struct job_terms {
     char app[WIRE_NAME_MAX];       /* the app's name */
-    uint64_t digest;               /* hash of tables, metrics and the options that change results */
+    uint64_t digest;               /* hash of what the app is made of: tables, metrics, the form of items */
     uint32_t staleness;            /* s of SSP, at most WIRE_STALENESS_MAX */
     uint32_t clocks_per_iteration; /* >= 1 */
     uint64_t iterations;           /* stop after so many; 0: no such limit */
@@ -148,7 +150,8 @@ struct job_terms {
 };
 
 /* A node asks to take part. Frames: endpoints of its server threads (struct wire_endpoint each),
- * metrics (struct wire_metric each). Repeated until WELCOME. */
+ * metrics (struct wire_metric each), the options that must be the same everywhere (struct wire_option each). Repeated
+ * until WELCOME. */
 struct message_register {
     char name[WIRE_NAME_MAX]; /* the name it asks for; empty: the controller chooses */
     char host[WIRE_HOST_MAX]; /* for people */
@@ -535,6 +538,13 @@ struct wire_input_shard {
 struct wire_input_file {
     char path[WIRE_PATH_MAX]; /* as the app named it; of a longer one the end */
     uint64_t bytes;
+};
+
+/* An option of the app's command line that changes results. */
+struct wire_option {
+    char name[WIRE_OPTION_MAX];  /* without the dashes, not empty */
+    char value[WIRE_OPTION_MAX]; /* as people write it */
+    uint32_t steers;             /* 1: a job that goes on from a checkpoint may have another value */
 };
 
 struct wire_metric_sum {

@@ -268,10 +268,12 @@ int main(int argc, char **argv) {
         [METRIC_SPEED] = {.name = "tokens_per_second", .kind = AML_MEAN},
         [METRIC_ALPHA] = {.name = "alpha", .kind = AML_MEAN},
     };
+    static const char *const steering[] = {"likelihood-every", "top-words", NULL};
     struct aml_app app = {
         .name = "lda",
         .summary = "topic models of documents; also: lda --infer MODEL --data FILE",
         .options = options,
+        .steering = steering,
         .tables = tables,
         .table_count = TABLES,
         .metrics = metrics,

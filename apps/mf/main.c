@@ -290,10 +290,12 @@ int main(int argc, char **argv) {
         [TRAIN_RMSE] = {.name = "train_rmse", .kind = AML_ROOT_MEAN},
         [TEST_RMSE] = {.name = "test_rmse", .kind = AML_ROOT_MEAN, .evaluated = 1},
     };
+    static const char *const steering[] = {"rate", "decay", NULL};
     struct aml_app app = {
         .name = "mf",
         .summary = "matrix factorization of ratings; also: mf --predict MODEL --data FILE",
         .options = options,
+        .steering = steering,
         .tables = tables,
         .table_count = 2,
         .metrics = metrics,

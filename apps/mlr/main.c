@@ -714,10 +714,12 @@ int main(int argc, char **argv) {
         [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
         [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
     };
+    static const char *const steering[] = {"rate", "decay", NULL};
     struct aml_app app = {
         .name = "mlr",
         .summary = "multinomial logistic regression; also: mlr --predict MODEL --data FILE",
         .options = options,
+        .steering = steering,
         .tables = tables,
         .table_count = 1,
         .metrics = metrics,

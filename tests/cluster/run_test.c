@@ -1259,6 +1259,7 @@ static void test_checkpoint_and_resume(void **state) {
         wait_for_iterations(&job, 3);
         char *report = read_file(in_folder("report"));
         assert_null(strstr(report, "\"iteration\":2,\"seconds\"")); /* it did not begin anew */
+        assert_non_null(strstr(report, "\"event\":\"resume\""));
         free(report);
         stop_sums(&job);
     }
@@ -1267,8 +1268,100 @@ static void test_checkpoint_and_resume(void **state) {
     finish(&job);
     assert_int_equal(job.status, 2);
     assert_non_null(strstr(job.err, "other options than the job of the checkpoint"));
+    assert_non_null(strstr(job.err, "--clocks-per-iteration 3, was 2"));
     assert_nobody_left();
     discard(&job);
+}
+
+/* "`proteus checkpoint` asks for one now" */
+static void test_checkpoint_now(void **state) {
+    (void)state;
+    char options[WORDS_MAX];
+    const char *checkpoints = in_folder("asked");
+    snprintf(options, sizeof options, "--reliable 1 --transient 2 --stage 2 --checkpoint %s --checkpoint-every 1000000",
+             checkpoints);
+    struct job job = start_sums(options, "", "");
+    wait_for_iterations(&job, 2);
+    for (int c = 0; c < 3; c++) {
+        struct job now = ASK(&job, "checkpoint");
+        assert_asked(&now);
+        assert_non_null(strstr(now.out, "clock "));
+        char *path = strstr(now.out, checkpoints);
+        assert_non_null(path);
+        path[strcspn(path, "\n")] = '\0';
+        assert_int_equal(access(path, F_OK), 0);
+        discard(&now);
+    }
+    stop_sums(&job);
+
+    job = start_sums("--reliable 1", "", "");
+    wait_for_iterations(&job, 2);
+    struct job refused = ASK(&job, "checkpoint");
+    finish(&refused);
+    assert_int_equal(refused.status, 2);
+    assert_non_null(strstr(refused.err, "without --checkpoint"));
+    discard(&refused);
+    stop_sums(&job);
+}
+
+/* "a job asked for checkpoints that could write none ends with status 1" */
+static void test_no_checkpoint_could_be_written(void **state) {
+    (void)state;
+    char options[WORDS_MAX];
+    const char *checkpoints = in_folder("unwritable");
+    snprintf(options, sizeof options, "--reliable 2 --checkpoint %s --checkpoint-every 1000000", checkpoints);
+    struct job job = start_sums(options, "", "");
+    wait_for_iterations(&job, 2);
+    assert_int_equal(rmdir(checkpoints), 0);
+    write_file("unwritable", "no folder");
+    struct job stop = ASK(&job, "stop");
+    finish(&stop);
+    assert_int_equal(stop.status, 1);
+    discard(&stop);
+    finish(&job);
+    json_t *summary = last_line("summary");
+    assert_true(json_is_false(json_object_get(summary, "ok")));
+    json_decref(summary);
+    assert_failed(&job, 1, "the job is done, but no checkpoint could be written into");
+    unlink(checkpoints);
+}
+
+/* Folders of a checkpoint folder, whose names begin as `prefix`. */
+static int entries_of(const char *root, const char *prefix) {
+    int count = 0;
+    DIR *directory = opendir(root);
+    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
+        count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0 ? 1 : 0;
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return count;
+}
+
+/* "`--checkpoint-every 5` with short iterations: 0 written, 19 failed" */
+static void test_checkpoints_of_short_iterations(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"--reliable 2", "--reliable 1 --transient 2 --stage 3",
+                                           "--reliable 2 --stage traditional"};
+    const char *checkpoints = in_folder("short");
+    for (int c = 0; c < 3; c++) {
+        char options[WORDS_MAX];
+        snprintf(options, sizeof options, "%s --checkpoint %s%d --checkpoint-every 5", clusters[c], checkpoints, c);
+        struct job job = start_sums(options, "", "--slow-us 0 --iterations 400");
+        finish(&job);
+        assert_int_equal(job.status, 0);
+        char *report = read_file(in_folder("report"));
+        assert_non_null(strstr(report, "\"event\":\"checkpoint\""));
+        assert_null(strstr(report, "checkpoint-failed"));
+        assert_non_null(strstr(report, "\"reason\":\"iteration 400, clock ")); /* --checkpoint-at-end */
+        free(report);
+        snprintf(options, sizeof options, "%s%d", checkpoints, c);
+        assert_int_equal(entries_of(options, "clock-"), 2);
+        assert_int_equal(entries_of(options, ""), 2);
+        assert_nobody_left();
+        discard(&job);
+    }
 }
 
 static void test_status(void **state) {
@@ -1427,6 +1520,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_a_node_given_up_does_not_fail_a_done_job),
         cmocka_unit_test(test_controller_starts_again),
         cmocka_unit_test(test_checkpoint_and_resume),
+        cmocka_unit_test(test_checkpoint_now),
+        cmocka_unit_test(test_no_checkpoint_could_be_written),
+        cmocka_unit_test(test_checkpoints_of_short_iterations),
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_evict_command),
         cmocka_unit_test(test_stop_now),

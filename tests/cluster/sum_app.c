@@ -315,9 +315,11 @@ int main(int argc, char **argv) {
         [BUCKETS] = {.name = "buckets", .type = AML_FLOAT64, .mode = AML_ADD, .width = 2},
     };
     const struct aml_metric metrics[] = {{.name = "sum", .kind = AML_SUM}};
+    static const char *const steering[] = {"slow-us", NULL};
     struct aml_app app = {.name = "sum",
                           .summary = "adds whole numbers and checks the sums",
                           .options = options,
+                          .steering = steering,
                           .tables = tables,
                           .table_count = TABLES,
                           .metrics = metrics,

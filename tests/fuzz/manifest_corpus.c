@@ -15,9 +15,15 @@ static struct wire_input_file corpus_inputs[] = {{"/data/ratings.csv", 4096}, {"
 static struct buffer corpus_shards_frame = {.size = sizeof corpus_shards, .data = (unsigned char *)corpus_shards};
 static struct buffer corpus_inputs_frame = {.size = sizeof corpus_inputs, .data = (unsigned char *)corpus_inputs};
 
+static struct wire_option corpus_options[] = {{"rank", "16", 0}, {"rate", "0.025", 1}};
+static struct buffer corpus_options_frame = {.size = sizeof corpus_options, .data = (unsigned char *)corpus_options};
+
 static const struct manifest corpus_manifests[CORPUS_VARIANTS] = {
     {.job = {.app = "mf", .digest = UINT64_MAX, .clocks_per_iteration = 1, .iterations = 45},
+     .settings = &corpus_options_frame,
      .clock = 1,
+     .seconds = 0.5,
+     .items_processed = 1000,
      .partitions = 1,
      .shards = 1,
      .input = {.reader = "node-1 (host)", .shards = &corpus_shards_frame, .files = &corpus_inputs_frame},

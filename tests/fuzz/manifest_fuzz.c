@@ -31,6 +31,9 @@ static void check_same(const struct manifest *a, const struct manifest *b) {
     FUZZ_CHECK(a->job.staleness == b->job.staleness && a->job.clocks_per_iteration == b->job.clocks_per_iteration);
     FUZZ_CHECK(a->job.iterations == b->job.iterations && a->job.seconds == b->job.seconds);
     FUZZ_CHECK(a->job.tolerance == b->job.tolerance && a->job.tolerance_iterations == b->job.tolerance_iterations);
+    FUZZ_CHECK(a->settings->size == b->settings->size &&
+               memcmp(a->settings->data, b->settings->data, a->settings->size) == 0);
+    FUZZ_CHECK(a->seconds == b->seconds && a->items_processed == b->items_processed);
     FUZZ_CHECK(a->clock == b->clock && a->partitions == b->partitions && a->shards == b->shards);
     for (uint32_t p = 0; p < a->partitions; p++) {
         FUZZ_CHECK(a->files[p].bytes == b->files[p].bytes && a->files[p].checksum == b->files[p].checksum);

@@ -74,6 +74,7 @@ static void add_payload(struct message *message, unsigned variant) {
     case MESSAGE_REGISTER:
         add_frame(message, sizeof(struct wire_endpoint));
         add_frame(message, 2 * sizeof(struct wire_metric));
+        add_frame(message, variant * sizeof(struct wire_option));
         break;
     case MESSAGE_PLAN:
         message->plan = (struct message_plan){.version = 1,

@@ -115,6 +115,8 @@ struct fake {
     struct controller controller;
     struct controller_options options;
     struct job_terms terms;
+    struct wire_option settings[4]; /* of nodes that join */
+    unsigned setting_count;
     int ended;
     int code;
     char text[ERROR_TEXT_MAX];
@@ -328,9 +330,10 @@ static void join(struct fake *fake, unsigned number, const char *name, enum node
     message.registration.job.tolerance_iterations = terms->tolerance_iterations;
     struct wire_endpoint endpoint = {.actor = actor_of_part(node(number), 1), .endpoint = "tcp://host:1"};
     static const struct wire_metric metric = {.name = "loss", .kind = 0, .evaluated = 1};
-    message.frame_count = 2;
+    message.frame_count = 3;
     message.frames[0] = buffer_copy(&endpoint, sizeof endpoint);
     message.frames[1] = buffer_copy(&metric, sizeof metric);
+    message.frames[2] = buffer_copy(fake->settings, fake->setting_count * sizeof *fake->settings);
     give(fake, number, &message);
 }
 
@@ -2367,6 +2370,100 @@ static void test_a_checkpoint_waits_for_nobody_who_is_silent(void **state) {
     remove_tree(root);
 }
 
+static void set_option(struct fake *fake, unsigned number, const char *name, const char *value, bool steers) {
+    struct wire_option *option = &fake->settings[number];
+    *option = (struct wire_option){.steers = steers};
+    snprintf(option->name, sizeof option->name, "%s", name);
+    snprintf(option->value, sizeof option->value, "%s", value);
+    fake->setting_count = fake->setting_count > number ? fake->setting_count : number + 1;
+}
+
+/* "--rank 64, was 16": of nodes too. */
+static void test_the_option_that_differs_is_named(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1});
+    set_option(fake, 0, "rank", "16", false);
+    set_option(fake, 1, "rate", "0.5", true);
+    join(fake, 0, "one", TIER_RELIABLE, &fake->terms);
+    forget(fake);
+    set_option(fake, 0, "rank", "64", false);
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "app on host was started with other options than one on host: --rank 64, one has 16:");
+    set_option(fake, 0, "rank", "16", false);
+    set_option(fake, 1, "rate", "0.25", true); /* in one job all must be the same */
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "--rate 0.25, one has 0.5");
+    fake->setting_count = 1;
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "--rate not there, one has 0.5");
+    set_option(fake, 1, "rate", "0.5", true);
+    set_option(fake, 2, "decay", "1", true);
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "--decay 1, one has not there");
+    fake->setting_count = 2;
+    struct job_terms other = fake->terms;
+    other.digest++;
+    join(fake, 1, "two", TIER_TRANSIENT, &other);
+    expect_refused(fake, 1, "its tables, metrics or items, as of another version of the app");
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(sent(fake, node(1), MESSAGE_WELCOME, NULL), 1);
+    fake_close(fake);
+}
+
+/* "`--resume` says iteration and clock, counts in its summary what was before; a changed option that only steers is allowed,
+ * others are named" */
+static void test_what_a_resumed_job_says(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_1, 7, root);
+    set_option(fake, 0, "rank", "16", false);
+    set_option(fake, 1, "rate", "0.5", true);
+    cluster_open(fake, 1, 1);
+    expect_good_end(fake, 7);
+    fake_close(fake);
+
+    fake = stored_cluster(STAGE_1, 10);
+    fake->options.resume = root;
+    set_option(fake, 0, "rank", "64", false);
+    set_option(fake, 1, "rate", "0.25", true);
+    fake_start(fake);
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    expect_refused(fake, 0, ": --rank 64, was 16");
+    set_option(fake, 0, "rank", "16", false);
+    fake->clock = 14;
+    for (unsigned n = 0; n < 2; n++) {
+        enter(fake, n, n == 0 ? TIER_RELIABLE : TIER_TRANSIENT);
+    }
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    char text[128];
+    snprintf(text, sizeof text, "from iteration 7, clock 14: %s/clock-14; --rate 0.25, was 0.5", root);
+    assert_int_equal(lines_with(fake, "\"event\":\"resume\""), 1);
+    assert_int_equal(lines_with(fake, text), 1);
+    const char *summary = fake->lines[fake->read - 1];
+    assert_true(line_number(summary, "iterations") == 10);
+    assert_true(line_number(summary, "resumed_iteration") == 7);
+    assert_true(line_number(summary, "resumed_clock") == 14);
+    assert_true(line_number(summary, "items_before") == 14.0 * SHARDS * SHARD_ITEMS);
+    assert_true(line_number(summary, "items_processed") == 6.0 * SHARDS * SHARD_ITEMS);
+    assert_true(line_number(summary, "seconds_before") > 0);
+    fake_close(fake);
+
+    fake = stored_cluster(STAGE_1, 7); /* nothing is left to do, and the checkpoint is there */
+    fake->options.resume = fake->options.checkpoint = root;
+    fake->options.checkpoint_at_end = true;
+    fake->clock = 14;
+    set_option(fake, 0, "rank", "16", false);
+    set_option(fake, 1, "rate", "0.5", true);
+    cluster_open(fake, 1, 1);
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 0);
+    assert_int_equal(newest_checkpoint(root), 14);
+    fake_close(fake);
+    remove_tree(root);
+}
+
 static void test_checkpoints(void **state) {
     (void)state;
     char root[ROOT_BYTES];
@@ -3103,6 +3200,8 @@ int main(void) {
         cmocka_unit_test(test_a_controller_is_killed_while_a_checkpoint_is_under_way),
         cmocka_unit_test(test_a_checkpoint_waits_for_nobody_who_is_silent),
         cmocka_unit_test(test_checkpoints),
+        cmocka_unit_test(test_the_option_that_differs_is_named),
+        cmocka_unit_test(test_what_a_resumed_job_says),
         cmocka_unit_test(test_a_killed_controller_goes_on),
         cmocka_unit_test(test_progress_is_acknowledged_when_it_is_stored),
         cmocka_unit_test(test_time_without_a_controller),

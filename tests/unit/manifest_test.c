@@ -52,6 +52,9 @@ static struct wire_input_file input_files[] = {{"/data/ratings.csv", 1234567}, {
 static struct buffer input_shards_frame = {.size = sizeof input_shards, .data = (unsigned char *)input_shards};
 static struct buffer input_files_frame = {.size = sizeof input_files, .data = (unsigned char *)input_files};
 
+static struct wire_option settings[] = {{"rank", "16", 0}, {"rate", "0.025", 1}};
+static struct buffer settings_frame = {.size = sizeof settings, .data = (unsigned char *)settings};
+
 static struct manifest sample(uint64_t clock) {
     return (struct manifest){
         .job = {.app = "mf",
@@ -62,7 +65,10 @@ static struct manifest sample(uint64_t clock) {
                 .seconds = 0.1,
                 .tolerance = 1e-300,
                 .tolerance_iterations = 7},
+        .settings = &settings_frame,
         .clock = clock,
+        .seconds = 12.25,
+        .items_processed = 9876501234000,
         .partitions = PARTITIONS,
         .shards = SHARDS,
         .input = {.reader = "node-1 (host)", .shards = &input_shards_frame, .files = &input_files_frame},
@@ -133,6 +139,10 @@ static void test_round_trip(void **state) {
     assert_true(manifest.job.seconds == expected.job.seconds && manifest.job.tolerance == expected.job.tolerance);
     assert_int_equal(manifest.job.tolerance_iterations, 7);
     assert_int_equal(manifest.clock, 120);
+    assert_true(manifest.seconds == 12.25);
+    assert_int_equal(manifest.items_processed, 9876501234000);
+    assert_int_equal(manifest.settings->size, sizeof settings);
+    assert_memory_equal(manifest.settings->data, settings, sizeof settings);
     assert_int_equal(manifest.partitions, PARTITIONS);
     assert_int_equal(manifest.shards, SHARDS);
     assert_string_equal(manifest.input.reader, "node-1 (host)");
@@ -354,6 +364,12 @@ static void test_damage(void **state) {
         {"fedcba9876543210", "fedcba987654321", "\"digest\""},
         {"\"mf\"", "\"a name of more than thirty-one bytes\"", "\"app\""},
         {"\"mf\"", "7", "\"app\""},
+        {"\"seconds\": 12.25", "\"seconds\": -1.0", "\"seconds\""},
+        {"\"seconds\": 12.25", "\"seconds\": 1e300", "\"seconds\""},
+        {"9876501234000", "-1", "\"items_processed\""},
+        {"\"options\": [", "\"settings\": [", "\"options\""},
+        {"\"rank\"", "17", "\"name\""},
+        {"\"0.025\"", "0.025", "\"value\""},
         {"\"staleness\": 3", "\"staleness\": 65", "\"staleness\""},
         {"\"clocks_per_iteration\": 4", "\"clocks_per_iteration\": 0", "\"clocks_per_iteration\""},
         {"\"loss\": null", "\"loss\": \"none\"", "\"loss\""},

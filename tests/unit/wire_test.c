@@ -229,6 +229,7 @@ static struct message new_message(enum message_type type) {
     case MESSAGE_REGISTER:
         add_frame(&message, 2 * sizeof(struct wire_endpoint));
         add_frame(&message, sizeof(struct wire_metric));
+        add_frame(&message, 2 * sizeof(struct wire_option));
         break;
     case MESSAGE_PLAN:
         message.plan.partitions = 1 + (uint32_t)(wire_random() % WIRE_PARTITIONS_MAX);
@@ -461,6 +462,12 @@ static void test_payload_frames_are_checked(void **state) {
     expect_refused(&message);
     message = new_message(MESSAGE_REGISTER);
     memset(message.frames[1]->data, 'x', message.frames[1]->size);
+    expect_refused(&message);
+    message = new_message(MESSAGE_REGISTER);
+    memset(message.frames[2]->data, 'x', WIRE_OPTION_MAX);
+    expect_refused(&message);
+    message = new_message(MESSAGE_REGISTER);
+    memset(message.frames[2]->data + WIRE_OPTION_MAX, 'x', WIRE_OPTION_MAX);
     expect_refused(&message);
     message = new_message(MESSAGE_INPUT);
     memset(message.frames[1]->data, 'x', message.frames[1]->size);
