@@ -771,7 +771,7 @@ uint64_t aml_iteration(const aml_worker *worker) {
 }
 
 int aml_last(const aml_worker *worker) {
-    return known(worker, "aml_last") && worker->runtime->last ? 1 : 0;
+    return allowed(worker, CALL_EVALUATE | CALL_PART, "aml_last") && worker->runtime->last ? 1 : 0;
 }
 
 unsigned aml_clocks_per_iteration(const aml_worker *worker) {

@@ -42,6 +42,8 @@ enum mistake {
     MISTAKE_TOPICS_FORGOTTEN,      /* lda: whoever works on a document takes it for one that is new */
     MISTAKE_IMPATIENT_RESTART,     /* a restarted controller counts silence from before its nodes can reach it */
     MISTAKE_CHECKPOINT_NOT_HELD,   /* a checkpoint's clock is named, but nobody waits there */
+    MISTAKE_LOSS_CONCEALED,        /* after a recovery the controller forgets that lost nodes' reports are missing */
+    MISTAKE_LAST_UNSAID,           /* how the last clock was evaluated before it was named counts as its evaluation */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];

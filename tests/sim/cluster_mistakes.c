@@ -23,6 +23,8 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_STORE_WRITE_LOST] = "store-write-lost",
     [MISTAKE_ROW_GIVEN_UP] = "row-given-up",
     [MISTAKE_INPUT_CONCEALED] = "input-concealed",
+    [MISTAKE_LOSS_CONCEALED] = "loss-concealed",
+    [MISTAKE_LAST_UNSAID] = "last-unsaid",
     [MISTAKE_TOPICS_FORGOTTEN] = "topics-forgotten",
     [MISTAKE_IMPATIENT_RESTART] = "impatient-restart",
     [MISTAKE_CHECKPOINT_NOT_HELD] = "checkpoint-not-held",
@@ -237,6 +239,17 @@ static bool could_begin(struct cluster_node *node) {
 
 void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct message *message) {
     struct cluster_node *node = cluster_node_of(cluster, from);
+    struct controller *controller = &cluster->control.controller;
+    if (controller->lost.range_count > 0 && cluster_mistake_due(cluster, MISTAKE_LOSS_CONCEALED)) {
+        controller->lost.range_count = 0;
+    }
+    if (cluster->options.mistake == MISTAKE_LAST_UNSAID && message->type == MESSAGE_PROGRESS &&
+        message->progress.last == 0 &&
+        (message->progress.clock == controller->final ||
+         (controller->hold.purpose == HOLD_STOP && message->progress.clock >= controller->hold.clock)) &&
+        (cluster->result->mistaken || cluster_mistake_due(cluster, MISTAKE_LAST_UNSAID))) {
+        message->progress.last = 1;
+    }
     if (message->type == MESSAGE_PROGRESS && message->progress.items > 0 &&
         message->progress.clock > cluster->control.controller.progress.completed &&
         cluster_mistake_due(cluster, MISTAKE_PROGRESS_TWICE)) {

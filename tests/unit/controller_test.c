@@ -350,14 +350,19 @@ static void heartbeat(struct fake *fake, unsigned from, enum node_state state, u
     give(fake, from, &message);
 }
 
-static void progress_timed(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
-                           double loss, uint64_t clock_us) {
-    struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
+/* `sent` but for the metric. */
+static void progress_told(struct fake *fake, unsigned from, const struct message_progress *told, double loss) {
+    struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1, .progress = *told};
     struct wire_metric_sum sum = {.sum = loss, .weight = 1};
-    message.progress = (struct message_progress){
-        .origin = origin, .clock = clock, .last = 1, .items = items, .clock_us = clock_us, .bytes_sent = 100 * clock};
     message.frames[0] = buffer_copy(&sum, sizeof sum);
     give(fake, from, &message);
+}
+
+static void progress_timed(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
+                           double loss, uint64_t clock_us) {
+    const struct message_progress told = {
+        .origin = origin, .clock = clock, .last = 1, .items = items, .clock_us = clock_us, .bytes_sent = 100 * clock};
+    progress_told(fake, from, &told, loss);
 }
 
 static void progress_as(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items,
@@ -367,11 +372,8 @@ static void progress_as(struct fake *fake, unsigned from, actor_id origin, uint6
 
 /* After EVALUATE. */
 static void evaluation(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, double loss) {
-    struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
-    struct wire_metric_sum sum = {.sum = loss, .weight = 1};
-    message.progress = (struct message_progress){.origin = origin, .clock = clock, .evaluation = 1, .last = 1};
-    message.frames[0] = buffer_copy(&sum, sizeof sum);
-    give(fake, from, &message);
+    const struct message_progress told = {.origin = origin, .clock = clock, .evaluation = 1, .last = 1};
+    progress_told(fake, from, &told, loss);
 }
 
 static void progress(struct fake *fake, unsigned from, uint64_t clock) {
@@ -1751,6 +1753,191 @@ static void answer_fence(struct fake *fake, unsigned number, uint64_t begun, uin
     struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = begun}};
     fenced.frames[0] = buffer_copy(reaches, clock > 0 ? sizeof reaches : 0);
     give(fake, number, &fenced);
+}
+
+/* ---- Metrics after a failure ---- */
+
+/* Three nodes at clock 5, which node 1 reports late. Then the third dies; `reported`: it had reported clock 5. The others
+ * restore clock 5. */
+static struct fake *lose_the_third(struct job_terms terms, bool reported, bool stored) {
+    struct fake *fake = fake_new(terms);
+    fake->options.store = stored ? &fake->store.store : NULL;
+    begin_with_three(fake, 4);
+    progress_as(fake, 0, node(0), 5, THIRD_ITEMS, 1);
+    if (reported) {
+        progress_as(fake, 2, node(2), 5, THIRD_ITEMS, 1);
+    }
+    ask(fake, OPERATOR, MESSAGE_GONE, "three");
+    expect_outcome(fake, OPERATOR, 0, "");
+    answer_fence(fake, 1, 5, 0);
+    answer_fence(fake, 0, 5, 5);
+    assert_int_equal(fake->controller.restore, 5);
+    assert_int_equal(fake->controller.progress.completed, 4);
+    return fake;
+}
+
+/* How many data shards the node is asked to evaluate for clock 5 since the last failure. */
+static unsigned asked_to_evaluate(const struct fake *fake, unsigned number) {
+    unsigned shards = 0;
+    for (unsigned m = 0; m < fake->count; m++) {
+        const struct message *message = &fake->sent[m].message;
+        if (fake->sent[m].to == node(number) && message->type == MESSAGE_EVALUATE &&
+            message->evaluate.origin == origin_catch_up(node(number), fake->controller.epoch)) {
+            assert_int_equal(message->evaluate.clock, 5);
+            shards = (unsigned)(message->frames[0]->size / sizeof(uint32_t));
+        }
+    }
+    return shards;
+}
+
+static void evaluate_all(struct fake *fake, double loss) {
+    for (unsigned n = 0; n < 2; n++) {
+        if (asked_to_evaluate(fake, n) > 0) {
+            evaluation(fake, n, origin_catch_up(node(n), fake->controller.epoch), 5, loss);
+        }
+    }
+}
+
+static void test_what_a_lost_node_had_reported_counts(void **state) {
+    (void)state;
+    for (int stored = 0; stored < 2; stored++) {
+        struct fake *fake =
+            lose_the_third((struct job_terms){.clocks_per_iteration = 1, .iterations = 100}, true, stored != 0);
+        assert_int_equal(asked_to_evaluate(fake, 0) + asked_to_evaluate(fake, 1), 0);
+        if (stored != 0) { /* another controller knows what the third had reported, and hears the others again */
+            restart(fake);
+            progress_as(fake, 0, node(0), 5, THIRD_ITEMS, 1);
+        }
+        progress_as(fake, 1, node(1), 5, THIRD_ITEMS, 1);
+        assert_int_equal(fake->controller.progress.completed, 5);
+        assert_int_equal(lines_with(fake, "\"iteration\":5,"), 1);
+        assert_true(fake->controller.progress.objective == 3);
+        assert_int_equal(lines_with(fake, "\"partial\""), 0);
+        assert_int_equal(fake->controller.progress.items_processed, 5 * SHARDS * SHARD_ITEMS);
+        assert_int_equal(fake->controller.progress.items_redone, 0);
+        fake_close(fake);
+    }
+}
+
+/* Nobody knows what the lost node's sums were: the line says of which part the others are. What is evaluated does not
+ * depend on it: those who take over are asked until they have done so. */
+static void test_what_a_lost_node_had_not_reported_is_said(void **state) {
+    (void)state;
+    for (int stored = 0; stored < 2; stored++) {
+        struct fake *fake =
+            lose_the_third((struct job_terms){.clocks_per_iteration = 1, .iterations = 100}, false, stored != 0);
+        assert_int_equal(asked_to_evaluate(fake, 0) + asked_to_evaluate(fake, 1), SHARDS / 3);
+        if (stored != 0) {
+            restart(fake);
+            progress_as(fake, 0, node(0), 5, THIRD_ITEMS, 1);
+        }
+        progress_as(fake, 1, node(1), 5, THIRD_ITEMS, 1);
+        assert_int_equal(fake->controller.progress.completed, 4);
+        forget(fake);
+        heartbeat(fake, 0, NODE_STARTED, 5);
+        heartbeat(fake, 1, NODE_STARTED, 5);
+        assert_int_equal(asked_to_evaluate(fake, 0) + asked_to_evaluate(fake, 1), SHARDS / 3); /* again */
+        evaluation(fake, 0, origin_catch_up(node(0), 7), 5, 100); /* nobody asked for this one */
+        assert_int_equal(fake->controller.progress.completed, 4);
+        double takers = (asked_to_evaluate(fake, 0) > 0 ? 1 : 0) + (asked_to_evaluate(fake, 1) > 0 ? 1 : 0);
+        evaluate_all(fake, 0.25);
+        assert_int_equal(fake->controller.progress.completed, 5);
+        assert_true(fake->controller.progress.objective == 2 + 0.25 * takers);
+        assert_int_equal(lines_with(fake, "\"items\":80,"), 1);
+        assert_int_equal(lines_with(fake, "\"partial\":0.66666666"), 1);
+        assert_int_equal(fake->controller.progress.items_processed, 5 * SHARDS * SHARD_ITEMS); /* all were worked on */
+        for (unsigned n = 0; n < 2; n++) {
+            progress_as(fake, n, node(n), 6, SHARDS / 2 * SHARD_ITEMS, 1);
+        }
+        assert_int_equal(lines_with(fake, "\"iteration\":6,"), 1);
+        assert_int_equal(lines_with(fake, "\"partial\""), 1);
+        fake_close(fake);
+    }
+}
+
+/* Whoever was to evaluate in a lost node's place is lost too: before it did, or afterwards; or clock 5 is done again. */
+static void test_an_evaluation_in_place_of_another_is_lost_too(void **state) {
+    (void)state;
+    enum { BEFORE, AFTER, UNDONE, CASES };
+    for (int c = 0; c < CASES; c++) {
+        struct fake *fake =
+            lose_the_third((struct job_terms){.clocks_per_iteration = 1, .iterations = 100}, false, false);
+        unsigned shards = asked_to_evaluate(fake, 1);
+        assert_true(shards > 0);
+        progress_as(fake, 1, node(1), 5, THIRD_ITEMS, 1);
+        if (c != BEFORE) {
+            evaluation(fake, 1, origin_catch_up(node(1), 2), 5, 0.25);
+        }
+        assert_int_equal(fake->controller.progress.completed, 4);
+        forget(fake);
+        ask(fake, OPERATOR, MESSAGE_GONE, "two");
+        expect_outcome(fake, OPERATOR, 0, "");
+        answer_fence(fake, 0, 5, c == UNDONE ? 4 : 5);
+        struct message plan = {0};
+        if (c == UNDONE) { /* with all that the lost ones did in it */
+            assert_int_equal(asked_to_evaluate(fake, 0), 0);
+            assert_true(sent(fake, node(0), MESSAGE_PLAN, &plan) > 0);
+            uint64_t items = duty_items(&plan, origin_catch_up(node(0), 3), 5);
+            assert_int_equal(items, 2 * THIRD_ITEMS);
+            progress_as(fake, 0, origin_catch_up(node(0), 3), 5, items, 0.5);
+            assert_int_equal(fake->controller.progress.completed, 5);
+            assert_true(fake->controller.progress.objective == 1 + 0.5);
+            assert_int_equal(lines_with(fake, "\"partial\""), 0);
+        } else {
+            unsigned mine = asked_to_evaluate(fake, 0);
+            assert_int_equal(mine, c == BEFORE ? shards : 0);
+            if (mine > 0) {
+                evaluation(fake, 0, origin_catch_up(node(0), 3), 5, 0.75);
+            }
+            evaluation(fake, 0, origin_catch_up(node(0), 2), 5, 0.5); /* of the first failure */
+            assert_int_equal(fake->controller.progress.completed, 5);
+            double first = shards < SHARDS / 3 ? 0.5 : 0;
+            assert_true(fake->controller.progress.objective == 2 + first + (c == BEFORE ? 0.75 : 0.25));
+            assert_int_equal(lines_with(fake, "\"partial\":0.66666666"), 1);
+        }
+        assert_int_equal(fake->controller.progress.items_processed, 5 * SHARDS * SHARD_ITEMS);
+        fake_close(fake);
+    }
+}
+
+/* What is of a part of the items is no part of the criteria to stop. */
+static void test_partial_objectives_are_not_compared(void **state) {
+    (void)state;
+    struct fake *fake = lose_the_third(
+        (struct job_terms){.clocks_per_iteration = 1, .iterations = 100, .tolerance = 0.4, .tolerance_iterations = 4},
+        false, false);
+    assert_int_equal(fake->controller.progress.calm, 3); /* iterations 2 to 4 */
+    progress_as(fake, 1, node(1), 5, THIRD_ITEMS, 1);
+    evaluate_all(fake, 0.5);
+    assert_int_equal(fake->controller.progress.completed, 5); /* objective 3 or 2.5, after 3 */
+    assert_int_equal(fake->controller.progress.calm, 3);
+    assert_false(fake->controller.stopping);
+    progress_as(fake, 0, node(0), 6, SHARDS / 2 * SHARD_ITEMS, 1.5);
+    progress_as(fake, 1, node(1), 6, SHARDS / 2 * SHARD_ITEMS, 1.5);
+    assert_int_equal(fake->controller.progress.calm, 4);
+    assert_int_equal(fake->controller.final, 100);
+    assert_true(fake->controller.hold.purpose == HOLD_STOP);
+    fake_close(fake);
+}
+
+/* It is not completed by who evaluated it before it was known to be the last one. */
+static void test_the_last_clock_is_evaluated_as_the_last(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 2});
+    begin(fake);
+    progress(fake, 0, 1);
+    progress(fake, 1, 1);
+    struct message_progress told = {.origin = node(0), .clock = 2, .items = SHARDS / 2 * SHARD_ITEMS};
+    struct message_progress again = {.origin = node(0), .clock = 2, .evaluation = 1, .last = 1};
+    progress_told(fake, 0, &again, 7); /* it lost its way, the one before did not come */
+    progress_told(fake, 0, &told, 5);
+    progress(fake, 1, 2);
+    assert_int_equal(fake->controller.progress.completed, 1);
+    progress_told(fake, 0, &again, 7);
+    assert_int_equal(fake->controller.progress.completed, 2);
+    assert_true(fake->controller.progress.objective == 7 + 1);
+    assert_int_equal(fake->controller.progress.items_processed, 2 * SHARDS * SHARD_ITEMS);
+    fake_close(fake);
 }
 
 /* Two of three nodes are at clock 7 when the third dies, which had reported 6 and begun 7. */
@@ -3179,6 +3366,11 @@ int main(void) {
         cmocka_unit_test(test_a_transient_node_dies),
         cmocka_unit_test(test_a_silent_node_is_reported_before_it_is_given_up),
         cmocka_unit_test(test_recovery_step_by_step),
+        cmocka_unit_test(test_what_a_lost_node_had_reported_counts),
+        cmocka_unit_test(test_what_a_lost_node_had_not_reported_is_said),
+        cmocka_unit_test(test_an_evaluation_in_place_of_another_is_lost_too),
+        cmocka_unit_test(test_partial_objectives_are_not_compared),
+        cmocka_unit_test(test_the_last_clock_is_evaluated_as_the_last),
         cmocka_unit_test(test_a_second_failure_while_fenced),
         cmocka_unit_test(test_catch_ups_are_taken_over),
         cmocka_unit_test(test_all_transient_nodes_die),

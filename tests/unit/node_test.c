@@ -934,6 +934,97 @@ static void test_an_earlier_catch_up_goes_on_through_the_next_failure(void **sta
     fake_close(fake);
 }
 
+/* ---- Evaluation in place of a lost node, and of the last clock ---- */
+
+static void give_evaluate(struct fake *fake, actor_id origin, uint64_t clock, uint32_t shard, uint32_t count) {
+    struct message message = {.type = MESSAGE_EVALUATE, .evaluate = {.origin = origin, .clock = clock}};
+    uint32_t shards[8];
+    for (uint32_t s = 0; s < count; s++) {
+        shards[s] = shard + s;
+    }
+    message.frames[message.frame_count++] = buffer_copy(shards, count * sizeof *shards);
+    give(fake, ACTOR_CONTROLLER, &message);
+}
+
+static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state) {
+    (void)state;
+    struct fake *fake = fake_recover();
+    actor_id origin = origin_catch_up(SELF, 2);
+    struct message message = {0};
+    give_evaluate(fake, origin, 3, 4, 4);                    /* beyond the restored clock */
+    give_evaluate(fake, origin, 2, 6, 3);                    /* shard 8 of 8 */
+    give_evaluate(fake, origin_catch_up(OTHER, 2), 2, 4, 4); /* somebody else's */
+    assert_int_equal(fake->node.evaluation_count, 0);
+    give_evaluate(fake, origin, 2, 4, 3);
+    give_evaluate(fake, origin, 2, 4, 3); /* again */
+    assert_int_equal(fake->node.evaluation_count, 1);
+    prepared(fake, 3, 40);
+    evaluated(fake, 5);
+    prepared(fake, 2, 70);
+    prepared(fake, 4, 30); /* duties come first */
+    for (uint64_t c = 3; c <= 5; c++) {
+        computed(fake, 3, c);
+        if (c < 5) {
+            evaluated(fake, c);
+            push(fake, c - 1, c);
+        }
+    }
+    forget(fake);
+    evaluated(fake, 5);
+    assert_int_equal(fake->set, 4);
+    assert_true(fake->again);
+    evaluated(fake, 2); /* before the node goes on */
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 2);
+    assert_true(message.progress.origin == origin && message.progress.clock == 2 && message.progress.items == 0);
+    assert_true(message.progress.evaluation == 1 && message.progress.last == 0);
+    push(fake, 4, 5);
+    assert_int_equal(fake->computing, 6);
+    assert_false(fake->evaluating);
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 2, .catch_up = 2});
+    assert_int_equal(fake->node.evaluation_count, 0);
+    fake_close(fake);
+}
+
+/* A later failure leads back behind the clock: whoever does it again evaluates it. */
+static void test_an_evaluation_for_a_clock_that_is_done_again_is_void(void **state) {
+    (void)state;
+    struct fake *fake = fake_recover();
+    give_evaluate(fake, origin_catch_up(SELF, 2), 2, 4, 3);
+    assert_int_equal(fake->node.evaluation_count, 1);
+    give_fence(fake, 3);
+    fake->epoch = 3;
+    fake->plan.restore = 1;
+    give_plan(fake);
+    assert_int_equal(fake->node.evaluation_count, 0);
+    fake_close(fake);
+}
+
+/* `proteus stop`: the clock that was evaluated turns out to be the last one. */
+static void test_a_clock_that_becomes_the_last_is_evaluated_again(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message message = {0};
+    computed(fake, 1, 1);
+    evaluated(fake, 1);
+    computed(fake, 1, 2);
+    push(fake, 0, 1);
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 1, .hold_clock = 2});
+    evaluated(fake, 2); /* in state 1, as any clock */
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 2);
+    assert_int_equal(message.progress.last, 0);
+    forget(fake);
+    give_ack(fake, (struct message_heartbeat_ack){.hold = 2, .hold_clock = WIRE_CLOCK_NEVER, .final = 2});
+    assert_int_equal(fake->evaluating, 0); /* its state is not here yet */
+    push(fake, 1, 2);
+    assert_true(fake->again);
+    evaluated(fake, 2);
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
+    assert_true(message.progress.evaluation == 1 && message.progress.last == 1 && message.progress.items == 0);
+    assert_int_equal(fake->evaluating, 0); /* once */
+    assert_int_equal(fake->node.state, NODE_FINISHED);
+    fake_close(fake);
+}
+
 /* ---- The end ---- */
 
 static struct fake *fake_finish(void) {
@@ -1266,6 +1357,9 @@ int main(void) {
         cmocka_unit_test(test_catch_ups_are_acknowledged_apart),
         cmocka_unit_test(test_an_earlier_catch_up_goes_on_through_the_next_failure),
         cmocka_unit_test(test_the_model_is_saved_when_asked),
+        cmocka_unit_test(test_what_a_lost_node_had_done_is_evaluated_when_asked),
+        cmocka_unit_test(test_an_evaluation_for_a_clock_that_is_done_again_is_void),
+        cmocka_unit_test(test_a_clock_that_becomes_the_last_is_evaluated_again),
         cmocka_unit_test(test_a_failure_while_saving_puts_the_node_back_to_work),
         cmocka_unit_test(test_saving_again_waits_for_the_abandoned_one),
         cmocka_unit_test(test_leaving_is_asked_for_until_answered),
