@@ -88,8 +88,8 @@ static void test_trailing_spaces_and_mixed_line_ends(void **state) {
     static const char *const ways[] = {
         "sed 's/$/ \\r/' %s >new", /* "... \r\n" */
         "tr '\\n' '\\r' <%s >new", /* old Macs */
-        "awk 'NR %% 3 == 0 {printf \"%%s\\r\", $0; next} {printf \"%%s \\t%%s\", $0, NR %% 3 == 1 ? \"\\n\" : "
-        "\"\\r\\n\"}' %s >new",                             /* all of them */
+        ("awk 'NR %% 3 == 0 {printf \"%%s\\r\", $0; next} {printf \"%%s \\t%%s\", $0, NR %% 3 == 1 ? \"\\n\" : "
+         "\"\\r\\n\"}' %s >new"),                           /* all of them */
         "printf '\\357\\273\\277' >new; cat %s >>new",      /* a byte order mark */
         "(head -n -1 %s; tail -n 1 %s | tr -d '\\n') >new", /* no last line end */
         "sed 's/$/ \\r/' %s | gzip -c >new",
