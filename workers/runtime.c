@@ -1324,8 +1324,8 @@ static void runtime_close(struct runtime *runtime) {
     pthread_mutex_lock(&runtime->lock);
     runtime->stopping = true;
     pthread_cond_broadcast(&runtime->answered);
-    pthread_mutex_unlock(&runtime->lock);
     unsigned wait_ms = runtime->check.stopped ? 0 : RUNTIME_CLOSE_MS; /* its thread does not come back */
+    pthread_mutex_unlock(&runtime->lock);
     bool ended = pool_close(&runtime->pool, wait_ms);
     ended = pool_close(&runtime->loader, wait_ms) && ended;
     for (int64_t s = 0; s < runtime->options.server_threads; s++) {

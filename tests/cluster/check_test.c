@@ -18,7 +18,7 @@ struct mistake {
     const char *name, *line;
 };
 
-/* Runs the app with the mistake, in a process of two threads. */
+/* Runs the app with the mistake, in a process of two threads if the options don't say otherwise. */
 static void assert_found(const char *environment, const char *options, const struct mistake *mistake) {
     int status = run("%s timeout 60 $bin/proteus run --threads 2 %s -- $tests/misuse_app --data ratings --mistake %s",
                      environment, options, mistake->name);
@@ -125,7 +125,7 @@ static void test_slots_kept_over_begin(void **state) {
     FILE *events = open_file("events", "w");
     fputs("iteration 3 join transient 3\n", events);
     fclose(events);
-    assert_found("PROTEUS_CHECK=1", "--events events", &mistake);
+    assert_found("PROTEUS_CHECK=1", "--threads 1 --events events", &mistake);
 }
 
 static void test_what_is_allowed(void **state) {

@@ -277,11 +277,14 @@ static int call_mistake(aml_worker *worker, const struct misuse *misuse) {
     return 1;
 }
 
-/* What is done to rows. */
+/* What is done to rows: in one thread, unless the mistake is that two do it. */
 static int row_mistake(aml_worker *worker, const struct misuse *misuse, const struct item *items) {
     static const uint32_t columns[1] = {1};
     static const int64_t changes[1] = {5};
     static const float values[WIDTH] = {1};
+    if (aml_thread(worker) > 0 && misuse->mistake != NULL && strncmp(misuse->mistake, "two-", 4) != 0) {
+        return 0;
+    }
     struct aml_rows sums = aml_table_rows(worker, SUMS);
     struct aml_rows dense = aml_table_rows(worker, DENSE);
     struct aml_rows tallies = aml_table_rows(worker, TALLIES);
