@@ -68,9 +68,9 @@ struct index_entries;
  * Threads: lookups may run in parallel. index_map_add_shared may run beside them, in one thread at a time; every other
  * function needs the map to itself. */
 struct index_map {
+    size_t count;                            /* first, as clang 14 takes no {0} for an atomic pointer */
     _Atomic(struct index_entries *) entries; /* NULL: empty */
     struct index_entries *outgrown;          /* that lookups may still be reading; each names the one before it */
-    size_t count;
 };
 
 /* The value of `key`, or INDEX_NONE. */
