@@ -37,6 +37,7 @@ struct place {
 static struct {
     char name[NAME_MAX_BYTES];
     char program[PATH_MAX];
+    pid_t process; /* one that the app forks has all of this too, but is no node */
     atomic_bool listening;
     _Atomic(const char *) function; /* entered last, in whatever thread */
     atomic_uint_least64_t clock;
@@ -233,7 +234,10 @@ static void give_up(int number) {
 
 /* Returns to the place of the crash with the signal pending, which has its usual effect there. */
 static void crash_signalled(int number, siginfo_t *info, void *context) {
-    if (atomic_flag_test_and_set(&crash.crashed)) { /* another thread has crashed: the process dies with that one */
+    if (getpid() != crash.process) {
+        /* the app's business */
+    } else if (atomic_flag_test_and_set(
+                   &crash.crashed)) { /* another thread has crashed: the process dies with that one */
         wait_for_answer(CRASH_GIVE_UP_S * 1000);
         poll(NULL, 0, CRASH_GIVE_UP_S * 1000);
     } else {
@@ -251,7 +255,7 @@ static void crash_signalled(int number, siginfo_t *info, void *context) {
 /* While the node takes part nobody but the app calls exit. */
 static void crash_exited(int status, void *argument) {
     (void)argument;
-    if (atomic_load(&crash.listening) && !atomic_flag_test_and_set(&crash.crashed)) {
+    if (getpid() == crash.process && atomic_load(&crash.listening) && !atomic_flag_test_and_set(&crash.crashed)) {
         set_facts(0, status);
         say_what(NULL);
         tell();
@@ -282,6 +286,7 @@ static int catch_signals(struct error *error) {
 
 int crash_open(const char *app, struct error *error) {
     void *frame;
+    crash.process = getpid();
     crash_set_name(app);
     ssize_t length = readlink("/proc/self/exe", crash.program, sizeof crash.program - 1);
     crash.program[length > 0 ? length : 0] = '\0';

@@ -3,7 +3,8 @@
  * lets the process die as it would have died: with the same exit status, and a core dump where the shell's limit allows it.
  *
  * Signal handlers belong to the process, so there is one such state in it. A handler that the app or a sanitizer has
- * installed before stays, and its signals are not caught here. In a handler nothing is allocated and no lock is taken. */
+ * installed before stays, and its signals are not caught here. A process that the app forks dies as it would without all
+ * this. In a handler nothing is allocated and no lock is taken. */
 #ifndef AGILEML_WORKERS_CRASH_H
 #define AGILEML_WORKERS_CRASH_H
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +42,19 @@ static void *abort_here(void *unused) {
     abort();
 }
 
+/* A process that the app forks ends by `how`, and this one goes on. */
+static void end_child(void (*how)(void)) {
+    pid_t child = fork();
+    if (child == 0) {
+        how();
+    }
+    waitpid(child, NULL, 0);
+}
+
+static void call_exit(void) {
+    exit(0);
+}
+
 __attribute__((noinline)) void crash_here(const struct crash *crash);
 
 /* Its name is what a backtrace must show. */
@@ -60,6 +74,10 @@ void crash_here(const struct crash *crash) {
         pthread_join(other, NULL);
     } else if (strcmp(crash->how, "kill") == 0) {
         raise(SIGKILL);
+    } else if (strcmp(crash->how, "child-exit") == 0) {
+        end_child(call_exit);
+    } else if (strcmp(crash->how, "child-abort") == 0) {
+        end_child(abort);
     } else if (strcmp(crash->how, "default") == 0) { /* an app that wants no handler */
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
@@ -149,7 +167,8 @@ int main(int argc, char **argv) {
     struct crash crash = {.how = "segv", .item = 503, .from = 3};
     const struct aml_option options[] = {
         {"in", "FUNCTION", AML_OPTION_STRING, &crash.in, 0, 0, "that crashes"},
-        {"how", "HOW", AML_OPTION_STRING, &crash.how, 0, 0, "abort, segv, fpe, overflow, thread, exit, kill, default"},
+        {"how", "HOW", AML_OPTION_STRING, &crash.how, 0, 0,
+         "abort, segv, fpe, overflow, thread, exit, kill, child-exit, child-abort, default"},
         {"item", "N", AML_OPTION_INTEGER, &crash.item, 0, ITEMS, "at which clock and evaluate do"},
         {"from", "N", AML_OPTION_INTEGER, &crash.from, 0, 1000000, "clock from which on"},
         {"slow-us", "N", AML_OPTION_INTEGER, &crash.slow_us, 0, 1e6, "pause in each call of clock"},

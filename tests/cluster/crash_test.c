@@ -152,6 +152,21 @@ static void test_a_killed_node_is_no_crash(void **state) {
     assert_true(summary("failures") == 3);
 }
 
+/* A process that the app has forked is no node: its end is the app's business. */
+static void test_the_end_of_a_forked_process_is_no_crash(void **state) {
+    (void)state;
+    static const char *const ways[] = {"--in read --how child-exit", "--in clock --how child-exit",
+                                       "--in clock --how child-abort"};
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+        int status = run_crash("--reliable 1", ways[w]);
+        char *error = read_text("err");
+        if (status != 0 || strstr(error, "error: ") != NULL) {
+            fail_msg("%s: status %d, '%s'; expected 0 and no error", ways[w], status, error);
+        }
+        free(error);
+    }
+}
+
 /* A node that comes when others train, and crashes before it has a part in that. */
 static void test_joining_nodes_that_crash_in_read_end_nothing(void **state) {
     (void)state;
@@ -259,6 +274,7 @@ int main(void) {
         cmocka_unit_test(test_never_with_the_only_copy_was_lost),
         cmocka_unit_test(test_a_crash_that_nothing_is_said_of),
         cmocka_unit_test(test_a_killed_node_is_no_crash),
+        cmocka_unit_test(test_the_end_of_a_forked_process_is_no_crash),
         cmocka_unit_test(test_joining_nodes_that_crash_in_read_end_nothing),
         cmocka_unit_test(test_the_backtrace_is_resolved_by_addr2line),
         cmocka_unit_test(test_nodes_started_by_hand),
