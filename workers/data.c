@@ -30,7 +30,8 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
                           .item_bytes = app->item_bytes,
                           .varied = app->item_varied != 0,
                           .budget = budget,
-                          .shard_count = shards};
+                          .shard_count = shards,
+                          .shard_inverse = UINT64_MAX / shards + 1};
     data->item_size = round_up(app->item_rows * sizeof(uint32_t) + app->item_bytes, 4);
     data->record_size = app->item_rows > 0 ? app->item_rows * sizeof(uint64_t) + app->item_bytes : data->item_size;
     data->shards = memory_zeroed(shards, sizeof *data->shards);
@@ -141,8 +142,19 @@ void data_close(struct data *data) {
     memset(data, 0, sizeof *data);
 }
 
+static uint64_t key_hash(uint64_t key) {
+    return hash_mix(key ^ DATA_SHARD_SALT);
+}
+
+/* The upper 48 bits modulo the number of shards, without a division: exact, as there are at most 2^16 shards (Lemire,
+ * Kaser, Kurz: Faster remainder by direct computation, 2019). */
+static uint32_t shard_of_hash(const struct data *data, uint64_t hash) {
+    uint64_t fraction = data->shard_inverse * (hash >> 16);
+    return (uint32_t)hash_product_high(fraction, data->shard_count);
+}
+
 uint32_t data_shard_of(const struct data *data, uint64_t key) {
-    return (uint32_t)((hash_mix(key ^ DATA_SHARD_SALT) >> 16) % data->shard_count);
+    return shard_of_hash(data, key_hash(key));
 }
 
 /* Keeps to the budget: what was never this node's goes first and altogether, then what it left longest ago. */
@@ -332,11 +344,10 @@ bool data_chunk_full(const struct data_chunk *chunk) {
     return chunk->given >= DATA_CHUNK_BYTES;
 }
 
-/* Counts an item with this key, whose keys and bytes have that hash. Returns room for its record; NULL: it is not
+/* Counts an item of this shard, whose keys and bytes have that hash. Returns room for its record; NULL: it is not
  * kept. */
-static unsigned char *chunk_append(const struct data *data, struct data_chunk *chunk, enum aml_item_use use,
-                                   uint64_t key, uint64_t hash, size_t size) {
-    uint32_t shard = data_shard_of(data, key);
+static inline unsigned char *chunk_append(const struct data *data, struct data_chunk *chunk, enum aml_item_use use,
+                                          uint32_t shard, uint64_t hash, size_t size) {
     tally_add(chunk->tally, shard, hash);
     chunk->given += size;
     chunk->shard = -1;
@@ -349,20 +360,25 @@ static unsigned char *chunk_append(const struct data *data, struct data_chunk *c
     return entry + sizeof shard;
 }
 
-/* Of a fixed item, which may have no rows: then where it stands in the input decides what part it has. */
-static uint64_t item_hash(const struct data *data, enum aml_item_use use, uint64_t number, const uint64_t *keys,
+/* What an item without rows has in place of a key: where it stands in the input. */
+static uint64_t next_number(struct data_chunk *chunk, enum aml_item_use use) {
+    return hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
+}
+
+/* Of a fixed item whose first key has the hash `first`. Reading ratings takes some 50 ns each: the hash of what it has
+ * in two words costs one multiplication. */
+static uint64_t item_hash(const struct data *data, enum aml_item_use use, uint64_t first, const uint64_t *keys,
                           const void *bytes) {
-    uint64_t first = data->item_rows > 0 ? keys[0] : number;
-    uint64_t second = data->item_rows > 1 ? keys[1] : use;
-    return hash_bytes(bytes, data->item_bytes, hash_pair(first, second) + use);
+    uint64_t second = (data->item_rows > 1 ? keys[1] : 0) ^ (uint64_t)use << 63;
+    return data->item_bytes == sizeof(uint32_t) ? hash_pair(first ^ hash_half_word(bytes), second)
+                                                : hash_bytes(bytes, data->item_bytes, hash_pair(first, second));
 }
 
 int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
               const void *bytes) {
-    uint64_t number = hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
-    uint64_t hash = item_hash(data, use, number, keys, bytes);
-    unsigned char *record =
-        chunk_append(data, chunk, use, data->item_rows > 0 ? keys[0] : number, hash, data->record_size);
+    uint64_t first = key_hash(data->item_rows > 0 ? keys[0] : next_number(chunk, use));
+    unsigned char *record = chunk_append(data, chunk, use, shard_of_hash(data, first),
+                                         item_hash(data, use, first, keys, bytes), data->record_size);
     if (record == NULL) {
         return 0;
     }
@@ -378,9 +394,10 @@ int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_u
     return 1;
 }
 
-static uint64_t varied_hash(enum aml_item_use use, uint64_t key, const struct aml_keys *runs, unsigned run_count,
+/* Of a varied item whose shard's key has the hash `first`. */
+static uint64_t varied_hash(enum aml_item_use use, uint64_t first, const struct aml_keys *runs, unsigned run_count,
                             const void *bytes, size_t size) {
-    uint64_t hash = hash_pair(key, 2 * (uint64_t)run_count + use);
+    uint64_t hash = hash_pair(first, 2 * (uint64_t)run_count + use);
     for (unsigned r = 0; r < run_count; r++) {
         uint64_t kind = (uint64_t)runs[r].table << 32 | runs[r].count;
         hash = hash_bytes((const void *)runs[r].keys, runs[r].count * sizeof *runs[r].keys, hash_pair(hash, kind));
@@ -396,8 +413,9 @@ int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml
     }
     head.bytes =
         (uint32_t)(sizeof head + run_count * 2 * sizeof(uint32_t) + head.rows * sizeof(uint64_t) + round_up(size, 4));
-    unsigned char *record =
-        chunk_append(data, chunk, use, key, varied_hash(use, key, runs, run_count, bytes, size), head.bytes);
+    uint64_t first = key_hash(key);
+    unsigned char *record = chunk_append(data, chunk, use, shard_of_hash(data, first),
+                                         varied_hash(use, first, runs, run_count, bytes, size), head.bytes);
     if (record == NULL) {
         return 0;
     }

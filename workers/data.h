@@ -75,6 +75,7 @@ struct data {
     size_t item_size;   /* slots and bytes, padded to 4; varied: 0 */
     size_t budget;      /* bytes of records beyond which only those of pinned shards are kept */
     uint32_t shard_count;
+    uint64_t shard_inverse; /* 2^64 / shard_count, rounded up: see data_shard_of */
 
     pthread_mutex_t lock; /* guards what follows; but records of shards that are pinned and held stay as they are */
     struct data_shard *shards;

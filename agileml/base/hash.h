@@ -15,10 +15,16 @@ static inline uint64_t hash_mix(uint64_t key) {
     return key ^ (key >> 31);
 }
 
+__extension__ typedef unsigned __int128 hash_product;
+
+/* The upper half of a product. */
+static inline uint64_t hash_product_high(uint64_t one, uint64_t other) {
+    return (uint64_t)((hash_product)one * other >> 64);
+}
+
 /* Mixes two words into one by the halves of their product, as wyhash does: one multiplication. */
 static inline uint64_t hash_pair(uint64_t one, uint64_t other) {
-    __extension__ typedef unsigned __int128 product_type;
-    product_type product = (product_type)(one ^ 0xA0761D6478BD642FU) * (other ^ 0xE7037ED1A0B428DBU);
+    hash_product product = (hash_product)(one ^ 0xA0761D6478BD642FU) * (other ^ 0xE7037ED1A0B428DBU);
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
