@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { USERS, ITEMS, DENSE, BUCKETS, TABLES };
 enum { DENSE_ROWS = 7, BUCKET_COUNT = 97, BUCKETS_AT_ONCE = 50 };
@@ -20,6 +21,7 @@ struct sum {
     const char *data;
     int64_t slow_us; /* per call, to make a run last */
     bool miscount;   /* a deliberate fault: the check must find it */
+    bool by_process; /* another one: each process reads another value */
 };
 
 struct item {
@@ -39,10 +41,11 @@ static void start_row(void *context, uint64_t key, void *row) {
 }
 
 static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context) {
-    (void)context;
+    const struct sum *sum = context;
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
-        int kept = aml_emit(worker, AML_TRAIN, keys, &ratings[i].value);
+        float value_read = sum->by_process && keys[0] == 1 ? (float)getpid() : ratings[i].value;
+        int kept = aml_emit(worker, AML_TRAIN, keys, &value_read);
         if (kept < 0) {
             return kept;
         }
@@ -306,6 +309,7 @@ int main(int argc, char **argv) {
         {"data", "FILE", AML_OPTION_STRING, &sum.data, 0, 0, "ratings"},
         {"slow-us", "N", AML_OPTION_INTEGER, &sum.slow_us, 0, 1e9, "pause in each call"},
         {"miscount", NULL, AML_OPTION_FLAG, &sum.miscount, 0, 0, "count one item twice"},
+        {"by-process", NULL, AML_OPTION_FLAG, &sum.by_process, 0, 0, "read other values in each process"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     struct aml_table tables[TABLES] = {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { DOCUMENTS, WORDS, TOPICS, TABLES };
 enum { WORDS_MAX = 12, TOKENS_MAX = 90, SAMPLE_TOKENS = 8, VOCABULARY = 300, TOPIC_COUNT = 64, TOPIC_WIDTH = 5 };
@@ -141,6 +142,10 @@ static int varied_read(aml_worker *worker, void *context) {
         return refused;
     }
     for (uint64_t number = 0; number < (uint64_t)varied->documents; number++) {
+        if (varied->mistake != NULL && strcmp(varied->mistake, "process") == 0 &&
+            number == (uint64_t)getpid() % (uint64_t)varied->documents) {
+            continue; /* another one in each process */
+        }
         make_document(varied, number, &document);
         int kept = varied->samples ? emit_sample(worker, number, &document) : emit_document(worker, number, &document);
         if (kept < 0) {

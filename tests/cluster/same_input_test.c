@@ -1,0 +1,231 @@
+/* Tests that a job trains on one input, with real processes: nodes that read different files, an app whose `read` differs by
+ * process, a node that joins or a job that resumes with another file, a file that is changed under way. Each must end, or
+ * be sent away, with one line that names the nodes, the files, their sizes and what differs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/cluster/shell.h"
+
+enum {
+    RATINGS = 100000,
+    RATINGS_LESS = 60000,
+    DOCUMENTS = 200,
+    DOCUMENTS_LESS = 120,
+    SAMPLES = 300,
+    SAMPLES_LESS = 290
+};
+
+/* $1 is the app, $2 its option for the input, $3 the file of most nodes, $4 that of node-$5. */
+#define PICK "-- sh pick "
+
+/* The last line on standard error is the only one that begins with the program's error and has all of the parts. */
+static void refused_for(const char *const *parts, size_t count) {
+    char *error = read_text("err");
+    const char *line = strstr(error, "the input differs: ");
+    if (line == NULL || strstr(line + 1, "the input differs: ") != NULL) {
+        fail_msg("'%s': expected one line that tells how the input differs", error);
+    }
+    for (size_t p = 0; p < count; p++) {
+        if (strstr(line, parts[p]) == NULL) {
+            fail_msg("'%s' lacks '%s'", line, parts[p]);
+        }
+    }
+    free(error);
+}
+
+static bool report_has(const char *text) {
+    char *report = read_text("report");
+    bool has = strstr(report, text) != NULL;
+    free(report);
+    return has;
+}
+
+/* Two nodes of which one has read less: nobody has trained. */
+static void differs(const char *command, const char *const *parts, size_t count) {
+    int status = run("%s", command);
+    if (status != 2) {
+        fail_msg("%s: status %d: %s", command, status, read_text("err"));
+    }
+    refused_for(parts, count);
+    assert_false(report_has("\"type\":\"iteration\""));
+}
+
+/* ---- At the start ---- */
+
+/* "Two nodes, one with a file of 100,000 ratings, one with its first 60,000: exit 0, trained on part." */
+static void test_a_file_of_100000_ratings_and_its_first_60000(void **state) {
+    (void)state;
+    static const char *const parts[] = {
+        "node-1 (", "node-2 (",           "100000 items from ratings (", "60000 items from less (",
+        " bytes)",  " data shards differ"};
+    differs("$run --reliable 2 " PICK "$bin/mf --data ratings less 2 --iterations 3", parts, 6);
+    differs("$run --reliable 1 --transient 2 " PICK "$bin/mf --data ratings less 1 --iterations 3", parts + 2, 4);
+    differs("$run --reliable 1 --transient 1 --stage traditional " PICK "$bin/mf --data ratings less 2", parts, 6);
+}
+
+/* "Likewise lda" */
+static void test_lda_with_fewer_documents(void **state) {
+    (void)state;
+    static const char *const parts[] = {"node-1 (", "node-2 (", "200 items from documents (",
+                                        "120 items from fewer-documents (", " data shards differ"};
+    differs("$run --reliable 2 " PICK "$bin/lda --data documents fewer-documents 2 --topics 4 --iterations 3", parts,
+            5);
+}
+
+static void test_mlr_with_fewer_samples(void **state) {
+    (void)state;
+    static const char *const parts[] = {"node-1 (", "node-2 (", "300 items from samples (",
+                                        "290 items from fewer-samples (", " data shards differ"};
+    differs("$run --reliable 2 " PICK "$bin/mlr --data samples fewer-samples 2 --iterations 3", parts, 5);
+    differs("$run --reliable 2 " PICK "$bin/mlr --data sparse fewer-sparse 1 --iterations 3", parts, 2);
+}
+
+/* "and a `read` that differs by process", of fixed items, samples without rows, and varied items. */
+static void test_a_read_that_differs_by_process(void **state) {
+    (void)state;
+    static const char *const same_size[] = {"100000 items from ratings (", "node-1 (", "node-2 (",
+                                            "; 1 of 1024 data shards differ"};
+    differs("$run --reliable 2 -- $tests/sum_app --data ratings --by-process", same_size, 4);
+    static const char *const no_files[] = {"node-1 (", "node-2 (", " read 699 items, ", " 699 items; "};
+    differs("$run --reliable 2 -- $tests/varied_app --mistake process", no_files, 4);
+    differs("$run --reliable 2 -- $tests/varied_app --mistake process --samples", no_files, 4);
+}
+
+/* The same items in another order are the same input. */
+static void test_the_order_of_a_file_is_nothing_that_differs(void **state) {
+    (void)state;
+    run_well("sort -r ratings >sorted && $run --reliable 2 " PICK "$bin/mf --data ratings sorted 2 --iterations 2");
+}
+
+/* ---- Later ---- */
+
+/* "a changed file is refused" where a node joins: it alone, by a controller that was restarted as well. */
+static void test_who_joins_with_another_file_is_refused_alone(void **state) {
+    (void)state;
+    static const char *const events[] = {
+        "iteration 3 join transient 1\\n",
+        "iteration 2 kill controller\\niteration 3 start controller\\niteration 6 join reliable 1\\n"};
+    for (size_t e = 0; e < sizeof events / sizeof events[0]; e++) {
+        int status = run("head -2000 ratings >some; head -1500 ratings >fewer; printf '%s' >events; "
+                         "$run --reliable 1 --transient 1 --failure-timeout 5 --events events " PICK
+                         "$tests/sum_app --data some fewer 3 --iterations 400 --slow-us 4000",
+                         events[e]);
+        if (status != 0) {
+            fail_msg("%s: status %d: %s", events[e], status, read_text("err"));
+        }
+        assert_true(report_has("\"event\":\"refused\""));
+        assert_true(report_has("2000 items from some ("));
+        assert_true(report_has("node-3 ("));
+        assert_true(report_has("1500 items from fewer ("));
+        assert_true(summary("items_processed") == 400.0 * 2000); /* and the sums were right */
+        assert_true(summary("failures") == 0);
+    }
+}
+
+/* "Resume and joins likewise: a changed file is refused." */
+static void test_a_resumed_job_with_another_file_is_refused(void **state) {
+    (void)state;
+    static const char *const parts[] = {"the checkpoint's node-", "100000 items from data (",
+                                        " 60000 items from data (", " data shards differ"};
+    run_well("cp ratings data && $run --reliable 2 --checkpoint saved --checkpoint-every 2 -- $bin/mf --data data "
+             "--iterations 30");
+    differs("cp less data && $run --reliable 1 --resume saved -- $bin/mf --data data --iterations 40", parts, 4);
+    run_well("cp ratings data && $run --reliable 1 --resume saved -- $bin/mf --data data --iterations 40");
+}
+
+/* A node that reads again, for shards that it did not keep, finds another file than it had read at first. */
+static void test_a_file_that_is_changed_under_way(void **state) {
+    (void)state;
+    int status =
+        run("rm -f report; head -2000 ratings >data; head -1500 ratings >changed; "
+            "printf 'iteration 60 evict transient 1 notice 60s\\n' >events; "
+            "{ tries=0; while [ $tries -lt 3000 ] && ! grep -q '\"event\":\"start\"' report; do sleep 0.02; "
+            "tries=$((tries + 1)); done; mv changed data; } 2>/dev/null & "
+            "$run --reliable 1 --transient 2 --events events -- $tests/sum_app --data data --iterations 100000 "
+            "--slow-us 4000 --standby-memory 0; status=$?; wait; exit $status");
+    static const char *const parts[] = {"2000 items from data (", " 1500 items from data (", " data shards differ"};
+    if (status != 2) {
+        fail_msg("status %d: %s", status, read_text("err"));
+    }
+    refused_for(parts, 3);
+}
+
+/* ---- The input ---- */
+
+static void write_ratings(const char *name, unsigned count) {
+    FILE *file = open_file(name, "we");
+    for (unsigned n = 0; n < count; n++) {
+        fprintf(file, "%u %u %.1f\n", 1 + n * 37 % 4001, 1 + n * 101 % 997, 0.5 * (n * 7919 % 10 + 1));
+    }
+    fclose(file);
+}
+
+static void write_documents(const char *name, unsigned count) {
+    FILE *file = open_file(name, "we");
+    for (unsigned d = 0; d < count; d++) {
+        fprintf(file, "6");
+        for (unsigned w = 0; w < 6; w++) {
+            fprintf(file, " %u:%u", d % 7 + 9 * w, 1 + (d + w) % 3);
+        }
+        fprintf(file, "\n");
+    }
+    fclose(file);
+}
+
+static void write_samples(const char *name, unsigned count, bool sparse) {
+    FILE *file = open_file(name, "we");
+    for (unsigned n = 0; n < count; n++) {
+        fprintf(file, sparse ? "%u 1:%u.5 2:%u 3:1\n" : "%u,%u.5,%u,1\n", n % 3, n % 11, n % 5);
+    }
+    fclose(file);
+}
+
+static int open_folder(void **state) {
+    (void)state;
+    if (shell_open("same_input_test") != 0) {
+        return -1;
+    }
+    write_ratings("ratings", RATINGS);
+    write_ratings("less", RATINGS_LESS);
+    write_documents("documents", DOCUMENTS);
+    write_documents("fewer-documents", DOCUMENTS_LESS);
+    write_samples("samples", SAMPLES, false);
+    write_samples("fewer-samples", SAMPLES_LESS, false);
+    write_samples("sparse", SAMPLES, true);
+    write_samples("fewer-sparse", SAMPLES_LESS, true);
+    FILE *pick = open_file("pick", "we");
+    fputs("app=$1 option=$2 file=$3 other=$4 node=$5\n"
+          "shift 5\n"
+          "for argument in \"$@\"; do\n"
+          "    if [ \"$argument\" = \"--name=node-$node\" ]; then file=$other; fi\n"
+          "done\n"
+          "exec \"$app\" \"$option\" \"$file\" \"$@\"\n",
+          pick);
+    fclose(pick);
+    return 0;
+}
+
+static int close_folder(void **state) {
+    (void)state;
+    return shell_close();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_file_of_100000_ratings_and_its_first_60000),
+        cmocka_unit_test(test_lda_with_fewer_documents),
+        cmocka_unit_test(test_mlr_with_fewer_samples),
+        cmocka_unit_test(test_a_read_that_differs_by_process),
+        cmocka_unit_test(test_the_order_of_a_file_is_nothing_that_differs),
+        cmocka_unit_test(test_who_joins_with_another_file_is_refused_alone),
+        cmocka_unit_test(test_a_resumed_job_with_another_file_is_refused),
+        cmocka_unit_test(test_a_file_that_is_changed_under_way),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}
