@@ -1,0 +1,133 @@
+/* bench_input: what the fingerprint of the input costs while ratings are read: the reading of the library beside the same
+ * code without it (without.c), in turns, one thread each. By CPU-seconds; the file is in the system's cache. */
+#include "agileml/base/hash.h"
+#include "bench/input/variant.h"
+#include "bench/measure.h"
+#include "workers/ratings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHARDS = 1024, NODES_MAX = 4, USERS = 162000, ITEMS = 59000, QUICK_RATINGS = 20000, QUICK_ROUNDS = 2 };
+
+/* One reading by one variant. */
+struct reading {
+    const struct variant *variant;
+    struct data data;
+};
+
+/* As mf does with a run of ratings. */
+static int emit_ratings(void *context, unsigned thread, uint64_t number, const struct rating *ratings, size_t count) {
+    struct reading *reading = context;
+    const struct variant *variant = reading->variant;
+    struct data_chunk *chunk = variant->chunk_open(&reading->data, number);
+    (void)thread;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t keys[2] = {ratings[i].user, ratings[i].item};
+        if (variant->emit(&reading->data, chunk, AML_TRAIN, keys, &ratings[i].value) == 1) {
+            double *totals = variant->totals(&reading->data, chunk);
+            totals[0] += ratings[i].value;
+            totals[WIRE_TOTALS / 2] = fmax(totals[WIRE_TOTALS / 2], ratings[i].value);
+        }
+    }
+    variant->chunk_close(&reading->data, chunk);
+    return 0;
+}
+
+/* Reads the file as one of `nodes` nodes. CPU-seconds; negative, and an error, when it can't be read. */
+static double read_once(const struct variant *variant, const char *path, unsigned nodes, struct error *error) {
+    const struct aml_app app = {.item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)};
+    struct reading reading = {.variant = variant};
+    uint32_t own[SHARDS];
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < SHARDS; s += nodes) {
+        own[count++] = s;
+    }
+    variant->open(&reading.data, &app, SHARDS, 0);
+    variant->pin(&reading.data, own, count);
+    double begin = measure_own_cpu();
+    variant->read_begin(&reading.data);
+    int result = ratings_read(path, false, 1, emit_ratings, &reading, error);
+    variant->read_end(&reading.data, result == 0);
+    double seconds = measure_own_cpu() - begin;
+    variant->unpin(&reading.data, own, count);
+    variant->close(&reading.data);
+    return result == 0 ? seconds : -1;
+}
+
+static int measure(const char *path, unsigned nodes, int64_t ratings, int64_t rounds, struct error *error) {
+    struct series with = {0};
+    struct series without = {0};
+    struct series ratios = {0};
+    int result = 0;
+    for (int64_t r = 0; r < rounds && result == 0; r++) {
+        bool first = r % 2 == 0;
+        double one = read_once(first ? &variant_with : &variant_without, path, nodes, error);
+        double other = read_once(first ? &variant_without : &variant_with, path, nodes, error);
+        result = one < 0 || other < 0 ? error->code : 0;
+        series_add(&with, first ? one : other);
+        series_add(&without, first ? other : one);
+        series_add(&ratios, first ? one / other : other / one);
+    }
+    if (result == 0) {
+        printf("%5u  %22.1f  %25.1f  %8.1f %%\n", nodes, series_median(&with) / (double)ratings * 1e9,
+               series_median(&without) / (double)ratings * 1e9, (series_median(&ratios) - 1) * 100);
+    }
+    series_close(&with);
+    series_close(&without);
+    series_close(&ratios);
+    return result;
+}
+
+static int write_ratings(FILE *file, int64_t ratings, struct error *error) {
+    for (int64_t r = 0; r < ratings; r++) {
+        uint64_t random = hash_mix((uint64_t)r);
+        fprintf(file, "%" PRIu64 ",%" PRIu64 ",%.1f,%" PRIu64 "\n", random % USERS, (random >> 20) % ITEMS,
+                0.5 * (double)((random >> 40) % 10 + 1), 1000000000 + (random >> 44));
+    }
+    return ferror(file) != 0 || fclose(file) != 0
+               ? error_set(error, AML_EFAIL, "can't write the ratings: %s", strerror(errno))
+               : 0;
+}
+
+int main(int argc, char **argv) {
+    int64_t ratings = 2000000;
+    int64_t rounds = 21;
+    bool quick = false;
+    const struct aml_option options[] = {
+        {"ratings", "N", AML_OPTION_INTEGER, &ratings, 1, 1e9, "in the file"},
+        {"rounds", "N", AML_OPTION_INTEGER, &rounds, 1, 1e6, "each reads it with and without"},
+        {"quick", NULL, AML_OPTION_FLAG, &quick, 0, 0, "only see that it runs"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    char path[] = "/tmp/bench_input.XXXXXX";
+    struct error error = {0};
+    int status = measure_options(options, "what the fingerprint of the input costs", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
+    ratings = quick ? QUICK_RATINGS : ratings;
+    rounds = quick ? QUICK_ROUNDS : rounds;
+    int descriptor = mkstemp(path);
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    if (file == NULL) {
+        fprintf(stderr, "bench_input: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    int result = write_ratings(file, ratings, &error);
+    measure_print_machine();
+    printf("nodes  CPU-ns a rating, with it  CPU-ns a rating, without       cost\n");
+    for (unsigned nodes = 1; nodes <= NODES_MAX && result == 0; nodes *= NODES_MAX) {
+        result = measure(path, nodes, ratings, rounds, &error);
+    }
+    unlink(path);
+    if (result != 0) {
+        fprintf(stderr, "bench_input: %s\n", error.text);
+    }
+    return result == 0 ? 0 : 1;
+}
