@@ -60,28 +60,20 @@ static double read_once(const struct variant *variant, const char *path, unsigne
     return result == 0 ? seconds : -1;
 }
 
+/* The least of the rounds: what else runs on the machine only adds. */
 static int measure(const char *path, unsigned nodes, int64_t ratings, int64_t rounds, struct error *error) {
-    struct series with = {0};
-    struct series without = {0};
-    struct series ratios = {0};
-    int result = 0;
-    for (int64_t r = 0; r < rounds && result == 0; r++) {
-        bool first = r % 2 == 0;
-        double one = read_once(first ? &variant_with : &variant_without, path, nodes, error);
-        double other = read_once(first ? &variant_without : &variant_with, path, nodes, error);
-        result = one < 0 || other < 0 ? error->code : 0;
-        series_add(&with, first ? one : other);
-        series_add(&without, first ? other : one);
-        series_add(&ratios, first ? one / other : other / one);
+    double least[2] = {INFINITY, INFINITY}; /* without it, with it */
+    for (int64_t r = 0; r < 2 * rounds; r++) {
+        bool with = (r + r / 2) % 2 != 0; /* who comes first changes from round to round */
+        double seconds = read_once(with ? &variant_with : &variant_without, path, nodes, error);
+        if (seconds < 0) {
+            return error->code;
+        }
+        least[with] = fmin(least[with], seconds);
     }
-    if (result == 0) {
-        printf("%5u  %22.1f  %25.1f  %8.1f %%\n", nodes, series_median(&with) / (double)ratings * 1e9,
-               series_median(&without) / (double)ratings * 1e9, (series_median(&ratios) - 1) * 100);
-    }
-    series_close(&with);
-    series_close(&without);
-    series_close(&ratios);
-    return result;
+    printf("%5u  %22.1f  %25.1f  %8.1f %%\n", nodes, least[1] / (double)ratings * 1e9, least[0] / (double)ratings * 1e9,
+           (least[1] / least[0] - 1) * 100);
+    return 0;
 }
 
 static int write_ratings(FILE *file, int64_t ratings, struct error *error) {
