@@ -277,16 +277,17 @@ static uint64_t clock_over(struct controller *controller) {
 
 bool change_has_part(const struct controller *controller, const struct member *member) {
     actor_id actor = member->node.actor;
-    bool named = controller->from_clock != WIRE_CLOCK_NEVER;
+    bool coming = controller->change == CHANGE_HOLD || controller->from_clock != WIRE_CLOCK_NEVER;
     bool part = false;
     for (uint32_t p = 0; p < controller->options.policy.partitions && !part; p++) {
         const struct wire_placement *place = &controller->placement[p];
         part = actor_node(place->server) == actor || actor_node(place->backup) == actor ||
-               (named && (actor_node(place->next_server) == actor || actor_node(place->next_backup) == actor));
+               (coming && (actor_node(place->next_server) == actor || actor_node(place->next_backup) == actor));
     }
     for (unsigned i = 0; i < controller->schedule.part_count && !part; i++) {
         uint64_t from_clock = controller->schedule.parts[i].from_clock;
-        part = from_clock != WIRE_CLOCK_NEVER && schedule_count(&controller->schedule, actor, from_clock) > 0;
+        part =
+            (coming || from_clock != WIRE_CLOCK_NEVER) && schedule_count(&controller->schedule, actor, from_clock) > 0;
     }
     for (unsigned c = 0; c < controller->schedule.catch_up_count && !part; c++) {
         part = actor_node(controller->schedule.catch_ups[c].origin) == actor;

@@ -78,7 +78,8 @@ uint32_t change_commit_every(const struct controller *controller, bool next);
 void change_check_commit(struct controller *controller);
 /* Gives up a change that has no clock yet. */
 void change_cancel(struct controller *controller);
-/* Whether the member serves, follows or works in some clock. */
+/* Whether the member serves, follows or works in some clock. A plan that is only prepared does not count: change_cancel gives
+ * it up. */
 bool change_has_part(const struct controller *controller, const struct member *member);
 enum node_tier actor_tier(const struct controller *controller, actor_id actor);
 

@@ -20,8 +20,8 @@ static void refuse_newcomer(struct controller *controller, struct member *member
 /* A member that has a part in the job reads the input late, because it took over from others, or read it again and found
  * it changed. Others take over where they can. */
 static void refuse_member(struct controller *controller, struct member *member, const char *text) {
-    bool last = member->node.tier == TIER_RELIABLE || controller->stage == STAGE_TRADITIONAL ||
-                !enough_without_member(controller, member);
+    bool keeps = member->settled && member->node.tier == TIER_RELIABLE;
+    bool last = keeps || controller->stage == STAGE_TRADITIONAL || !enough_without_member(controller, member);
     if (last) {
         controller_abort(controller, AML_EINPUT, text);
         return;

@@ -3294,6 +3294,27 @@ static void test_who_joins_with_different_input_is_refused_alone(void **state) {
     }
 }
 
+/* One that comes reads its input again, finds it changed, and is to have its part from the next clocks on: what those are to
+ * be served by is put elsewhere. */
+static void test_who_is_about_to_work_and_reads_different_input_is_lost(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.iterations = 30, .clocks_per_iteration = 1});
+    begin(fake);
+    read_items(fake, 0, 100);
+    join(fake, 2, "late", TIER_RELIABLE, &fake->terms);
+    tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
+    read_items(fake, 2, 100);
+    heartbeat(fake, 2, NODE_LOADED, 0);
+    heartbeat(fake, 0, NODE_STARTED, 2);
+    heartbeat(fake, 1, NODE_STARTED, 2);
+    heartbeat(fake, 2, NODE_STARTED, 0);
+    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    read_items(fake, 2, 60);
+    assert_int_equal(fake->controller.member_count, 2);
+    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    fake_close(fake);
+}
+
 /* A node that works reads its input again and finds it changed: the others take over, where they can. */
 static void test_who_works_on_and_reads_different_input_is_lost(void **state) {
     (void)state;
@@ -3414,6 +3435,7 @@ int main(void) {
         cmocka_unit_test(test_nodes_that_crash_before_they_take_part),
         cmocka_unit_test(test_different_input_at_the_start_ends_the_job),
         cmocka_unit_test(test_who_joins_with_different_input_is_refused_alone),
+        cmocka_unit_test(test_who_is_about_to_work_and_reads_different_input_is_lost),
         cmocka_unit_test(test_who_works_on_and_reads_different_input_is_lost),
         cmocka_unit_test(test_input_of_other_shards_is_no_input),
     };
