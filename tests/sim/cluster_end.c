@@ -89,7 +89,8 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
                           (unsigned long long)completed, (unsigned long long)cluster->iterations,
                           (unsigned long long)items);
     }
-    if (cluster->last_evaluated != cluster->policy.shards) {
+    bool trained = completed > cluster->first_clock; /* else it was resumed at its end, and there was nothing to evaluate */
+    if (trained && cluster->last_evaluated != cluster->policy.shards) {
         cluster_violation(cluster, "report", "%s, of %u shards %g were evaluated as of the last clock", text,
                           cluster->policy.shards, cluster->last_evaluated);
     }
