@@ -65,7 +65,7 @@ static int check_bytes(const unsigned char *bytes, size_t size, const char *path
                        struct error *error) {
     uint32_t version = get32(bytes + MODEL_FILE_MAGIC);
     if (memcmp(bytes, kind->magic, MODEL_FILE_MAGIC) != 0) {
-        return error_set(error, AML_EINPUT, "%s: not a model file of %s (it starts otherwise)", path, kind->app);
+        return error_set(error, AML_EINPUT, "%s: not a model file of %s: its first bytes differ", path, kind->app);
     }
     if (checksum_of(bytes, size) != get32(bytes + size)) {
         return error_set(error, AML_EINPUT,

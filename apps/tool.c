@@ -36,8 +36,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct error *e
     }
     int result = options_parse(tables, 1, argc, argv, &operand, error);
     if (result == 0 && operand < argc) {
-        result = error_set(error, AML_EINPUT, "unexpected argument '%s': expected options only; see --%s --help",
-                           argv[operand], tool->option);
+        result = error_set(error, AML_EINPUT, "unexpected argument '%s': expected options only; see '%s --%s --help'",
+                           argv[operand], tool->app, tool->option);
     }
     return result;
 }

@@ -182,8 +182,8 @@ int main(int argc, char **argv) {
     struct kmeans kmeans = {.columns = 2, .centers = 8};
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &kmeans.data, 0, 0, "points: lines of --columns numbers"},
-        {"columns", "N", AML_OPTION_INTEGER, &kmeans.columns, 1, COLUMNS_MAX, "numbers of a point"},
-        {"centers", "N", AML_OPTION_INTEGER, &kmeans.centers, 1, CENTERS_MAX, "how many to find"},
+        {"columns", "N", AML_OPTION_INTEGER, &kmeans.columns, 1, COLUMNS_MAX, "numbers in a point"},
+        {"centers", "N", AML_OPTION_INTEGER, &kmeans.centers, 1, CENTERS_MAX, "centers to find"},
         {"out", "FILE", AML_OPTION_STRING, &kmeans.out, 0, 0, "write the centers there"},
         {0}};
     struct aml_table tables[] = {{.name = "sums", .type = AML_FLOAT64, .mode = AML_ADD}};

@@ -101,7 +101,7 @@ int command_evict(int argc, char **argv) {
     if (result == 0 && evict.outcome.code != 0) {
         result = error_set(&error, evict.outcome.code, "%s", evict.outcome.text);
     } else if (result == 0 && evict.outcome.text[0] != '\0') {
-        result = error_set(&error, AML_EINPUT, "%s; the other nodes have been told", evict.outcome.text);
+        result = error_set(&error, AML_EINPUT, "%s; the other nodes leave", evict.outcome.text);
     }
     if (result != 0) {
         log_error("%s", error.text);

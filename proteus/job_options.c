@@ -32,9 +32,9 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"checkpoint-every", "N", AML_OPTION_INTEGER, &options->checkpoint_every, 1, 1e9,
          "iterations between checkpoints"},
         {"checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->checkpoint_at_end, 0, 0,
-         "write one of the job's last clock too, as --checkpoint does unless told otherwise"},
+         "also write a checkpoint of the job's last clock: the default with --checkpoint"},
         {"no-checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->no_checkpoint_at_end, 0, 0,
-         "write none of the job's last clock"},
+         "write no checkpoint of the job's last clock"},
         {"resume", "DIR", AML_OPTION_STRING, &options->resume, 0, 0, "go on from the newest checkpoint in DIR"},
         {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, JOB_FAILURE_TIMEOUT_MIN, 86400,
          "silence after which a node has failed"},
@@ -87,7 +87,8 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
                          options->threshold_3, options->threshold_2);
     }
     if (options->checkpoint_at_end && options->no_checkpoint_at_end) {
-        return error_set(error, AML_EINPUT, "--checkpoint-at-end and --no-checkpoint-at-end: expected one of them");
+        return error_set(error, AML_EINPUT,
+                         "--checkpoint-at-end and --no-checkpoint-at-end: expected only one of them");
     }
     if (options->checkpoint == NULL && (options->checkpoint_at_end || options->no_checkpoint_at_end)) {
         return error_set(error, AML_EINPUT, "--%scheckpoint-at-end: expected --checkpoint DIR with it",

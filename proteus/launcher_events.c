@@ -65,7 +65,7 @@ static void to_nodes(struct launcher *launcher, const struct event *event) {
     unsigned *nodes = memory_zeroed(launcher->node_count + event->node_count + 1, sizeof *nodes);
     unsigned count = select_nodes(launcher, event, nodes);
     if (count == 0) {
-        progress_note(launcher->progress, "event: no process of such a node runs");
+        progress_note(launcher->progress, "event: none of the nodes that it names is running");
     }
     if (event->action == EVENT_EVICT) {
         evict_nodes(launcher, nodes, count, event->notice);

@@ -179,7 +179,7 @@ static void say_frame(unsigned number, uintptr_t address) {
 /* All but the first frame are return addresses: the call is one byte before. */
 static void say_frames(void *const *frames, unsigned count, bool interrupted) {
     struct line line = line_begin();
-    line_add(&line, "backtrace; 'addr2line -Cfpie MODULE ADDRESS' tells the line of each:");
+    line_add(&line, "backtrace; 'addr2line -Cfpie MODULE ADDRESS' prints function and line of a frame:");
     line_end(&line);
     for (unsigned f = 0; f < count && f < CRASH_FRAMES_MAX; f++) {
         say_frame(f, (uintptr_t)frames[f] - (f > 0 || !interrupted ? 1 : 0));

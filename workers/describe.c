@@ -33,9 +33,10 @@ static int check_option(const struct aml_app *app, const struct aml_option *opti
                          name);
     }
     if (find_option(common, NULL, name) != NULL) {
-        return error_set(error, AML_EINPUT,
-                         "app %s: option --%s: every app has one of this name (see --help); expected another",
-                         app->name, name);
+        return error_set(
+            error, AML_EINPUT,
+            "app %s: option --%s: every app has an option of this name (see --help): expected another name", app->name,
+            name);
     }
     if (find_option(app->options, option, name) != NULL) {
         return error_set(error, AML_EINPUT, "app %s: option --%s: two options have this name", app->name, name);
@@ -81,7 +82,8 @@ static int check_count(const struct aml_app *app, const char *field, const void 
         return error_set(error, AML_EINPUT, "app %s: %s_count %u: 0 to %d are possible", app->name, field, count, most);
     }
     if (count > 0 && array == NULL) {
-        return error_set(error, AML_EINPUT, "app %s: %ss is NULL, %s_count %u", app->name, field, field, count);
+        return error_set(error, AML_EINPUT, "app %s: %ss is NULL, %s_count %u: expected an array", app->name, field,
+                         field, count);
     }
     if (count == 0 && array != NULL) {
         return error_set(error, AML_EINPUT, "app %s: %s_count 0, but there are %ss: expected their number", app->name,
@@ -129,7 +131,7 @@ static int check_table(const struct aml_app *app, unsigned number, struct error 
     }
     for (unsigned t = 0; t < number; t++) {
         if (strcmp(app->tables[t].name, table->name) == 0) {
-            return error_set(error, AML_EINPUT, "app %s: tables[%u].name '%s': tables[%u] has it too", app->name,
+            return error_set(error, AML_EINPUT, "app %s: tables[%u].name '%s': tables[%u] has this name too", app->name,
                              number, table->name, t);
         }
     }
@@ -164,7 +166,8 @@ static int check_metric(const struct aml_app *app, unsigned number, struct error
     }
     if (taken || strspn(metric->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(metric->name)) {
         return error_set(error, AML_EINPUT,
-                         "app %s: metrics[%u].name '%s': expected a-z, 0-9 and _, and a name that nothing else has",
+                         "app %s: metrics[%u].name '%s': expected a-z, 0-9 and _, and no name of another metric or key "
+                         "of the report",
                          app->name, number, metric->name);
     }
     if ((unsigned)metric->kind > AML_EXP_MEAN) {
@@ -191,20 +194,20 @@ static int check_fixed_items(const struct aml_app *app, struct error *error) {
                          AML_ITEM_BYTES_MAX);
     }
     if (app->item_rows == 0 && app->item_bytes == 0) {
-        return error_set(error, AML_EINPUT,
-                         "app %s: item_rows 0 and item_bytes 0: items would carry nothing; expected one of them, or "
-                         "item_varied",
-                         app->name);
+        return error_set(
+            error, AML_EINPUT,
+            "app %s: item_rows 0 and item_bytes 0: items would carry nothing: expected one of them above 0, "
+            "or item_varied",
+            app->name);
     }
     return 0;
 }
 
 static int check_items(const struct aml_app *app, struct error *error) {
     if (app->item_varied && (app->item_rows > 0 || app->item_bytes > 0)) {
-        return error_set(
-            error, AML_EINPUT,
-            "app %s: item_rows %u and item_bytes %zu: 0 are possible for items that are varied (item_varied)",
-            app->name, app->item_rows, app->item_bytes);
+        return error_set(error, AML_EINPUT,
+                         "app %s: item_rows %u and item_bytes %zu: expected 0 for both, as item_varied is set",
+                         app->name, app->item_rows, app->item_bytes);
     }
     if (!app->item_varied && check_fixed_items(app, error) != 0) {
         return AML_EINPUT;
@@ -215,8 +218,8 @@ static int check_items(const struct aml_app *app, struct error *error) {
                              app->item_tables[r], app->table_count);
         }
         if (r >= app->item_rows && app->item_tables[r] != 0) {
-            return error_set(error, AML_EINPUT, "app %s: item_tables[%u] is %u, but item_rows is %u", app->name, r,
-                             app->item_tables[r], app->item_rows);
+            return error_set(error, AML_EINPUT, "app %s: item_tables[%u] is %u, but item_rows is %u: expected 0",
+                             app->name, r, app->item_tables[r], app->item_rows);
         }
     }
     return 0;

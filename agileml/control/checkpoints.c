@@ -177,7 +177,8 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
         place = better ? request : place;
     }
     const char *refusal = request_refusal(controller);
-    refusal = refusal == NULL && place == NULL ? "too many others wait for a checkpoint already" : refusal;
+    refusal =
+        refusal == NULL && place == NULL ? "too many requests for a checkpoint wait already: try again later" : refusal;
     if (refusal != NULL) {
         send_outcome(controller, from, number, AML_EINPUT, refusal);
         return;
@@ -430,7 +431,8 @@ static void step_write(struct controller *controller) {
     }
     char text[ERROR_TEXT_MAX];
     checkpoint->kept.slow = true;
-    snprintf(text, sizeof text, "to write one takes longer than %u iterations: fewer are written than were asked for",
+    snprintf(text, sizeof text,
+             "writing a checkpoint takes longer than %u iterations: fewer are written than --checkpoint-every asks for",
              controller->options.checkpoint_every);
     controller_report(controller, report_event(controller, "checkpoint-slow", NULL, text));
 }
@@ -590,7 +592,8 @@ int checkpoints_check(const struct controller *controller, struct error *error) 
     }
     return error_set(error, AML_EFAIL, "the job is done, but no checkpoint could be written into %.160s: %.240s",
                      controller->options.checkpoint,
-                     checkpoint->failure[0] != '\0' ? checkpoint->failure : "training was over before one could begin");
+                     checkpoint->failure[0] != '\0' ? checkpoint->failure
+                                                    : "training was over before a checkpoint could begin");
 }
 
 void checkpoints_stop(struct controller *controller) {

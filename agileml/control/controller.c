@@ -368,7 +368,7 @@ static bool settings_differ(const struct controller *controller, const struct me
     if (job_settings_differ(controller->settings, message->frames[2], compared, was, differences, DIFFERENCES_MAX)) {
         return true;
     }
-    snprintf(differences, DIFFERENCES_MAX, "its tables, metrics or items, as of another version of the app");
+    snprintf(differences, DIFFERENCES_MAX, "tables, metrics or items differ, as between versions of the app");
     return false;
 }
 
@@ -388,9 +388,10 @@ static void registration_refusal(const struct controller *controller, const stru
         snprintf(reason, size, "this is a job of %s, not of %s", controller->job.app, new->job.app);
     } else if (first != NULL && (settings_differ(controller, message, SETTINGS_ALL, first->name, differences) ||
                                  !job_terms_equal(&new->job, &controller->job))) {
-        snprintf(reason, size,
-                 "%s on %s was started with other options than %s on %s: %.200s: a job's nodes need the same ones",
-                 new->job.app, new->host, first->name, first->host, differences);
+        snprintf(
+            reason, size,
+            "%s on %s was started with other options than %s on %s: %.200s: all nodes of a job need the same options",
+            new->job.app, new->host, first->name, first->host, differences);
     } else if (known && first == NULL &&
                (settings_differ(controller, message, SETTINGS_FIXED, "was", differences) ||
                 !job_terms_resumable(&new->job, &controller->job))) {

@@ -116,7 +116,8 @@ static void crashes_lost(struct controller *controller, struct member *member, c
     describe(crash, first, text, sizeof text);
     if (first != NULL) {
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, ": the app crashes; its backtrace is on their standard error");
+        snprintf(text + used, sizeof text - used,
+                 ": the app crashes; the standard error of each node has the backtrace");
         member->left = true;
         controller_fail(controller, member->name, AML_EFAIL, text);
         return;
@@ -193,7 +194,7 @@ bool crashes_explain(const struct controller *controller, uint32_t lacking, char
         if (!crash->recovered && had(controller, crash, lacking)) {
             describe(crash, NULL, text, size);
             size_t used = strlen(text);
-            snprintf(text + used, size - used, ": the job can't go on without it");
+            snprintf(text + used, size - used, ": the job can't go on without this node");
             return true;
         }
     }

@@ -49,7 +49,7 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
         return;
     }
     if (replica_passed(replica, checkpoint->clock)) {
-        replica_no_checkpoint(server, replica, "the replica has passed it");
+        replica_no_checkpoint(server, replica, "the replica has passed this clock");
         return;
     }
     if (partition->clock < checkpoint->clock) {
@@ -75,7 +75,7 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
 static void checkpoint_ask(struct server *server, uint32_t number, const struct message_checkpoint *checkpoint) {
     struct server_replica *replica = number < server->partition_count ? &server->replicas[number] : NULL;
     if (replica == NULL || replica->partition == NULL || !replica->whole || server->hooks.write == NULL) {
-        send_state(server, number, checkpoint, WRITTEN_REFUSED, "no such replica here");
+        send_state(server, number, checkpoint, WRITTEN_REFUSED, "this node has no such replica");
     } else if (replica->written != NULL && replica->written->number == checkpoint->number) {
         send_written(server, replica->written);
     } else if (replica->checkpoint != NULL && replica->checkpoint->number == checkpoint->number) {
@@ -83,9 +83,9 @@ static void checkpoint_ask(struct server *server, uint32_t number, const struct 
     } else if (replica->writing) {
         send_state(server, number, checkpoint, WRITTEN_REFUSED, "an earlier checkpoint is still being written");
     } else if (replica_passed(replica, checkpoint->clock)) {
-        send_state(server, number, checkpoint, WRITTEN_REFUSED, "the replica has passed it");
+        send_state(server, number, checkpoint, WRITTEN_REFUSED, "the replica has passed this clock");
     } else {
-        replica_no_checkpoint(server, replica, "another one was asked for");
+        replica_no_checkpoint(server, replica, "another checkpoint was asked for");
         replica->checkpoint = memory_zeroed(1, sizeof *checkpoint);
         *replica->checkpoint = *checkpoint;
         send_state(server, number, checkpoint, WRITTEN_PROMISED, NULL);

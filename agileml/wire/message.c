@@ -386,13 +386,13 @@ static int evaluate_check(const struct message *message, struct error *error) {
     size_t count = message->frames[0]->size / sizeof *shards;
     for (size_t s = 1; s < count; s++) {
         if (shards[s - 1] >= shards[s]) {
-            return error_set(error, AML_EPROTOCOL, "EVALUATE: shard %u after shard %u, expected ascending ones",
+            return error_set(error, AML_EPROTOCOL, "EVALUATE: shard %u after shard %u, expected ascending numbers",
                              shards[s], shards[s - 1]);
         }
     }
     return count > 0 && shards[count - 1] < WIRE_SHARDS_MAX
                ? 0
-               : error_set(error, AML_EPROTOCOL, "EVALUATE: no shards, or one beyond %d", WIRE_SHARDS_MAX);
+               : error_set(error, AML_EPROTOCOL, "EVALUATE: no shards, or a number above %d", WIRE_SHARDS_MAX - 1);
 }
 
 static int allocation_check(const struct message *message, struct error *error) {

@@ -262,8 +262,9 @@ static int lda_c_line(struct reader *reader) {
         found++;
     }
     if (found != count) {
-        return error_set(reader->error, AML_EINPUT, "%s:%llu: %llu words, expected %llu, as it begins with",
-                         reader->lines.path, (unsigned long long)reader->lines.number, (unsigned long long)found,
+        return error_set(reader->error, AML_EINPUT,
+                         "%s:%llu: %llu words, expected %llu, the number that the line begins with", reader->lines.path,
+                         (unsigned long long)reader->lines.number, (unsigned long long)found,
                          (unsigned long long)count);
     }
     return end_document(reader, reader->lines.number - 1);

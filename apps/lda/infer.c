@@ -172,7 +172,7 @@ int lda_infer_main(int argc, char **argv) {
         .app = "lda",
         .option = "infer",
         .usage = "lda --infer MODEL --data FILE [--out FILE]\n\n"
-                 "prints a line for each document: its number, then its topics and their shares, the largest first",
+                 "Prints a line for each document: its number, then its topics and their shares, the largest first.",
         .options = options,
         .run = infer,
         .context = &o};

@@ -94,13 +94,14 @@ int mf_predict_main(int argc, char **argv) {
          "write lines of user, item, prediction there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    const struct tool tool = {.app = "mf",
-                              .option = "predict",
-                              .usage = "mf --predict MODEL --data FILE [--out FILE]\n\n"
-                                       "of ratings: prints their RMSE, and with --out writes predictions; of lines of "
-                                       "'user item':\nprints predictions, or with --out writes them",
-                              .options = options,
-                              .run = predict,
-                              .context = &prediction};
+    const struct tool tool = {
+        .app = "mf",
+        .option = "predict",
+        .usage = "mf --predict MODEL --data FILE [--out FILE]\n\n"
+                 "With ratings as data: prints their RMSE, and with --out writes predictions. With lines\n"
+                 "of 'user item': prints predictions, or with --out writes them.",
+        .options = options,
+        .run = predict,
+        .context = &prediction};
     return tool_main(&tool, argc, argv);
 }

@@ -115,17 +115,19 @@ int mlr_predict_main(int argc, char **argv) {
         {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv or idx"},
         {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
 
-         "of text and csv, from 1, or from -1 backwards; 0: 1, if there is one more than the model has features"},
+         "the label's field in text and csv: from 1, or from -1 for the last; 0: field 1, if a line has one field more "
+         "than the model has features"},
         {"out", "FILE", AML_OPTION_STRING, &run.out_path, 0, 0,
-         "write lines of label, prediction, its probability there, in the order of --data"},
+         "write lines of label (if there is one), prediction and its probability there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     const struct tool tool = {.app = "mlr",
                               .option = "predict",
-                              .usage = "mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]\n\n"
-                                       "of samples with labels: prints accuracy and loss, and with --out writes "
-                                       "predictions; of samples\nwithout: prints lines of prediction and probability, "
-                                       "or with --out writes them",
+                              .usage =
+                                  "mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]\n\n"
+                                  "With labelled samples as data: prints accuracy and loss, and with --out writes\n"
+                                  "predictions. With samples without labels: prints lines of prediction and\n"
+                                  "probability, or with --out writes them.",
                               .options = options,
                               .run = predict,
                               .context = &run};

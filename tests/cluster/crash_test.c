@@ -186,7 +186,7 @@ static void assert_backtrace_resolves(const char *error) {
     bool found = false;
     const char *at = strstr(error, "  #0 ");
     assert_non_null(at);
-    assert_non_null(strstr(error, "backtrace; 'addr2line -Cfpie MODULE ADDRESS' tells the line of each:"));
+    assert_non_null(strstr(error, "backtrace; 'addr2line -Cfpie MODULE ADDRESS' prints function and line of a frame:"));
     for (unsigned f = 0; f < FRAMES_MAX && at != NULL && !found; f++) {
         char module[256];
         unsigned long address;

@@ -117,13 +117,13 @@ static void test_items(void **state) {
     fixture->app.item_tables[1] = 2;
     assert_refused(fixture, "app app: item_tables[1] is 2, the app has 2 tables");
     fixture->app.item_rows = 1;
-    assert_refused(fixture, "app app: item_tables[1] is 2, but item_rows is 1");
+    assert_refused(fixture, "app app: item_tables[1] is 2, but item_rows is 1: expected 0");
     fixture = sound_app();
     fixture->app.item_rows = 1;
-    assert_refused(fixture, "app app: item_rows 1 and item_bytes 0: 0 are possible for items that are varied");
+    assert_refused(fixture, "app app: item_rows 1 and item_bytes 0: expected 0 for both, as item_varied is set");
     fixture = sound_app();
     fixture->app.item_bytes = 4;
-    assert_refused(fixture, "app app: item_rows 0 and item_bytes 4: 0 are possible for items that are varied");
+    assert_refused(fixture, "app app: item_rows 0 and item_bytes 4: expected 0 for both, as item_varied is set");
 }
 
 static void test_tables(void **state) {
@@ -135,14 +135,14 @@ static void test_tables(void **state) {
     assert_refused(fixture, "app app: table_count 0, but there are tables");
     fixture->app.table_count = 2;
     fixture->app.tables = NULL;
-    assert_refused(fixture, "app app: tables is NULL, table_count 2");
+    assert_refused(fixture, "app app: tables is NULL, table_count 2: expected an array");
     fixture = sound_app();
     fixture->tables[1].name = NULL;
     assert_refused(fixture, "app app: tables[1].name is NULL: expected 1 to 31 bytes");
     fixture->tables[1].name = "a name of more than thirty-one bytes";
     assert_refused(fixture, "app app: tables[1].name 'a name of more than thirty-one bytes': expected 1 to 31 bytes");
     fixture->tables[1].name = "model";
-    assert_refused(fixture, "app app: tables[1].name 'model': tables[0] has it too");
+    assert_refused(fixture, "app app: tables[1].name 'model': tables[0] has this name too");
     fixture = sound_app();
     fixture->tables[1].type = (enum aml_type)4;
     assert_refused(fixture, "table words: type 4: AML_FLOAT32, AML_FLOAT64, AML_INT32 and AML_INT64 are possible");
@@ -175,8 +175,9 @@ static void test_metrics(void **state) {
     assert_refused(fixture, "app app: metric_count 17: 0 to 16 are possible");
     fixture->app.metric_count = 2;
     metrics[1].name = "loss";
-    assert_refused(fixture,
-                   "app app: metrics[1].name 'loss': expected a-z, 0-9 and _, and a name that nothing else has");
+    assert_refused(
+        fixture,
+        "app app: metrics[1].name 'loss': expected a-z, 0-9 and _, and no name of another metric or key of the report");
     metrics[1].name = "iteration"; /* the report's */
     assert_refused(fixture, "app app: metrics[1].name 'iteration': expected");
     metrics[1].name = "Error";
@@ -189,7 +190,7 @@ static void test_metrics(void **state) {
     metrics[1] = (struct aml_metric){.name = "error_rate", .evaluated = 1};
     assert_refused(fixture, "metric error_rate: evaluated 1: the app has no evaluate function");
     fixture->app.metrics = NULL;
-    assert_refused(fixture, "app app: metrics is NULL, metric_count 2");
+    assert_refused(fixture, "app app: metrics is NULL, metric_count 2: expected an array");
 }
 
 static void test_options(void **state) {
@@ -200,7 +201,8 @@ static void test_options(void **state) {
     options[0].name = "--one";
     assert_refused(fixture, "app app: option '--one': expected a name without dashes before it");
     options[0].name = "seed";
-    assert_refused(fixture, "app app: option --seed: every app has one of this name");
+    assert_refused(fixture,
+                   "app app: option --seed: every app has an option of this name (see --help): expected another name");
     options[0].name = "two";
     assert_refused(fixture, "app app: option --two: two options have this name");
     with_options();
