@@ -16,8 +16,8 @@
  * Errors: functions return 0 or a negative aml_error_code. Functions of the app return the same; a negative one ends the
  * job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's.
  *
- * Misuse: a call that is not as described here ends the job, exit status 2, with a line that names the call; with
- * PROTEUS_CHECK=1 in the environment so does most of what an app may do wrong with rows in place (docs/api.md, "Checks"). */
+ * Misuse: a call that is not as described here ends the job, exit status 2, with a line that names the call. With
+ * PROTEUS_CHECK=1 in the environment, most mistakes with rows in place end the job in the same way (docs/api.md, "Checks"). */
 #ifndef AGILEML_H
 #define AGILEML_H
 
@@ -73,8 +73,8 @@ enum aml_metric_kind {
 struct aml_metric {
     const char *name; /* its key in the report: a-z, 0-9 and _, at most 31 bytes */
     enum aml_metric_kind kind;
-    int evaluated; /* 1: added to by `evaluate` alone, the latest clock counts; 0: by `clock` alone, summed over the
-                    * iteration */
+    int evaluated; /* 1: only `evaluate` adds to it, and the latest clock counts; 0: only `clock` adds to it, and it is
+                    * summed over the iteration */
 };
 
 /* A varied item in memory; its slots and bytes follow, aligned to 4 bytes. */
@@ -101,9 +101,10 @@ struct aml_app {
     const char *name;                 /* at most 31 bytes */
     const char *summary;              /* one line for --help */
     const struct aml_option *options; /* the app's own, ended by a NULL name; the library adds its own */
-    /* Names of those of its options that only steer (a learning rate, how often something is evaluated), ended by NULL. A job
+    /* Names of the app's options that only steer (a learning rate, how often something is evaluated), ended by NULL. A job
      * that goes on from a checkpoint may have other values of these; all other numbers and flags must be those of the
-     * checkpoint. Within a job all must be the same. NULL: none steers. Text, such as a path, is never compared. */
+     * checkpoint. All nodes of a job must have the same numbers and flags. NULL: no option steers. Text, such as a path, is
+     * never compared. */
     const char *const *steering;
     struct aml_table *tables;
     unsigned table_count; /* at most 16 */
@@ -130,16 +131,16 @@ struct aml_app {
      * once; aml_parallel runs what they like in all threads. */
     int clock_alone;
 
-    /* 1: `evaluate` is called without test items, too: for what is measured on training items (aml_items). */
+    /* 1: `evaluate` is called in threads without test items, too: to measure on training items (aml_items). */
     int evaluate_always;
 
     int64_t iterations;           /* default of --iterations; 0: 20 */
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
     int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */
 
-    /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL. One that crashes, or calls
-     * exit, ends the process with a backtrace on standard error; a second process in which the same happens at the same
-     * clock ends the job.
+    /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL. A function
+     * that crashes or calls exit ends the process, with a backtrace on standard error; when the same happens in a second
+     * process at the same clock, the job ends.
      *
      * configure: in every process, once, when the options have their values: checks them (that an input file can be
      * read, say) and may complete the tables (their width). Keep it quick: it also runs for --check. */
@@ -148,21 +149,21 @@ struct aml_app {
      * those of its node, and as many others as fit --standby-memory. In one thread; aml_read_ratings calls back in
      * several. Called again when the node is to work on data that was not kept, while the other functions go on: it
      * must not change what they use.
-     * The controller compares what each process's `read` has emitted, kept or not, in whatever order: items with all
-     * their keys and bytes. Where that differs no clock is worked on: the job ends before it begins, a node that comes
-     * later is refused. So every byte of an item is to be set, those between a struct's fields too. */
+     * The controller compares what each process's `read` has emitted, kept or not, in whatever order: all items with
+     * their keys and bytes. If that differs, the job ends before its first clock; a node that joins later is refused. So
+     * the app must set every byte of an item, also those between a struct's fields. */
     int (*read)(aml_worker *worker, void *context);
     /* begin: before the process's first clock, when totals over all nodes are known, and again before each clock with
-     * other items (aml_items) or another number of nodes (aml_nodes) than at the last call, or evaluation of other items:
-     * replaces what depends on them. In one thread, while no other function but perhaps `read` runs. */
+     * other items (aml_items) or another number of nodes (aml_nodes) than at the last call, and before an evaluation of
+     * other items: replaces what depends on them. In one thread, while no other function but perhaps `read` runs. */
     int (*begin)(aml_worker *worker, void *context);
     /* clock: the worker's part of one clock, in one or more calls with different items; every thread (but see
      * clock_alone). Not called without items. */
     int (*clock)(aml_worker *worker, const void *items, size_t count, void *context);
     /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. Not called without items
-     * (but see evaluate_always). The job's last clock is always evaluated, in its whole state, and aml_last says so: once
-     * more if it was named the last one only after it had been evaluated. When a node was lost before it could report,
-     * whoever has its items now evaluates them, in the state at hand; `clock` is not called again for that. */
+     * (but see evaluate_always). The job's last clock is always evaluated, in its whole state, and aml_last returns 1
+     * then; a clock that had been evaluated before it was named the last is evaluated once more. When a node was lost
+     * before it could report, the nodes that have its items now evaluate them, in the state at hand, without `clock`. */
     int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
     /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). The process
      * may never have had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and
@@ -187,8 +188,8 @@ int aml_error(aml_worker *worker, int code, const char *format, ...);
 
 enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
 
-/* Gives one item: keys[item_rows] (NULL when there are none) name its rows, `bytes` (item_bytes; NULL when there are
- * none) is copied. 1 when this process keeps the item, for itself or in case it takes over another node's, 0 when not,
+/* Gives one item: keys[item_rows] (NULL when item_rows is 0) name its rows; `bytes` (NULL when item_bytes is 0) are
+ * copied. Returns 1 when this process keeps the item, for itself or in case it takes over another node's, 0 when not,
  * negative on an error (a key beyond a dense table's rows). Test items are for apps with an `evaluate`. */
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
 
@@ -205,8 +206,8 @@ struct aml_keys {
 int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
                     unsigned run_count, const void *bytes, size_t size);
 
-/* Says that the input is read from this file, or from the files in this folder: where the nodes' inputs differ, the message
- * names it and its size. aml_read_ratings says it of its own. In `read`; any of its threads. */
+/* Says that the input is read from this file, or from the files in this folder. If the nodes' inputs differ, the message
+ * names the path and its size. aml_read_ratings calls this for its own file. In `read`; any of its threads. */
 void aml_input_file(aml_worker *worker, const char *path);
 
 /* Adds to sum `index` (0..7), or raises maximum `index` (0..7), of the totals over all nodes. The value belongs to the
@@ -245,28 +246,31 @@ uint64_t aml_total_items(const aml_worker *worker);                 /* training 
 uint64_t aml_node_items(const aml_worker *worker);                  /* training items of aml_items */
 unsigned aml_nodes(const aml_worker *worker);                       /* nodes that work on the data in this clock */
 unsigned aml_threads(const aml_worker *worker);                     /* worker threads of this process */
-/* This node's training items, all clocks' of an iteration, in memory until the next `begin`; for preparing in `begin`, and
- * for `evaluate`.
- * Now and then these are, for some clocks, only what a lost node has left undone. None in `finish`. */
+/* This node's training items, those of all clocks of an iteration, in memory until the next `begin`; for preparing in
+ * `begin`, and for `evaluate`. Now and then these are, for some clocks, only what a lost node has left undone. None in
+ * `finish`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 
 /* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker threads
  * (t = 0 in the caller), and returns when all are through. Takes some microseconds. In `begin` and `finish`, and with
- * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for rows by key, aml_give_changes
- * and what is known from `begin` on, and in place what was taken from aml_table_rows before. */
+ * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for rows by key, for
+ * aml_give_changes and for what is known from `begin` on, and may use rows in place that were taken from aml_table_rows
+ * before. */
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context);
 
 /* ---- In `begin`, `clock`, `evaluate` and `finish` ---- */
 
-unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 0; parts are told theirs */
+unsigned aml_thread(const aml_worker *worker);    /* this thread's number, from 0; not in parts of aml_parallel */
 uint64_t aml_clock(const aml_worker *worker);     /* worked on or evaluated, from 1; in `finish` the job's last one */
 uint64_t aml_iteration(const aml_worker *worker); /* the iteration it belongs to, from 1 */
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
-/* In `evaluate`: 1 when the job's last clock is evaluated, as its last: what is measured only now and then is measured
- * now, so that the job ends with metrics of its final state. The same in all processes. */
+/* In `evaluate`: 1 when this is the evaluation of the job's last clock. An app that measures something only in some
+ * iterations should measure it now too, so that the job ends with metrics of its final state. The same in all
+ * processes. */
 int aml_last(const aml_worker *worker);
 
-/* Adds to metric `index` (in aml_app.metrics) for this clock: in `evaluate` one that is `evaluated`, in `clock` another. */
+/* Adds to metric `index` (in aml_app.metrics) for this clock: `evaluate` adds to metrics that are `evaluated`, `clock` to
+ * the others. */
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
 
 /* ---- Rows by key, in `begin`, `clock`, `evaluate` and `finish` ----
@@ -274,18 +278,18 @@ void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weigh
  * These functions copy rows out of this process's cache and add to them there. Any of the process's worker threads may call
  * them, several at once, also for the same rows.
  *
- * New rows. The first call for a row that no item names fetches it from its server: one trip for all new rows of the call.
- * With staleness the row may then be newer than rows that were read before. It stays in the cache.
+ * New rows. The first call for a row that no item names fetches the row from its server: one trip for all new rows of the
+ * call. With staleness such a row may be newer than rows that were read before. It stays in the cache.
  *
  * What threads see. A read copies a whole row, never half of an update. It returns every update that a call in any thread of
  * this process has finished. Updates by several threads all count: sums of whole numbers are exact; floats are added in the
  * order in which the threads come, so that with several threads the last bits differ from run to run. A call with several
- * keys treats them one row after the other: other threads may update rows in between. The functions do not see to rows that
- * other threads change in place at the same time (aml_table_rows).
+ * keys treats one row after the other: other threads may update rows in between. No lock protects a row that other threads
+ * change in place at the same time (aml_table_rows).
  *
- * Results. 0, or AML_EINPUT: no such table, or a key beyond a dense table's rows, and no row was copied or changed; AML_ELIMIT
- * or AML_ENOMEM: the cache has no room for the new rows; AML_ESTOP: the job ends before they come. The app's function is to
- * return the negative code. After any but AML_EINPUT some of the rows may have been copied or changed. */
+ * Results. 0, or a negative code that the app's function is to return. AML_EINPUT: no such table, or a key beyond a dense
+ * table's rows; no row was copied or changed. AML_ELIMIT or AML_ENOMEM: the cache has no room for the new rows. AML_ESTOP: the
+ * job ends before they come. With the last three, some of the rows may have been copied or changed. */
 
 /* Copies row `key` into values[width]. */
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values);
@@ -325,8 +329,8 @@ struct aml_rows {
 };
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table);
 
-/* Not for apps. What the three functions below call for a slot that is not there, which ends the job, and for every slot
- * with PROTEUS_CHECK=1. `function` is which of them. */
+/* Not for apps. aml_touch, aml_row and aml_row_read call it for a slot that the table does not have, which ends the job, and
+ * for every slot with PROTEUS_CHECK=1. `function` is the caller's name, `change` 1 if the caller marks the row as changed. */
 #if defined(__GNUC__)
 __attribute__((cold))
 #endif
