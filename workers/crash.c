@@ -23,6 +23,7 @@
 enum {
     NAME_MAX_BYTES = 64,
     HANDLER_FRAMES_MAX = 8, /* of the backtrace, that are ours */
+    EXITS_MAX = 64,         /* threads that call exit at once */
     LINE_BYTES = 512        /* longer paths are cut; less than a pipe's atomic size, so that lines don't mix */
 };
 
@@ -50,6 +51,7 @@ static struct {
 
 static _Thread_local struct place here;
 static _Thread_local bool ours; /* no thread of the app's own */
+static _Thread_local bool exits;
 static _Thread_local void *handler_stack;
 
 /* ---- Lines, written without what a handler may not call ---- */
@@ -221,6 +223,12 @@ static void tell(void) {
     }
 }
 
+/* Another thread has crashed: the process dies with that one. */
+static void wait_for_other(void) {
+    wait_for_answer(CRASH_GIVE_UP_S * 1000);
+    poll(NULL, 0, CRASH_GIVE_UP_S * 1000);
+}
+
 /* The handler hangs. In another thread than that which crashed, if that one can't be interrupted. */
 static void give_up(int number) {
     sigset_t set;
@@ -236,10 +244,8 @@ static void give_up(int number) {
 static void crash_signalled(int number, siginfo_t *info, void *context) {
     if (getpid() != crash.process) {
         /* the app's business */
-    } else if (atomic_flag_test_and_set(
-                   &crash.crashed)) { /* another thread has crashed: the process dies with that one */
-        wait_for_answer(CRASH_GIVE_UP_S * 1000);
-        poll(NULL, 0, CRASH_GIVE_UP_S * 1000);
+    } else if (atomic_flag_test_and_set(&crash.crashed)) {
+        wait_for_other();
     } else {
         set_facts(number, 0);
         signal(SIGALRM, give_up);
@@ -252,15 +258,23 @@ static void crash_signalled(int number, siginfo_t *info, void *context) {
     raise(number);
 }
 
-/* While the node takes part nobody but the app calls exit. */
+/* While the node takes part nobody but the app calls exit. Each thread that does so takes one of the registered handlers,
+ * and a thread that finds none left ends the process: without the others' waiting here it would do so before the first one
+ * has told. */
 static void crash_exited(int status, void *argument) {
     (void)argument;
-    if (getpid() == crash.process && atomic_load(&crash.listening) && !atomic_flag_test_and_set(&crash.crashed)) {
-        set_facts(0, status);
-        say_what(NULL);
-        tell();
-        say_where(NULL);
+    if (getpid() != crash.process || !atomic_load(&crash.listening) || exits) {
+        return;
     }
+    exits = true;
+    if (atomic_flag_test_and_set(&crash.crashed)) {
+        wait_for_other();
+        return;
+    }
+    set_facts(0, status);
+    say_what(NULL);
+    tell();
+    say_where(NULL);
 }
 
 /* ---- Getting ready ---- */
@@ -297,8 +311,10 @@ int crash_open(const char *app, struct error *error) {
     }
     backtrace(&frame, 1); /* the first call loads a library, which a handler may not do */
     crash_thread_begin();
-    if (on_exit(crash_exited, NULL) != 0) {
-        return error_set(error, AML_EFAIL, "on_exit: no memory");
+    for (unsigned e = 0; e < EXITS_MAX; e++) {
+        if (on_exit(crash_exited, NULL) != 0) {
+            return error_set(error, AML_EFAIL, "on_exit: no memory");
+        }
     }
     return catch_signals(error);
 }

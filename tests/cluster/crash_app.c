@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ITEMS = 1000, ROWS = 10, TEST_EACH = 5 };
+enum { ITEMS = 1000, ROWS = 10, TEST_EACH = 5, EXITS = 8 };
 
 struct crash {
     const char *in, *how;
@@ -42,6 +42,22 @@ static void *abort_here(void *unused) {
     abort();
 }
 
+static void *exit_here(void *unused) {
+    (void)unused;
+    exit(3);
+}
+
+/* All at once, as threads do that find the same fault. */
+static void exit_in_threads(void) {
+    pthread_t others[EXITS];
+    for (unsigned t = 0; t < EXITS; t++) {
+        pthread_create(&others[t], NULL, exit_here, NULL);
+    }
+    for (unsigned t = 0; t < EXITS; t++) {
+        pthread_join(others[t], NULL);
+    }
+}
+
 /* A process that the app forks ends by `how`, and this one goes on. */
 static void end_child(void (*how)(void)) {
     pid_t child = fork();
@@ -64,6 +80,8 @@ void crash_here(const struct crash *crash) {
         abort();
     } else if (strcmp(crash->how, "exit") == 0) {
         exit(3);
+    } else if (strcmp(crash->how, "exits") == 0) {
+        exit_in_threads();
     } else if (strcmp(crash->how, "fpe") == 0) {
         zero = ITEMS / zero;
         raise(SIGFPE); /* where a division by 0 is none */
@@ -168,7 +186,7 @@ int main(int argc, char **argv) {
     const struct aml_option options[] = {
         {"in", "FUNCTION", AML_OPTION_STRING, &crash.in, 0, 0, "that crashes"},
         {"how", "HOW", AML_OPTION_STRING, &crash.how, 0, 0,
-         "abort, segv, fpe, overflow, thread, exit, kill, child-exit, child-abort, default"},
+         "abort, segv, fpe, overflow, thread, exit, exits, kill, child-exit, child-abort, default"},
         {"item", "N", AML_OPTION_INTEGER, &crash.item, 0, ITEMS, "at which clock and evaluate do"},
         {"from", "N", AML_OPTION_INTEGER, &crash.from, 0, 1000000, "clock from which on"},
         {"slow-us", "N", AML_OPTION_INTEGER, &crash.slow_us, 0, 1e6, "pause in each call of clock"},

@@ -82,6 +82,8 @@ static void test_a_crash_on_an_item_ends_the_job_with_the_second_node(void **sta
         {"thread", "died of signal 6 (Aborted)",
          "error: signal 6 (SIGABRT); the app's function entered last: clock, clock 3", false},
         {"exit", "called exit(3)", "error: the app called exit(3) in the app's function clock, clock 3", false},
+        {"exits", "called exit(3)", "error: the app called exit(3); the app's function entered last: clock, clock 3",
+         false},
     };
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
         char options[64];
@@ -94,6 +96,7 @@ static void test_a_crash_on_an_item_ends_the_job_with_the_second_node(void **sta
                               " in the app's function clock, at clock 3");
         char *error = read_text("err");
         assert_int_equal(count(error, ways[w].said), 2); /* nobody else */
+        assert_true(count(error, "backtrace; ") > 0);
         free(error);
     }
 }
