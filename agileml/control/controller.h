@@ -88,26 +88,26 @@ struct member {
     uint64_t evicted_us;      /* when it was asked to leave */
     uint64_t clock;           /* the highest begun */
     uint64_t held;            /* number of the hold that it goes by */
-    actor_id silent;          /* the node that it accuses, ... */
-    uint64_t accused_us;      /* ... and since when */
+    actor_id silent;          /* the node that this member accuses of silence */
+    uint64_t accused_us;      /* when the member began to accuse that node */
     uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
     uint64_t catch_up_stored; /* ... and up to this are stored */
     uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
-    uint64_t heard_us;        /* its silence counts from then: when it was last heard, or later (silence.c) */
-    uint64_t lively_us; /* since then it was heard without long gaps; 0: not heard since this controller began anew */
+    uint64_t heard_us;        /* the member's silence counts from then: when it was last heard, or later (silence.c) */
+    uint64_t lively_us;       /* heard without long gaps since then; 0: not heard since silence_begin_anew */
     uint64_t joined_us;
-    bool unheard; /* for half of the timeout at least, as the report says */
+    bool unheard; /* silent for half of the timeout or longer; reported as `silent` */
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
     uint64_t compute_us; /* of its last clock */
     uint64_t worked_us;  /* how long training had lasted when it joined, and its clocks since */
-    uint64_t input;      /* its last INPUT that is the same as the job's; 0: none. Not stored: the node knows */
+    uint64_t input;      /* its last INPUT that is the same as the job's; 0: none. Not stored: the node repeats INPUT */
     bool fenced;         /* it has answered FENCE: */
     uint64_t fenced_begun;
     struct buffer *reaches;
 };
 
-/* An end of a node's process that was its app's doing. */
+/* The end of a node's process by a crash of its app. */
 struct crash {
     actor_id node;
     char name[WIRE_NAME_MAX];
@@ -115,11 +115,11 @@ struct crash {
     uint64_t process_id;
     enum node_tier tier;
     struct message_crashed facts;
-    bool told;      /* by the node itself; else only the signal is known, and the clock about */
-    bool recovered; /* the others have gone on without it */
+    bool told;      /* reported by the node itself; else only the signal is known, and the clock roughly */
+    bool recovered; /* the other nodes have gone on without this node */
 };
 
-/* The last ones, oldest first: another node's is compared with these. */
+/* The last crashes, oldest first: a new crash is compared with these. */
 struct controller_crashes {
     struct crash list[CONTROLLER_CRASHES_MAX];
     unsigned count;
@@ -130,8 +130,8 @@ struct clock_report {
     actor_id origin;
     uint64_t items;
     uint64_t clock_us; /* how long it took there, waiting included */
-    bool evaluation;   /* it stands in for a lost node, whose work stands: see lost.h */
-    bool last;         /* the job's last clock was evaluated as that, in its whole state */
+    bool evaluation;   /* reported in place of a lost node, whose work stands: see lost.h */
+    bool last;         /* evaluated as the job's last clock, in its whole state */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -149,24 +149,24 @@ struct controller_progress {
     double values[WIRE_METRICS_MAX]; /* every metric's, of the last iteration */
     uint64_t evaluated;              /* iterations that `values` are of: 0: none yet */
     double covered;                  /* share of the last iteration's items that its metrics are of; 1: all */
-    double compared;                 /* the objective of the last iteration whose metrics were of all items ... */
-    uint64_t compared_count;         /* ... and how many of these there were */
-    uint32_t calm;                   /* of these, how many in a row were below the tolerance */
-    uint64_t items_processed;        /* each item of each clock counts once ... */
-    uint64_t items_redone;           /* ... and here what was done again of clocks that a lost node had begun */
+    double compared;                 /* the objective of the last iteration whose metrics were of all items */
+    uint64_t compared_count;         /* iterations whose metrics were of all items */
+    uint32_t calm;                   /* such iterations in a row whose change was below the tolerance */
+    uint64_t items_processed;        /* each item of each clock counts once */
+    uint64_t items_redone;           /* items done again, of clocks that a lost node had begun */
     uint64_t failures, evictions;
     uint64_t trained_us;                 /* that training lasted, but for the time of this controller */
     uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
     uint64_t iteration_bytes_sent;       /* of all nodes, at the iteration's start */
     uint64_t iteration_bytes_received;
-    uint64_t first;                   /* the clock at which the job began: 0, or its checkpoint's: */
-    uint64_t before_us, before_items; /* so long had training lasted, and so many items been processed, up to there */
+    uint64_t first; /* the clock at which the job began: 0, or that of the checkpoint it resumed from */
+    uint64_t before_us, before_items; /* training time and items processed up to `first`, by the jobs before */
     bool reliable_lost;               /* a reliable node was, without warning: what it had may be gone with it */
     uint64_t line_count;              /* of the whole report so far */
 };
 
-/* A checkpoint under way: none -> hold -> ask -> write -> none; at the job's end, where nobody goes on, none -> ask. It may
- * fail, or be put off, from each of them to none. */
+/* A checkpoint under way: none -> hold -> ask -> write -> none; at the job's end, where nobody goes on, none -> ask. From each
+ * state a checkpoint that fails, or is put off, goes to none. */
 enum checkpoint_state {
     CHECKPOINT_NONE,
     CHECKPOINT_HOLD, /* members are asked not to pass its clock */
@@ -179,7 +179,7 @@ struct checkpoint_request {
     actor_id from; /* ACTOR_NONE: free */
     uint64_t request;
     bool begun;    /* the checkpoint under way is of a clock after the request */
-    bool answered; /* with: */
+    bool answered; /* by an OUTCOME of `code` and `text` */
     int code;
     char text[ERROR_TEXT_MAX];
 };
@@ -188,9 +188,9 @@ struct controller_checkpoint {
     enum checkpoint_state state;
     struct checkpoint_kept {
         uint64_t number;  /* of the last attempt */
-        uint64_t due;     /* the next one is of the end of this iteration, or of a later one */
-        uint64_t written; /* the clock of the newest one that this job has written; 0: none */
-        bool slow;        /* it was reported that there are fewer than were asked for */
+        uint64_t due;     /* the next checkpoint is of the end of this iteration, or of a later one */
+        uint64_t written; /* the clock of the newest checkpoint that this job has written; 0: none */
+        bool slow;        /* `checkpoint-slow` was reported */
     } kept;               /* in the store */
     uint64_t clock;
     char path[WIRE_PATH_MAX]; /* of the folder while it is unfinished */
@@ -200,13 +200,13 @@ struct controller_checkpoint {
         uint64_t bytes;
         uint32_t checksum;
     } * files;                     /* by partition */
-    bool reported;                 /* every origin has reported its clock: */
-    struct controller_progress at; /* as it was then */
+    bool reported;                 /* every origin has reported the checkpoint's clock */
+    struct controller_progress at; /* the job's progress at that clock, once `reported` */
     uint64_t begun_us;
-    uint64_t retry_us;            /* not before then */
+    uint64_t retry_us;            /* no attempt begins before then */
     unsigned failures, refusals;  /* since the last success; since the last failure */
-    bool given_up;                /* the one of the last clock has failed */
-    char failure[ERROR_TEXT_MAX]; /* the last one */
+    bool given_up;                /* the checkpoint of the job's last clock has failed */
+    char failure[ERROR_TEXT_MAX]; /* why the last failed attempt failed */
     struct checkpoint_request requests[CONTROLLER_CHECKPOINT_REQUESTS_MAX];
 };
 

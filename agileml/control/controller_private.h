@@ -16,10 +16,10 @@ enum {
     CONTROLLER_HOLD_AHEAD_MAX = 256, /* clocks */
     CONTROLLER_CHECKPOINTS_KEPT = 2,
     CONTROLLER_CHECKPOINT_NAME_US = 1000 * 1000,  /* the longest that clocks are held for a checkpoint */
-    CONTROLLER_CHECKPOINT_AGAIN_US = 250 * 1000,  /* after one that was refused, or was not answered */
-    CONTROLLER_CHECKPOINT_RETRY_US = 1000 * 1000, /* after one that failed, doubled each time ... */
-    CONTROLLER_CHECKPOINT_RETRIES_MAX = 8,        /* ... so often */
-    CONTROLLER_CHECKPOINT_REFUSALS_MAX = 40       /* of the one of the last clock, until it counts as failed */
+    CONTROLLER_CHECKPOINT_AGAIN_US = 250 * 1000,  /* wait after an attempt that was refused or not answered */
+    CONTROLLER_CHECKPOINT_RETRY_US = 1000 * 1000, /* wait after an attempt that failed; doubles with each failure */
+    CONTROLLER_CHECKPOINT_RETRIES_MAX = 8,        /* doublings of that wait */
+    CONTROLLER_CHECKPOINT_REFUSALS_MAX = 40       /* of the last clock's checkpoint, until it counts as failed */
 };
 
 uint64_t controller_now(const struct controller *controller);
@@ -65,12 +65,12 @@ void change_publish(struct controller *controller);
 void hold_lift(struct controller *controller);
 /* Asks members not to pass the clock. */
 void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
-/* Everyone who could pass the hold goes by it; *passed: it came too late for someone. */
+/* Whether every member that could pass the hold's clock keeps to the hold. *passed: the hold came too late for a member. */
 bool all_held(const struct controller *controller, bool *passed);
 /* The highest clock that anyone is known to have begun, or that is named for a change. */
 uint64_t clock_reached(const struct controller *controller);
-/* A clock ahead of everyone, so far that nobody comes to it before all know; but not so far that workers which
- * wait for the commit would never come to it. */
+/* A clock so far ahead that no member reaches it before all know it, but not so far that workers which wait for the
+ * commit would never reach it. */
 uint64_t clock_ahead(const struct controller *controller);
 /* Sets commit_every or next_commit_every by where a placement's servers are. */
 uint32_t change_commit_every(const struct controller *controller, bool next);
@@ -128,12 +128,12 @@ void recover_ask(struct controller *controller, const struct member *member);
 /* ---- crashes.c ---- */
 
 void crashes_receive(struct controller *controller, actor_id from, const struct message *message);
-/* The member's process has died of a signal of its own, and has said nothing. Invalidates members' addresses. */
+/* The member's process has died of a crash signal and has not sent CRASHED. Invalidates members' addresses. */
 void crashes_died(struct controller *controller, struct member *member, unsigned signal);
 /* The others go on without those that have crashed so far. */
 void crashes_recovered(struct controller *controller);
-/* Why the others can't go on, when it is that a node has crashed which had what they lack: a replica of partition `lacking`,
- * or one of the below. False: that is not why. */
+/* Writes why the others can't go on, if a crashed node had what they lack: a replica of partition `lacking`, or one of
+ * CRASHES_LACKING_... Returns false if no crash is the reason. */
 bool crashes_explain(const struct controller *controller, uint32_t lacking, char *text, size_t size);
 enum { CRASHES_LACKING_STATE = WIRE_PARTITIONS_MAX, CRASHES_LACKING_NODES };
 
@@ -143,11 +143,11 @@ unsigned progress_window(const struct controller *controller); /* entries */
 void progress_open(struct controller *controller);
 void progress_close(struct controller *controller);
 void progress_receive(struct controller *controller, struct member *member, const struct message *message);
-/* Nodes were lost, and clock `restore` will be restored; the schedule is still the old one. Of clocks beyond it forgets what
- * they reported: it is done again. Of the others keeps that, and has what they did not evaluate evaluated by those who take
- * over, by shard. */
+/* Nodes were lost, and clock `restore` will be restored; the schedule is still the old one. Forgets what the lost nodes
+ * reported of clocks beyond `restore`, which are done again; keeps what they reported of the others. What they did not
+ * evaluate of these is evaluated by the origins that take over: takeover[shard]. */
 void progress_recover(struct controller *controller, uint64_t restore, const actor_id *takeover);
-/* EVALUATE to the member, for what it has not reported. */
+/* Sends EVALUATE to the member for all evaluations that it has not reported. */
 void progress_ask(struct controller *controller, const struct member *member);
 /* Items that the iteration which has just ended worked on, those too of which nobody reported. */
 uint64_t progress_processed(const struct controller *controller);
@@ -161,21 +161,21 @@ void progress_step(struct controller *controller);
 int checkpoints_open(struct controller *controller, struct error *error); /* with options.resume: takes it up */
 /* The first node has come, with these options (struct wire_option each): reports from where the job goes on, if it does. */
 void checkpoints_resumed(struct controller *controller, const struct buffer *settings);
-/* Of a controller that goes on with what the store held: nothing is under way. */
+/* This controller goes on with what the store held: no checkpoint is under way. */
 void checkpoints_take_up(struct controller *controller);
 /* One step towards the next checkpoint, or with the one under way. Called after everything that could make one possible. */
 void checkpoints_step(struct controller *controller);
-/* Members are held for a checkpoint: nothing else can be named. */
+/* Whether members are held for a checkpoint: no clock can be named for anything else meanwhile. */
 bool checkpoints_hold(const struct controller *controller);
-/* The one under way is put off: it begins anew as soon as it can. */
+/* Puts the checkpoint under way off: it begins anew as soon as it can. */
 void checkpoints_put_off(struct controller *controller);
-/* ... if it is of a clock beyond this. */
+/* The same if the checkpoint is of a clock beyond `clock`. */
 void checkpoints_put_off_beyond(struct controller *controller, uint64_t clock);
-/* ... if one of those who are to write it, and have not, has no part in the plan any more. */
+/* The same if a node that has still to write a file of it has no part in the plan any more. */
 void checkpoints_check_writers(struct controller *controller);
 /* Every origin has reported the completed clock. */
 void checkpoints_completed(struct controller *controller);
-/* Everyone is through with the last clock. True when that one's checkpoint is there, is not wanted, or can't be written. */
+/* All origins are through with the last clock. True when its checkpoint is there, is not wanted, or can't be written. */
 bool checkpoints_end(struct controller *controller);
 /* The job was asked for checkpoints and has not written one: 0, or an error that says why. */
 int checkpoints_check(const struct controller *controller, struct error *error);
@@ -184,7 +184,7 @@ void checkpoints_stop(struct controller *controller);
 void checkpoints_receive_written(struct controller *controller, const struct member *member,
                                  const struct message *message);
 void checkpoints_receive_now(struct controller *controller, actor_id from, const struct message *message);
-/* What a member is to write, again. */
+/* Sends a member again what it is to write. */
 void checkpoints_send(struct controller *controller, const struct member *member);
 void checkpoints_close(struct controller *controller);
 

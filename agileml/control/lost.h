@@ -1,5 +1,6 @@
-/* What is known of clocks whose work stands though nodes that did it were lost: the sums that they had reported, how much
- * they had not, and who evaluates in their place. Kept until the clock is completed. Pure data, of the controller. */
+/* What the controller knows of clocks whose work stands though nodes that did it were lost: the sums that the lost nodes had
+ * reported, how much they had not reported, and which origins evaluate in their place. Kept until the clock is completed.
+ * Pure data. */
 #ifndef AGILEML_CONTROL_LOST_H
 #define AGILEML_CONTROL_LOST_H
 
@@ -21,7 +22,7 @@ struct lost_sums {
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
-/* In each of these clocks, so many data shards were worked on by lost nodes that had not reported it. */
+/* In each of these clocks, lost nodes worked on `shards` data shards and had not reported that. */
 struct lost_range {
     uint64_t from_clock, until_clock;
     uint64_t shards;
@@ -29,7 +30,7 @@ struct lost_range {
 
 /* `origin`, of a node that took these data shards over, is to evaluate them for `clock`. */
 struct lost_evaluation {
-    actor_id origin; /* ACTOR_NONE: it has, and was lost afterwards: `sums` has it */
+    actor_id origin; /* ACTOR_NONE: the origin has evaluated them and was lost afterwards: its report is in `sums` */
     uint64_t clock;
     uint32_t *shards; /* ascending */
     uint32_t count;
@@ -56,7 +57,7 @@ void lost_drop_evaluation(struct lost *lost, unsigned index);
 /* NULL: lost nodes reported nothing. */
 const struct lost_sums *lost_sums_of(const struct lost *lost, uint64_t clock);
 uint64_t lost_shards(const struct lost *lost, uint64_t clock);
-/* Whether somebody evaluates the clock, or has; with an origin other than ACTOR_NONE, whether this one does. */
+/* Whether any origin evaluates or has evaluated the clock; with `origin` not ACTOR_NONE, whether that origin does. */
 bool lost_is_evaluated(const struct lost *lost, uint64_t clock, actor_id origin);
 /* Whether the node evaluates any clock. */
 bool lost_evaluates(const struct lost *lost, actor_id node);

@@ -182,14 +182,14 @@ struct message_plan {
     uint32_t window;                          /* a worker may begin clocks up to committed + 1 + staleness + window */
     uint32_t partitions;
     uint32_t shards;
-    uint64_t final;      /* the job's last clock, if it is to be a commit point; 0: not named, or it need not be */
+    uint64_t final;      /* the job's last clock, if it is to be a commit point; 0: not named, or no commit point */
     uint8_t recoverable; /* 0: traditional, a failure ends the job: nothing is kept for undoing */
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
-/* What the node has read, also of data shards that it does not keep. Sent after its first reading, and after one that came
- * out otherwise than the one before. Repeated until HEARTBEAT_ACK says that it is the same as the job's; until then the node
- * begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files that it was read
+/* What the node has read, also of data shards that it does not keep. Sent after the node's first reading, and after each
+ * reading that differs from the one before. Repeated until HEARTBEAT_ACK says that this input is the job's; until then the
+ * node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files that it was read
  * from (struct wire_input_file). */
 struct message_input {
     uint64_t reading; /* counts the node's INPUTs from 1 */
@@ -211,10 +211,10 @@ struct message_start {
 struct message_progress {
     actor_id origin; /* of the sender's node */
     uint64_t clock;
-    uint8_t evaluation; /* 1: the clock was evaluated without being worked on: after EVALUATE, or once more as `last` */
-    uint8_t last;       /* 1: it was evaluated as the job's last clock, in the whole state at that clock */
-    uint64_t items;     /* training items processed in this clock; 0 with `evaluation` */
-    uint64_t committed; /* as far as its client knows */
+    uint8_t evaluation;  /* 1: only evaluated, not worked on: after EVALUATE, or once more as `last` */
+    uint8_t last;        /* 1: it was evaluated as the job's last clock, in the whole state at that clock */
+    uint64_t items;      /* training items processed in this clock; 0 with `evaluation` */
+    uint64_t committed;  /* as far as its client knows */
     uint64_t compute_us; /* wall time in the app's function */
     uint64_t clock_us;   /* wall time of the whole clock, waiting included */
     uint64_t bytes_sent; /* over the network by this node since it started */
@@ -222,7 +222,7 @@ struct message_progress {
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
 };
 
-/* Evaluate these data shards: the node that had worked on them was lost before it could report, and what it did in this clock
+/* Evaluate these data shards: the node that had worked on them was lost before it could report, and its work in this clock
  * stands. Repeated until PROGRESS with `evaluation` has come of this origin and clock. Frame: the shards, uint32_t each,
  * ascending, one at least. */
 struct message_evaluate {
@@ -253,7 +253,7 @@ struct message_heartbeat_ack {
         hold_clock; /* do not begin a clock above this; WIRE_CLOCK_NEVER: nothing is held. Once every origin holds at
                             or before it, nobody can have passed it. */
     uint64_t final; /* the last clock of the job; 0: not known yet */
-    uint64_t input; /* the last INPUT of this node that is the same as the job's, by its `reading`; 0: none */
+    uint64_t input; /* `reading` of the node's last INPUT that is the same as the job's; 0: none */
 };
 
 /* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the header's,
@@ -275,8 +275,8 @@ struct message_replicas {
 };
 
 /* From an operator: make these nodes leave in time. Frame: names of WIRE_NAME_MAX bytes each; without any, the sender
- * itself, a node. Names that are no node's are left out: OUTCOME has code 0 and a text that names them, or an error's code
- * when no node is left. Answered by OUTCOME. */
+ * itself, a node. Names that no node has are skipped: OUTCOME has code 0 and a text with these names, or an error's code
+ * when no name is left. Answered by OUTCOME. */
 struct message_evict {
     uint64_t request; /* the sender's number for it, in OUTCOME */
     uint32_t notice_ms;
@@ -317,7 +317,7 @@ struct message_checkpoint {
 
 enum written_state {
     WRITTEN_DONE = 0,     /* the file is complete on disk */
-    WRITTEN_PROMISED = 1, /* the replica has not passed the clock, and will be written when it is there */
+    WRITTEN_PROMISED = 1, /* the replica has not passed the clock, and is written when it gets to it */
     WRITTEN_REFUSED = 2,  /* this replica can't give the clock, `text` says why; another attempt may succeed */
     WRITTEN_FAILED = 3    /* the file can't be written, `text` says why */
 };
@@ -335,13 +335,13 @@ struct message_written {
 
 /* The sender's app has crashed: the process dies as soon as DONE or ABORT comes, or a moment later. */
 struct message_crashed {
-    uint32_t signal; /* of which it dies; 0: the app has called exit, with ... */
-    int32_t status;
-    uint64_t clock;                   /* of the function; 0: none */
-    char function[WIRE_FUNCTION_MAX]; /* of the app, the last one that was entered; empty: none */
+    uint32_t signal;                  /* that ends the process; 0: the app has called exit */
+    int32_t status;                   /* the argument of exit, with signal 0 */
+    uint64_t clock;                   /* that `function` was called for; 0: none */
+    char function[WIRE_FUNCTION_MAX]; /* the app's function that was entered last; empty: none */
 };
 
-/* An operator asks for a checkpoint now. Answered by OUTCOME once the checkpoint is complete (`text` names its clock and
+/* From an operator: write a checkpoint now. Answered by OUTCOME once the checkpoint is complete (`text` names its clock and
  * folder) or has failed. Repeated until then. */
 struct message_checkpoint_now {
     uint64_t request; /* as in message_evict */
