@@ -187,6 +187,26 @@ static void send_progress_again(struct node *node) {
     node->progress_again = count;
 }
 
+/* Keeps a PROGRESS in the order of clocks, in which the controller completes them: what it waits for is among the first,
+ * which are sent again. One that goes before others that were sent is sent at once. */
+static void keep_progress(struct node *node, struct message message) {
+    unsigned place = node->progress_count;
+    while (place > 0 && node->progress[place - 1].progress.clock > message.progress.clock) {
+        place--;
+    }
+    assert(node->progress_count < NODE_PROGRESS_MAX); /* begin_clock sees to it */
+    node->progress = memory_resized(node->progress, node->progress_count + 1, sizeof *node->progress);
+    memmove(&node->progress[place + 1], &node->progress[place],
+            (node->progress_count - place) * sizeof *node->progress);
+    node->progress[place] = message;
+    node->progress_count++;
+    node->progress_again += place < node->progress_again ? 1 : 0;
+    if (place < node->progress_sent) {
+        node->progress_sent++;
+        send_progress(node, place);
+    }
+}
+
 static void report_progress(struct node *node, const struct wire_metric_sum *metrics) {
     const struct node_hooks *hooks = &node->options.hooks;
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
@@ -206,9 +226,7 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
         hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
     }
     message.frames[0] = buffer_copy(metrics, node->options.metric_count * sizeof *metrics);
-    assert(node->progress_count < NODE_PROGRESS_MAX); /* begin_clock sees to it */
-    node->progress = memory_resized(node->progress, node->progress_count + 1, sizeof *node->progress);
-    node->progress[node->progress_count++] = message;
+    keep_progress(node, message);
     if (progress_is_due(node)) {
         send_progress_new(node);
     }
@@ -1108,11 +1126,13 @@ static void receive_start(struct node *node, const struct message *start) {
     send_heartbeat(node);
 }
 
-/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's. */
+/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's, and so is
+ * an evaluation in a lost node's place: its clock was restored, which the count of the catch-up begins behind. */
 static bool progress_arrived(const struct node *node, const struct message_progress *progress,
                              const struct message *ack) {
     bool present =
-        ack->epoch == node->plan.epoch && progress->origin == origin_catch_up(node->options.self, ack->epoch);
+        ack->epoch == node->plan.epoch && progress->origin == origin_catch_up(node->options.self, ack->epoch) &&
+        progress->evaluation == 0;
     return progress->clock <= (present ? ack->heartbeat_ack.catch_up : ack->heartbeat_ack.progress);
 }
 

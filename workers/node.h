@@ -132,7 +132,7 @@ struct node {
     uint64_t told_committed;  /* in the last heartbeat */
     uint64_t evaluated;       /* the highest clock evaluated and reported under part 0 */
     uint64_t loaded, ready;   /* the last versions that LOADED and the heartbeat told of */
-    struct message *progress; /* not acknowledged yet, oldest first */
+    struct message *progress; /* not acknowledged yet, in the order of clocks */
     unsigned progress_count;
     unsigned progress_sent;  /* the rest has not been sent yet: more may go with it */
     uint64_t progress_us;    /* when PROGRESS was sent last */

@@ -507,13 +507,14 @@ void sim_break(struct sim *sim, unsigned node, int other) {
     break_lanes(sim, lane_between, (int)node, other, sim->now_us);
 }
 
-/* The kernels have passed on the oldest messages; the rest is lost with the process. */
-static void lane_end(struct sim *sim, struct lane *lane, uint64_t deaf_until_us) {
+/* Of what the process has sent, the oldest messages are under way and arrive; the rest is lost with it. Nothing reaches it any
+ * more, nor the next process in its place. */
+static void lane_end(struct sim *sim, struct lane *lane, bool to_the_dead, uint64_t deaf_until_us) {
     uint64_t count = 0;
     for (const struct flight *flight = lane->first; flight != NULL; flight = flight->next) {
         count++;
     }
-    uint64_t first_lost = random_up_to(sim, count);
+    uint64_t first_lost = to_the_dead ? 0 : random_up_to(sim, count);
     uint64_t number = 0;
     for (struct flight *flight = lane->first; flight != NULL; flight = flight->next, number++) {
         flight->lost = flight->lost || number >= first_lost;
@@ -531,8 +532,9 @@ void sim_restart(struct sim *sim, unsigned node, uint64_t up_us) {
         struct lane *lane = &sim->lanes[l];
         if (lane->dialed && sim->actors[lane->to]->node == node) {
             uint64_t deaf_until_us = up_us + random_up_to(sim, IO_RECONNECT_MS * UINT64_C(1000));
-            lane_end(sim, lane, deaf_until_us);
-            lane_end(sim, &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))], deaf_until_us);
+            lane_end(sim, lane, true, deaf_until_us);
+            lane_end(sim, &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))], false,
+                     deaf_until_us);
         }
     }
 }
