@@ -599,8 +599,8 @@ int checkpoints_check(const struct controller *controller, struct error *error) 
 void checkpoints_stop(struct controller *controller) {
     struct error none = {0};
     checkpoint_drop(controller);
-    if (controller->options.checkpoint != NULL && controller->checkpoint.kept.number > 0) {
-        manifest_discard(controller->options.checkpoint, &none); /* what nodes have added since the last time */
+    if (controller->options.checkpoint != NULL) { /* what nodes have added since, or an earlier controller had just made */
+        manifest_discard(controller->options.checkpoint, &none);
     }
     requests_answer(controller, true, AML_EFAIL, "the job is over");
 }
