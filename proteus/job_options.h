@@ -17,7 +17,8 @@ enum {
     JOB_HEARTBEATS = 10, /* that a node may miss before it counts as failed */
 };
 
-/* Seconds. Shorter, a connection that breaks and stands again (agileml/net/zmq_private.h) could cost a node that is well. */
+/* Seconds. With a shorter timeout, a node that is well could be given up while its connection is made again
+ * (agileml/net/zmq_private.h). */
 #define JOB_FAILURE_TIMEOUT_MIN 0.5
 
 struct job_options {
@@ -52,7 +53,7 @@ unsigned job_heartbeat_ms(const struct job_options *options);
 /* Opens a process's net, with the key in the file `key` unless that is NULL. */
 int job_open_net(const char *key, bool insecure, struct net **net, struct error *error);
 
-/* Adds to why a job ends without a model which command would have saved it. */
+/* Appends to `text`, the reason why a job ends without a model, the command that would have saved the model. */
 void job_name_stop(const struct job_options *options, const char *endpoint, char *text, size_t size);
 
 /* An actor id for one that takes no part in a job. */

@@ -107,7 +107,7 @@ void launcher_start_controller(struct launcher *launcher);
 void launcher_controller_ended(struct launcher *launcher);
 /* Sends EVICT for nodes with these indices, and again until it is answered. */
 void launcher_evict(struct launcher *launcher, const unsigned *nodes, unsigned count, double notice);
-/* ... GONE; `signal` has ended all of them, 0: none. */
+/* The same with GONE: these nodes' processes have ended, all of them by `signal`; 0: by none. */
 void launcher_gone(struct launcher *launcher, const unsigned *nodes, unsigned count, int signal);
 /* What the controller must hear again, until it has answered. */
 void launcher_remind(struct launcher *launcher);
@@ -122,7 +122,7 @@ void launcher_write_summary(struct launcher *launcher, int status);
 /* Starts `count` more; the controller's endpoint is known. */
 void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned count);
 void launcher_reap_nodes(struct launcher *launcher);
-/* A node called `name` has joined, was refused, was given up. */
+/* The report says that the node called `name` has joined, was refused, or was given up. */
 void launcher_node_joined(struct launcher *launcher, const char *name);
 void launcher_node_refused(struct launcher *launcher, const char *name);
 void launcher_node_given_up(struct launcher *launcher, const char *name);

@@ -50,7 +50,7 @@ int process_start(struct process *process, const char *path, const struct argume
 void process_signal(const struct process *process, int number);
 /* True once, when the child has ended: then `status` is set, and what it had started is killed. Doesn't wait. */
 bool process_ended(struct process *process);
-/* It has died and its core is being written: to kill it now would cut that short. */
+/* Whether the process is dying and the kernel writes its core dump: to kill it now would cut the dump short. */
 bool process_dumps_core(const struct process *process);
 /* It ended by itself with exit status 0. */
 bool process_succeeded(const struct process *process);

@@ -37,13 +37,13 @@ struct progress {
 void progress_begin(struct progress *progress, FILE *stream, bool quiet);
 /* Shows a line of the report. */
 void progress_report(struct progress *progress, const json_t *line);
-/* A few times a second: the live line counts how long a silent node is still waited for. */
+/* To be called a few times a second: the live line counts down until a silent node is given up. */
 void progress_tick(struct progress *progress);
 /* A line for people that stays. */
 __attribute__((format(printf, 2, 3))) void progress_note(struct progress *progress, const char *format, ...);
 /* Takes the live line away: before anything else is written to the terminal. */
 void progress_clear(struct progress *progress);
-/* ... and at the end. */
+/* The same, and ends the count of a silent node: at the end. */
 void progress_end(struct progress *progress);
 
 /* 1234567 as "1.23 M": three digits, decimal units. */

@@ -1,5 +1,5 @@
-/* How an app uses the library (docs/api.md, "Checks"). A misuse ends the job: its line names the call, the exit status is
- * 2. Two kinds of checks:
+/* Checks how an app uses the library (docs/api.md, "Checks"). A misuse ends the job: the error line names the call, the exit
+ * status is 2. Two kinds of checks:
  *
  * - Always: arguments of the public functions, and in which of the app's functions they are called (check_call).
  * - With PROTEUS_CHECK=1 in the environment (`on`): what the app does to rows in place. A copy of the cache's rows is
@@ -20,8 +20,8 @@
 
 enum { CHECK_ROW_GUARD = 16 }; /* bytes behind each row, with `on`: no app may write there */
 
-/* What a worker's handle may be used for now: the app's function that it was passed to. Bits, as functions of the library
- * may be called in several. */
+/* The app's function that a worker's handle was passed to, which decides what the handle may be used for. Bits, as most
+ * functions of the library may be called in several. */
 enum check_calls {
     CALL_NONE = 1, /* in no function; no function of the library may be called then */
     CALL_CONFIGURE = 2,
@@ -54,12 +54,12 @@ struct check_worker {
 /* A table's rows before a call of the app. By slot. */
 struct check_table {
     uint32_t count, capacity;
-    unsigned char *rows; /* as they were, and with changes_given: as they must be after what was given; stride apart */
-    uint32_t *stamps;    /* of cache_stamps: a row with another one now has come from a server meanwhile */
-    unsigned char *usable;  /* the items of the present set name it, or the app has */
-    unsigned char **marks;  /* [thread]: changed in place by this thread in this round */
-    unsigned char **copies; /* [thread]: ... by aml_update_param */
-    unsigned char *copied;  /* by aml_update_param, in this call */
+    unsigned char *rows; /* as before the call; with changes_given: plus the changes that were given; stride apart */
+    uint32_t *stamps; /* cache_stamps before the call: a row whose stamp differs now has come from a server meanwhile */
+    unsigned char *usable;  /* 1: an item of the present set names the row, or the app has read or updated it by key */
+    unsigned char **marks;  /* [thread]: 1: changed in place by this thread in this round */
+    unsigned char **copies; /* [thread]: 1: changed by this thread in this round by aml_update_param */
+    unsigned char *copied;  /* 1: changed by aml_update_param in this call */
 };
 
 /* Start values are made twice, into memory with a guard behind it. */
@@ -91,7 +91,7 @@ void check_tables(struct runtime *runtime);
 
 /* ---- Calls of the app's functions ---- */
 
-/* This thread calls the app's function with the worker, and is back. */
+/* This thread is about to call the app's function with the worker; it has returned from it. */
 void check_enter(struct aml_worker *worker, enum check_calls calls);
 void check_leave(struct aml_worker *worker);
 /* Sets the error when one of the app's functions has returned what it may not: a positive number. Returns the result, or
@@ -100,11 +100,11 @@ int check_returned(struct aml_worker *worker, int result, const char *function);
 
 /* ---- Functions of the library ---- */
 
-/* The misuse's line, which begins with the name of the function. Returns AML_EINPUT. */
+/* Ends the job with the misuse's line, which begins with the name of the function. Returns AML_EINPUT. */
 __attribute__((format(printf, 2, 3), cold)) int check_misuse(struct runtime *runtime, const char *format, ...);
 /* The same where nothing can be returned that the app could go on with: the thread waits for the process's end. */
 __attribute__((format(printf, 2, 3), cold)) _Noreturn void check_stop(struct runtime *runtime, const char *format, ...);
-/* The misuse of a function that may be called in `calls` only, and not with this worker now. Returns false. */
+/* Reports the misuse of a function that may only be called in `calls`, and not with this worker now. Returns false. */
 __attribute__((cold)) bool check_refuse(const struct aml_worker *worker, unsigned calls, const char *function);
 /* Whether this thread may use the worker; else sets the error. */
 bool check_thread(const struct aml_worker *worker, const char *function);

@@ -146,7 +146,8 @@ void client_receive(struct client *client, actor_id from, struct message *messag
 uint64_t client_timer(struct client *client);
 /* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);
-/* The last `late_us` microseconds count as nobody's silence; nobody was heard after `latest_us` for that. */
+/* This process stood still for the last `late_us` microseconds: subtracts them from every server's silence. No server counts
+ * as heard after `latest_us` by that. */
 void client_excuse(struct client *client, uint64_t late_us, uint64_t latest_us);
 
 #endif

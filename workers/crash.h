@@ -34,13 +34,13 @@ void crash_leave(void);
 
 /* ---- For the node's loop, which tells the controller ---- */
 
-/* Readable once the process has crashed and a loop is there to tell it. */
+/* A descriptor that becomes readable when the process has crashed and a loop watches it. */
 int crash_descriptor(void);
-/* A loop watches the descriptor, until false: from then on an end of the process is no crash, but for signals. */
+/* Whether a loop watches the descriptor. After `false` a call of exit is no crash any more; signals still are. */
 void crash_listen(bool listening);
-/* What is to be told, once the descriptor is readable. */
+/* What to report to the controller, once the descriptor is readable. */
 struct message_crashed crash_facts(void);
-/* The controller knows, or nobody can tell it: the process dies now. */
+/* The controller has answered, or can't be reached: the process dies now. */
 void crash_told(void);
 
 #endif

@@ -54,8 +54,8 @@ struct node_hooks {
     void (*release)(void *context, unsigned set);
     void (*compute)(void *context, unsigned set,
                     uint64_t clock); /* node_computed, after client_gather of all partitions */
-    /* node_evaluated. `again`: not right after the clock's compute; what is added up is reported in place of, or without,
-     * that clock's. */
+    /* node_evaluated. `again`: the evaluation does not follow the clock's compute; its metrics replace those that were reported
+     * for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
     void (*save)(void *context); /* node_saved; asked once */
     void (*unsave)(
@@ -68,10 +68,10 @@ struct node_hooks {
     void *context;
 };
 
-/* What this node has read, and whether the controller has found it to be what the others read. */
+/* What this node has read, and whether the controller has found it equal to the job's input. */
 struct node_input {
     uint64_t reading;              /* of the newest INPUT; 0: none yet */
-    uint64_t compared;             /* the newest that is the same as the job's input */
+    uint64_t compared;             /* the newest INPUT that the controller found equal to the job's; 0: none */
     struct buffer *shards, *files; /* its frames */
     uint64_t sent_us;
 };
@@ -181,8 +181,8 @@ void node_wake(struct node *node);
  * warnings the one that leaves least time counts. */
 void node_leave_soon(struct node *node, uint32_t notice_ms);
 
-/* The app has crashed: tells the controller, which answers DONE or ABORT; the node does nothing more. False: it takes no
- * part in the job, so that there is nobody to tell. */
+/* The app has crashed: reports that to the controller, which answers DONE or ABORT; the node does nothing more. False: the
+ * node takes no part in the job, so there is no controller to report to. */
 bool node_crashed(struct node *node, const struct message_crashed *facts);
 
 /* Tells the controller that this node can't go on, and ends. */

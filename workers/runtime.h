@@ -89,7 +89,7 @@ struct runtime_input {
     struct wire_input_file *files; /* that `read` has named, in order; under `lock` while it is called */
     unsigned file_count;
     unsigned more; /* files that the last record stands for, beyond the first */
-    bool news;     /* the fingerprint is not that of the reading before: the node is to tell it */
+    bool news;     /* the fingerprint differs from that of the reading before: the node is to send INPUT */
 };
 
 struct runtime {

@@ -76,7 +76,7 @@ struct index_entries;
 struct index_map {
     size_t count;                            /* first, as clang 14 takes no {0} for an atomic pointer */
     _Atomic(struct index_entries *) entries; /* NULL: empty */
-    struct index_entries *outgrown;          /* that lookups may still be reading; each names the one before it */
+    struct index_entries *outgrown; /* old arrays that lookups may still be reading; each points to the one before */
 };
 
 /* The value of `key`, or INDEX_NONE. */
@@ -85,8 +85,8 @@ int64_t index_map_find(const struct index_map *map, uint64_t key);
 void index_map_prefetch(const struct index_map *map, uint64_t key);
 /* Adds `key`, which is not in the map. */
 void index_map_add(struct index_map *map, uint64_t key, uint32_t value);
-/* The same beside lookups: they find either nothing or `value`, and then see what this thread wrote before. Entries that
- * the map has outgrown stay, which takes as much memory again at most, until index_map_trim. */
+/* The same beside lookups: a lookup finds either nothing or `value`; if it finds `value` it also sees what this thread wrote
+ * before. Entries that the map has outgrown stay until index_map_trim; they at most double its memory. */
 void index_map_add_shared(struct index_map *map, uint64_t key, uint32_t value);
 void index_map_trim(struct index_map *map);
 /* Makes `copy`, which is zeroed, equal to `map`. */

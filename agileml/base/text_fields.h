@@ -23,7 +23,7 @@ enum text_separator {
     TEXT_BLANKS
 };
 
-/* How a message names it, such as "comma"; of TEXT_UNKNOWN, all of them. */
+/* The separator's name for messages, such as "comma"; for TEXT_UNKNOWN the names of all. */
 const char *text_separator_name(enum text_separator separator);
 
 static inline bool text_is_blank(char c) {
@@ -59,12 +59,12 @@ struct text_field {
     const char *next; /* the next field, behind the separator; NULL: this is the last one */
 };
 
-/* Takes the field at p of the line that ends at `end`. False when it begins with a '"' that is not closed on the line or
- * is followed by more than blanks; *field is then the rest of the line. */
+/* Takes the field at p of the line that ends at `end`. False when the field begins with a '"' that is not closed on the
+ * line, or whose closing '"' is followed by more than blanks; *field is then the rest of the line. */
 bool text_field_take(const char *p, const char *end, enum text_separator separator, struct text_field *field);
 
-/* Copies the field's text to to[room], with '""' as '"' when it is quoted. Returns how long it is, or `room` + 1 when it
- * is longer than `room`. */
+/* Copies the field's text to to[room], with '""' as '"' when the field is quoted. Returns the copy's length, or `room` + 1
+ * when the text is longer than `room`. */
 size_t text_field_copy(const struct text_field *field, char *to, size_t room);
 
 #endif

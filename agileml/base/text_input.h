@@ -22,8 +22,8 @@ const char *text_input_name(const char *path);
  * or read, or is of a kind that is refused) or AML_ENOMEM, and *input is NULL. */
 int text_input_open(struct text_input **input, const char *path, struct error *error);
 
-/* Reads until `size` (TEXT_INPUT_READ_MIN to 2^30) bytes are there or the input ends: *got < size says that it did.
- * 0; AML_EINPUT (it can't be read, gzip data is damaged or cut short) or AML_ENOMEM. */
+/* Reads until `size` (TEXT_INPUT_READ_MIN to 2^30) bytes are there or the input ends; *got < size means that it ended.
+ * 0; AML_EINPUT (the file can't be read, gzip data is damaged or cut short) or AML_ENOMEM. */
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error);
 
 /* NULL is allowed. */

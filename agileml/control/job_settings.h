@@ -7,8 +7,8 @@
 
 enum settings_compared {
     SETTINGS_ALL,
-    SETTINGS_FIXED,   /* those that only steer may differ */
-    SETTINGS_STEERING /* only those */
+    SETTINGS_FIXED,   /* all but options that only steer */
+    SETTINGS_STEERING /* only options that steer */
 };
 
 /* Writes how `found` differs from `expected` into `text`, as "--rank 64, was 16; --rate 0.1, was 0.05" for `was` "was";

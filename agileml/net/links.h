@@ -5,7 +5,7 @@
 
 #include "agileml/net/io.h"
 
-/* The server threads of every node in a PLAN; none for a message without frames. The number of them. */
+/* Sets *endpoints to the server threads of every node in a PLAN, and returns their number; 0 for a message without frames. */
 size_t links_endpoints(const struct message *plan, const struct wire_endpoint **endpoints);
 
 /* Has the io forget the server threads that `old` names and `new` does not, both PLANs. Server threads of the process of
