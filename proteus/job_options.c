@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 struct job_options job_options_defaults(void) {
-    return (struct job_options){
-        .reliable = 1, .stage = "auto", .checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT, .failure_timeout = 10};
+    return (struct job_options){.reliable = 1, .stage = "auto", .failure_timeout = 10};
 }
 
 void job_options_table(struct job_options *options, const struct aml_option *own,
@@ -29,8 +28,8 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"commit-every", "N", AML_OPTION_INTEGER, &options->commit_every, 0, WIRE_COMMIT_EVERY_MAX,
          "clocks between updates of the backups; 0: chosen"},
         {"checkpoint", "DIR", AML_OPTION_STRING, &options->checkpoint, 0, 0, "write checkpoints into DIR"},
-        {"checkpoint-every", "N", AML_OPTION_INTEGER, &options->checkpoint_every, 1, 1e9,
-         "iterations between checkpoints"},
+        {"checkpoint-every", "N", AML_OPTION_INTEGER, &options->checkpoint_every, 0, 1e9,
+         "iterations between checkpoints; 0: 5"},
         {"checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->checkpoint_at_end, 0, 0,
          "also write a checkpoint of the job's last clock: the default with --checkpoint"},
         {"no-checkpoint-at-end", NULL, AML_OPTION_FLAG, &options->no_checkpoint_at_end, 0, 0,
@@ -93,6 +92,12 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (options->checkpoint == NULL && (options->checkpoint_at_end || options->no_checkpoint_at_end)) {
         return error_set(error, AML_EINPUT, "--%scheckpoint-at-end: expected --checkpoint DIR with it",
                          options->checkpoint_at_end ? "" : "no-");
+    }
+    if (options->checkpoint == NULL && options->checkpoint_every > 0) {
+        return error_set(error, AML_EINPUT, "--checkpoint-every: expected --checkpoint DIR with it");
+    }
+    if (options->checkpoint != NULL && options->checkpoint_every == 0) {
+        options->checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT;
     }
     options->checkpoint_at_end = options->checkpoint != NULL && !options->no_checkpoint_at_end;
     if (options->partitions == 0) {

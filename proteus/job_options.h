@@ -29,7 +29,7 @@ struct job_options {
     double threshold_2, threshold_3; /* transient nodes per reliable one; 0: learned */
     int64_t commit_every;            /* clocks; 0: chosen */
     const char *checkpoint;          /* folder; NULL: none */
-    int64_t checkpoint_every;        /* iterations */
+    int64_t checkpoint_every;        /* iterations; 0: chosen by job_options_check */
     bool checkpoint_at_end;          /* job_options_check: one of the last clock is to be written */
     bool no_checkpoint_at_end;
     const char *resume;     /* folder; NULL: a new job */

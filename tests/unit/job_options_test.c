@@ -122,7 +122,7 @@ static void test_table(void **state) {
     assert_int_equal(operand, 9);
     assert_int_equal(own_value, 3);
     assert_int_equal(options.reliable, 2);
-    assert_int_equal(options.checkpoint_every, JOB_CHECKPOINT_EVERY_DEFAULT);
+    assert_int_equal(options.checkpoint_every, 0);
     assert_true(options.threshold_2 == 1);
     assert_string_equal(options.key, "job.key");
     assert_true(options.insecure);
@@ -152,11 +152,28 @@ static void test_checkpoint_at_end(void **state) {
     }
 }
 
+static void test_checkpoint_every(void **state) {
+    (void)state;
+    struct job_options options = job_options_defaults();
+    struct plan_policy policy;
+    struct error error = {0};
+    options.checkpoint_every = 3;
+    assert_int_equal(job_options_check(&options, &policy, &error), AML_EINPUT);
+    assert_string_equal(error.text, "--checkpoint-every: expected --checkpoint DIR with it");
+    options.checkpoint = "ckpt";
+    assert_int_equal(job_options_check(&options, &policy, &error), 0);
+    assert_int_equal(options.checkpoint_every, 3);
+    options.checkpoint_every = 0;
+    assert_int_equal(job_options_check(&options, &policy, &error), 0);
+    assert_int_equal(options.checkpoint_every, JOB_CHECKPOINT_EVERY_DEFAULT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),           cmocka_unit_test(test_refusals),  cmocka_unit_test(test_thresholds),
-        cmocka_unit_test(test_observers),         cmocka_unit_test(test_heartbeat), cmocka_unit_test(test_table),
-        cmocka_unit_test(test_checkpoint_at_end),
+        cmocka_unit_test(test_choices),           cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_thresholds),        cmocka_unit_test(test_observers),
+        cmocka_unit_test(test_heartbeat),         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_checkpoint_at_end), cmocka_unit_test(test_checkpoint_every),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
