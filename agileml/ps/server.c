@@ -387,8 +387,9 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch,
         partition_keep(replica->partition, server->plan.plan.recoverable);
     }
     if (replica->serving) {
-        replica_at_clock(server, replica);   /* the plan may make it a commit point */
-        replica_push(server, replica, true); /* it may name a first clock that comes next */
+        uint64_t before = replica->durable;
+        replica_at_clock(server, replica); /* the plan may make it a commit point: all are told what is durable now */
+        replica_push(server, replica, replica->durable == before); /* it may name a first clock that comes next */
     }
     replica_step(server, replica);
     replica_follow(server, replica);

@@ -984,6 +984,23 @@ static void test_what_is_durable(void **state) {
 }
 
 /* Beyond the boundary only the new backup counts. */
+/* The last clock may be named when its state is there already: that it is durable then is told. */
+static void test_a_plan_that_makes_the_present_clock_durable_is_told_of(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    run_clocks(world, 0, 1, 7, 4);
+    assert_int_equal(last_push(world, 0, 0)->clock, 7);
+    assert_int_equal(last_push(world, 0, 0)->durable, 4);
+    world->final = 7;
+    new_plan(world, WIRE_CLOCK_NEVER, 4);
+    assert_int_equal(last_push(world, 0, 0)->durable, 7);
+    world_close(world);
+}
+
 static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
     (void)state;
     struct world *world = world_open();
@@ -1447,6 +1464,7 @@ int main(void) {
         cmocka_unit_test(test_a_replica_that_can_not_be_put_there_follows_from_before),
         cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
         cmocka_unit_test(test_what_is_durable),
+        cmocka_unit_test(test_a_plan_that_makes_the_present_clock_durable_is_told_of),
         cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
         cmocka_unit_test(test_a_late_backup_can_be_put_at_what_it_got),
         cmocka_unit_test(test_a_first_backup_counts_at_once),
