@@ -78,7 +78,7 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     return check_root(controller, error);
 }
 
-/* As people count: the iteration that ends at the clock, or the one it is in. */
+/* Names a clock as people count: by the iteration that ends at it, or that it is in. */
 static void describe_clock(const struct controller *controller, uint64_t clock, char text[64]) {
     uint64_t each = controller->job.clocks_per_iteration;
     snprintf(text, 64, clock % each == 0 ? "iteration %llu, clock %llu" : "within iteration %llu, clock %llu",
@@ -102,7 +102,8 @@ void checkpoints_resumed(struct controller *controller, const struct buffer *set
 void checkpoints_take_up(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint64_t newest = newest_in_root(controller);
-    if (newest > controller->progress.first) { /* the last one may have been complete before that was stored */
+    if (newest >
+        controller->progress.first) { /* the last checkpoint may have been completed without being stored as such */
         checkpoint->kept.written = newest;
         checkpoint->kept.due = due_after(controller, newest);
     }
@@ -126,7 +127,7 @@ static void request_answer(struct controller *controller, struct checkpoint_requ
     send_outcome(controller, request->from, request->request, code, text);
 }
 
-/* Of those whose checkpoint has begun, or of `all`. */
+/* Answers the requests whose checkpoint has begun, or `all`. */
 static void requests_answer(struct controller *controller, bool all, int code, const char *text) {
     for (unsigned r = 0; r < CONTROLLER_CHECKPOINT_REQUESTS_MAX; r++) {
         struct checkpoint_request *request = &controller->checkpoint.requests[r];
@@ -150,7 +151,7 @@ static bool requests_wait(const struct controller_checkpoint *checkpoint) {
     return wait;
 }
 
-/* Why nobody can ask for one now; NULL when one can. */
+/* Why no checkpoint can be asked for now; NULL when one can. */
 static const char *request_refusal(const struct controller *controller) {
     if (controller->options.checkpoint == NULL) {
         return "the job was started without --checkpoint: there is no folder to write one to";
@@ -189,7 +190,7 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
 
 /* ---- What becomes of one ---- */
 
-/* The one under way is none any more. */
+/* Gives up the checkpoint under way. */
 static void checkpoint_drop(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     struct error none = {0};
@@ -228,7 +229,7 @@ void checkpoints_put_off(struct controller *controller) {
     }
 }
 
-/* ... and not at once. */
+/* Puts the checkpoint under way off, and waits before the next attempt. */
 static void put_off_a_while(struct controller *controller) {
     checkpoints_put_off(controller);
     controller->checkpoint.retry_us = controller_now(controller) + CONTROLLER_CHECKPOINT_AGAIN_US;
@@ -293,7 +294,7 @@ static void checkpoint_complete(struct controller *controller) {
         return;
     }
     if (manifest_prune(root, CONTROLLER_CHECKPOINTS_KEPT, &error) != 0) {
-        log_warn("%s", error.text); /* this one is there all the same */
+        log_warn("%s", error.text); /* the new checkpoint is complete all the same */
     }
     char at[64];
     char text[ERROR_TEXT_MAX + 64];
@@ -320,7 +321,7 @@ static actor_id writer(const struct controller *controller, uint32_t partition, 
     return backup != ACTOR_NONE ? backup : next ? place->next_server : place->server;
 }
 
-/* Where nothing else is being named, and nobody was lost. */
+/* Whether a checkpoint may begin: no other clock is being named, and no node was lost. */
 static bool may_begin(const struct controller *controller) {
     bool calm = controller->change == CHANGE_NONE || controller->change == CHANGE_PREPARE;
     return controller->options.checkpoint != NULL && controller->checkpoint.state == CHECKPOINT_NONE &&
@@ -328,7 +329,7 @@ static bool may_begin(const struct controller *controller) {
            controller->hold.clock == WIRE_CLOCK_NEVER && controller_now(controller) >= controller->checkpoint.retry_us;
 }
 
-/* Keeps what training has come to at the checkpoint's clock. */
+/* Keeps the job's progress when the checkpoint's clock is the one completed last. */
 static void take_progress(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     if (controller->progress.completed == checkpoint->clock) {
@@ -348,7 +349,7 @@ static void set_clock(struct controller *controller, uint64_t clock) {
     }
 }
 
-/* False when there is no folder for it: it has failed then. */
+/* False when no folder can be made for the checkpoint, which has failed then. */
 static bool checkpoint_begin(struct controller *controller, uint64_t clock, enum checkpoint_state state) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     struct error error = {0};
@@ -366,14 +367,14 @@ static bool checkpoint_begin(struct controller *controller, uint64_t clock, enum
     return true;
 }
 
-/* The job's last clock, if it is known; that of the checkpoint it began with where no iteration is to come after it. */
+/* The job's last clock, if it is known. For a resumed job that has no iteration left, the clock of its checkpoint. */
 static uint64_t last_clock(const struct controller *controller) {
     bool nothing = controller->final != 0 && controller->final < controller->progress.first;
     return nothing ? controller->progress.first : controller->final;
 }
 
-/* The clock of the next one: an iteration's end if one was due, else the next that can be named; both at a commit point. 0:
- * it is too early, or too late. */
+/* The clock of the next checkpoint, a commit point: for a request the next clock that can be named, else the end of the
+ * iteration that is due, or of a later one. 0: it is too early, or too late. */
 static uint64_t next_clock(const struct controller *controller) {
     uint64_t reached = clock_reached(controller);
     uint64_t clock = clock_ahead(controller);
@@ -422,7 +423,7 @@ static void step_hold(struct controller *controller) {
     }
 }
 
-/* The disk is slower than was asked. */
+/* Reports once that the disk is too slow for --checkpoint-every. */
 static void step_write(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint64_t next = due_after(controller, checkpoint->clock) * controller->job.clocks_per_iteration;
@@ -448,7 +449,7 @@ void checkpoints_step(struct controller *controller) {
     }
     if (checkpoints_hold(controller) &&
         controller_now(controller) - checkpoint->begun_us > CONTROLLER_CHECKPOINT_NAME_US) {
-        put_off_a_while(controller); /* someone does not answer: nobody is to wait for that */
+        put_off_a_while(controller); /* a node does not answer: the others are not to wait for it */
     }
     if (checkpoint->state == CHECKPOINT_NONE) {
         step_none(controller);
@@ -599,7 +600,8 @@ int checkpoints_check(const struct controller *controller, struct error *error) 
 void checkpoints_stop(struct controller *controller) {
     struct error none = {0};
     checkpoint_drop(controller);
-    if (controller->options.checkpoint != NULL) { /* what nodes have added since, or an earlier controller had just made */
+    if (controller->options.checkpoint !=
+        NULL) { /* what nodes have added since, or an earlier controller had just made */
         manifest_discard(controller->options.checkpoint, &none);
     }
     requests_answer(controller, true, AML_EFAIL, "the job is over");

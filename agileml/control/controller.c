@@ -360,7 +360,7 @@ static bool job_terms_resumable(const struct job_terms *new, const struct job_te
 
 enum { DIFFERENCES_MAX = 240 /* bytes */ };
 
-/* Writes how a node's options differ from the job's, or, where the options don't, what else may. */
+/* Writes how a node's options differ from the job's; if they do not differ, what else of the app may. */
 static bool settings_differ(const struct controller *controller, const struct message *message,
                             enum settings_compared compared, const char *whose, char differences[DIFFERENCES_MAX]) {
     char was[WIRE_NAME_MAX + 8];

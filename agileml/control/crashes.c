@@ -105,7 +105,7 @@ static struct crash crash_of(const struct member *member, const struct message_c
     return crash;
 }
 
-/* Nobody takes over anything from a node that had no part in training yet, so that it says nothing about the others. */
+/* Nobody takes over anything from a node that had no part in training yet, so its crash says nothing about the others. */
 static bool takes_part(const struct controller *controller, const struct member *member) {
     return controller->phase < PHASE_TRAIN || member->settled;
 }
@@ -138,7 +138,7 @@ void crashes_died(struct controller *controller, struct member *member, unsigned
     crashes_lost(controller, member, &crash);
 }
 
-/* Its end, or its silence, was known before its message came. */
+/* The node's end, or its silence, was known before its CRASHED came. */
 static void crashes_late(struct controller *controller, actor_id from, const struct message_crashed *facts) {
     for (unsigned c = 0; c < controller->crashes.count; c++) {
         struct crash *crash = &controller->crashes.list[c];
@@ -149,7 +149,7 @@ static void crashes_late(struct controller *controller, actor_id from, const str
     }
 }
 
-/* Its process dies when it is answered: what it has told is stored before, in one write with the recovery that it begins. */
+/* The process dies when CRASHED is answered: so the crash is stored before, in one write with the recovery that it begins. */
 void crashes_receive(struct controller *controller, actor_id from, const struct message *message) {
     struct member *member = member_find(controller, from);
     if (member == NULL) {
