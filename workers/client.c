@@ -116,7 +116,8 @@ static bool plan_origin_works(const struct message *plan, actor_id origin, uint6
     return works;
 }
 
-/* Which commit the next clock wants: so near behind it, or of what others did before a duty's first clock (node.c). */
+/* Which commit the next clock wants: so near behind it, or of what others did before a duty's first clock (node.c). The last
+ * clock of a job with a checkpoint at its end is to be committed, though no clock follows. */
 static uint64_t durable_wanted(const struct client *client) {
     const struct wire_duty *duties;
     size_t count = plan_duties(&client->plan, &duties);
@@ -127,7 +128,8 @@ static uint64_t durable_wanted(const struct client *client) {
         uint64_t before = duties[d].from_clock - 1;
         wanted = ours && before <= client->wanted && before > wanted ? before : wanted;
     }
-    return wanted;
+    uint64_t final = client->plan.plan.final;
+    return final != 0 && client->wanted >= final && final > wanted ? final : wanted;
 }
 
 /* Which state our next clock wants, and, before our first one, which clock counts as flushed. */
