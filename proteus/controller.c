@@ -59,6 +59,7 @@ static void show_new_lines(struct controller_host *host) {
         report_file_write(&host->report, text, strlen(text));
         if (line != NULL) {
             progress_report(&host->progress, line);
+            progress_warn(&host->progress, line);
             json_decref(line);
         }
     }

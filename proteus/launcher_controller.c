@@ -191,6 +191,7 @@ void launcher_controller_ended(struct launcher *launcher) {
 /* ---- The report ---- */
 
 static void read_summary(struct launcher *launcher, const json_t *line) {
+    progress_warn(launcher->progress, line);
     const char *text = json_string_value(json_object_get(line, "error"));
     const json_t *status = json_object_get(line, "status");
     launcher->summary = true;

@@ -1,6 +1,7 @@
 /* See progress.h. */
 #include "proteus/progress.h"
 
+#include "agileml/base/log.h"
 #include "agileml/control/report.h"
 
 #include <math.h>
@@ -340,6 +341,17 @@ static void report_event_line(struct progress *progress, const json_t *line, con
         progress_event_text(line, text);
         make_printable(text, "");
         progress_note(progress, "%s", text);
+    }
+}
+
+void progress_warn(struct progress *progress, const json_t *line) {
+    const char *failed = json_string_value(json_object_get(line, "checkpoint_failed"));
+    if (failed != NULL) {
+        char text[PROGRESS_LINE_TEXT];
+        snprintf(text, sizeof text, "%s", failed);
+        make_printable(text, "");
+        progress_clear(progress);
+        log_warn("the last checkpoint failed: %s", text);
     }
 }
 

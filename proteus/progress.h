@@ -37,6 +37,8 @@ struct progress {
 void progress_begin(struct progress *progress, FILE *stream, bool quiet);
 /* Shows a line of the report. */
 void progress_report(struct progress *progress, const json_t *line);
+/* Warns on standard error, quiet or not, of what a summary tells of a step that failed though the job went well. */
+void progress_warn(struct progress *progress, const json_t *line);
 /* To be called a few times a second: the live line counts down until a silent node is given up. */
 void progress_tick(struct progress *progress);
 /* A line for people that stays. */

@@ -597,6 +597,16 @@ int checkpoints_check(const struct controller *controller, struct error *error) 
                                                     : "training was over before a checkpoint could begin");
 }
 
+bool checkpoints_last_failed(const struct controller *controller, char *text, size_t size) {
+    const struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (!checkpoint->given_up || checkpoint->kept.written == 0) {
+        return false;
+    }
+    snprintf(text, size, "%.400s; the newest checkpoint is of clock %llu", checkpoint->failure,
+             (unsigned long long)checkpoint->kept.written);
+    return true;
+}
+
 void checkpoints_stop(struct controller *controller) {
     struct error none = {0};
     checkpoint_drop(controller);

@@ -179,6 +179,8 @@ void checkpoints_completed(struct controller *controller);
 bool checkpoints_end(struct controller *controller);
 /* The job was asked for checkpoints and has not written one: 0, or an error that says why. */
 int checkpoints_check(const struct controller *controller, struct error *error);
+/* The job's last checkpoint failed, though earlier ones are there: then `text` says why. */
+bool checkpoints_last_failed(const struct controller *controller, char *text, size_t size);
 /* The job is over: removes what is unfinished, and answers who waits. */
 void checkpoints_stop(struct controller *controller);
 void checkpoints_receive_written(struct controller *controller, const struct member *member,

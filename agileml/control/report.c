@@ -244,6 +244,10 @@ char *report_summary(const struct controller *controller, double seconds) {
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "bytes_sent", sent);
     set_whole(object, "bytes_received", received);
+    char failed[ERROR_TEXT_MAX];
+    if (checkpoints_last_failed(controller, failed, sizeof failed)) {
+        json_object_set_new(object, "checkpoint_failed", new_text(failed));
+    }
     json_object_set_new(object, "ok", json_boolean(controller->code == 0));
     set_whole(object, "status", (uint64_t)error_exit_status(controller->code));
     if (controller->code != 0) {

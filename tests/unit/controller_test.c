@@ -2403,6 +2403,18 @@ static void test_a_job_that_could_write_no_checkpoint_fails(void **state) {
     fake_close(fake);
     remove_tree(root);
 
+    fake = checkpointed(STAGE_2, 20, root); /* the first is written, the last fails: done, with a warning */
+    cluster_open(fake, 1, 2);
+    play_to(fake, 15);
+    assert_true(newest_checkpoint(root) > 0);
+    fake->written_state = WRITTEN_FAILED;
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(lines_with(fake, "\"checkpoint_failed\":\"clock 40: "), 1);
+    assert_int_equal(lines_with(fake, "; the newest checkpoint is of clock "), 1);
+    fake_close(fake);
+    remove_tree(root);
+
     fake = checkpointed(STAGE_2, 3, root); /* none was due, and none is wanted at the end */
     fake->options.checkpoint_at_end = false;
     cluster_open(fake, 1, 2);
