@@ -129,7 +129,13 @@ static uint64_t durable_wanted(const struct client *client) {
         wanted = ours && before <= client->wanted && before > wanted ? before : wanted;
     }
     uint64_t final = client->plan.plan.final;
-    return final != 0 && client->wanted >= final && final > wanted ? final : wanted;
+    wanted = final != 0 && client->wanted >= final && final > wanted ? final : wanted;
+    for (uint32_t p = 0; p < client->partition_count && wanted > client->committed; p++) {
+        /* Its replica can be put at no earlier commit point: the others have to come to this one. */
+        uint64_t from = client->partitions[p].durable_from;
+        wanted = from > wanted ? from : wanted;
+    }
+    return wanted;
 }
 
 /* Which state our next clock wants, and, before our first one, which clock counts as flushed. */
@@ -1009,6 +1015,17 @@ static void release_committed(const struct client *client, struct client_partiti
     }
 }
 
+/* Every partition is durable as far as our next clock wants, but not all can be put at one commit point up to there. A later
+ * one will do: whose word of it was lost is asked again. */
+static void await_later_commit(struct client *client) {
+    client->durable_wanted = durable_wanted(client);
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        if (partition_awaited(client, &client->partitions[p])) {
+            partition_wait(client, &client->partitions[p]);
+        }
+    }
+}
+
 static void find_committed(struct client *client) {
     uint64_t committed = UINT64_MAX;
     for (uint32_t p = 0; p < client->partition_count && committed > client->committed; p++) {
@@ -1017,7 +1034,8 @@ static void find_committed(struct client *client) {
     }
     for (uint32_t p = 0; p < client->partition_count; p++) {
         if (client->partitions[p].durable_from > committed) {
-            return; /* a later one that others come to will do: there this one can't be put */
+            await_later_commit(client); /* there this one can't be put */
+            return;
         }
     }
     if (committed > client->committed) {
