@@ -325,6 +325,7 @@ void member_remove(struct controller *controller, struct member *member) {
     unsigned index = (unsigned)(member - controller->members);
     controller->progress.bytes_sent += member->bytes_sent;
     controller->progress.bytes_received += member->bytes_received;
+    controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     count_eviction(controller, member);
     buffer_drop(member->endpoints);
     buffer_drop(member->reaches);
@@ -454,9 +455,23 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     return member;
 }
 
+/* A REGISTER of such an incarnation came late, or twice: nobody may stand behind it. */
+static bool was_removed(const struct controller *controller, actor_id actor) {
+    for (unsigned r = 0; r < controller->removed.count && r < CONTROLLER_REMOVED_MAX; r++) {
+        if (controller->removed.last[r] == actor) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void receive_register(struct controller *controller, actor_id from, const struct message *message) {
     const struct message_register *new = &message->registration;
     struct member *member = member_find(controller, from);
+    if (member == NULL && controller->phase < PHASE_LEAVE && was_removed(controller, from)) {
+        send_empty(controller, from, MESSAGE_REJOIN); /* as a new one, if it is still there */
+        return;
+    }
     if (member == NULL && controller->phase >= PHASE_LEAVE) {
         /* Too late: taken in, so that it knows the reason was told, and sent away for the job's reason. */
         send_welcome(controller, from, new->name);

@@ -28,7 +28,8 @@ enum {
     CONTROLLER_SHARDS_DEFAULT = 1024,
     CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_CHECKPOINT_REQUESTS_MAX = 16,
-    CONTROLLER_AHEAD_MAX = 256, /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
+    CONTROLLER_REMOVED_MAX = 64, /* removed incarnations that are remembered */
+    CONTROLLER_AHEAD_MAX = 256,  /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
                                    staleness and window allow: its flushes may arrive while its PROGRESS is late */
 };
 
@@ -284,6 +285,10 @@ struct controller {
     int code; /* how the job ended */
     char text[ERROR_TEXT_MAX];
     uint64_t began_us, started_us, tick_us;
+    struct {
+        actor_id last[CONTROLLER_REMOVED_MAX]; /* incarnations that were removed last, in a ring */
+        unsigned count;                        /* ever removed here */
+    } removed;
     uint64_t doubt_until_us;   /* most members are silent: nobody is given up before; 0: no doubt */
     uint64_t end_us, leave_us; /* until when observers may read, members may leave */
 };

@@ -144,11 +144,12 @@ static void count_redone(struct cluster *cluster, const struct message *plan) {
 }
 
 /* What those who are left count on. */
-static uint64_t committed_by_survivors(const struct cluster *cluster) {
+/* Of those whom the new plan names: a node that was cut off was given up with all that it alone had heard. */
+static uint64_t committed_by_survivors(const struct cluster *cluster, const struct message *plan) {
     uint64_t committed = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        if (!node->gone && node->node.client.committed > committed) {
+        if (!node->gone && cluster_plan_has(plan, node->id) && node->node.client.committed > committed) {
             committed = node->node.client.committed;
         }
     }
@@ -173,7 +174,7 @@ static void check_new_epoch(struct cluster *cluster, const struct message *plan)
     count_redone(cluster, plan);
     /* With reliable nodes a commit may be gone of which only nodes that are gone too had heard. */
     if (cluster->may_fail) {
-        cluster->committed = committed_by_survivors(cluster);
+        cluster->committed = committed_by_survivors(cluster, plan);
     }
     if (plan->plan.restore < cluster->committed) {
         cluster_violation(cluster, "I5", "epoch %llu goes back to clock %llu, clock %llu was committed",

@@ -949,13 +949,33 @@ static void test_who_may_join(void **state) {
 static void test_terms_go_with_the_last_node(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.staleness = 64, .clocks_per_iteration = 1, .iterations = 1});
-    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    join(fake, 3, "two", TIER_TRANSIENT, &fake->terms);
     ask(fake, OPERATOR, MESSAGE_GONE, "two");
     assert_int_equal(fake->controller.member_count, 0);
     fake->terms = (struct job_terms){.app = "app", .clocks_per_iteration = 3, .iterations = 7};
     begin(fake);
     assert_int_equal(fake->controller.job.clocks_per_iteration, 3);
     assert_int_equal(fake->controller.final, 21);
+    fake_close(fake);
+}
+
+/* A REGISTER that comes twice must not bring back a node that was removed: nobody may stand behind it. If the node is there,
+ * it comes as a new one. */
+static void test_a_removed_node_does_not_register_again(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+    begin(fake);
+    join(fake, 3, "three", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(fake->controller.member_count, 3);
+    ask(fake, OPERATOR, MESSAGE_GONE, "three");
+    assert_int_equal(fake->controller.member_count, 2);
+    forget(fake);
+    join(fake, 3, "three", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(fake->controller.member_count, 2);
+    assert_int_equal(sent(fake, node(3), MESSAGE_REJOIN, NULL), 1);
+    assert_int_equal(sent(fake, node(3), MESSAGE_WELCOME, NULL), 0);
+    join(fake, 4, "three", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(fake->controller.member_count, 3);
     fake_close(fake);
 }
 
@@ -3370,6 +3390,7 @@ int main(void) {
         cmocka_unit_test(test_a_job_runs_to_its_end),
         cmocka_unit_test(test_who_may_join),
         cmocka_unit_test(test_terms_go_with_the_last_node),
+        cmocka_unit_test(test_a_removed_node_does_not_register_again),
         cmocka_unit_test(test_the_hold_names_a_clock_nobody_has_passed),
         cmocka_unit_test(test_progress_far_ahead_is_kept),
         cmocka_unit_test(test_progress_has_an_origin),
