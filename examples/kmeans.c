@@ -1,6 +1,7 @@
-/* k-means: the centers of groups of points. The centers follow from the sums over all points of the iteration before, and each
- * iteration's sums stand in rows of their own. So a clock reads only rows that no clock changes any more, and the result is the
- * same on any number of nodes, whichever of them come, go or die (docs/api.md). It also reads a file format of its own. */
+/* k-means: the centers of groups of points. The centers follow from the sums over all points of the iteration before,
+ * and each iteration's sums stand in rows of their own. So a clock reads only rows that no clock changes any more, and
+ * the result is the same on any number of nodes, whichever of them come, go or die (docs/api.md). It also reads a file
+ * format of its own. */
 #include <agileml.h>
 
 #include <errno.h>

@@ -17,7 +17,7 @@
  * job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's.
  *
  * Misuse: a call that is not as described here ends the job, exit status 2, with a line that names the call. With
- * PROTEUS_CHECK=1 in the environment, most mistakes with rows in place end the job in the same way (docs/api.md, "Checks"). */
+ * PROTEUS_CHECK=1 in the environment, most mistakes with rows in place end the job likewise (docs/api.md, "Checks"). */
 #ifndef AGILEML_H
 #define AGILEML_H
 
@@ -101,10 +101,10 @@ struct aml_app {
     const char *name;                 /* at most 31 bytes */
     const char *summary;              /* one line for --help */
     const struct aml_option *options; /* the app's own, ended by a NULL name; the library adds its own */
-    /* Names of the app's options that only steer (a learning rate, how often something is evaluated), ended by NULL. A job
-     * that goes on from a checkpoint may have other values of these; all other numbers and flags must be those of the
-     * checkpoint. All nodes of a job must have the same numbers and flags. NULL: no option steers. Text, such as a path, is
-     * never compared. */
+    /* Names of the app's options that only steer (a learning rate, how often something is evaluated), ended by NULL. A
+     * job that goes on from a checkpoint may have other values of these; all other numbers and flags must be those of
+     * the checkpoint. All nodes of a job must have the same numbers and flags. NULL: no option steers. Text, such as a
+     * path, is never compared. */
     const char *const *steering;
     struct aml_table *tables;
     unsigned table_count; /* at most 16 */
@@ -139,8 +139,8 @@ struct aml_app {
     int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */
 
     /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL. A function
-     * that crashes or calls exit ends the process, with a backtrace on standard error; when the same happens in a second
-     * process at the same clock, the job ends.
+     * that crashes or calls exit ends the process, with a backtrace on standard error; when the same happens in a
+     * second process at the same clock, the job ends.
      *
      * configure: in every process, once, when the options have their values: checks them (that an input file can be
      * read, say) and may complete the tables (their width). Keep it quick: it also runs for --check. */
@@ -150,8 +150,8 @@ struct aml_app {
      * several. Called again when the node is to work on data that was not kept, while the other functions go on: it
      * must not change what they use.
      * The controller compares what each process's `read` has emitted, kept or not, in whatever order: all items with
-     * their keys and bytes. If that differs, the job ends before its first clock; a node that joins later is refused. So
-     * the app must set every byte of an item, also those between a struct's fields. */
+     * their keys and bytes. If that differs, the job ends before its first clock; a node that joins later is refused.
+     * So the app must set every byte of an item, also those between a struct's fields. */
     int (*read)(aml_worker *worker, void *context);
     /* begin: before the process's first clock, when totals over all nodes are known, and again before each clock with
      * other items (aml_items) or another number of nodes (aml_nodes) than at the last call, and before an evaluation of
@@ -160,10 +160,11 @@ struct aml_app {
     /* clock: the worker's part of one clock, in one or more calls with different items; every thread (but see
      * clock_alone). Not called without items. */
     int (*clock)(aml_worker *worker, const void *items, size_t count, void *context);
-    /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. Not called without items
-     * (but see evaluate_always). The job's last clock is always evaluated, in its whole state, and aml_last returns 1
-     * then; a clock that had been evaluated before it was named the last is evaluated once more. When a node was lost
-     * before it could report, the nodes that have its items now evaluate them, in the state at hand, without `clock`. */
+    /* evaluate: after a clock, with the thread's test items (--evaluate-every); changes no rows. Not called without
+     * items (but see evaluate_always). The job's last clock is always evaluated, in its whole state, and aml_last
+     * returns 1 then; a clock that had been evaluated before it was named the last is evaluated once more. When a node
+     * was lost before it could report, the nodes that have its items now evaluate them, in the state at hand, without
+     * `clock`. */
     int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
     /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). The process
      * may never have had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and
@@ -206,8 +207,8 @@ struct aml_keys {
 int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, const struct aml_keys *runs,
                     unsigned run_count, const void *bytes, size_t size);
 
-/* Says that the input is read from this file, or from the files in this folder. If the nodes' inputs differ, the message
- * names the path and its size. aml_read_ratings calls this for its own file. In `read`; any of its threads. */
+/* Says that the input is read from this file, or from the files in this folder. If the nodes' inputs differ, the
+ * message names the path and its size. aml_read_ratings calls this for its own file. In `read`; any of its threads. */
 void aml_input_file(aml_worker *worker, const char *path);
 
 /* Adds to sum `index` (0..7), or raises maximum `index` (0..7), of the totals over all nodes. The value belongs to the
@@ -269,38 +270,38 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker);
  * processes. */
 int aml_last(const aml_worker *worker);
 
-/* Adds to metric `index` (in aml_app.metrics) for this clock: `evaluate` adds to metrics that are `evaluated`, `clock` to
- * the others. */
+/* Adds to metric `index` (in aml_app.metrics) for this clock: `evaluate` adds to metrics that are `evaluated`, `clock`
+ * to the others. */
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
 
 /* ---- Rows by key, in `begin`, `clock`, `evaluate` and `finish` ----
  *
- * These functions copy rows out of this process's cache and add to them there. Any of the process's worker threads may call
- * them, several at once, also for the same rows.
+ * These functions copy rows out of this process's cache and add to them there. Any of the process's worker threads may
+ * call them, several at once, also for the same rows.
  *
- * New rows. The first call for a row that no item names fetches the row from its server: one trip for all new rows of the
- * call. With staleness such a row may be newer than rows that were read before. It stays in the cache.
+ * New rows. The first call for a row that no item names fetches the row from its server: one trip for all new rows of
+ * the call. With staleness such a row may be newer than rows that were read before. It stays in the cache.
  *
- * What threads see. A read copies a whole row, never half of an update. It returns every update that a call in any thread of
- * this process has finished. Updates by several threads all count: sums of whole numbers are exact; floats are added in the
- * order in which the threads come, so that with several threads the last bits differ from run to run. A call with several
- * keys treats one row after the other: other threads may update rows in between. No lock protects a row that other threads
- * change in place at the same time (aml_table_rows).
+ * What threads see. A read copies a whole row, never half of an update. It returns every update that a call in any
+ * thread of this process has finished. Updates by several threads all count: sums of whole numbers are exact; floats
+ * are added in the order in which the threads come, so that with several threads the last bits differ from run to run.
+ * A call with several keys treats one row after the other: other threads may update rows in between. No lock protects a
+ * row that other threads change in place at the same time (aml_table_rows).
  *
- * Results. 0, or a negative code that the app's function is to return. AML_EINPUT: no such table, or a key beyond a dense
- * table's rows; no row was copied or changed. AML_ELIMIT or AML_ENOMEM: the cache has no room for the new rows. AML_ESTOP: the
- * job ends before they come. With the last three, some of the rows may have been copied or changed. */
+ * Results. 0, or a negative code that the app's function is to return. AML_EINPUT: no such table, or a key beyond a
+ * dense table's rows; no row was copied or changed. AML_ELIMIT or AML_ENOMEM: the cache has no room for the new rows.
+ * AML_ESTOP: the job ends before they come. With the last three, some of the rows may have been copied or changed. */
 
 /* Copies row `key` into values[width]. */
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values);
 /* Adds delta[width] to row `key` (AML_PUT: replaces the row). In `clock` only. */
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);
 
-/* Copies the rows keys[count] into the caller's values[count][width], in the order of the keys. A key may appear more than
- * once; each time gets a copy. Faster than as many calls with one key. Does nothing when count is 0. */
+/* Copies the rows keys[count] into the caller's values[count][width], in the order of the keys. A key may appear more
+ * than once; each time gets a copy. Faster than as many calls with one key. Does nothing when count is 0. */
 int aml_read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values);
-/* Adds deltas[count][width] to the rows keys[count], in the order of the keys. A key that appears more than once gets all its
- * deltas; in a table with AML_PUT the last one stands. In `clock` only. Does nothing when count is 0. */
+/* Adds deltas[count][width] to the rows keys[count], in the order of the keys. A key that appears more than once gets
+ * all its deltas; in a table with AML_PUT the last one stands. In `clock` only. Does nothing when count is 0. */
 int aml_update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas);
 
 /* ---- Rows in place ---- */
@@ -329,8 +330,9 @@ struct aml_rows {
 };
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table);
 
-/* Not for apps. aml_touch, aml_row and aml_row_read call it for a slot that the table does not have, which ends the job, and
- * for every slot with PROTEUS_CHECK=1. `function` is the caller's name, `change` 1 if the caller marks the row as changed. */
+/* Not for apps. aml_touch, aml_row and aml_row_read call it for a slot that the table does not have, which ends the
+ * job, and for every slot with PROTEUS_CHECK=1. `function` is the caller's name, `change` 1 if the caller marks the row
+ * as changed. */
 #if defined(__GNUC__)
 __attribute__((cold))
 #endif

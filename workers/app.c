@@ -477,7 +477,7 @@ static bool allowed(const aml_worker *worker, unsigned calls, const char *functi
     return !worker->runtime->check.on || check_thread(worker, function);
 }
 
-/* ... and by this thread, of functions that take more time than to find that out. */
+/* The same, and always whether this thread may: for functions that take longer than finding that out. */
 static bool allowed_here(const aml_worker *worker, unsigned calls, const char *function) {
     return allowed(worker, calls, function) && check_thread(worker, function);
 }
@@ -617,7 +617,7 @@ static bool total_allowed(const aml_worker *worker, unsigned index, unsigned cal
     return true;
 }
 
-/* That the item emitted last counts in; NULL: none. */
+/* The totals that the item emitted last counts in; NULL: none. */
 static double *item_totals(aml_worker *worker, unsigned index, const char *function) {
     return total_allowed(worker, index, CALL_READ, function) ? data_totals(&worker->runtime->data, worker->chunk)
                                                              : NULL;
@@ -673,7 +673,8 @@ static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const s
     return result;
 }
 
-/* The workers of the threads that read, each in the calls of one thread. They stay, for who keeps one. */
+/* Makes the workers for the threads that read, one for each. They stay in memory, so that the misuse of a kept one is
+ * found. */
 static void open_reading(struct runtime *runtime) {
     if (runtime->reading == NULL) {
         runtime->reading = memory_zeroed(POOL_THREADS_MAX, sizeof *runtime->reading);

@@ -1,9 +1,9 @@
 /* The row cache of one process: the rows its data touches, as the app reads and changes them in place, and the
  * version last received or flushed that deltas are taken against (DESIGN section 4). No messages: client.h.
  *
- * Threads: rows are added under the caller's lock (runtime.c). They are found under it too, or without it as long as no row
- * can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and beside a row's first state. Rows'
- * values belong to the worker threads during a clock and to the client between clocks. */
+ * Threads: rows are added under the caller's lock (runtime.c). They are found under it too, or without it as long as no
+ * row can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and beside a row's first state.
+ * Rows' values belong to the worker threads during a clock and to the client between clocks. */
 #ifndef AGILEML_WORKERS_CACHE_H
 #define AGILEML_WORKERS_CACHE_H
 
@@ -29,7 +29,8 @@ struct cache_table {
     struct arena named;   /* uint32_t per slot: the highest number of a set of data that names it; 0: not in use */
     struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c), 0: it has no state ... */
     struct arena clocks;  /* uint32_t per slot: ... and the clock of that push, or CACHE_CLOCK_VOID */
-    struct arena arrived; /* a byte per slot: its first state stands in the row; see cache_arrived */
+    struct arena arrived; /* a byte per slot: its first state stands in the row, own updates included, which are added
+                             after the stamp is set; see cache_arrived */
     struct index_map index; /* key -> slot; not for whole tables */
 };
 

@@ -1,10 +1,10 @@
-/* Checks how an app uses the library (docs/api.md, "Checks"). A misuse ends the job: the error line names the call, the exit
- * status is 2. Two kinds of checks:
+/* Checks how an app uses the library (docs/api.md, "Checks"). A misuse ends the job: the error line names the call, the
+ * exit status is 2. Two kinds of checks:
  *
- * - Always: arguments of the public functions, and in which of the app's functions they are called (check_call).
+ * - Always: arguments of the public functions, and in which of the app's functions they are called (enum check_calls).
  * - With PROTEUS_CHECK=1 in the environment (`on`): what the app does to rows in place. A copy of the cache's rows is
- *   made before each call of the app and compared with them after it, every thread marks the rows that it changes in an array
- *   of its own, and start values are made twice. That takes time and memory.
+ *   made before each call of the app and compared with them after it, every thread marks the rows that it changes in an
+ *   array of its own, and start values are made twice. That takes time and memory.
  *
  * Knows nothing of messages; runtime.c and app.c call it at the right moments. */
 #ifndef AGILEML_WORKERS_CHECK_H
@@ -94,8 +94,8 @@ void check_tables(struct runtime *runtime);
 /* This thread is about to call the app's function with the worker; it has returned from it. */
 void check_enter(struct aml_worker *worker, enum check_calls calls);
 void check_leave(struct aml_worker *worker);
-/* Sets the error when one of the app's functions has returned what it may not: a positive number. Returns the result, or
- * AML_EINPUT. */
+/* Sets the error when one of the app's functions has returned what it may not: a positive number. Returns the result,
+ * or AML_EINPUT. */
 int check_returned(struct aml_worker *worker, int result, const char *function);
 
 /* ---- Functions of the library ---- */

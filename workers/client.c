@@ -116,8 +116,8 @@ static bool plan_origin_works(const struct message *plan, actor_id origin, uint6
     return works;
 }
 
-/* Which commit the next clock wants: so near behind it, or of what others did before a duty's first clock (node.c). The last
- * clock of a job with a checkpoint at its end is to be committed, though no clock follows. */
+/* Which commit the next clock wants: so near behind it, or of what others did before a duty's first clock (node.c). The
+ * last clock of a job with a checkpoint at its end is to be committed, though no clock follows. */
 static uint64_t durable_wanted(const struct client *client) {
     const struct wire_duty *duties;
     size_t count = plan_duties(&client->plan, &duties);
@@ -131,7 +131,7 @@ static uint64_t durable_wanted(const struct client *client) {
     uint64_t final = client->plan.plan.final;
     wanted = final != 0 && client->wanted >= final && final > wanted ? final : wanted;
     for (uint32_t p = 0; p < client->partition_count && wanted > client->committed; p++) {
-        /* Its replica can be put at no earlier commit point: the others have to come to this one. */
+        /* Its replica can be put at no earlier commit point: the other partitions have to reach this one. */
         uint64_t from = client->partitions[p].durable_from;
         wanted = from > wanted ? from : wanted;
     }
@@ -843,8 +843,9 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
 
 /* ---- Pushes into the cache ---- */
 
-/* The cache slots of a view's rows. Servers push in the order of our list, so the next one is usually further on
- * in it; an answer's new rows stand behind those that have a state. NULL when a key is not in the cache (the server may not push what we did not ask for). */
+/* The cache slots of a view's rows. Servers push in the order of our list, so the next row is usually further on in it;
+ * the new rows of an answer stand behind the rows that have a state. NULL when a key is not in the cache (the server
+ * may not push what we did not ask for). */
 static uint32_t *view_cache_slots(const struct client *client, uint32_t number, const struct rows_view *view,
                                   enum rows_wanted wanted) {
     const struct cache_table *table = &client->cache->tables[view->table];
@@ -1015,8 +1016,8 @@ static void release_committed(const struct client *client, struct client_partiti
     }
 }
 
-/* Every partition is durable as far as our next clock wants, but not all can be put at one commit point up to there. A later
- * one will do: whose word of it was lost is asked again. */
+/* Every partition is durable as far as our next clock wants, but not all can be put at one commit point up to there.
+ * Waits for a later commit point. Servers whose report of it was lost are asked again. */
 static void await_later_commit(struct client *client) {
     client->durable_wanted = durable_wanted(client);
     for (uint32_t p = 0; p < client->partition_count; p++) {
@@ -1034,7 +1035,7 @@ static void find_committed(struct client *client) {
     }
     for (uint32_t p = 0; p < client->partition_count; p++) {
         if (client->partitions[p].durable_from > committed) {
-            await_later_commit(client); /* there this one can't be put */
+            await_later_commit(client); /* this partition can't be put at `committed` */
             return;
         }
     }

@@ -33,8 +33,8 @@ struct place {
     uint64_t clock;
 };
 
-/* Of the process. `crashed` is taken by the thread that crashes first; what follows it is that thread's then, and the
- * loop's once it has raised `wake`. */
+/* Of the process. The thread that crashes first takes `crashed`. What follows it belongs to that thread, and to the
+ * loop once the thread has raised `wake`. */
 static struct {
     char name[NAME_MAX_BYTES];
     char program[PATH_MAX];
@@ -215,7 +215,7 @@ static void wait_for_answer(int milliseconds) {
     }
 }
 
-/* The controller first: what follows may fail, in a process that has lost its mind. */
+/* Tells the controller, before the backtrace: that may fail in a process whose memory is damaged. */
 static void tell(void) {
     if (atomic_load(&crash.listening)) {
         event_raise(crash.wake);
@@ -229,7 +229,7 @@ static void wait_for_other(void) {
     poll(NULL, 0, CRASH_GIVE_UP_S * 1000);
 }
 
-/* The handler hangs. In another thread than that which crashed, if that one can't be interrupted. */
+/* The handler hangs. Runs in another thread than the one that crashed, if that one can't be interrupted. */
 static void give_up(int number) {
     sigset_t set;
     (void)number;
@@ -258,9 +258,9 @@ static void crash_signalled(int number, siginfo_t *info, void *context) {
     raise(number);
 }
 
-/* While the node takes part nobody but the app calls exit. Each thread that does so takes one of the registered handlers,
- * and a thread that finds none left ends the process: without the others' waiting here it would do so before the first one
- * has told. */
+/* While the node takes part, nobody but the app calls exit. Each thread that does so runs the next of the registered
+ * handlers; a thread that finds none left ends the process. So all threads but the first wait here: else one of them
+ * could end the process before the first has told the controller. */
 static void crash_exited(int status, void *argument) {
     (void)argument;
     if (getpid() != crash.process || !atomic_load(&crash.listening) || exits) {

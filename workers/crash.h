@@ -1,10 +1,11 @@
-/* The end of a process whose app crashes, by a signal of its own mistake (crash_signals.h) or by a call of exit: says on
- * standard error where it was (the app's function, the clock, a backtrace), has the node's loop tell the controller, and
- * lets the process die as it would have died: with the same exit status, and a core dump where the shell's limit allows it.
+/* The end of a process whose app crashes, by a signal of its own mistake (crash_signals.h) or by a call of exit: says
+ * on standard error where it was (the app's function, the clock, a backtrace), has the node's loop tell the controller,
+ * and lets the process die as it would have died: with the same exit status, and a core dump where the shell's limit
+ * allows it.
  *
  * Signal handlers belong to the process, so there is one such state in it. A handler that the app or a sanitizer has
- * installed before stays, and its signals are not caught here. A process that the app forks dies as it would without all
- * this. In a handler nothing is allocated and no lock is taken. */
+ * installed before stays, and its signals are not caught here. A process that the app forks dies as it would without
+ * all this. In a handler nothing is allocated and no lock is taken. */
 #ifndef AGILEML_WORKERS_CRASH_H
 #define AGILEML_WORKERS_CRASH_H
 
@@ -18,7 +19,7 @@ enum {
     CRASH_GIVE_UP_S = 10            /* after so long the handler itself hangs: the process dies */
 };
 
-/* Once in the process, by the main thread and before it starts others. `app` is what lines begin with. 0 or AML_EFAIL. */
+/* Once in the process, by the main thread and before it starts others. Lines begin with `app`. 0 or AML_EFAIL. */
 int crash_open(const char *app, struct error *error);
 
 /* What lines begin with from now on. By one thread at a time. */

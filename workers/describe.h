@@ -1,6 +1,6 @@
-/* Checks what an app says of itself (struct aml_app) before anything starts: every error is one line that names the field,
- * its value and what is possible. Calls none of the app's functions and changes nothing. How an app uses the library
- * once it runs is check.h's. */
+/* Checks what an app says of itself (struct aml_app) before anything starts: every error is one line that names the
+ * field, its value and what is possible. Calls none of the app's functions and changes nothing. How an app uses the
+ * library once it runs is check.h's. */
 #ifndef AGILEML_WORKERS_DESCRIBE_H
 #define AGILEML_WORKERS_DESCRIBE_H
 
@@ -16,7 +16,7 @@ enum {
  * metrics there are. `common` are the library's own options, whose names an app's may not have. 0 or AML_EINPUT. */
 int describe_check_first(const struct aml_app *app, const struct aml_option *common, struct error *error);
 
-/* Everything else, after `configure`, which may have completed tables and items; that too once more. 0 or AML_EINPUT. */
+/* Everything else, and the counts once more: after `configure`, which may change tables and items. 0 or AML_EINPUT. */
 int describe_check(const struct aml_app *app, struct error *error);
 
 #endif

@@ -187,8 +187,8 @@ static void send_progress_again(struct node *node) {
     node->progress_again = count;
 }
 
-/* Keeps a PROGRESS in the order of clocks, in which the controller completes them: what it waits for is among the first,
- * which are sent again. One that goes before others that were sent is sent at once. */
+/* Keeps a PROGRESS in the order of clocks, in which the controller completes them: what it waits for is among the
+ * first, which are sent again. One that goes before others that were sent is sent at once. */
 static void keep_progress(struct node *node, struct message message) {
     unsigned place = node->progress_count;
     while (place > 0 && node->progress[place - 1].progress.clock > message.progress.clock) {
@@ -295,8 +295,8 @@ static bool duty_before(const struct node_duty *one, const struct node_duty *oth
     return catch_up != (bool)origin_is_catch_up(other->origin) ? catch_up : one->from_clock < other->from_clock;
 }
 
-/* Asks for the data of the most urgent duty that lacks it, or else of an evaluation: what that is of has mostly been read
- * for a duty by then. True when there was one. */
+/* Asks for the data of the most urgent duty that lacks it; when no duty does, for that of an evaluation, which has
+ * mostly been read for a duty by then. True when there was one. */
 static bool prepare_next(struct node *node) {
     const struct node_duty *first = NULL;
     unsigned next = node->set_count;
@@ -395,12 +395,13 @@ static bool node_is_ready(const struct node *node) {
     return node->duty_count == 0 || client_subscribed(&node->client);
 }
 
-/* The clock is committed, which the controller has not been told. */
+/* The clock is committed, and the controller has not been told so. */
 static bool commit_passes(const struct node *node, uint64_t clock) {
     return clock != 0 && node->client.committed >= clock && node->told_committed < clock;
 }
 
-/* The controller waits for these: that we are ready, that what lies before a boundary, or all of the job, is committed. */
+/* Tells the controller at once what it waits for: that we are ready, and that the clocks up to a boundary, or all of
+ * the job's, are committed. */
 static void tell_ready(struct node *node) {
     bool over = commit_passes(node, node->plan.plan.from_clock) || commit_passes(node, node->plan.plan.final);
     bool ready = node->ready != node->plan.plan.version && node_is_ready(node);
@@ -550,7 +551,7 @@ static bool evaluation_due(const struct node *node, bool catch_up) {
            (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
 }
 
-/* Evaluates what the controller has asked for. Whose data is not there yet does not keep the node from going on. */
+/* Evaluates what the controller has asked for. The node goes on meanwhile if the data for it is not there yet. */
 static bool evaluate_asked(struct node *node) {
     for (unsigned e = 0; e < node->evaluation_count && !node->client.fenced; e++) {
         const struct node_evaluation *evaluation = &node->evaluations[e];
@@ -564,8 +565,8 @@ static bool evaluate_asked(struct node *node) {
     return false;
 }
 
-/* A clock that was named the last one only after it had been evaluated, or was evaluated in another state than its own, is
- * evaluated once more. */
+/* A clock that was named the last one only after it had been evaluated, or was evaluated in another state than its own,
+ * is evaluated once more. */
 static bool evaluate_last(struct node *node) {
     for (unsigned d = 0; d < node->duty_count && is_last(node, node->final) && !node->client.fenced; d++) {
         const struct node_duty *duty = &node->duties[d];
@@ -901,8 +902,8 @@ static void drop_evaluations(struct node *node, uint64_t from, uint64_t until) {
     node->evaluation_count = kept;
 }
 
-/* Clocks beyond the restored one are done again, by whoever did them: nothing is evaluated there in a lost node's place, and
- * the last clock's state, when it is one of these, will be another. */
+/* Clocks beyond the restored one are done again, by whoever did them: nothing is evaluated there in a lost node's
+ * place, and the last clock's state, when it is one of these, will be another. */
 static void undo_evaluations(struct node *node) {
     uint64_t restore = node->plan.plan.restore;
     drop_evaluations(node, restore + 1, WIRE_CLOCK_NEVER);
@@ -1126,8 +1127,9 @@ static void receive_start(struct node *node, const struct message *start) {
     send_heartbeat(node);
 }
 
-/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's, and so is
- * an evaluation in a lost node's place: its clock was restored, which the count of the catch-up begins behind. */
+/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's,
+ * and so is an evaluation in a lost node's place: its clock was restored, which the count of the catch-up begins
+ * behind. */
 static bool progress_arrived(const struct node *node, const struct message_progress *progress,
                              const struct message *ack) {
     bool present =

@@ -54,8 +54,8 @@ struct node_hooks {
     void (*release)(void *context, unsigned set);
     void (*compute)(void *context, unsigned set,
                     uint64_t clock); /* node_computed, after client_gather of all partitions */
-    /* node_evaluated. `again`: the evaluation does not follow the clock's compute; its metrics replace those that were reported
-     * for the clock, or are reported without the clock's own. */
+    /* node_evaluated. `again`: the evaluation does not follow the clock's compute; its metrics replace those that were
+     * reported for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
     void (*save)(void *context); /* node_saved; asked once */
     void (*unsave)(
@@ -162,9 +162,9 @@ void node_start(struct node *node);
 
 /* The hooks' answers. */
 
-/* The input was read, for the first time or otherwise than before: its fingerprint (struct wire_input_shard, one for each
- * data shard) and its files (struct wire_input_file), which the node takes over. Before node_prepared of the set that it was
- * read for. */
+/* The input was read, for the first time or otherwise than before: its fingerprint (struct wire_input_shard, one for
+ * each data shard) and its files (struct wire_input_file), which the node takes over. Before node_prepared of the set
+ * that it was read for. */
 void node_read(struct node *node, struct buffer *shards, struct buffer *files);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
@@ -181,8 +181,8 @@ void node_wake(struct node *node);
  * warnings the one that leaves least time counts. */
 void node_leave_soon(struct node *node, uint32_t notice_ms);
 
-/* The app has crashed: reports that to the controller, which answers DONE or ABORT; the node does nothing more. False: the
- * node takes no part in the job, so there is no controller to report to. */
+/* The app has crashed: reports that to the controller, which answers DONE or ABORT; the node does nothing more. False:
+ * the node takes no part in the job, so there is no controller to report to. */
 bool node_crashed(struct node *node, const struct message_crashed *facts);
 
 /* Tells the controller that this node can't go on, and ends. */

@@ -16,8 +16,8 @@ enum {
 
 /* ---- Locks ---- */
 
-/* Guards the rows that fall to it, for the time of a copy. Threads that take different locks don't write to the same line
- * of a cache. */
+/* Guards the rows that fall to it, for the time of a copy. Threads that take different locks don't write to the same
+ * line of a cache. */
 struct row_lock {
     _Alignas(PARAMS_LINE_BYTES) atomic_bool held;
 };
@@ -41,8 +41,8 @@ void params_close(struct runtime *runtime) {
     runtime->row_locks = NULL;
 }
 
-/* The lock of a row; NULL when nobody else may use it. Given changes of one partition are kept together, so its rows share
- * a lock. */
+/* The lock of a row; NULL when nobody else may use it. Given changes of one partition are kept together, so its rows
+ * share a lock. */
 static struct row_lock *row_lock(const struct runtime *runtime, unsigned table, uint32_t slot) {
     const struct cache *cache = &runtime->node.cache;
     const struct cache_table *rows = &cache->tables[table];
@@ -96,8 +96,8 @@ static bool find_cached(const struct cache *cache, unsigned table, const uint64_
     return true;
 }
 
-/* Finds the slots of the next rows, keys[count] or fewer, and has all of keys[count] fetched that are not there. Returns
- * how many were found, at most PARAMS_CHUNK, or a negative code. */
+/* Finds the slots of the next rows, keys[count] or fewer, and has all of keys[count] fetched that are not there.
+ * Returns how many were found, at most PARAMS_CHUNK, or a negative code. */
 static int find_next(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, uint32_t *slots) {
     const struct cache *cache = &runtime->node.cache;
     size_t next = count < PARAMS_CHUNK ? count : PARAMS_CHUNK;
@@ -118,8 +118,9 @@ static void prefetch_to_write(const void *line) {
 #endif
 }
 
-/* Has the processor fetch a row and its lock. A row that was updated in this clock is fetched to be written to, by reads
- * too: most often the reader updates it next, and what another thread has written is fetched once instead of twice. */
+/* Has the processor fetch a row and its lock. A row that was updated in this clock is fetched to be written to, by
+ * reads too: most often the reader updates it next, and what another thread has written is fetched once instead of
+ * twice. */
 static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t slot) {
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     const unsigned char *row = cache_row(rows, slot);
@@ -155,8 +156,8 @@ static void read_row(struct runtime *runtime, unsigned table, uint32_t slot, voi
     row_lock_leave(lock);
 }
 
-/* Marks a row for the flush. Most often it is marked already, and only read: other threads have its neighbours' marks in
- * their processors' caches. */
+/* Marks a row for the flush. Most often it is marked already, and only read: other threads have its neighbours' marks
+ * in their processors' caches. */
 static void touch_row(const struct cache_table *rows, uint32_t slot) {
     unsigned char *touched = &rows->touched.base[slot];
     if (__atomic_load_n(touched, __ATOMIC_RELAXED) == 0) {

@@ -1,8 +1,8 @@
 /* Rows by key: finds them in the cache, has those fetched that are seen for the first time, and reads and updates them
  * by copy. The public functions are in app.c.
  *
- * Threads: the pool's, while they have a command. A row that is in the cache is found without a lock (cache.h), and copied
- * or changed under a lock that it shares with a few others; a process with one thread takes none. */
+ * Threads: the pool's, while they have a command. A row that is in the cache is found without a lock (cache.h), and
+ * copied or changed under a lock that it shares with a few others; a process with one thread takes none. */
 #ifndef AGILEML_WORKERS_PARAMS_H
 #define AGILEML_WORKERS_PARAMS_H
 

@@ -11,11 +11,11 @@
 #include "agileml/base/error.h"
 #include "agileml/base/text_fields.h"
 
-/* The format: one rating a line, `user item rating [time]`, by the rules of text_fields.h and text_input.h: quotes, blanks,
- * line ends, byte order marks and gzip are theirs.
+/* The format: one rating a line, `user item rating [time]`, by the rules of text_fields.h and text_input.h: quotes,
+ * blanks, line ends, byte order marks and gzip are theirs.
  *
- * - The separator is a tab, a comma, a semicolon, `::` or blanks; the first data line decides, and then it holds for the
- *   whole file.
+ * - The separator is a tab, a comma, a semicolon, `::` or blanks; the first data line decides, and then it holds for
+ *   the whole file.
  * - user, item: decimal digits, 0 to 2^64 - 1. rating: a decimal number such as 3, 4.5 or -1e-2 that is finite as a
  *   float32, to which it is rounded. time: a decimal number, ignored.
  * - Line 1 is a header, and skipped, when its first field does not start as a number does.
@@ -83,8 +83,8 @@ struct ratings_parsed {
     struct ratings_fault fault; /* set with AML_EINPUT only */
 };
 
-/* The layout by the first line of text[size] that is not empty. Here and below the text is empty or ends in a line's end,
- * and text[size] can be read and is no LF. */
+/* The layout by the first line of text[size] that is not empty. Here and below the text is empty or ends in a line's
+ * end, and text[size] can be read and is no LF. */
 struct ratings_layout ratings_detect(const char *text, size_t size, bool allow_unrated);
 
 /* Parses the lines of text[size] into `ratings`, which has room for size / RATINGS_LINE_MIN. Returns 0, AML_EINPUT at

@@ -2,13 +2,13 @@
  * each server thread a partition server (and, when it is to write checkpoints, a thread beside it), the pool's threads
  * the app's functions; the loader has the input read and gets sets of data ready in the background. app.c fills in the
  * app's side.
- * While that sleeps, the pool's last thread that is through with a command is the main thread (net_io_stand_in): what is
- * the main thread's goes with the agent's turn, so nothing of it may depend on which thread that is.
+ * While the main thread sleeps, the pool's last thread that is through with a command stands in for it
+ * (net_io_stand_in): nothing that is called the main thread's here may depend on which of the two threads does it.
  *
  * Who may touch the cache: the main thread under `lock`. The pool's threads use rows' values in place while they have a
- * command, find rows without a lock (params.c), and add rows under `lock`. The loader adds rows under `lock` and, as client_gather goes through the
- * lists of rows without it, `lists`. Rows move in memory only when the main thread makes room (grow_cache), which it
- * does for the loader and while the pool has no command. */
+ * command, find rows without a lock (params.c), and add rows under `lock`. The loader adds rows under `lock` and
+ * `lists`, as client_gather goes through the lists of rows under `lists` alone. Rows move in memory only when the main
+ * thread makes room (grow_cache), which it does for the loader and while the pool has no command. */
 #ifndef AGILEML_WORKERS_RUNTIME_H
 #define AGILEML_WORKERS_RUNTIME_H
 
@@ -179,8 +179,9 @@ void runtime_input_file(struct runtime *runtime, const char *path);
 bool runtime_failed(const struct runtime *runtime);
 /* Has the main thread look at what others want of it, once it is there. Any thread. */
 void runtime_wake(struct runtime *runtime);
-/* For params.c, in the pool's threads. Adds rows to the cache where they are new, and returns when all have their state: all
- * of them take one trip. Keys are in range. 0, AML_ELIMIT or AML_ENOMEM when there is no room, AML_ESTOP when the job ends first. */
+/* For params.c, in the pool's threads. Adds rows to the cache where they are new, and returns when all have their
+ * state: all of them take one trip. Keys are in range. 0, AML_ELIMIT or AML_ENOMEM when there is no room, AML_ESTOP
+ * when the job ends first. */
 int runtime_fetch(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count);
 /* The next piece of a scan, into *piece, which the caller closes. */
 int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, uint64_t cursor, struct message *piece);

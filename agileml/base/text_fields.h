@@ -47,9 +47,9 @@ static inline const char *text_next_line(const char *p) {
     return p + (p[0] == '\r' && p[1] == '\n' ? 2 : 1);
 }
 
-/* The separator of the fields of the line [line, end): the first comma, semicolon or `::` outside of quotes, unless a tab
- * separates fields before it. Without these, tabs when there is one between all fields, blanks otherwise; TEXT_UNKNOWN
- * when there is only one field. */
+/* The separator of the fields of the line [line, end): the first comma, semicolon or `::` outside of quotes, unless a
+ * tab separates fields before it. Without these, tabs when there is one between all fields, blanks otherwise;
+ * TEXT_UNKNOWN when there is only one field. */
 enum text_separator text_separator_of(const char *line, const char *end);
 
 struct text_field {
@@ -63,8 +63,8 @@ struct text_field {
  * line, or whose closing '"' is followed by more than blanks; *field is then the rest of the line. */
 bool text_field_take(const char *p, const char *end, enum text_separator separator, struct text_field *field);
 
-/* Copies the field's text to to[room], with '""' as '"' when the field is quoted. Returns the copy's length, or `room` + 1
- * when the text is longer than `room`. */
+/* Copies the field's text to to[room], with '""' as '"' when the field is quoted. Returns the copy's length, or
+ * `room` + 1 when the text is longer than `room`. */
 size_t text_field_copy(const struct text_field *field, char *to, size_t room);
 
 #endif

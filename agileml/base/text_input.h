@@ -1,5 +1,5 @@
-/* The bytes of a text file, plain or gzip (of one or more members), as a stream. A UTF-8 byte order mark at its start is
- * not passed on. What is neither plain nor gzip is refused by name: zstd, xz, bzip2, zip, UTF-16. One thread at a
+/* The bytes of a text file, plain or gzip (of one or more members), as a stream. A UTF-8 byte order mark at its start
+ * is not passed on. What is neither plain nor gzip is refused by name: zstd, xz, bzip2, zip, UTF-16. One thread at a
  * time. */
 #ifndef AGILEML_BASE_TEXT_INPUT_H
 #define AGILEML_BASE_TEXT_INPUT_H

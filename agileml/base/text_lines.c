@@ -100,7 +100,7 @@ static int find_line(struct text_lines *lines, size_t *length, size_t *end, stru
     }
 }
 
-/* Takes a line that ends in LF, before the next CR and zero byte as far as they are known: most are such. Else false. */
+/* Takes the next line, if it ends in LF and the known marks show no CR or zero byte in it, as of most. Else false. */
 static inline bool take_plain_line(struct text_lines *lines, char **line, size_t *length) {
     size_t start = (size_t)(lines->bytes - lines->buffer);
     const size_t *marks = lines->marks;

@@ -35,7 +35,7 @@ int text_lines_open(struct text_lines *lines, const char *path, size_t longest, 
  * call; NULL at the file's end. 0; AML_EINPUT (a line is too long or has a zero byte; what text_input_read finds). */
 int text_lines_next(struct text_lines *lines, char **line, size_t *length, struct error *error);
 
-/* For data that is not text: has `held` be at least `size`, or all that the file still has. Codes as text_input_read. */
+/* For data that is not text: reads until `held` is at least `size` or the file ends. Codes as text_input_read. */
 int text_lines_fill(struct text_lines *lines, size_t size, struct error *error);
 /* Takes `size` of the bytes that are held. */
 void text_lines_skip(struct text_lines *lines, size_t size);

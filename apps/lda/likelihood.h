@@ -13,8 +13,8 @@ enum { LDA_FOLD_IN_ROUNDS = 30 };
  * lda_clock_totals must have been called with the counts as they are. */
 void lda_word_bases(const struct lda_clock *clock, uint32_t first, uint32_t end, float *bases);
 
-/* log p(d) of one document of `tokens` tokens, whose topics are assigned[tokens], each one more than its number; takes time
- * for each of its topics, not for each there is. */
+/* log p(d) of one document of `tokens` tokens, whose topics are assigned[tokens], each one more than its number; takes
+ * time for each of its topics, not for each there is. */
 double lda_log_likelihood(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_document *document,
                           const uint16_t *assigned, uint32_t tokens, const float *bases);
 

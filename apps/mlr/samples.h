@@ -7,12 +7,12 @@
  *   a comment. Indexes count from 0 or 1.
  * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them (the first, see
  *   label_column) the label, which may be a word.
- * - csv: the same with commas or semicolons, with or without a header: the first line is one when none of its features is
- *   a number.
+ * - csv: the same with commas or semicolons, with or without a header: the first line is one when none of its features
+ *   is a number.
  * - idx: MNIST's format, images of unsigned bytes in one file, labels of one byte (or of 4, signed) in another.
  *
- * Lines and their fields (quotes, blanks, line ends) are by the rules of text_fields.h and text_lines.h; empty lines are
- * skipped. */
+ * Lines and their fields (quotes, blanks, line ends) are by the rules of text_fields.h and text_lines.h; empty lines
+ * are skipped. */
 #ifndef APPS_MLR_SAMPLES_H
 #define APPS_MLR_SAMPLES_H
 
@@ -42,8 +42,8 @@ struct samples_file {
     enum samples_format format; /* SAMPLES_AUTO: found out from the file's beginning */
     int64_t label_column;       /* text, csv: from 1, or from -1 backwards from the last; 0: 1 */
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
-    /* Whether samples may lack labels, all of a file: lines of `index:value` alone (libsvm); lines of `features` fields,
-     * when label_column is 0 (text, csv); no labels_path (idx). */
+    /* Whether samples may lack labels, all of a file: lines of `index:value` alone (libsvm); lines of `features`
+     * fields, when label_column is 0 (text, csv); no labels_path (idx). */
     bool label_optional;
     uint32_t features; /* with label_optional */
 };
