@@ -84,7 +84,7 @@ static struct data_tally *tally_take(struct data *data) {
     data->tallies = tally != NULL ? tally->next : NULL;
     pthread_mutex_unlock(&data->lock);
     return tally != NULL ? tally
-                         : memory_zeroed(1, sizeof *tally + data->shard_count * sizeof(struct wire_input_shard));
+                         : memory_zeroed(1, sizeof *tally + data->shard_count * sizeof *tally->shards);
 }
 
 /* Under the lock. */
@@ -102,8 +102,7 @@ static void tally_put_back(struct data *data, struct data_chunk *chunk) {
 /* Counts an item, by the hash of its keys and bytes. Hashes are summed, so that the order of the items does not matter. */
 static void tally_add(struct data_tally *tally, uint32_t shard, uint64_t hash) {
     if (DATA_FINGERPRINT) {
-        tally->shards[shard].items++;
-        tally->shards[shard].hash += hash;
+        tally->shards[shard] += (hash_product)hash << 64 | 1;
     }
 }
 
@@ -120,8 +119,8 @@ static bool tallies_sum(struct data *data) {
     struct wire_input_shard *input = memory_zeroed(data->shard_count, sizeof *input);
     for (const struct data_tally *tally = data->tallies; tally != NULL; tally = tally->next) {
         for (uint32_t s = 0; s < data->shard_count; s++) {
-            input[s].items += tally->shards[s].items;
-            input[s].hash += tally->shards[s].hash;
+            input[s].items += (uint64_t)tally->shards[s];
+            input[s].hash += (uint64_t)(tally->shards[s] >> 64);
         }
     }
     bool news = data->input == NULL || memcmp(data->input, input, data->shard_count * sizeof *input) != 0;
@@ -372,13 +371,14 @@ static uint64_t next_number(struct data_chunk *chunk, enum aml_item_use use) {
     return hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
 }
 
-/* Of a fixed item whose first key has the hash `first`. Reading ratings takes some 50 ns each: the hash of what it has
- * in two words costs one multiplication. */
+/* Of a fixed item whose first key has the hash `first`. Reading a rating takes some 50 ns: the hash of two keys and
+ * four bytes costs one multiplication. */
 static uint64_t item_hash(const struct data *data, enum aml_item_use use, uint64_t first, const uint64_t *keys,
                           const void *bytes) {
-    uint64_t second = (data->item_rows > 1 ? keys[1] : 0) ^ (uint64_t)use << 63;
-    return data->item_bytes == sizeof(uint32_t) ? hash_pair(first ^ hash_half_word(bytes), second)
-                                                : hash_bytes(bytes, data->item_bytes, hash_pair(first, second));
+    static const uint64_t USE_SALT[] = {UINT64_C(0xE7037ED1A0B428DB), UINT64_C(0x8EBC6AF09C88C6E3)};
+    uint64_t second = USE_SALT[use] ^ (data->item_rows > 1 ? keys[1] : 0);
+    return data->item_bytes == sizeof(uint32_t) ? hash_folded(first ^ hash_half_word(bytes), second)
+                                                : hash_bytes(bytes, data->item_bytes, hash_folded(first, second));
 }
 
 int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,

@@ -12,6 +12,7 @@
 
 #include "agileml.h"
 #include "agileml/base/error.h"
+#include "agileml/base/hash.h"
 #include "agileml/wire/message.h"
 
 #include <pthread.h>
@@ -43,10 +44,10 @@ struct data_shard {
     enum data_wish { DATA_IGNORED, DATA_WELCOME /* within the budget */, DATA_WANTED } wish;
 };
 
-/* A thread's share of the fingerprint, by shard. */
+/* A thread's share of the fingerprint. */
 struct data_tally {
     struct data_tally *next;
-    struct wire_input_shard shards[];
+    hash_product shards[]; /* by shard: the low word counts its items, the high word sums their hashes */
 };
 
 /* What one thread makes of a piece of the input; data_chunk_close puts it into the shards. */

@@ -22,10 +22,16 @@ static inline uint64_t hash_product_high(uint64_t one, uint64_t other) {
     return (uint64_t)((hash_product)one * other >> 64);
 }
 
-/* Mixes two words into one by the halves of their product, as wyhash does: one multiplication. */
-static inline uint64_t hash_pair(uint64_t one, uint64_t other) {
-    hash_product product = (hash_product)(one ^ 0xA0761D6478BD642FU) * (other ^ 0xE7037ED1A0B428DBU);
+/* The two halves of a product, folded into one word: mixes two words by one multiplication, as wyhash does. 0 takes the
+ * other word with it: neither may be 0 but by chance. */
+static inline uint64_t hash_folded(uint64_t one, uint64_t other) {
+    hash_product product = (hash_product)one * other;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Mixes any two words into one. */
+static inline uint64_t hash_pair(uint64_t one, uint64_t other) {
+    return hash_folded(one ^ 0xA0761D6478BD642FU, other ^ 0xE7037ED1A0B428DBU);
 }
 
 /* Hashes more than HASH_SHORT bytes. */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { INPUT_SHARD_DIGITS = 32 };
-enum { MANIFEST_VERSION = 2, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
+enum { MANIFEST_VERSION = 3, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
 
 static const double MANIFEST_SECONDS_MAX = 1e12;
 static const char manifest_format[] = "agileml-checkpoint";

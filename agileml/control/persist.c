@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 3 };
+enum { PERSIST_VERSION = 4 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- A growing run of bytes, and reading it back ---- */

@@ -60,20 +60,29 @@ static double read_once(const struct variant *variant, const char *path, unsigne
     return result == 0 ? seconds : -1;
 }
 
-/* The least of the rounds: what else runs on the machine only adds. */
+/* Medians of the rounds. The cost is that of the rounds' own ratios, since the machine's speed changes meanwhile. */
 static int measure(const char *path, unsigned nodes, int64_t ratings, int64_t rounds, struct error *error) {
-    double least[2] = {INFINITY, INFINITY}; /* without it, with it */
-    for (int64_t r = 0; r < 2 * rounds; r++) {
-        bool with = (r + r / 2) % 2 != 0; /* who comes first changes from round to round */
-        double seconds = read_once(with ? &variant_with : &variant_without, path, nodes, error);
-        if (seconds < 0) {
-            return error->code;
+    struct series rates[2] = {0}; /* CPU-ns a rating: without it, with it */
+    struct series ratios = {0};
+    int result = 0;
+    for (int64_t r = 0; r < rounds && result == 0; r++) {
+        double seconds[2] = {0};
+        for (int64_t turn = 0; turn < 2 && result == 0; turn++) {
+            bool with = (r + turn) % 2 != 0; /* who comes first changes from round to round */
+            seconds[with] = read_once(with ? &variant_with : &variant_without, path, nodes, error);
+            result = seconds[with] < 0 ? error->code : 0;
+            series_add(&rates[with], seconds[with] / (double)ratings * 1e9);
         }
-        least[with] = fmin(least[with], seconds);
+        series_add(&ratios, seconds[1] / seconds[0]);
     }
-    printf("%5u  %22.1f  %25.1f  %8.1f %%\n", nodes, least[1] / (double)ratings * 1e9, least[0] / (double)ratings * 1e9,
-           (least[1] / least[0] - 1) * 100);
-    return 0;
+    if (result == 0) {
+        printf("%5u  %22.1f  %25.1f  %8.1f %%\n", nodes, series_median(&rates[1]), series_median(&rates[0]),
+               (series_median(&ratios) - 1) * 100);
+    }
+    series_close(&rates[0]);
+    series_close(&rates[1]);
+    series_close(&ratios);
+    return result;
 }
 
 static int write_ratings(FILE *file, int64_t ratings, struct error *error) {
@@ -88,8 +97,8 @@ static int write_ratings(FILE *file, int64_t ratings, struct error *error) {
 }
 
 int main(int argc, char **argv) {
-    int64_t ratings = 2000000;
-    int64_t rounds = 21;
+    int64_t ratings = 500000;
+    int64_t rounds = 101;
     bool quick = false;
     const struct aml_option options[] = {
         {"ratings", "N", AML_OPTION_INTEGER, &ratings, 1, 1e9, "in the file"},

@@ -340,7 +340,7 @@ static void test_damage(void **state) {
         const char *from, *to, *reason;
     } changes[] = {
         {"agileml-checkpoint", "something-else-", "\"format\""},
-        {"\"version\": 2", "\"version\": 1", "\"version\""},
+        {"\"version\": 3", "\"version\": 2", "\"version\""},
         {"\"clock\": 120", "\"clock\": 0", "\"clock\""},
         {"\"clock\": 120", "\"clock\": -1", "\"clock\""},
         {"\"clock\": 120", "\"clock\": 4294967280", "\"clock\""},
