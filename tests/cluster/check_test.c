@@ -199,16 +199,11 @@ static int make_data(void **state) {
     return 0;
 }
 
-static int remove_data(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_always_found),     cmocka_unit_test(test_what_is_found_when_asked_for),
         cmocka_unit_test(test_slots_kept_over_begin),    cmocka_unit_test(test_what_is_allowed),
         cmocka_unit_test(test_the_apps_make_no_mistake),
     };
-    return cmocka_run_group_tests_name("check", tests, make_data, remove_data);
+    return cmocka_run_group_tests_name("check", tests, make_data, shell_close);
 }

@@ -270,11 +270,6 @@ static int set_up(void **state) {
     return shell_open("crash_test");
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_crash_on_an_item_ends_the_job_with_the_second_node),
@@ -288,5 +283,5 @@ int main(void) {
         cmocka_unit_test(test_nodes_started_by_hand),
         cmocka_unit_test(test_cores_are_dumped_as_the_shell_says),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, shell_close);
 }

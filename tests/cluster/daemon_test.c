@@ -58,11 +58,6 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 static void nap(void) {
     nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
 }
@@ -375,5 +370,5 @@ int main(void) {
         cmocka_unit_test(an_old_launch_is_not_repeated),
         cmocka_unit_test(prices_fill_a_store),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, shell_close);
 }

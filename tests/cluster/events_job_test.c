@@ -1,5 +1,6 @@
 /* Tests of what happens to a job's nodes while somebody watches: --events that come and that do not, the README's example
- * of them, nodes that are silent, Ctrl-C. With real processes; what is waited for is an entry of the report, never a time. */
+ * of them, nodes that are silent, Ctrl-C, a model taken out of a checkpoint. With real processes; a test waits for lines
+ * of the report, never for a time. */
 #include "tests/cluster/shell.h"
 
 #include <setjmp.h>
@@ -24,22 +25,6 @@
 #define STOP_IT                                                                                                        \
     "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) >stopped && wait $pid || exit 98; cat job"
 
-static void assert_text(const char *file, const char *expected) {
-    char *text = read_text(file);
-    if (strstr(text, expected) == NULL) {
-        fail_msg("'%s' has no '%s': %s", file, expected, text);
-    }
-    free(text);
-}
-
-static void assert_no_text(const char *file, const char *unexpected) {
-    char *text = read_text(file);
-    if (strstr(text, unexpected) != NULL) {
-        fail_msg("'%s' has '%s': %s", file, unexpected, text);
-    }
-    free(text);
-}
-
 static void test_events_that_never_came_are_listed(void **state) {
     (void)state;
     run_well("printf 'iteration 2 pause node-1\\niteration 2 resume node-1\\n\\nseconds 3600 kill node-2\\n"
@@ -54,7 +39,7 @@ static void test_events_that_never_came_are_listed(void **state) {
     assert_text("out", "\"reason\":\"events:5: iteration 900 evict node-1\"}\n{\"type\":\"summary\"");
 }
 
-/* What failed is what counts then: one line on standard error. */
+/* Then standard error has one line: why the job failed. */
 static void test_a_failed_job_lists_them_in_its_report_alone(void **state) {
     (void)state;
     assert_int_equal(run("printf 'iteration 2 kill node-2\\nseconds 3600 kill node-1\\n' >events && "
@@ -145,7 +130,7 @@ static void test_ctrl_c_names_the_key(void **state) {
     assert_text("err", " --key job.key\n");
 }
 
-/* A controller of its own says the same. */
+/* A controller that was started by hand says the same. */
 static void test_ctrl_c_of_a_controller_names_proteus_stop(void **state) {
     (void)state;
     assert_int_equal(run(WAIT_FOR_LINES
@@ -161,7 +146,7 @@ static void test_ctrl_c_of_a_controller_names_proteus_stop(void **state) {
                         "--controller tcp://127.0.0.1:");
 }
 
-/* ... of which training goes on no further, with other nodes than those that wrote it. */
+/* A job resumed with no iteration left to train saves the checkpoint's model, on any number of nodes. */
 static void test_a_model_is_taken_out_of_a_checkpoint(void **state) {
     (void)state;
     run_well(WAIT_FOR_LINES "rm -rf saved; $run --reliable 2 --checkpoint saved -- mf --data ratings --rank 4 "
@@ -192,11 +177,6 @@ static int write_ratings(void **state) {
     return fclose(file);
 }
 
-static int close_folder(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events_that_never_came_are_listed),
@@ -210,5 +190,5 @@ int main(void) {
         cmocka_unit_test(test_ctrl_c_of_a_controller_names_proteus_stop),
         cmocka_unit_test(test_a_model_is_taken_out_of_a_checkpoint),
     };
-    return cmocka_run_group_tests(tests, write_ratings, close_folder);
+    return cmocka_run_group_tests(tests, write_ratings, shell_close);
 }

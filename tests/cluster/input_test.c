@@ -2,7 +2,6 @@
  * Windows and old Macs write them, data without labels or ratings, models for which there is no place, help. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +13,6 @@
 static const struct { const char *name, *data; } APPS[] = {{"mf", "ratings"}, {"mlr", "samples"}, {"lda", "documents"}};
 
 enum { APP_COUNT = sizeof APPS / sizeof APPS[0] };
-
-static void assert_holds(const char *file, const char *part) {
-    char *text = read_text(file);
-    if (strstr(text, part) == NULL) {
-        fail_msg("%s: '%s', expected '%s'", file, text, part);
-    }
-    free(text);
-}
 
 /* ---- --model-out ---- */
 
@@ -131,7 +122,7 @@ static void test_vocabularies_of_other_systems(void **state) {
             "printf '%s' >words; $run -- lda --data counts --vocabulary words --topics 2 --iterations 3 --model-out "
             "model; tr -c a-z ' ' <model | tr -s ' '",
             vocabularies[v]);
-        assert_holds("out", "apple pear plum wolf");
+        assert_text("out", "apple pear plum wolf");
     }
     run_refused("printf 'one\\r\\rtwo\\r' >words; $run -- lda --data counts --vocabulary words",
                 "words:2: expected one word of 1 to 128 bytes");
@@ -167,18 +158,18 @@ static void test_mf_predict_takes_user_item_lines(void **state) {
     (void)state;
     run_well("$run -- mf --data ratings --model-out model; cut -d, -f1,2 ratings >pairs");
     run_well("$bin/mf --predict model --data ratings --out expected");
-    assert_holds("out", "ratings 60  rmse ");
+    assert_text("out", "ratings 60  rmse ");
     run_well("$bin/mf --predict model --data pairs | cmp - expected");
     run_well(
         "(echo 'user;item'; tr , ';' <pairs) >new; $bin/mf --predict model --data new --out got; cmp got expected");
-    assert_holds("out", "predictions 60\n");
+    assert_text("out", "predictions 60\n");
     run_well("$bin/mf --predict model --data /dev/stdin <pairs | cmp - expected");
     run_refused("printf '1,2\\n1,2,3\\n' >new; $bin/mf --predict model --data new",
                 "new:2: expected 'user item', as in the first line, separated by comma, got '1,2,3'");
     run_refused("$run -- mf --data pairs", "pairs:1: expected 'user item rating [time]' separated by comma, got '1,1'");
     run_refused("$bin/mf --predict model", "--data FILE is missing: lines of 'user item', or ratings to compare with");
     assert_int_equal(run("$bin/mf --predict model --data pairs >/dev/full"), 1);
-    assert_holds("err", "standard output: No space left on device");
+    assert_text("err", "standard output: No space left on device");
 }
 
 static void test_unlabelled_data_is_predicted(void **state) {
@@ -187,7 +178,7 @@ static void test_unlabelled_data_is_predicted(void **state) {
              "cut -f2,3 all >expected; cut -d' ' -f2- samples >new");
     run_well("$bin/mlr --predict model --data new | cmp - expected");
     run_well("$bin/mlr --predict model --data new --out got; cmp got expected");
-    assert_holds("out", "predictions 60\n");
+    assert_text("out", "predictions 60\n");
     run_well("(echo a,b,c; sed 's/[123]://g; s/ /,/g' new) >new.csv; $bin/mlr --predict model --data new.csv | cmp - "
              "expected");
     run_well("sed 's/[123]://g' new >new.txt; $bin/mlr --predict model --data new.txt | cmp - expected");
@@ -198,7 +189,7 @@ static void test_unlabelled_data_is_predicted(void **state) {
     run_refused("printf '1:2\\n2:3\\n' >new; $run -- mlr --data new",
                 "new:1: expected one label, then index:value, got '1:2'");
     assert_int_equal(run("cut -d' ' -f2- samples >new; $bin/mlr --predict model --data new >/dev/full"), 1);
-    assert_holds("err", "standard output: No space left on device");
+    assert_text("err", "standard output: No space left on device");
 }
 
 /* Images of 2 bytes, in MNIST's format. */
@@ -208,7 +199,7 @@ static void test_unlabelled_images_are_predicted(void **state) {
              "printf '\\0\\0\\10\\1\\0\\0\\0\\4\\7\\7\\10\\10' >labels; "
              "$run -- mlr --data images --labels labels --batch 4 --iterations 200 --rate 1 --model-out model");
     run_well("$bin/mlr --predict model --data images | cut -f1 | tr '\\n' ' '");
-    assert_holds("out", "7 7 8 8 ");
+    assert_text("out", "7 7 8 8 ");
     run_refused("$run -- mlr --data images", "the labels of idx data are in another file");
 }
 
@@ -230,16 +221,16 @@ static void test_help_of_predict_and_infer(void **state) {
             snprintf(arguments, sizeof arguments, ways[w], tools[t].option);
 #pragma GCC diagnostic pop
             run_well("$bin/%s %s", tools[t].app, arguments);
-            assert_holds("out", tools[t].usage);
+            assert_text("out", tools[t].usage);
             run_well("$run -- %s %s", tools[t].app, arguments);
-            assert_holds("out", tools[t].usage);
+            assert_text("out", tools[t].usage);
         }
         char line[64];
         run_well("$bin/%s --help", tools[t].app);
         snprintf(line, sizeof line, "  --%s MODEL", tools[t].option);
-        assert_holds("out", line);
+        assert_text("out", line);
         snprintf(line, sizeof line, "see %s --%s --help", tools[t].app, tools[t].option);
-        assert_holds("out", line);
+        assert_text("out", line);
     }
 }
 
@@ -270,11 +261,6 @@ static int set_up(void **state) {
     return fclose(ratings) == 0 && fclose(samples) == 0 && fclose(documents) == 0 ? 0 : -1;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_model_that_cannot_be_written_is_refused_before_training),
@@ -289,5 +275,5 @@ int main(void) {
         cmocka_unit_test(test_help_of_predict_and_infer),
         cmocka_unit_test(test_proteus_run_mf_predict_says_what_to_do),
     };
-    return cmocka_run_group_tests_name("input", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("input", tests, set_up, shell_close);
 }

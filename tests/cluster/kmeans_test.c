@@ -64,16 +64,11 @@ static int write_points(void **state) {
     return fclose(file);
 }
 
-static int close_folder(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_centers_on_any_number_of_nodes),
         cmocka_unit_test(test_the_same_centers_after_nodes_were_killed),
         cmocka_unit_test(test_what_it_refuses),
     };
-    return cmocka_run_group_tests(tests, write_points, close_folder);
+    return cmocka_run_group_tests(tests, write_points, shell_close);
 }

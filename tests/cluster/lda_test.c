@@ -214,11 +214,6 @@ static int set_up(void **state) {
     return fclose(uci) == 0 && fclose(text) == 0 ? 0 : -1;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_are_exact),
@@ -228,5 +223,5 @@ int main(void) {
         cmocka_unit_test(test_topics_are_found),
         cmocka_unit_test(test_bad_input),
     };
-    return cmocka_run_group_tests_name("lda", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("lda", tests, set_up, shell_close);
 }

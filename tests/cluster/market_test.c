@@ -87,11 +87,6 @@ static int set_up(void **state) {
     return putenv(tag);
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 /* ---- Processes ---- */
 
 static void nap(void) {
@@ -539,5 +534,5 @@ int main(void) {
         cmocka_unit_test(test_nothing_is_left),
         cmocka_unit_test(test_the_temporary_folder_goes),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, shell_close);
 }

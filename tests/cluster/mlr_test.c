@@ -320,11 +320,6 @@ static int set_up(void **state) {
     return run("gzip -k train.libsvm");
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
@@ -339,5 +334,5 @@ int main(void) {
         cmocka_unit_test(test_accuracy_on_mnist),
         cmocka_unit_test(test_accuracy_on_letters_and_news),
     };
-    return cmocka_run_group_tests_name("mlr", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("mlr", tests, set_up, shell_close);
 }

@@ -39,13 +39,6 @@ static void refused_for(const char *const *parts, size_t count) {
     free(error);
 }
 
-static bool report_has(const char *text) {
-    char *report = read_text("report");
-    bool has = strstr(report, text) != NULL;
-    free(report);
-    return has;
-}
-
 /* Two nodes of which one has read less: nobody has trained. */
 static void differs(const char *command, const char *const *parts, size_t count) {
     int status = run("%s", command);
@@ -53,7 +46,7 @@ static void differs(const char *command, const char *const *parts, size_t count)
         fail_msg("%s: status %d: %s", command, status, read_text("err"));
     }
     refused_for(parts, count);
-    assert_false(report_has("\"type\":\"iteration\""));
+    assert_no_text("report", "\"type\":\"iteration\"");
 }
 
 /* ---- At the start ---- */
@@ -119,10 +112,10 @@ static void test_who_joins_with_another_file_is_refused_alone(void **state) {
         if (status != 0) {
             fail_msg("%s: status %d: %s", events[e], status, read_text("err"));
         }
-        assert_true(report_has("\"event\":\"refused\""));
-        assert_true(report_has("2000 items from some ("));
-        assert_true(report_has("node-3 ("));
-        assert_true(report_has("1500 items from fewer ("));
+        assert_text("report", "\"event\":\"refused\"");
+        assert_text("report", "2000 items from some (");
+        assert_text("report", "node-3 (");
+        assert_text("report", "1500 items from fewer (");
         assert_true(summary("items_processed") == 400.0 * 2000); /* and the sums were right */
         assert_true(summary("failures") == 0);
     }
@@ -211,11 +204,6 @@ static int open_folder(void **state) {
     return 0;
 }
 
-static int close_folder(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_of_100000_ratings_and_its_first_60000),
@@ -227,5 +215,5 @@ int main(void) {
         cmocka_unit_test(test_a_resumed_job_with_another_file_is_refused),
         cmocka_unit_test(test_a_file_that_is_changed_under_way),
     };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
+    return cmocka_run_group_tests(tests, open_folder, shell_close);
 }

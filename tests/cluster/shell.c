@@ -30,8 +30,9 @@ int shell_open(const char *name) {
     return 0;
 }
 
-int shell_close(void) {
+int shell_close(void **state) {
     char command[sizeof folder + 16];
+    (void)state;
     snprintf(command, sizeof command, "rm -r %s", folder);
     return system(command);
 }
@@ -97,6 +98,22 @@ char *read_text(const char *name) {
         fclose(file);
     }
     return text;
+}
+
+void assert_text(const char *name, const char *expected) {
+    char *text = read_text(name);
+    if (strstr(text, expected) == NULL) {
+        fail_msg("'%s' has no '%s': %s", name, expected, text);
+    }
+    free(text);
+}
+
+void assert_no_text(const char *name, const char *unexpected) {
+    char *text = read_text(name);
+    if (strstr(text, unexpected) != NULL) {
+        fail_msg("'%s' has '%s': %s", name, unexpected, text);
+    }
+    free(text);
 }
 
 double summary(const char *key) {

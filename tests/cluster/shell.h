@@ -8,8 +8,8 @@
 
 /* Makes the folder, /tmp/NAME.XXXXXX; finds the programs by PROTEUS_BIN. 0, or -1 as cmocka's set-up functions return. */
 int shell_open(const char *name);
-/* Removes the folder. */
-int shell_close(void);
+/* Removes the folder: a group's tear-down function. */
+int shell_close(void **state);
 
 /* Runs a command line in the folder: $bin, $tests and $examples are the build's folders, $run is "$bin/proteus run
  * --report report"; the output goes to the files `out` and `err`. Returns the exit status, 128 + the signal's number. */
@@ -23,14 +23,17 @@ void run_refused(const char *command, const char *message);
 FILE *open_file(const char *name, const char *mode);
 /* What it holds, a string from malloc; "" when there is no such file. */
 char *read_text(const char *name);
+/* The folder's file `name` has the text `expected` in it, or has no `unexpected`. */
+void assert_text(const char *name, const char *expected);
+void assert_no_text(const char *name, const char *unexpected);
 /* A number of the summary in the folder's file `report`, of a job that ended well. */
 double summary(const char *key);
 
-/* A metric of an iteration in the folder's file `name`, a job's report. False: its line says that its metrics are of a part of
- * the items, or there is no such line. */
+/* A metric of an iteration in the folder's file `name`, a job's report. False: the iteration has no line, or its line says
+ * that its metrics are of a part of the items. */
 bool whole_metric(const char *name, unsigned iteration, const char *key, double *value);
-/* Checks in `report`, of a job that ended well, that each iteration worked on all of `items`, and that its metrics are of all
- * of them or its line says of which part. Returns how many lines do. */
+/* Checks in `report`, of a job that ended well, that each iteration worked on all of `items`, and that its metrics are of
+ * all items or its line says of which part. Returns how many iterations have metrics of a part. */
 unsigned check_iterations(double items);
 
 #endif

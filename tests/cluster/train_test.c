@@ -331,11 +331,6 @@ static int set_up(void **state) {
     return fclose(ratings) == 0 && fclose(other) == 0 ? 0 : -1;
 }
 
-static int tear_down(void **state) {
-    (void)state;
-    return shell_close();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_exact),
@@ -353,5 +348,5 @@ int main(void) {
         cmocka_unit_test(test_compressed_updates),
         cmocka_unit_test(test_accuracy_on_movielens),
     };
-    return cmocka_run_group_tests_name("train", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("train", tests, set_up, shell_close);
 }
