@@ -117,7 +117,7 @@ static void test_what_is_found_when_asked_for(void **state) {
     assert_found("PROTEUS_CHECK=1", "--reliable 2", &nodes);
 }
 
-/* Three more nodes take over items, so slots that were kept from the first `begin` name rows that are another node's. */
+/* Three more nodes take over items. Slots that were kept from the first `begin` then name rows of other nodes. */
 static void test_slots_kept_over_begin(void **state) {
     (void)state;
     static const struct mistake mistake = {"kept-slots --iterations 100000",

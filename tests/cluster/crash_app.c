@@ -1,5 +1,5 @@
-/* crash: counts its items in one row, and dies in the way and at the place that its options say: in one of its functions,
- * at an item and from a clock on. A test's app, no example. */
+/* crash: counts its items in ten rows, and dies as its options say: how, in which function, at which item, from which
+ * clock on. A test's app, no example. */
 #include "agileml.h"
 
 #include <pthread.h>
@@ -19,8 +19,8 @@ struct crash {
     const char *in, *how;
     int64_t item, from;
     int64_t slow_us;
-    bool on_transient; /* only in a process with --tier transient; the library has that option, argv shows it */
-    bool transient;
+    bool on_transient; /* crash in transient nodes only */
+    bool transient;    /* this node is one: argv has the library's --tier=transient */
 };
 
 struct item {

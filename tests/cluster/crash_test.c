@@ -1,7 +1,7 @@
-/* Tests of apps that crash, with real processes: the job ends after the second node died in the same way at the same clock,
- * with one line that names nodes, signal, clock and function; each node says where it was, in addresses that addr2line
- * resolves; cores are dumped as the shell's limit says. Under sanitizers, which handle most signals themselves, the apps
- * call abort alone. */
+/* Tests of apps that crash, with real processes. The job ends after the second node died in the same way at the same
+ * clock, with one line that names nodes, signal, clock and function. Each node prints where it was, in addresses that
+ * addr2line resolves. Cores are dumped as the shell's limit says. Sanitizers handle most signals themselves: under them
+ * the apps only abort or exit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -140,7 +140,7 @@ static void test_never_with_the_only_copy_was_lost(void **state) {
     }
 }
 
-/* A handler of the app's own, or none: the signal is known from the process's end. */
+/* The app has removed the library's handler: the launcher knows the signal from the process's end. */
 static void test_a_crash_that_nothing_is_said_of(void **state) {
     (void)state;
     int status = run_crash(stage_3, "--in clock --how default");
@@ -175,7 +175,7 @@ static void test_the_end_of_a_forked_process_is_no_crash(void **state) {
     }
 }
 
-/* A node that comes when others train, and crashes before it has a part in that. */
+/* A node joins while others train, and crashes before it has a part in the training. */
 static void test_joining_nodes_that_crash_in_read_end_nothing(void **state) {
     (void)state;
     FILE *events = open_file("events", "we");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The documents, in the source tree and as installed: every link in them leads to a file, and to a heading that is there. The
-README's way to compile the installed example, against the installed library, works as it stands. Finds the build by
-$PROTEUS_BIN, the project by $PROTEUS_SOURCE."""
+"""The documents, in the source tree and as installed: every link leads to a file and a heading that are there. The README's
+commands compile the installed example against the installed library. Finds the build by $PROTEUS_BIN, the project by
+$PROTEUS_SOURCE."""
 import os
 import pathlib
 import re
@@ -62,7 +62,8 @@ class Links(unittest.TestCase):
     def test_broken_ones_are_found(self):
         with tempfile.TemporaryDirectory() as name:
             root = pathlib.Path(name).resolve()
-            (root / "a.md").write_text("# A `b`, c\n[x](b.md) [y](a.md#a-b-c) [z](#nowhere) [u](../etc) [v](https://host)\n"
+            (root / "a.md").write_text("# A `b`, c\n"
+                                       "[x](b.md) [y](a.md#a-b-c) [z](#nowhere) [u](../etc) [v](https://host)\n"
                                        "```\n[no link](no.md)\n```\n", encoding="utf-8")
             self.assertEqual(broken_links(root), ["a.md: b.md: no such file", "a.md: #nowhere: no such heading",
                                                   "a.md: ../etc: no such file"])

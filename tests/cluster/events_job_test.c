@@ -1,6 +1,6 @@
-/* Tests of what happens to a job's nodes while somebody watches: --events that come and that do not, the README's example
- * of them, nodes that are silent, Ctrl-C, a model taken out of a checkpoint. With real processes; a test waits for lines
- * of the report, never for a time. */
+/* Tests of what happens to a job's nodes while somebody watches: --events that come and that do not, the README's
+ * example of them, nodes that are silent, Ctrl-C, a model taken out of a checkpoint. With real processes; a test
+ * waits for lines of the report, never for a time. */
 #include "tests/cluster/shell.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Tests of what docs/api.md promises of an app whose clocks read only what no clock changes any more, with the example k-means:
- * the same result to the last bit on any number of nodes and after any of them was lost; and what the example refuses. */
+/* Tests of the example k-means. docs/api.md promises an app whose clocks read only what no clock changes any more
+ * the same result to the last bit, on any number of nodes and after kills. Then what the example refuses. */
 #include "tests/cluster/shell.h"
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static void test_the_same_centers_on_any_number_of_nodes(void **state) {
     run_well("$run -- " KMEANS " --iterations 60 --clocks-per-iteration 3 --out parts && cmp one parts");
 }
 
-/* What a dead node had to do is done again by others, whose caches hold what they have done since. */
+/* Other nodes do the dead node's work again, with their own later changes in their caches. */
 static void test_the_same_centers_after_nodes_were_killed(void **state) {
     (void)state;
     static const char *const stages[] = {"1", "2", "3"};

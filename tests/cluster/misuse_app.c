@@ -1,6 +1,6 @@
-/* misuse: an app that uses the library as one may not, in the way that --mistake names; without one it is well. Each item
- * names a row of `sums`; `puts`, `tallies`, `given` and `dense` are there for mistakes with other kinds of tables. A test's
- * app, no example. */
+/* misuse: an app that misuses the library in the way that --mistake names; without --mistake it makes none. Each
+ * item names a row of `sums`; `puts`, `tallies`, `given` and `dense` are there for mistakes with other kinds of
+ * tables. A test's app, no example. */
 #include "agileml.h"
 
 #include <pthread.h>

@@ -549,7 +549,8 @@ static void test_refused_usage(void **state) {
         {{"proteus", "run", "--reliable", "0", "--transient", "2", "--", "mf"}, "--reliable 0: expected at least 1"},
         {{"proteus", "run", "--threshold-2", "3", "--threshold-3", "2", "--", "mf"}, "--threshold-3 2: expected"},
         {{"proteus", "run", "--commit-every", "1000", "--", "mf"}, "--commit-every"},
-        {{"proteus", "run", "--failure-timeout", "0.2", "--", "mf"}, "--failure-timeout: expected a number from 0.5 to 86400"},
+        {{"proteus", "run", "--failure-timeout", "0.2", "--", "mf"},
+         "--failure-timeout: expected a number from 0.5 to 86400"},
         {{"proteus", "run", "--resume", "/nonexistent/checkpoints", "--", "mf", "--data", ratings},
          "--resume /nonexistent/checkpoints: No such file"},
         {{"proteus", "run", "--resume", folder, "--", "mf", "--data", ratings}, "checkpoint"},
@@ -1176,8 +1177,8 @@ static void test_paused_by_events(void **state) {
     stop_sums(&job); /* with node-5 still stopped */
 }
 
-/* "no heartbeat for 1.0 s from node-1": a controller that was away for longer than the failure timeout, several times in a
- * row, with nodes that join meanwhile, accuses nobody. */
+/* A controller is away for longer than the failure timeout, several times in a row, and nodes join meanwhile. Once
+ * back it gives nobody up. */
 static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
     (void)state;
     struct job job = start_sums(options_of("auto", 2, "1"),
@@ -1200,8 +1201,8 @@ static void test_a_controller_that_comes_back_accuses_nobody(void **state) {
     assert_int_equal(last_number("summary", "items_redone"), 0);
 }
 
-/* "the job was done, but node-4 was killed by signal 9": not so when the job had gone on without the node. It stands still
- * here, as a node does that has come back and is loading, or looks for a controller that has ended. */
+/* The job went on without a node, so the node's end is no failure of the job. The node is stopped here; others that
+ * cannot end by themselves are still loading, or look for a controller that has ended. */
 static void test_a_node_given_up_does_not_fail_a_done_job(void **state) {
     (void)state;
     struct job job = start_sums(options_of("2", 2, FAILURE_TIMEOUT), "", "");
@@ -1326,7 +1327,7 @@ static void test_no_checkpoint_could_be_written(void **state) {
     unlink(checkpoints);
 }
 
-/* Folders of a checkpoint folder, whose names begin as `prefix`. */
+/* How many entries of a checkpoint folder have names that begin with `prefix`. */
 static int entries_of(const char *root, const char *prefix) {
     int count = 0;
     DIR *directory = opendir(root);

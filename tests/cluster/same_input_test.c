@@ -1,6 +1,7 @@
-/* Tests that a job trains on one input, with real processes: nodes that read different files, an app whose `read` differs by
- * process, a node that joins or a job that resumes with another file, a file that is changed under way. Each must end, or
- * be sent away, with one line that names the nodes, the files, their sizes and what differs. */
+/* Tests that all nodes of a job train on the same input, with real processes: nodes that read different files, an
+ * app whose `read` differs by process, a node that joins or a job that resumes with another file, a file that
+ * changes under way. The job must end, or refuse the node, with one line that names the nodes, the files, their
+ * sizes and what differs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,7 +25,7 @@ enum {
 /* $1 is the app, $2 its option for the input, $3 the file of most nodes, $4 that of node-$5. */
 #define PICK "-- sh pick "
 
-/* The last line on standard error is the only one that begins with the program's error and has all of the parts. */
+/* Standard error tells once how the input differs, and has all of the parts in or after that line. */
 static void refused_for(const char *const *parts, size_t count) {
     char *error = read_text("err");
     const char *line = strstr(error, "the input differs: ");
@@ -39,7 +40,7 @@ static void refused_for(const char *const *parts, size_t count) {
     free(error);
 }
 
-/* Two nodes of which one has read less: nobody has trained. */
+/* The job ends with exit status 2, before anybody has trained. */
 static void differs(const char *command, const char *const *parts, size_t count) {
     int status = run("%s", command);
     if (status != 2) {

@@ -29,11 +29,11 @@ void assert_no_text(const char *name, const char *unexpected);
 /* A number of the summary in the folder's file `report`, of a job that ended well. */
 double summary(const char *key);
 
-/* A metric of an iteration in the folder's file `name`, a job's report. False: the iteration has no line, or its line says
- * that its metrics are of a part of the items. */
+/* A metric of an iteration in the folder's file `name`, a job's report. False: the iteration has no line, or its
+ * line says that its metrics are of a part of the items. */
 bool whole_metric(const char *name, unsigned iteration, const char *key, double *value);
-/* Checks in `report`, of a job that ended well, that each iteration worked on all of `items`, and that its metrics are of
- * all items or its line says of which part. Returns how many iterations have metrics of a part. */
+/* Checks in `report`, of a job that ended well, that each iteration worked on all of `items`, and that its metrics
+ * are of all items or its line says of which part. Returns how many iterations have metrics of a part. */
 unsigned check_iterations(double items);
 
 #endif

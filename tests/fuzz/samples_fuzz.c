@@ -1,8 +1,8 @@
-/* Fuzzes mlr's readers: any bytes as a file of samples, in each format and with each option, are read or refused with one
- * line; what is read keeps the promises of samples.h; a survey sees what a reading sees.
+/* Fuzzes mlr's readers: any bytes as a file of samples, in each format and with each option, are read or refused
+ * with one line; what is read keeps the promises of samples.h; a survey sees what a reading sees.
  *
- * Input: a byte for the format and whether labels may be missing, one for the options, one that says where the labels of idx data begin (in 8ths of what
- * follows); then the file. */
+ * Input: a byte for the format and whether labels may be missing, a byte for the options, a byte that says where the
+ * labels of idx data begin (in 8ths of what follows); then the file. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* workers/app.c, describe.c: what an app says of itself is checked before anything starts; what is wrong is one line that
+/* workers/app.c, describe.c: what an app declares is checked before anything starts; a mistake is one line that
  * names the field, and exit status 2. */
 #include "agileml.h"
 

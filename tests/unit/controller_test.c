@@ -959,8 +959,8 @@ static void test_terms_go_with_the_last_node(void **state) {
     fake_close(fake);
 }
 
-/* A REGISTER that comes twice must not bring back a node that was removed: nobody may stand behind it. If the node is there,
- * it comes as a new one. */
+/* A repeated REGISTER must not bring back a node that was removed: its process may be gone. If the process runs, it
+ * registers as a new node. */
 static void test_a_removed_node_does_not_register_again(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
@@ -1294,8 +1294,8 @@ static void test_a_restarted_controller_waits_for_reconnects(void **state) {
     fake_close(fake);
 }
 
-/* Three of four silent at once: the controller suspects itself and asks again. Who then answers is well, who does not is
- * lost. */
+/* Three of four nodes are silent at once: the controller suspects itself and asks again. Nodes that answer stay, the
+ * others are lost. */
 static void test_a_silent_majority_is_asked_again(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_1, 30);
@@ -1777,8 +1777,8 @@ static void answer_fence(struct fake *fake, unsigned number, uint64_t begun, uin
 
 /* ---- Metrics after a failure ---- */
 
-/* Three nodes at clock 5, which node 1 reports late. Then the third dies; `reported`: it had reported clock 5. The others
- * restore clock 5. */
+/* Three nodes are at clock 5, which node 1 reports late. Then the third node dies, and the others restore clock 5.
+ * `reported`: the third had reported clock 5. */
 static struct fake *lose_the_third(struct job_terms terms, bool reported, bool stored) {
     struct fake *fake = fake_new(terms);
     fake->options.store = stored ? &fake->store.store : NULL;
@@ -1875,7 +1875,8 @@ static void test_what_a_lost_node_had_not_reported_is_said(void **state) {
     }
 }
 
-/* Whoever was to evaluate in a lost node's place is lost too: before it did, or afterwards; or clock 5 is done again. */
+/* The node that was to evaluate in a lost node's place is lost too: before it did, afterwards, or so that clock 5 is
+ * done again. */
 static void test_an_evaluation_in_place_of_another_is_lost_too(void **state) {
     (void)state;
     enum { BEFORE, AFTER, UNDONE, CASES };
@@ -2629,8 +2630,8 @@ static void test_the_option_that_differs_is_named(void **state) {
     fake_close(fake);
 }
 
-/* "`--resume` says iteration and clock, counts in its summary what was before; a changed option that only steers is allowed,
- * others are named" */
+/* A resumed job reports iteration and clock, and its summary counts what was done before. Options that only steer may
+ * change; others that differ are named. */
 static void test_what_a_resumed_job_says(void **state) {
     (void)state;
     char root[ROOT_BYTES];
@@ -3069,7 +3070,8 @@ static void expect_crash_end(struct fake *fake, const char *text) {
     fake_close(fake);
 }
 
-/* The app crashes at clock 12 on one node, and on the one that does that clock again; the controller is killed in between. */
+/* The app crashes at clock 12 on one node, then on the node that does that clock again; the controller is killed
+ * between. */
 static void test_the_second_crash_at_the_same_clock_ends_the_job(void **state) {
     (void)state;
     for (unsigned killed = 0; killed < 2; killed++) {
@@ -3326,8 +3328,8 @@ static void test_who_joins_with_different_input_is_refused_alone(void **state) {
     }
 }
 
-/* One that comes reads its input again, finds it changed, and is to have its part from the next clocks on: what those are to
- * be served by is put elsewhere. */
+/* A node that joins is to have a part from the next clocks on. It reads its input again and finds it changed: others
+ * serve what it was to serve. */
 static void test_who_is_about_to_work_and_reads_different_input_is_lost(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.iterations = 30, .clocks_per_iteration = 1});

@@ -946,8 +946,8 @@ static void give_evaluate(struct fake *fake, actor_id origin, uint64_t clock, ui
     give(fake, ACTOR_CONTROLLER, &message);
 }
 
-/* The PROGRESS of this clock was lost on the way. That its catch-ups have arrived does not cover it, and it goes again before
- * those of later clocks: the controller can complete none of them without it. */
+/* The PROGRESS of this clock was lost on the way; that of its catch-ups arrived and does not replace it. The node
+ * sends it again before PROGRESS of later clocks, as the controller can complete none of these without it. */
 static void expect_sent_again_in_order(struct fake *fake, actor_id origin, uint64_t clock) {
     give_ack(fake, (struct message_heartbeat_ack){.progress = clock - 1, .catch_up = clock + 1});
     forget(fake);

@@ -1,6 +1,6 @@
-/* Rows by key (workers/params.c and the functions of agileml.h that use it): what several threads add is all there, a row is
- * read as a whole, calls with many keys, rows that are first seen, and keys that can't be. The test plays the main
- * thread, which has new rows fetched. */
+/* Rows by key (workers/params.c and the functions of agileml.h that use it): no update of several threads is lost, a
+ * row is read as a whole, calls with many keys, rows that are read for the first time, keys out of range. The test
+ * plays the main thread, which fetches new rows. */
 #include "workers/params.h"
 
 #include <poll.h>
