@@ -7,11 +7,7 @@
 
 enum { CHECKPOINT_REQUEST = 1 }; /* this process asks for one thing only */
 
-struct checkpoint_call {
-    struct message_outcome outcome; /* the answer */
-};
-
-/* STATUS only has the controller say that it is there: to write a checkpoint may take long. */
+/* To write a checkpoint may take long: the answers to STATUS show that the controller is still there. */
 static void ask_checkpoint(void *context, struct io *io) {
     (void)context;
     struct message now = {.type = MESSAGE_CHECKPOINT_NOW, .checkpoint_now = {.request = CHECKPOINT_REQUEST}};
@@ -21,12 +17,12 @@ static void ask_checkpoint(void *context, struct io *io) {
 }
 
 static bool take_outcome(void *context, struct io *io, const struct message *message) {
-    struct checkpoint_call *call = context;
+    struct message_outcome *outcome = context;
     (void)io;
     if (message->type != MESSAGE_OUTCOME || message->outcome.request != CHECKPOINT_REQUEST) {
         return false;
     }
-    call->outcome = message->outcome;
+    *outcome = message->outcome;
     return true;
 }
 
@@ -36,8 +32,8 @@ static const char USAGE[] = "usage: proteus checkpoint --controller tcp://HOST:P
 
 int command_checkpoint(int argc, char **argv) {
     struct operator_options options = {0};
-    struct checkpoint_call checkpoint = {0};
-    const struct operator_call call = {.ask = ask_checkpoint, .answer = take_outcome, .context = &checkpoint};
+    struct message_outcome outcome = {0};
+    const struct operator_call call = {.ask = ask_checkpoint, .answer = take_outcome, .context = &outcome};
     const struct aml_option own[] = {{0}};
     struct error error = {0};
     int result = operator_parse(&options, USAGE, own, argc, argv, NULL, &error);
@@ -47,13 +43,13 @@ int command_checkpoint(int argc, char **argv) {
     if (result == 0) {
         result = operator_run(&options, &call, &error);
     }
-    if (result == 0 && checkpoint.outcome.code != 0) {
-        result = error_set(&error, checkpoint.outcome.code, "%s", checkpoint.outcome.text);
+    if (result == 0 && outcome.code != 0) {
+        result = error_set(&error, outcome.code, "%s", outcome.text);
     }
     if (result != 0) {
         log_error("%s", error.text);
     } else {
-        printf("%s\n", checkpoint.outcome.text);
+        printf("%s\n", outcome.text);
     }
     return error_exit_status(result);
 }

@@ -20,8 +20,8 @@ enum {
     LAUNCHER_RESTARTS_MAX = 5,                        /* of a controller that was lost */
     LAUNCHER_STOP_WAIT_MS = 3000,                     /* for the controller to end a job that it was asked to end */
     LAUNCHER_END_WAIT_MS = 5000,                      /* for the processes to end by themselves after the job */
-    LAUNCHER_CORE_WAIT_MS = 1000,                     /* between looks at a node whose core is being written */
     LAUNCHER_ABORT_WAIT_MS = 2000,                    /* the same after a failure: nothing is left to be saved */
+    LAUNCHER_CORE_WAIT_MS = 1000,                     /* more, while the kernel writes a node's core dump */
     LAUNCHER_MARKET_START_S = 60,                     /* for machines that are bought: to join; see above */
     LAUNCHER_MARKET_END_WAIT_MS = 60 * 1000,          /* for bidbrain to give everything back, and the bill */
     LAUNCHER_MARKET_RESTARTS_MAX = 50,                /* of a bidbrain that was killed */

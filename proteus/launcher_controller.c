@@ -209,7 +209,7 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     }
 }
 
-/* Calls for each of the nodes that an event names. */
+/* Calls `call` for each of the nodes that an event names. */
 static void each_node(struct launcher *launcher, const json_t *names,
                       void (*call)(struct launcher *launcher, const char *name)) {
     for (size_t n = 0; n < json_array_size(names); n++) {
@@ -250,14 +250,24 @@ static void read_line(struct launcher *launcher, json_t *line) {
     }
 }
 
-void launcher_show(struct launcher *launcher, const json_t *line) {
+static void write_line(struct launcher *launcher, const json_t *line) {
     char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (text == NULL) {
         memory_exhausted(0);
     }
     report_file_write(launcher->report, text, strlen(text));
-    progress_report(launcher->progress, line);
     free(text);
+}
+
+void launcher_show(struct launcher *launcher, const json_t *line) {
+    write_line(launcher, line);
+    progress_report(launcher->progress, line);
+}
+
+/* A file's name or an error may be no UTF-8. */
+static json_t *new_text(const char *text) {
+    json_t *value = json_string(text);
+    return value != NULL ? value : json_string("(not text)");
 }
 
 struct missed {
@@ -267,21 +277,14 @@ struct missed {
 
 static void report_missed_event(void *context, const char *event) {
     const struct missed *missed = context;
-    json_t *reason = json_string(event);
-    json_t *line = json_pack("{s:s, s:s, s:[], s:I, s:f, s:o}", "type", "event", "event", "missed", "nodes",
-                             "iteration", (json_int_t)missed->launcher->iteration, "seconds", missed->seconds, "reason",
-                             reason != NULL ? reason : json_string("(not text)"));
-    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    if (text == NULL) {
-        memory_exhausted(0);
-    }
-    report_file_write(missed->launcher->report, text, strlen(text));
+    json_t *line =
+        json_pack("{s:s, s:s, s:[], s:I, s:f, s:o}", "type", "event", "event", "missed", "nodes", "iteration",
+                  (json_int_t)missed->launcher->iteration, "seconds", missed->seconds, "reason", new_text(event));
+    write_line(missed->launcher, line);
     json_decref(line);
-    free(text);
 }
 
-/* The report's lines of events that did not come before the job's end. People see them on standard error, see
- * launcher_run. */
+/* Writes the events that did not come before the job's end into the report alone: launcher_run warns of them. */
 static void report_missed_events(struct launcher *launcher, const json_t *summary) {
     struct missed missed = {launcher, json_number_value(json_object_get(summary, "seconds"))};
     launcher_visit_missed(launcher, report_missed_event, &missed);
@@ -301,8 +304,7 @@ void launcher_write_summary(struct launcher *launcher, int status) {
     json_object_update_missing(line, metrics);
     json_object_set_new(line, "ok", json_false());
     json_object_set_new(line, "status", json_integer(status));
-    json_t *text = json_string(launcher->error.text);
-    json_object_set_new(line, "error", text != NULL ? text : json_string("(not text)"));
+    json_object_set_new(line, "error", new_text(launcher->error.text));
     report_missed_events(launcher, line);
     launcher_show(launcher, line);
     json_decref(metrics);

@@ -129,8 +129,9 @@ void launcher_node_given_up(struct launcher *launcher, const char *name);
 /* Sees what follows from nodes that have ended; kills those whose notice is over. Returns when to do so next; 0: at no
  * known time. */
 uint64_t launcher_watch_nodes(struct launcher *launcher);
-/* The job is over, and what becomes of some nodes makes no difference to it. A node that an event has stopped can't end by
- * itself. A node that was given up and came back may be loading still, or look for a controller that has ended. */
+/* The job is over: ends the nodes that may not end by themselves, and whose end is no failure of the job. An event has
+ * stopped them; or they were given up and came back, and are still loading, or look for the controller that has
+ * ended. */
 void launcher_end_others(struct launcher *launcher);
 /* Time has stood still for so long. */
 void launcher_shift_nodes(struct launcher *launcher, uint64_t by_us);

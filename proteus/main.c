@@ -22,6 +22,7 @@ static const struct {
     {"keygen", command_keygen, "make a key that a job's processes share"},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
+static const char EXPECTED[] = "expected run, controller, join, status, evict, checkpoint, stop or keygen, see --help";
 
 static void print_help(void) {
     printf("usage: proteus COMMAND [OPTIONS]\n\n");
@@ -35,7 +36,7 @@ static void print_help(void) {
 
 static int run_command(int argc, char **argv) {
     if (argc < 2) {
-        log_error("no command; expected run, controller, join, status, evict, checkpoint, stop or keygen, see --help");
+        log_error("no command; %s", EXPECTED);
         return 2;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -51,9 +52,7 @@ static int run_command(int argc, char **argv) {
             return COMMANDS[c].run(argc - 1, argv + 1);
         }
     }
-    log_error(
-        "unknown %s '%.100s'; expected run, controller, join, status, evict, checkpoint, stop or keygen, see --help",
-        argv[1][0] == '-' ? "option" : "command", argv[1]);
+    log_error("unknown %s '%.100s'; %s", argv[1][0] == '-' ? "option" : "command", argv[1], EXPECTED);
     return 2;
 }
 

@@ -51,6 +51,10 @@ void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]) {
     scaled_text(bytes, "B", text);
 }
 
+double progress_percent(double share) {
+    return floor(share * 1000) / 10;
+}
+
 static const char *plural(double count) {
     return count == 1 ? "" : "s";
 }
@@ -111,22 +115,19 @@ static void add_cluster(struct text *text, const json_t *line) {
     }
 }
 
-/* Percent of the items that the metrics of a line are of, rounded down: less than 100. False: they are of all. */
-static bool is_partial(const json_t *line, double *percent) {
-    double partial = number_of(line, "partial");
-    *percent = floor(partial * 1000) / 10;
-    return partial < 1;
+/* The line's metrics are of a part of the items. */
+static bool is_partial(const json_t *line) {
+    return number_of(line, "partial") < 1;
 }
 
 void progress_line_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     struct text text = {.bytes = bytes, .size = PROGRESS_LINE_TEXT};
     const char *what = has(line, "iteration") ? "iteration" : "clock";
     char number[PROGRESS_NUMBER_TEXT];
-    double percent;
     text_add(&text, "%s %.0f  %.2f s", what, number_of(line, what), number_of(line, "seconds"));
     add_cluster(&text, line);
-    if (is_partial(line, &percent)) {
-        text_add(&text, "  (metrics of %.1f %% of the items)", percent);
+    if (is_partial(line)) {
+        text_add(&text, "  (metrics of %.1f %% of the items)", progress_percent(number_of(line, "partial")));
     }
     each_metric(line, show_in_line, &text);
     if (has(line, "items_per_second")) {
@@ -186,7 +187,6 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     char number[PROGRESS_NUMBER_TEXT];
     double seconds = number_of(line, "seconds");
     double items = number_of(line, "items_processed");
-    double percent;
     text_add(&text, "%-*s %.0f\n", SUMMARY_COLUMN, "iterations", number_of(line, "iterations"));
     text_add(&text, "%-*s %.2f\n", SUMMARY_COLUMN, "seconds", seconds);
     if (has(line, "resumed_iteration")) {
@@ -196,9 +196,9 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
                  number_of(line, "seconds_before"), number);
     }
     each_metric(line, show_in_summary, &text);
-    if (is_partial(line, &percent)) {
+    if (is_partial(line)) {
         text_add(&text, "%-*s metrics of %.1f %% of the items: nodes were lost before they could report\n",
-                 SUMMARY_COLUMN, "partial", percent);
+                 SUMMARY_COLUMN, "partial", progress_percent(number_of(line, "partial")));
     }
     progress_count_text(items, number);
     text_add(&text, "%-*s %s", SUMMARY_COLUMN, "items", number);

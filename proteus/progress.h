@@ -17,10 +17,10 @@ enum {
     PROGRESS_CLOCK_MS = 1000, /* ... and before a clock, which tells less, takes the place of an iteration */
 };
 
-/* Nodes that the job may be waiting for: until they are given up or heard, or the job goes on. */
+/* Silent nodes that the job may be waiting for, until they are heard or given up, or the job goes on. */
 struct progress_silence {
     json_t *nodes; /* NULL: there are none */
-    int64_t began_ms, ends_ms;
+    int64_t began_ms, ends_ms; /* of the silence: the nodes are given up at its end */
 };
 
 struct progress {
@@ -37,17 +37,19 @@ struct progress {
 void progress_begin(struct progress *progress, FILE *stream, bool quiet);
 /* Shows a line of the report. */
 void progress_report(struct progress *progress, const json_t *line);
-/* Warns on standard error, quiet or not, of what a summary tells of a step that failed though the job went well. */
+/* Warns on standard error, quiet or not, when the line is the summary of a job whose last checkpoint failed. */
 void progress_warn(struct progress *progress, const json_t *line);
-/* To be called a few times a second: the live line counts down until a silent node is given up. */
+/* Call it a few times a second: the live line counts down until a silent node is given up. */
 void progress_tick(struct progress *progress);
 /* A line for people that stays. */
 __attribute__((format(printf, 2, 3))) void progress_note(struct progress *progress, const char *format, ...);
 /* Takes the live line away: before anything else is written to the terminal. */
 void progress_clear(struct progress *progress);
-/* The same, and ends the count of a silent node: at the end. */
+/* The same, and stops counting down: at the end. */
 void progress_end(struct progress *progress);
 
+/* A share of the items as percent, rounded down to tenths: a part never looks like all. */
+double progress_percent(double share);
 /* 1234567 as "1.23 M": three digits, decimal units. */
 void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]);
 /* The same with "B" at its end: "1.23 MB", "17 B". */

@@ -3,7 +3,6 @@
 
 #include "proteus/progress.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -62,7 +61,7 @@ static void print_job(FILE *stream, const json_t *status) {
         fprintf(stream, ", objective %.6g", json_number_value(objective));
     }
     if (json_is_number(json_object_get(status, "partial"))) {
-        fprintf(stream, " (of %.1f %% of the items)", floor(number_of(status, "partial") * 1000) / 10);
+        fprintf(stream, " (of %.1f %% of the items)", progress_percent(number_of(status, "partial")));
     }
     fprintf(stream, "\nclock %.0f, committed %.0f", number_of(status, "clock"), number_of(status, "committed"));
     if (number_of(status, "final") > 0) {
