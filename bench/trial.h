@@ -8,7 +8,7 @@
 
 enum { TRIAL_ARGUMENTS_MAX = 32 };
 
-/* A number in the report's lines of iterations, and its values: of all of the job's iterations, 0 where there was none. */
+/* A number of the report's iteration lines, and its value in each of the job's iterations; 0 where a line lacks it. */
 struct trial_number {
     const char *name;
     struct series values;

@@ -1,5 +1,5 @@
-/* bench_input: what the fingerprint of the input costs while ratings are read: the reading of the library beside the same
- * code without it (without.c), in turns, one thread each. By CPU-seconds; the file is in the system's cache. */
+/* bench_input: what the fingerprint of the input costs while ratings are read: the reading of the library beside the
+ * same code without it (without.c), in turns, one thread each. By CPU-seconds; the file is in the system's cache. */
 #include "agileml/base/hash.h"
 #include "bench/input/variant.h"
 #include "bench/measure.h"

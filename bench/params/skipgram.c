@@ -1,6 +1,6 @@
 /* skipgram: the app that bench_params runs. Skip-gram with negative sampling on made-up text: rows are read and updated
- * by key, alternately one by one and many in a call. No example of an app's usual shape: its items name no rows, so that
- * all rows are first seen by key. */
+ * by key, alternately one by one and many in a call. Not how an app usually looks: its items name no rows, so that the
+ * first read of each row is by key. */
 #include "agileml.h"
 #include "bench/measure.h"
 
