@@ -39,12 +39,12 @@ static void put_whole(struct writing *writing, uint64_t value) {
 struct reading {
     const unsigned char *bytes;
     size_t left;
-    bool short_of; /* it ended too early */
+    bool damaged; /* it ended too early, or holds what no controller wrote */
 };
 
 static void get(struct reading *reading, void *bytes, size_t size) {
     if (reading->left < size) {
-        reading->short_of = true;
+        reading->damaged = true;
         memset(bytes, 0, size);
         return;
     }
@@ -69,10 +69,29 @@ static void put_buffer(struct writing *writing, const struct buffer *buffer) {
 
 static struct buffer *get_buffer(struct reading *reading) {
     uint64_t size = get_whole(reading);
-    reading->short_of = reading->short_of || size > reading->left;
-    struct buffer *buffer = buffer_new(reading->short_of ? 0 : size);
+    reading->damaged = reading->damaged || size > reading->left;
+    struct buffer *buffer = buffer_new(reading->damaged ? 0 : size);
     get(reading, buffer->data, buffer->size);
     return buffer;
+}
+
+/* A list of data shards, ascending, after its length. */
+static void put_shards(struct writing *writing, const uint32_t *list, uint32_t count) {
+    put_whole(writing, count);
+    put(writing, list, count * sizeof *list);
+}
+
+/* A list below `shards`, to be freed. */
+static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *count) {
+    uint64_t length = get_whole(reading);
+    reading->damaged = reading->damaged || length > shards;
+    *count = reading->damaged ? 0 : (uint32_t)length;
+    uint32_t *list = memory_zeroed(*count + 1U, sizeof *list);
+    get(reading, list, *count * sizeof *list);
+    for (uint32_t i = 0; i < *count; i++) {
+        reading->damaged = reading->damaged || list[i] >= shards || (i > 0 && list[i] <= list[i - 1]);
+    }
+    return list;
 }
 
 /* ---- The cluster ---- */
@@ -107,15 +126,14 @@ static void put_schedule(struct writing *writing, const struct schedule *schedul
         put_whole(writing, late->origin);
         put_whole(writing, late->from_clock);
         put_whole(writing, late->until_clock);
-        put_whole(writing, late->count);
-        put(writing, late->shards, late->count * sizeof *late->shards);
+        put_shards(writing, late->shards, late->count);
     }
 }
 
 static void get_schedule(struct reading *reading, struct schedule *schedule, uint32_t shards) {
     *schedule = (struct schedule){.shards = shards};
     uint64_t parts = get_whole(reading);
-    for (uint64_t p = 0; p < parts && !reading->short_of; p++) {
+    for (uint64_t p = 0; p < parts && !reading->damaged; p++) {
         schedule->parts = memory_resized(schedule->parts, p + 1, sizeof *schedule->parts);
         schedule->parts[p].from_clock = get_whole(reading);
         schedule->parts[p].owners = memory_zeroed(shards, sizeof(actor_id));
@@ -123,16 +141,13 @@ static void get_schedule(struct reading *reading, struct schedule *schedule, uin
         schedule->part_count++;
     }
     uint64_t catch_ups = get_whole(reading);
-    for (uint64_t c = 0; c < catch_ups && !reading->short_of; c++) {
+    for (uint64_t c = 0; c < catch_ups && !reading->damaged; c++) {
         schedule->catch_ups = memory_resized(schedule->catch_ups, c + 1, sizeof *schedule->catch_ups);
         struct schedule_catch_up *late = &schedule->catch_ups[c];
         late->origin = get_whole(reading);
         late->from_clock = get_whole(reading);
         late->until_clock = get_whole(reading);
-        uint64_t count = get_whole(reading);
-        late->count = count <= shards ? (uint32_t)count : 0;
-        late->shards = memory_zeroed(late->count + 1U, sizeof *late->shards);
-        get(reading, late->shards, late->count * sizeof *late->shards);
+        late->shards = get_shards(reading, shards, &late->count);
         schedule->catch_up_count++;
     }
 }
@@ -147,32 +162,30 @@ static void put_lost(struct writing *writing, const struct lost *lost) {
         const struct lost_evaluation *evaluation = &lost->evaluations[e];
         put_whole(writing, evaluation->origin);
         put_whole(writing, evaluation->clock);
-        put_whole(writing, evaluation->count);
-        put(writing, evaluation->shards, evaluation->count * sizeof *evaluation->shards);
+        put_shards(writing, evaluation->shards, evaluation->count);
     }
 }
 
 static void get_lost(struct reading *reading, struct lost *lost, uint32_t shards) {
     uint64_t sums = get_whole(reading);
-    for (uint64_t s = 0; s < sums && !reading->short_of; s++) {
+    for (uint64_t s = 0; s < sums && !reading->damaged; s++) {
         struct lost_sums one;
         get(reading, &one, sizeof one);
         *lost_sums_at(lost, one.clock) = one;
     }
     uint64_t ranges = get_whole(reading);
-    for (uint64_t r = 0; r < ranges && !reading->short_of; r++) {
+    for (uint64_t r = 0; r < ranges && !reading->damaged; r++) {
         lost->ranges = memory_resized(lost->ranges, r + 1, sizeof *lost->ranges);
         get(reading, &lost->ranges[r], sizeof *lost->ranges);
         lost->range_count++;
     }
     uint64_t evaluations = get_whole(reading);
-    for (uint64_t e = 0; e < evaluations && !reading->short_of; e++) {
+    for (uint64_t e = 0; e < evaluations && !reading->damaged; e++) {
         actor_id origin = get_whole(reading);
         uint64_t clock = get_whole(reading);
-        uint64_t count = get_whole(reading);
-        uint32_t *list = memory_zeroed((count <= shards ? count : 0) + 1, sizeof *list);
-        get(reading, list, (count <= shards ? count : 0) * sizeof *list);
-        lost_add_evaluation(lost, origin, clock, list, count <= shards ? (uint32_t)count : 0);
+        uint32_t count;
+        uint32_t *list = get_shards(reading, shards, &count);
+        lost_add_evaluation(lost, origin, clock, list, count);
     }
 }
 
@@ -192,8 +205,7 @@ static void put_cluster(struct writing *writing, const struct controller *contro
 #define PUT(field) put(writing, &member->field, sizeof member->field);
         MEMBER_FIELDS(PUT)
 #undef PUT
-        put_whole(writing, member->endpoints->size);
-        put(writing, member->endpoints->data, member->endpoints->size);
+        put_buffer(writing, member->endpoints);
     }
     put_whole(writing, controller->placement != NULL);
     if (controller->placement != NULL) {
@@ -224,21 +236,18 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
         return error_set(error, AML_EINPUT, "the store is damaged: its options do not end where they should");
     }
     uint64_t members = get_whole(reading);
-    for (uint64_t m = 0; m < members && m < WIRE_NODES_MAX && !reading->short_of; m++) {
+    for (uint64_t m = 0; m < members && m < WIRE_NODES_MAX && !reading->damaged; m++) {
         controller->members = memory_resized(controller->members, m + 1, sizeof *controller->members);
         struct member *member = &controller->members[m];
         *member = (struct member){0};
 #define GET(field) get(reading, &member->field, sizeof member->field);
         MEMBER_FIELDS(GET)
 #undef GET
-        uint64_t bytes = get_whole(reading);
-        bytes = bytes <= reading->left ? bytes : 0;
-        member->endpoints = buffer_new(bytes);
-        get(reading, member->endpoints->data, bytes);
+        member->endpoints = get_buffer(reading);
         member->heard_us = member->joined_us = controller_now(controller);
         controller->member_count++;
     }
-    if (get_whole(reading) != 0 && !reading->short_of) {
+    if (get_whole(reading) != 0 && !reading->damaged) {
         controller->placement = memory_zeroed(policy->partitions, sizeof *controller->placement);
         controller->previous = memory_zeroed(policy->shards, sizeof *controller->previous);
         get(reading, controller->placement, policy->partitions * sizeof *controller->placement);
@@ -246,8 +255,9 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
         get_schedule(reading, &controller->schedule, policy->shards);
         get_lost(reading, &controller->lost, policy->shards);
     }
-    if (reading->short_of || reading->left > 0 || (controller->phase > PHASE_GATHER && controller->placement == NULL)) {
-        return error_set(error, AML_EINPUT, "the store is damaged: its cluster does not end where it should");
+    if (reading->damaged || reading->left > 0 || (controller->phase > PHASE_GATHER && controller->placement == NULL)) {
+        return error_set(error, AML_EINPUT,
+                         "the store is damaged: its cluster has the wrong length or impossible numbers");
     }
     return 0;
 }
@@ -269,7 +279,7 @@ static int get_input(struct controller *controller, struct reading *reading, str
     input->shards = get_buffer(reading);
     input->files = get_buffer(reading);
     controller->input.stored = true;
-    if (reading->short_of || reading->left > 0 || input->files->size % sizeof(struct wire_input_file) != 0 ||
+    if (reading->damaged || reading->left > 0 || input->files->size % sizeof(struct wire_input_file) != 0 ||
         input->shards->size != controller->options.policy.shards * sizeof(struct wire_input_shard)) {
         return error_set(error, AML_EINPUT, "the store is damaged: its input does not end where it should");
     }
@@ -413,7 +423,7 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
     if (strcmp(key, "progress") == 0) {
         struct reading reading = {.bytes = bytes, .left = size};
         get(&reading, &controller->progress, sizeof controller->progress);
-        while (reading.left > 0 && !reading.short_of) { /* members are there: "cluster" comes before */
+        while (reading.left > 0 && !reading.damaged) { /* members are there: "cluster" comes before */
             struct stored_member stored;
             get(&reading, &stored, sizeof stored);
             struct member *member = member_find(controller, stored.actor);
@@ -424,7 +434,7 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
                 member->bytes_received = stored.bytes_received;
             }
         }
-        if (reading.short_of) {
+        if (reading.damaged) {
             return error_set(error, AML_EINPUT, "the store is of another version of this program");
         }
         loading->progress = true;

@@ -3006,6 +3006,56 @@ static void test_who_leaves_does_not_wait_for_who_is_expected(void **state) {
     }
 }
 
+/* Finds a run of numbers in the stored cluster. */
+static unsigned char *find_stored(const struct fake *fake, const uint64_t *numbers, unsigned count) {
+    for (unsigned e = 0; e < fake->store.count; e++) {
+        const struct memory_entry *entry = &fake->store.entries[e];
+        for (size_t at = 0; strcmp(entry->key, "cluster") == 0 && at + count * sizeof *numbers <= entry->size; at++) {
+            if (memcmp(entry->bytes + at, numbers, count * sizeof *numbers) == 0) {
+                return entry->bytes + at;
+            }
+        }
+    }
+    fail_msg("the stored cluster does not hold these numbers");
+    return NULL;
+}
+
+static void expect_damaged(struct fake *fake) {
+    struct controller other;
+    struct error error = {0};
+    assert_int_equal(controller_init(&other, &fake->io, &fake->options, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "the store is damaged: "));
+}
+
+/* Writes `wrong` over a stored number: a controller that starts with this store must refuse it. */
+static void expect_checked(struct fake *fake, unsigned char *stored, uint32_t wrong) {
+    uint32_t right;
+    memcpy(&right, stored, sizeof right);
+    memcpy(stored, &wrong, sizeof wrong);
+    expect_damaged(fake);
+    memcpy(stored, &right, sizeof right);
+}
+
+static void test_a_damaged_store_is_refused(void **state) {
+    (void)state;
+    struct fake *fake = lose_the_third((struct job_terms){.clocks_per_iteration = 1, .iterations = 100}, false, true);
+    assert_true(fake->controller.lost.evaluation_count > 0);
+    const struct lost_evaluation *evaluation = &fake->controller.lost.evaluations[0];
+    const uint64_t evaluates[] = {evaluation->origin, evaluation->clock, evaluation->count};
+    unsigned char *stored = find_stored(fake, evaluates, 3);
+    expect_checked(fake, stored + sizeof evaluates, SHARDS);
+    expect_checked(fake, stored + sizeof evaluates, UINT32_MAX);
+    expect_checked(fake, stored + sizeof evaluates, evaluation->shards[1]); /* twice */
+    expect_checked(fake, stored + 2 * sizeof(uint64_t), SHARDS + 1);        /* their number */
+    assert_true(fake->controller.schedule.catch_up_count > 0);
+    const struct schedule_catch_up *late = &fake->controller.schedule.catch_ups[0];
+    const uint64_t catches_up[] = {late->origin, late->from_clock, late->until_clock, late->count};
+    stored = find_stored(fake, catches_up, 4);
+    expect_checked(fake, stored + sizeof catches_up, SHARDS);
+    restart(fake); /* the undamaged store is taken up */
+    fake_close(fake);
+}
+
 static void test_a_store_that_fails_ends_the_job(void **state) {
     (void)state;
     bool failed = true;
@@ -3459,6 +3509,7 @@ int main(void) {
         cmocka_unit_test(test_one_plan_takes_in_all_that_are_expected),
         cmocka_unit_test(test_a_machine_that_never_comes_is_not_waited_for_long),
         cmocka_unit_test(test_who_leaves_does_not_wait_for_who_is_expected),
+        cmocka_unit_test(test_a_damaged_store_is_refused),
         cmocka_unit_test(test_a_store_that_fails_ends_the_job),
         cmocka_unit_test(test_the_second_crash_at_the_same_clock_ends_the_job),
         cmocka_unit_test(test_a_controller_that_is_killed_when_it_hears_of_a_crash),
