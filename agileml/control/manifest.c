@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUT_SHARD_DIGITS = 32 };
+enum { INPUT_SHARD_DIGITS = 32 }; /* hexadecimal, of a data shard's items and hash */
 enum { MANIFEST_VERSION = 3, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
 
 static const double MANIFEST_SECONDS_MAX = 1e12;
@@ -57,7 +57,7 @@ static json_t *json_checked(json_t *json) {
     return json;
 }
 
-/* NULL when a text is not UTF-8; so for the whole then. */
+/* NULL when a name is not UTF-8: then there is no JSON of the whole manifest either. */
 static json_t *settings_to_json(const struct buffer *settings) {
     const struct wire_option *options = settings != NULL ? (const void *)settings->data : NULL;
     size_t count = settings != NULL ? settings->size / sizeof *options : 0;
@@ -65,7 +65,10 @@ static json_t *settings_to_json(const struct buffer *settings) {
     for (size_t o = 0; o < count; o++) {
         json_t *option = json_pack("{s:s, s:s, s:b}", "name", options[o].name, "value", options[o].value, "steers",
                                    options[o].steers != 0);
-        json_array_append_new(list, option != NULL ? option : json_null()); /* not UTF-8: refused when it is read */
+        if (json_array_append_new(list, option) != 0) {
+            json_decref(list);
+            return NULL;
+        }
     }
     return list;
 }
@@ -247,12 +250,20 @@ static void take_job(struct manifest_source *source, const json_t *object, struc
     job->tolerance_iterations = (uint32_t)take_whole(source, object, "tolerance_iterations", 0, UINT32_MAX);
 }
 
-static struct buffer *take_settings(struct manifest_source *source, const json_t *array) {
-    size_t count = json_array_size(array);
-    if (!json_is_array(array) || count > WIRE_OPTIONS_MAX) {
-        source_fail(source, "options", "a list of at most 128 options");
-        return NULL;
+/* The length of a list of `what`; 0 when it is no list or too long. */
+static size_t take_length(struct manifest_source *source, const json_t *array, const char *key, size_t maximum,
+                          const char *what) {
+    if (!json_is_array(array) || json_array_size(array) > maximum) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "a list of at most %zu %s", maximum, what);
+        source_fail(source, key, expected);
+        return 0;
     }
+    return json_array_size(array);
+}
+
+static struct buffer *take_settings(struct manifest_source *source, const json_t *array) {
+    size_t count = take_length(source, array, "options", WIRE_OPTIONS_MAX, "options");
     struct wire_option *options = memory_zeroed(count + 1, sizeof *options);
     for (size_t o = 0; o < count && !source->failed; o++) {
         const json_t *option = json_array_get(array, o);
@@ -305,14 +316,7 @@ static struct buffer *take_input_shards(struct manifest_source *source, const js
 }
 
 static struct buffer *take_input_files(struct manifest_source *source, const json_t *array) {
-    size_t count = json_array_size(array);
-    if (!json_is_array(array) || count > WIRE_INPUT_FILES_MAX) {
-        char expected[80];
-        snprintf(expected, sizeof expected, "a list of at most %d files that the input was read from",
-                 WIRE_INPUT_FILES_MAX);
-        source_fail(source, "files", expected);
-        count = 0;
-    }
+    size_t count = take_length(source, array, "files", WIRE_INPUT_FILES_MAX, "files that the input was read from");
     struct wire_input_file *records = memory_zeroed(count + 1, sizeof *records);
     for (size_t f = 0; f < count && !source->failed; f++) {
         const json_t *file = json_array_get(array, f);

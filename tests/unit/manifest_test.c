@@ -428,6 +428,14 @@ static void test_write_errors(void **state) {
     assert_int_equal(manifest_write(*state, &manifest, &error), AML_EFAIL);
     assert_non_null(strstr(error.text, "UTF-8"));
     assert_false(is_there(*state, "manifest.json"));
+    static struct wire_option odd[] = {{"ra\xFFnk", "16", 0}};
+    struct buffer odd_frame = {.size = sizeof odd, .data = (unsigned char *)odd};
+    manifest = sample(7);
+    manifest.settings = &odd_frame;
+    error = (struct error){0};
+    assert_int_equal(manifest_write(*state, &manifest, &error), AML_EFAIL);
+    assert_non_null(strstr(error.text, "UTF-8"));
+    assert_false(is_there(*state, "manifest.json"));
 }
 
 int main(void) {
