@@ -41,6 +41,7 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
     uint64_t before = begun > cluster->first_clock ? begun : cluster->first_clock;
     uint64_t items = app_items(&cluster->app, before + 1, iteration * each);
     uint64_t told = whole(line, "items");
+    double expected = cluster_objective(iteration * each);
     double objective = json_real_value(json_object_get(line, "objective"));
     double seen = json_real_value(json_object_get(line, "items_seen"));
     double sum = json_real_value(json_object_get(line, "figures"));
@@ -48,8 +49,7 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
     double all = figures(cluster, before + 1, iteration * each);
     const json_t *partial = json_object_get(line, "partial");
     double covered = partial != NULL ? json_real_value(partial) : 1;
-    bool all_evaluated = evaluated == cluster->policy.shards &&
-                         fabs(objective - cluster_objective(iteration * each)) <= 1e-6 * cluster_objective(iteration);
+    bool all_evaluated = evaluated == cluster->policy.shards && fabs(objective - expected) <= 1e-6 * expected;
     bool complete = told == items && sum == all && all_evaluated;
     bool coherent = told <= items && sum <= all && evaluated <= cluster->policy.shards &&
                     fabs(seen - (double)told) < 0.5 && whole(line, "iteration") == iteration;
@@ -60,8 +60,7 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
     bool lost = cluster->result->counts.recoveries > 0;
     if (!coherent || (!complete && partial == NULL && items > 0) || (partial != NULL && (covered >= 1 || !lost))) {
         cluster_violation(cluster, "report", "%s, expected iteration %llu, objective %.9g, %llu items and figures %.0f",
-                          text, (unsigned long long)iteration, cluster_objective(iteration * each),
-                          (unsigned long long)items, all);
+                          text, (unsigned long long)iteration, expected, (unsigned long long)items, all);
     }
     cluster->iterations++;
     cluster->untold_items += begun < before ? items - told : 0;
@@ -89,7 +88,8 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
                           (unsigned long long)completed, (unsigned long long)cluster->iterations,
                           (unsigned long long)items);
     }
-    bool trained = completed > cluster->first_clock; /* else it was resumed at its end, and there was nothing to evaluate */
+    bool trained =
+        completed > cluster->first_clock; /* else it was resumed at its end, and there was nothing to evaluate */
     if (trained && cluster->last_evaluated != cluster->policy.shards) {
         cluster_violation(cluster, "report", "%s, of %u shards %g were evaluated as of the last clock", text,
                           cluster->policy.shards, cluster->last_evaluated);
@@ -155,7 +155,7 @@ void cluster_check_written(struct cluster *cluster, const struct message *messag
     if (message->type == MESSAGE_WRITTEN && message->written.state == WRITTEN_REFUSED &&
         message->epoch == controller->epoch && controller->checkpoint.state == CHECKPOINT_ASK &&
         message->written.number == controller->checkpoint.kept.number &&
-        strstr(message->written.text, "has passed it") != NULL) {
+        strstr(message->written.text, "has passed this clock") != NULL) {
         cluster_violation(cluster, "checkpoint", "%s, which all were to give", message->written.text);
     }
 }
