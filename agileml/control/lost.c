@@ -15,11 +15,20 @@ void lost_close(struct lost *lost) {
     *lost = (struct lost){0};
 }
 
-struct lost_sums *lost_sums_at(struct lost *lost, uint64_t clock) {
+/* The clock's entry; NULL: it has none. */
+static struct lost_sums *find_sums(const struct lost *lost, uint64_t clock) {
     for (unsigned s = 0; s < lost->sums_count; s++) {
         if (lost->sums[s].clock == clock) {
             return &lost->sums[s];
         }
+    }
+    return NULL;
+}
+
+struct lost_sums *lost_sums_at(struct lost *lost, uint64_t clock) {
+    struct lost_sums *found = find_sums(lost, clock);
+    if (found != NULL) {
+        return found;
     }
     lost->sums = memory_resized(lost->sums, lost->sums_count + 1, sizeof *lost->sums);
     lost->sums[lost->sums_count] = (struct lost_sums){.clock = clock};
@@ -49,12 +58,7 @@ void lost_drop_evaluation(struct lost *lost, unsigned index) {
 }
 
 const struct lost_sums *lost_sums_of(const struct lost *lost, uint64_t clock) {
-    for (unsigned s = 0; s < lost->sums_count; s++) {
-        if (lost->sums[s].clock == clock) {
-            return &lost->sums[s];
-        }
-    }
-    return NULL;
+    return find_sums(lost, clock);
 }
 
 uint64_t lost_shards(const struct lost *lost, uint64_t clock) {

@@ -181,12 +181,13 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
     }
     index_map_close(&nodes);
     for (unsigned c = schedule->catch_up_count; c-- > first;) {
-        const struct schedule_catch_up *new = &schedule->catch_ups[c];
+        const struct schedule_catch_up *added = &schedule->catch_ups[c];
         for (unsigned o = 0; o < first; o++) {
             struct schedule_catch_up *old = &schedule->catch_ups[o];
-            if (old->origin == new->origin && old->until_clock + 1 == new->from_clock &&
-                old->count == new->count &&memcmp(old->shards, new->shards, old->count * sizeof *old->shards) == 0) {
-                old->until_clock = new->until_clock;
+            if (old->origin == added->origin && old->until_clock + 1 == added->from_clock &&
+                old->count == added->count &&
+                memcmp(old->shards, added->shards, old->count * sizeof *old->shards) == 0) {
+                old->until_clock = added->until_clock;
                 drop_catch_up(schedule, c);
                 break;
             }
