@@ -1,5 +1,6 @@
-/* Nodes whose app crashes. The first is recovered from like any failure. What it worked on goes to others: if one of these
- * dies in the same way, so would all of them, one after the other, and the job ends. See controller_private.h. */
+/* Nodes whose app crashes. The controller recovers from the first crash as from any failure: other nodes take over what
+ * the node worked on. If one of these dies in the same way, all others would follow, so the job ends. See
+ * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
@@ -34,8 +35,8 @@ static void describe_node(const struct crash *crash, char *text, size_t size) {
     snprintf(text, size, "%s (%s, pid %llu)", crash->name, crash->host, (unsigned long long)crash->process_id);
 }
 
-/* "node-1 (here, pid 7) died of signal 6 (Aborted) in the app's function clock, at clock 5"; with `first`: "node-1 (here,
- * pid 7) and then node-2 (there, pid 8) died ..." */
+/* "node-1 (here, pid 7) died of signal 6 (Aborted) in the app's function clock, at clock 5"; with `first`:
+ * "node-1 (here, pid 7) and then node-2 (there, pid 8) died ..." */
 static void describe(const struct crash *crash, const struct crash *first, char *text, size_t size) {
     char one[WIRE_NAME_MAX + WIRE_HOST_MAX + 32] = "";
     char two[WIRE_NAME_MAX + WIRE_HOST_MAX + 32];
@@ -50,15 +51,15 @@ static void describe(const struct crash *crash, const struct crash *first, char 
     snprintf(text, size, "%s%s%s %s%s", one, first != NULL ? " and then " : "", two, cause, place);
 }
 
-/* ---- The same one ---- */
+/* ---- The same crash again ---- */
 
 static bool in_function(const struct crash *crash, const char *function) {
     return strcmp(crash->facts.function, function) == 0;
 }
 
-/* A node that takes over what a dead one did begins with the clock that the dead one did not end; where that is known
- * from heartbeats alone, somewhere near. What a clock has changed is not lost with a node that dies when it evaluates it:
- * the same items are evaluated next within an iteration. Reading belongs to no clock. */
+/* Whether the second node may have crashed on the item that the first one crashed on. A node that takes over begins
+ * with the clock that the dead node did not end; heartbeats alone tell that clock only roughly. A node that dies in
+ * evaluate has done its clock: others evaluate the same items up to an iteration later. Reading belongs to no clock. */
 static bool at_same_clock(const struct controller *controller, const struct crash *one, const struct crash *other) {
     uint64_t low = one->facts.clock < other->facts.clock ? one->facts.clock : other->facts.clock;
     uint64_t high = one->facts.clock < other->facts.clock ? other->facts.clock : one->facts.clock;
@@ -85,7 +86,7 @@ static const struct crash *find_same(const struct controller *controller, const 
     return NULL;
 }
 
-/* ---- One more ---- */
+/* ---- A new crash ---- */
 
 static void crashes_add(struct controller_crashes *crashes, const struct crash *crash) {
     if (crashes->count == CONTROLLER_CRASHES_MAX) {
@@ -105,7 +106,7 @@ static struct crash crash_of(const struct member *member, const struct message_c
     return crash;
 }
 
-/* Nobody takes over anything from a node that had no part in training yet, so its crash says nothing about the others. */
+/* A node without a part in training leaves nothing to take over: its crash says nothing about other nodes. */
 static bool takes_part(const struct controller *controller, const struct member *member) {
     return controller->phase < PHASE_TRAIN || member->settled;
 }
@@ -129,7 +130,7 @@ static void crashes_lost(struct controller *controller, struct member *member, c
 }
 
 void crashes_died(struct controller *controller, struct member *member, unsigned signal) {
-    uint64_t next = controller->progress.completed + 1; /* it has reported all before this, if it works at all */
+    uint64_t next = controller->progress.completed + 1; /* every node that works has reported the clocks before */
     const struct message_crashed facts = {.signal = signal,
                                           .clock = controller->phase < PHASE_TRAIN ? 0
                                                    : member->clock > next          ? member->clock
@@ -149,7 +150,8 @@ static void crashes_late(struct controller *controller, actor_id from, const str
     }
 }
 
-/* The process dies when CRASHED is answered: so the crash is stored before, in one write with the recovery that it begins. */
+/* The process dies when CRASHED is answered, so the crash is stored before: in one write with the recovery that it
+ * begins. */
 void crashes_receive(struct controller *controller, actor_id from, const struct message *message) {
     struct member *member = member_find(controller, from);
     if (member == NULL) {

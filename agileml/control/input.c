@@ -1,12 +1,12 @@
-/* The controller's part that compares what the nodes have read. The first fingerprint, or the checkpoint's, is the job's; it
- * is stored before a node hears that its own is the same. A node begins no clock before it hears that. See
- * controller_private.h. */
+/* The controller's part that compares what the nodes have read. The job's fingerprint is the checkpoint's, or else the
+ * first that a node reports. It is stored before a node is told that its own is the same, and no node begins a clock
+ * before that. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Takes out a member that has no part in any clock. Nobody else notices. */
+/* Removes a member that has no part in any clock: other members notice nothing. */
 static void refuse_newcomer(struct controller *controller, struct member *member, const char *text) {
     controller_report(controller, report_event(controller, "refused", member->name, text));
     send_abort(controller, member->node.actor, AML_EINPUT, text);
@@ -17,12 +17,11 @@ static void refuse_newcomer(struct controller *controller, struct member *member
     persist_all(controller);
 }
 
-/* A member that has a part in the job reads the input late, because it took over from others, or read it again and found
- * it changed. Others take over where they can. */
+/* Removes a member that has a part in the job: it read the input only now, for what it took over, or again after the
+ * input had changed. Other members take over; the job ends if they can't. */
 static void refuse_member(struct controller *controller, struct member *member, const char *text) {
-    bool keeps = member->settled && member->node.tier == TIER_RELIABLE;
-    bool last = keeps || controller->stage == STAGE_TRADITIONAL || !enough_without_member(controller, member);
-    if (last) {
+    bool keeps_state = member->settled && member->node.tier == TIER_RELIABLE;
+    if (keeps_state || controller->stage == STAGE_TRADITIONAL || !enough_without_member(controller, member)) {
         controller_abort(controller, AML_EINPUT, text);
         return;
     }
@@ -35,7 +34,7 @@ static void refuse(struct controller *controller, struct member *member, const s
     char text[ERROR_TEXT_MAX];
     job_input_describe(&controller->input.job, found, text, sizeof text);
     if (controller->phase < PHASE_TRAIN) {
-        controller_abort(controller, AML_EINPUT, text); /* nobody has trained: it is not known who is right */
+        controller_abort(controller, AML_EINPUT, text); /* nobody has trained: either input may be the right one */
     } else if (change_has_part(controller, member)) {
         refuse_member(controller, member, text);
     } else {
@@ -43,7 +42,7 @@ static void refuse(struct controller *controller, struct member *member, const s
     }
 }
 
-/* The first input that is reported is the job's. */
+/* Makes the first reported input the job's, and stores it. */
 static bool take_input(struct controller *controller, const struct job_input *found) {
     if (controller->input.job.shards == NULL) {
         controller->input = (struct controller_input){.job = *found};

@@ -72,7 +72,7 @@ static void describe_file(const struct job_input *input, size_t number, char tex
     const char *path = files[number].path;
     size_t length = strlen(path);
     bool cut = length > PATH_SHOWN_MAX;
-    snprintf(text, FILE_TEXT_MAX, " from %s%.72s (%" PRIu64 " bytes)", cut ? "..." : "",
+    snprintf(text, FILE_TEXT_MAX, " from %s%.*s (%" PRIu64 " bytes)", cut ? "..." : "", PATH_SHOWN_MAX,
              cut ? path + length - PATH_SHOWN_MAX : path, files[number].bytes);
 }
 

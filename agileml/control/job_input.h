@@ -1,5 +1,5 @@
-/* What the input of a job is: the fingerprint that the first of its nodes reported, to which all others', and those of jobs
- * that go on from its checkpoints, are compared. Knows no files but by name. */
+/* The input of a job: the fingerprint that its first node reported. The fingerprints of all other nodes, and of jobs
+ * that resume from its checkpoints, are compared with it. Opens no files, knows only their names. */
 #ifndef AGILEML_CONTROL_JOB_INPUT_H
 #define AGILEML_CONTROL_JOB_INPUT_H
 

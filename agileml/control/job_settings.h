@@ -1,5 +1,5 @@
-/* The options with which a job's nodes were started: as their REGISTER tells them, and as a checkpoint's manifest keeps
- * them. Buffers of struct wire_option; NULL is none. */
+/* The options with which a job's nodes were started, as REGISTER and a checkpoint's manifest hold them. Buffers of
+ * struct wire_option; NULL: no options. */
 #ifndef AGILEML_CONTROL_JOB_SETTINGS_H
 #define AGILEML_CONTROL_JOB_SETTINGS_H
 
@@ -11,8 +11,8 @@ enum settings_compared {
     SETTINGS_STEERING /* only options that steer */
 };
 
-/* Writes how `found` differs from `expected` into `text`, as "--rank 64, was 16; --rate 0.1, was 0.05" for `was` "was";
- * empty when it does not. Whether an option steers is as `found` says. True when it differs. */
+/* Whether `found` differs from `expected`. Writes the differences into `text`, empty when there are none: "--rank 64,
+ * was 16; --rate 0.1, was 0.05" for `was` "was". If both have an option, `found` says whether it steers. */
 bool job_settings_differ(const struct buffer *expected, const struct buffer *found, enum settings_compared compared,
                          const char *was, char *text, size_t size);
 

@@ -1,6 +1,6 @@
-/* What the controller knows of clocks whose work stands though nodes that did it were lost: the sums that the lost nodes had
- * reported, how much they had not reported, and which origins evaluate in their place. Kept until the clock is completed.
- * Pure data. */
+/* What the controller knows of clocks whose work stands although nodes that did it were lost: the sums that the lost
+ * nodes had reported, how much they had not reported, and which origins evaluate in their place. Kept until the clock
+ * is completed. Pure data. */
 #ifndef AGILEML_CONTROL_LOST_H
 #define AGILEML_CONTROL_LOST_H
 
@@ -10,8 +10,8 @@
 struct clock_sums {
     uint64_t items;
     uint64_t lasted_us;   /* as the nodes measured it: reports that waited for a controller come all at once */
-    uint64_t missing;     /* data shards, of each clock, whose work stands and that nobody reported */
-    uint64_t unevaluated; /* data shards that the evaluated metrics of the latest clock are not of */
+    uint64_t missing;     /* data shards, summed over clocks, whose work stands and was not reported */
+    uint64_t unevaluated; /* data shards that nobody evaluated for the metrics of the latest clock */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -64,9 +64,9 @@ bool lost_evaluates(const struct lost *lost, actor_id node);
 /* The highest clock of which anything is known; 0: none. */
 uint64_t lost_latest(const struct lost *lost);
 
-/* Clocks up to `clock` are completed. */
+/* Forgets clocks up to `clock`, which are completed. */
 void lost_forget(struct lost *lost, uint64_t clock);
-/* Clocks beyond `clock` are done again. */
+/* Forgets clocks beyond `clock`, which are done again. */
 void lost_undo(struct lost *lost, uint64_t clock);
 
 #endif

@@ -31,18 +31,19 @@ struct manifest {
     struct manifest_metric metrics[WIRE_METRICS_MAX];
 };
 
-/* Makes ROOT (but not its parents) and in it an empty folder, which is to become the checkpoint of `clock`; its path. Each
- * attempt of a job has its own number. Unfinished folders of earlier ones are removed. AML_EINPUT when ROOT holds a
- * checkpoint of a later clock: another job's, or one that this job did not resume from. */
+/* Makes ROOT (but not its parents) and in it an empty folder, which is to become the checkpoint of `clock`; `path`
+ * receives the folder's path. Each attempt of a job has its own number. Unfinished folders of earlier attempts are
+ * removed. AML_EINPUT when ROOT holds a checkpoint of a later clock: another job's, or one that this job did not resume
+ * from. */
 int manifest_begin(const char *root, uint64_t clock, uint64_t number, char path[WIRE_PATH_MAX], struct error *error);
 /* Writes the manifest, which stays the caller's, into `folder`. */
 int manifest_write(const char *folder, const struct manifest *manifest, struct error *error);
-/* Writes the manifest into `folder`, which manifest_begin made, and renames the folder, which makes it the checkpoint of the
- * manifest's clock. `path` receives the new path. */
+/* Writes the manifest into `folder`, which manifest_begin made. Then renames the folder, which makes it the checkpoint
+ * of the manifest's clock; `path` receives the new path. */
 int manifest_finish(const char *root, const char *folder, const struct manifest *manifest, char path[WIRE_PATH_MAX],
                     struct error *error);
-/* Removes all unfinished folders. A node may still be writing into one of them: files that it adds meanwhile are removed the
- * next time. */
+/* Removes all unfinished folders. A node may still be writing into one of them: the next call removes what it adds
+ * meanwhile. */
 int manifest_discard(const char *root, struct error *error);
 /* Reads and checks it, the partitions' files' sizes too. `manifest` is to be closed on success. */
 int manifest_read(const char *folder, struct manifest *manifest, struct error *error);

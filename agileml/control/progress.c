@@ -43,7 +43,7 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
 
 /* ---- Stopping criteria ---- */
 
-/* After an iteration whose objective is of all items: others can't be compared. */
+/* Called after an iteration whose objective is of all items: other objectives can't be compared. */
 static bool has_converged(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
     double change = fabs(progress->objective - progress->compared) / fmax(fabs(progress->compared), 1e-300);
@@ -54,7 +54,7 @@ static bool has_converged(struct controller *controller) {
     return controller->job.tolerance > 0 && progress->calm >= controller->job.tolerance_iterations;
 }
 
-/* `known`: the iteration has an objective of its own, and not the one before's. */
+/* `known`: the objective is of this iteration, not kept from an earlier one. */
 static void check_stop(struct controller *controller, bool known) {
     struct controller_progress *progress = &controller->progress;
     if (controller->stopping || (controller->final != 0 && progress->completed >= controller->final)) {
@@ -92,8 +92,8 @@ static bool metric_is_known(const struct wire_metric *metric, const struct wire_
     return metric->kind == METRIC_SUM || sum->weight != 0;
 }
 
-/* All clocks of the iteration that has just ended are of this job, and not of the one whose checkpoint it took up: together
- * they are of all items. */
+/* Whether all clocks of the iteration that has just ended were done in this job, none before the checkpoint that it
+ * resumed from: together they are of all items. */
 static bool iteration_is_whole(const struct controller *controller) {
     return controller->progress.completed >= controller->progress.first + controller->job.clocks_per_iteration;
 }
@@ -156,13 +156,13 @@ static void complete_iteration(struct controller *controller) {
     check_stop(controller, known);
 }
 
-/* The clock's entry when it has one. */
+/* The clock's entry; NULL: it has none. */
 static struct clock_window *window_at(const struct controller *controller, uint64_t clock) {
     struct clock_window *window = &controller->window[clock % progress_window(controller)];
     return window->clock == clock ? window : NULL;
 }
 
-/* The clock's entry, which one that is over may have had. */
+/* The clock's entry, cleared if an earlier clock had it. */
 static struct clock_window *window_of(struct controller *controller, uint64_t clock) {
     struct clock_window *window = &controller->window[clock % progress_window(controller)];
     if (window->clock != clock) {
@@ -186,7 +186,7 @@ static bool has_report(const struct clock_window *window, actor_id origin) {
     return find_report(window, origin) != NULL;
 }
 
-/* All that is to be known of the clock has come from this origin. */
+/* Whether the origin has reported all that it is to report of the clock. */
 static bool has_reported(const struct controller *controller, const struct clock_window *window, actor_id origin) {
     const struct clock_report *report = find_report(window, origin);
     return report != NULL && (report->last || window->clock != controller->final);
@@ -228,8 +228,8 @@ static uint64_t clock_lasted_us(const struct clock_window *window) {
     return nodes > 0 ? sum_us / nodes : 0;
 }
 
-/* Training went on while there was no controller. It has lasted for at least as long as any node worked in it: a node does
- * one clock after the other. */
+/* Adds the time for which training went on without a controller. Training lasted at least as long as any node worked: a
+ * node does one clock after the other. */
 static void count_time(struct controller *controller, const struct clock_window *window) {
     uint64_t trained_us = controller_trained_us(controller);
     uint64_t least_us = 0;
@@ -243,7 +243,8 @@ static void count_time(struct controller *controller, const struct clock_window 
     controller->progress.trained_us += least_us > trained_us ? least_us - trained_us : 0;
 }
 
-/* Short clocks are too many for a line each, but what was evaluated is always told. */
+/* Whether the clock gets a line in the report: short clocks are too many for a line each, evaluated clocks always get
+ * one. */
 static bool clock_is_told(struct controller *controller, const struct clock_sums *sums) {
     uint64_t now = controller_now(controller);
     bool told = controller->job.clocks_per_iteration > 1 &&
@@ -271,7 +272,7 @@ static void metrics_add(struct wire_metric_sum *sums, const struct wire_metric_s
     }
 }
 
-/* What origins reported of the clock, those too that were lost afterwards. */
+/* Adds up what origins reported of the clock, lost ones included. */
 static struct clock_sums sum_clock(const struct controller *controller, const struct clock_window *window) {
     const struct lost_sums *lost = lost_sums_of(&controller->lost, window->clock);
     struct clock_sums sums = {.lasted_us = clock_lasted_us(window),
@@ -322,8 +323,8 @@ static bool origin_is_lost(struct controller *controller, actor_id origin) {
     return origin != ACTOR_NONE && member_find(controller, actor_node(origin)) == NULL;
 }
 
-/* Beyond the restored clock all is done again that lost nodes did, and evaluated with it. What others reported of their
- * own work stands, but not as evaluated in the last clock's state. */
+/* Drops what is done again beyond the restored clock: the reports of lost nodes, and evaluations in their place.
+ * Reports of other nodes stand, but no longer count as evaluated in the last clock's state. */
 static void undo_reports(struct controller *controller, struct clock_window *window) {
     for (unsigned r = 0; r < window->count;) {
         struct clock_report *report = &window->reports[r];
@@ -336,7 +337,7 @@ static void undo_reports(struct controller *controller, struct clock_window *win
     }
 }
 
-/* Moves what lost nodes had reported of a clock that stands to where it is kept. */
+/* Moves what lost nodes had reported of a clock that stands into controller.lost. */
 static void keep_reports(struct controller *controller, struct clock_window *window) {
     for (unsigned r = 0; r < window->count;) {
         const struct clock_report *report = &window->reports[r];
@@ -357,8 +358,8 @@ static void keep_reports(struct controller *controller, struct clock_window *win
     }
 }
 
-/* Counts the shards of a clock that stands whose work lost nodes had not reported, and marks in `missing` those that are
- * not evaluated. */
+/* Returns how many shards of a clock that stands lost nodes had worked on without a report. Marks in `missing` the
+ * shards that are not evaluated. */
 static uint64_t find_missing(struct controller *controller, uint64_t clock, const actor_id *owners,
                              unsigned char *missing) {
     const struct clock_window *window = window_at(controller, clock);
@@ -379,7 +380,7 @@ static uint64_t find_missing(struct controller *controller, uint64_t clock, cons
     return unreported;
 }
 
-/* What a lost node was to evaluate in place of another, and had not reported. */
+/* Marks what a lost node was to evaluate in place of another node, and had not reported. */
 static void find_unevaluated(struct controller *controller, uint64_t clock, unsigned char *missing) {
     const struct clock_window *window = window_at(controller, clock);
     for (unsigned e = controller->lost.evaluation_count; e-- > 0;) {
@@ -474,7 +475,7 @@ static void fail_for_metrics(struct controller *controller, const struct member 
     controller_abort(controller, AML_EPROTOCOL, text);
 }
 
-/* What came from an epoch that is over is not of the last clock's state, if that is done again. */
+/* A report of an earlier epoch does not count as the last clock's evaluation: that clock may be done again. */
 static void take_report(struct controller *controller, const struct message *message) {
     const struct message_progress *report = &message->progress;
     const struct wire_metric_sum *metrics = (const void *)message->frames[0]->data;

@@ -64,7 +64,7 @@ uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *co
 /* The different origins with a duty in `clock`, into *origins (grown as needed, `capacity` entries); their number. */
 unsigned schedule_origins(const struct schedule *schedule, uint64_t clock, actor_id **origins, unsigned *capacity);
 
-/* By data shard: the origin that works on it in `clock`; ACTOR_NONE: of nobody who is left. */
+/* Fills owners[shard] with the origin that works on the data shard in `clock`; ACTOR_NONE: that node was lost. */
 void schedule_owners(const struct schedule *schedule, uint64_t clock, actor_id *owners);
 
 /* The first clock after `clock` in which a catch-up origin has a duty; WIRE_CLOCK_NEVER: none. */
