@@ -1432,16 +1432,10 @@ actor_id client_silent(const struct client *client, uint64_t *since_us) {
     return silent;
 }
 
-static void excuse(struct client_subscription *subscription, uint64_t late_us, uint64_t latest_us) {
-    if (subscription->heard_us < latest_us) {
-        uint64_t left_us = latest_us - subscription->heard_us;
-        subscription->heard_us += late_us < left_us ? late_us : left_us;
-    }
-}
-
 void client_excuse(struct client *client, uint64_t late_us, uint64_t latest_us) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
-        excuse(&client->partitions[p].now, late_us, latest_us);
-        excuse(&client->partitions[p].next, late_us, latest_us);
+        struct client_partition *partition = &client->partitions[p];
+        partition->now.heard_us = io_excused(partition->now.heard_us, late_us, latest_us);
+        partition->next.heard_us = io_excused(partition->next.heard_us, late_us, latest_us);
     }
 }

@@ -1358,11 +1358,11 @@ static void discount_stop(struct node *node, uint64_t now) {
     uint64_t late_us = node->timer_us != 0 && now > node->timer_us ? now - node->timer_us : 0;
     if (late_us > node->timeout_ms * UINT64_C(500)) {
         node->heard_us = now;
-        client_excuse(&node->client, UINT64_MAX, now + IO_RECONNECT_MS * UINT64_C(1000));
+        client_excuse(&node->client, UINT64_MAX, now + IO_RECONNECT_US);
         return;
     }
     if (late_us > node->heartbeat_ms * UINT64_C(1000)) {
-        node->heard_us = node->heard_us + late_us < now ? node->heard_us + late_us : now;
+        node->heard_us = io_excused(node->heard_us, late_us, now);
         client_excuse(&node->client, late_us, now);
     }
 }

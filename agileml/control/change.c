@@ -275,24 +275,29 @@ static uint64_t clock_over(struct controller *controller) {
     return over;
 }
 
-bool change_has_part(const struct controller *controller, const struct member *member) {
-    actor_id actor = member->node.actor;
-    bool coming = controller->change == CHANGE_HOLD || controller->from_clock != WIRE_CLOCK_NEVER;
-    bool part = false;
-    for (uint32_t p = 0; p < controller->options.policy.partitions && !part; p++) {
+/* Whether the plan names the node for a partition, for data or for a catch-up; with `coming` also whether the change that
+ * has no clock yet does. */
+static bool plan_names(const struct controller *controller, actor_id node, bool coming) {
+    bool named = false;
+    for (uint32_t p = 0; p < controller->options.policy.partitions && !named; p++) {
         const struct wire_placement *place = &controller->placement[p];
-        part = actor_node(place->server) == actor || actor_node(place->backup) == actor ||
-               (coming && (actor_node(place->next_server) == actor || actor_node(place->next_backup) == actor));
+        named = actor_node(place->server) == node || actor_node(place->backup) == node ||
+                (coming && (actor_node(place->next_server) == node || actor_node(place->next_backup) == node));
     }
-    for (unsigned i = 0; i < controller->schedule.part_count && !part; i++) {
+    for (unsigned i = 0; i < controller->schedule.part_count && !named; i++) {
         uint64_t from_clock = controller->schedule.parts[i].from_clock;
-        part =
-            (coming || from_clock != WIRE_CLOCK_NEVER) && schedule_count(&controller->schedule, actor, from_clock) > 0;
+        named =
+            (coming || from_clock != WIRE_CLOCK_NEVER) && schedule_count(&controller->schedule, node, from_clock) > 0;
     }
-    for (unsigned c = 0; c < controller->schedule.catch_up_count && !part; c++) {
-        part = actor_node(controller->schedule.catch_ups[c].origin) == actor;
+    for (unsigned c = 0; c < controller->schedule.catch_up_count && !named; c++) {
+        named = actor_node(controller->schedule.catch_ups[c].origin) == node;
     }
-    return part;
+    return named;
+}
+
+bool change_has_part(const struct controller *controller, const struct member *member) {
+    bool coming = controller->change == CHANGE_HOLD || controller->from_clock != WIRE_CLOCK_NEVER;
+    return plan_names(controller, member->node.actor, coming);
 }
 
 /* Whoever has no part in the plan any more may go. */
@@ -304,22 +309,8 @@ static void dismiss(struct controller *controller) {
         if (!member->leaving || member->dismissed) {
             continue;
         }
-        bool part = false;
-        for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
-            const struct wire_placement *place = &controller->placement[p];
-            part = part || actor_node(place->server) == member->node.actor ||
-                   actor_node(place->backup) == member->node.actor ||
-                   actor_node(place->next_server) == member->node.actor ||
-                   actor_node(place->next_backup) == member->node.actor;
-        }
-        for (unsigned i = 0; i < controller->schedule.part_count && !part; i++) {
-            part =
-                schedule_count(&controller->schedule, member->node.actor, controller->schedule.parts[i].from_clock) > 0;
-        }
-        for (unsigned c = 0; c < controller->schedule.catch_up_count; c++) {
-            part = part || actor_node(controller->schedule.catch_ups[c].origin) == member->node.actor;
-        }
-        part = part || lost_evaluates(&controller->lost, member->node.actor);
+        bool part =
+            plan_names(controller, member->node.actor, true) || lost_evaluates(&controller->lost, member->node.actor);
         member->dismissed = !part;
         more = more || !part;
     }

@@ -102,8 +102,7 @@ void checkpoints_resumed(struct controller *controller, const struct buffer *set
 void checkpoints_take_up(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint64_t newest = newest_in_root(controller);
-    if (newest >
-        controller->progress.first) { /* the last checkpoint may have been completed without being stored as such */
+    if (newest > controller->progress.first) { /* it may have been completed without being stored as such */
         checkpoint->kept.written = newest;
         checkpoint->kept.due = due_after(controller, newest);
     }
@@ -190,14 +189,13 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
 
 /* ---- What becomes of one ---- */
 
-/* Gives up the checkpoint under way. */
-static void checkpoint_drop(struct controller *controller) {
+void checkpoints_put_off(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     struct error none = {0};
-    if (checkpoint->state != CHECKPOINT_NONE) {
-        manifest_discard(controller->options.checkpoint,
-                         &none); /* the next one begins with that, and says what is wrong */
+    if (checkpoint->state == CHECKPOINT_NONE) {
+        return;
     }
+    manifest_discard(controller->options.checkpoint, &none); /* what stays, the next attempt removes or complains of */
     bool held = checkpoints_hold(controller);
     checkpoint->state = CHECKPOINT_NONE;
     requests_begin(checkpoint, false);
@@ -214,19 +212,13 @@ static void checkpoint_fail(struct controller *controller, const char *why) {
     snprintf(checkpoint->failure, sizeof checkpoint->failure, "%s", text);
     controller_report(controller, report_event(controller, "checkpoint-failed", NULL, text));
     requests_answer(controller, false, AML_EFAIL, text);
-    checkpoint_drop(controller); /* training goes on, and the next one may succeed */
+    checkpoints_put_off(controller); /* training goes on, and the next one may succeed */
     unsigned doubled = checkpoint->failures < CONTROLLER_CHECKPOINT_RETRIES_MAX ? checkpoint->failures
                                                                                 : CONTROLLER_CHECKPOINT_RETRIES_MAX;
     checkpoint->retry_us = controller_now(controller) + (CONTROLLER_CHECKPOINT_RETRY_US * UINT64_C(1) << doubled);
     checkpoint->failures++;
     checkpoint->refusals = 0;
     checkpoint->given_up = controller->final != 0 && checkpoint->clock >= controller->final;
-}
-
-void checkpoints_put_off(struct controller *controller) {
-    if (controller->checkpoint.state != CHECKPOINT_NONE) {
-        checkpoint_drop(controller);
-    }
 }
 
 /* Puts the checkpoint under way off, and waits before the next attempt. */
@@ -609,9 +601,8 @@ bool checkpoints_last_failed(const struct controller *controller, char *text, si
 
 void checkpoints_stop(struct controller *controller) {
     struct error none = {0};
-    checkpoint_drop(controller);
-    if (controller->options.checkpoint !=
-        NULL) { /* what nodes have added since, or an earlier controller had just made */
+    checkpoints_put_off(controller);
+    if (controller->options.checkpoint != NULL) { /* also what an earlier controller had begun */
         manifest_discard(controller->options.checkpoint, &none);
     }
     requests_answer(controller, true, AML_EFAIL, "the job is over");

@@ -71,6 +71,15 @@ struct hold {
     enum hold_purpose purpose;
 };
 
+/* A member that is not heard, or does not hear another. Only silence.c knows more of it. */
+struct silence {
+    uint64_t heard_us;   /* its silence counts from then: when it was last heard, or later */
+    uint64_t lively_us;  /* heard without long gaps since then; 0: not heard since silence_begin_anew */
+    bool reported;       /* it is silent, and the report says so */
+    actor_id accuses;    /* the node that it accuses of silence */
+    uint64_t accused_us; /* when it began to */
+};
+
 struct member {
     struct plan_node node;
     char name[WIRE_NAME_MAX];
@@ -89,15 +98,11 @@ struct member {
     uint64_t evicted_us;      /* when it was asked to leave */
     uint64_t clock;           /* the highest begun */
     uint64_t held;            /* number of the hold that it goes by */
-    actor_id silent;          /* the node that this member accuses of silence */
-    uint64_t accused_us;      /* when the member began to accuse that node */
     uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
     uint64_t catch_up_stored; /* ... and up to this are stored */
     uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
-    uint64_t heard_us;        /* the member's silence counts from then: when it was last heard, or later (silence.c) */
-    uint64_t lively_us;       /* heard without long gaps since then; 0: not heard since silence_begin_anew */
+    struct silence silence;
     uint64_t joined_us;
-    bool unheard; /* silent for half of the timeout or longer; reported as `silent` */
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
     uint64_t compute_us; /* of its last clock */

@@ -244,7 +244,7 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
         MEMBER_FIELDS(GET)
 #undef GET
         member->endpoints = get_buffer(reading);
-        member->heard_us = member->joined_us = controller_now(controller);
+        member->silence.heard_us = member->joined_us = controller_now(controller);
         controller->member_count++;
     }
     if (get_whole(reading) != 0 && !reading->damaged) {

@@ -306,7 +306,7 @@ static void recover(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->catch_up = member->catch_up_stored = clock;
-        member->silent = ACTOR_NONE;
+        member->silence.accuses = ACTOR_NONE;
         member->loaded = false;
     }
     controller->items = controller->phase == PHASE_LOAD ? 0 : controller->items; /* counted anew */

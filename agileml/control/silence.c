@@ -8,31 +8,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SILENCE_TOLD = 2 }; /* a silent node is reported after the timeout divided by this */
-
 static uint64_t timeout_us(const struct controller *controller) {
     return controller->options.timeout_ms * UINT64_C(1000);
 }
 
+/* A member that is silent for longer is reported, and is not lively. */
+static uint64_t half_timeout_us(const struct controller *controller) {
+    return timeout_us(controller) / 2;
+}
+
 void silence_begin_anew(struct controller *controller, uint64_t now_us) {
     for (unsigned m = 0; m < controller->member_count; m++) {
-        controller->members[m].heard_us = now_us + IO_RECONNECT_MS * UINT64_C(1000);
-        controller->members[m].lively_us = 0;
+        controller->members[m].silence.heard_us = now_us + IO_RECONNECT_US;
+        controller->members[m].silence.lively_us = 0;
     }
     controller->doubt_until_us = 0;
 }
 
 void silence_heard(const struct controller *controller, struct member *member) {
     uint64_t now_us = controller_now(controller);
-    if (member->lively_us == 0 || silence_of(member, now_us) > timeout_us(controller) / 2) {
-        member->lively_us = now_us;
+    if (member->silence.lively_us == 0 || silence_of(member, now_us) > half_timeout_us(controller)) {
+        member->silence.lively_us = now_us;
     }
-    member->heard_us = now_us;
+    member->silence.heard_us = now_us;
 }
 
 void silence_discount(struct controller *controller, uint64_t now_us) {
     uint64_t late_us = now_us > controller->tick_us ? now_us - controller->tick_us : 0;
-    if (late_us > timeout_us(controller) / 2) {
+    if (late_us > half_timeout_us(controller)) {
         silence_begin_anew(controller, now_us);
         controller->began_us += late_us;
         return;
@@ -40,14 +43,12 @@ void silence_discount(struct controller *controller, uint64_t now_us) {
     bool stood_still = late_us > controller->options.heartbeat_ms * UINT64_C(1000);
     for (unsigned m = 0; m < controller->member_count && stood_still; m++) {
         struct member *member = &controller->members[m];
-        if (member->heard_us < now_us) {
-            member->heard_us = member->heard_us + late_us < now_us ? member->heard_us + late_us : now_us;
-        }
+        member->silence.heard_us = io_excused(member->silence.heard_us, late_us, now_us);
     }
 }
 
 uint64_t silence_of(const struct member *member, uint64_t now_us) {
-    return now_us > member->heard_us ? now_us - member->heard_us : 0;
+    return now_us > member->silence.heard_us ? now_us - member->silence.heard_us : 0;
 }
 
 static bool is_silent(const struct controller *controller, const struct member *member, uint64_t now_us) {
@@ -69,9 +70,8 @@ static bool doubts_itself(struct controller *controller, uint64_t now_us) {
         return false;
     }
     if (controller->doubt_until_us == 0) {
-        uint64_t answer_us = IO_RECONNECT_MS * UINT64_C(1000);
-        answer_us = answer_us > timeout_us(controller) / 2 ? answer_us : timeout_us(controller) / 2;
-        controller->doubt_until_us = now_us + answer_us;
+        uint64_t half_us = half_timeout_us(controller);
+        controller->doubt_until_us = now_us + (IO_RECONNECT_US > half_us ? IO_RECONNECT_US : half_us);
         send_acks(controller);
     }
     return now_us < controller->doubt_until_us;
@@ -96,15 +96,15 @@ static void check_silent(struct controller *controller, uint64_t now_us) {
 }
 
 void silence_accuse(struct controller *controller, struct member *member, actor_id accused) {
-    if (member->silent != accused) {
-        member->silent = accused;
-        member->accused_us = controller_now(controller);
+    if (member->silence.accuses != accused) {
+        member->silence.accuses = accused;
+        member->silence.accused_us = controller_now(controller);
     }
 }
 
 /* Whom a member accuses. A dismissed member may be gone, and a member with an older plan still waits for it. */
 static struct member *accused_by(struct controller *controller, const struct member *member) {
-    struct member *accused = member->dismissed ? NULL : member_find(controller, member->silent);
+    struct member *accused = member->dismissed ? NULL : member_find(controller, member->silence.accuses);
     return accused == NULL || accused->dismissed ? NULL : accused;
 }
 
@@ -112,9 +112,11 @@ static struct member *accused_by(struct controller *controller, const struct mem
  * accused is about to be given up for its own silence, or has just woken. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
                          const struct member *accused, uint64_t now_us) {
-    uint64_t since_us = accuser->accused_us > accused->lively_us ? accuser->accused_us : accused->lively_us;
-    return accused->lively_us != 0 && now_us > since_us + timeout_us(controller) / 2 &&
-           silence_of(accused, now_us) <= timeout_us(controller) / 2;
+    uint64_t accused_us = accuser->silence.accused_us;
+    uint64_t lively_us = accused->silence.lively_us;
+    uint64_t since_us = accused_us > lively_us ? accused_us : lively_us;
+    return lively_us != 0 && now_us > since_us + half_timeout_us(controller) &&
+           silence_of(accused, now_us) <= half_timeout_us(controller);
 }
 
 /* A node that others can't reach, though we can: either it or they have to go. */
@@ -153,12 +155,12 @@ static void report_silent(struct controller *controller, uint64_t now_us) {
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
         struct member *member = &controller->members[m];
         uint64_t silent_us = silence_of(member, now_us);
-        bool was_silent = member->unheard;
-        member->unheard = !member->dismissed && silent_us > timeout_us(controller) / SILENCE_TOLD;
-        if (member->unheard && !was_silent) {
+        bool was_silent = member->silence.reported;
+        member->silence.reported = !member->dismissed && silent_us > half_timeout_us(controller);
+        if (member->silence.reported && !was_silent) {
             names[silent++] = member->name;
             longest_us = silent_us > longest_us ? silent_us : longest_us;
-        } else if (was_silent && !member->unheard && !member->dismissed) {
+        } else if (was_silent && !member->silence.reported && !member->dismissed) {
             heard_names[heard++] = member->name;
         }
     }

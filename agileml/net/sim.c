@@ -531,7 +531,7 @@ void sim_restart(struct sim *sim, unsigned node, uint64_t up_us) {
     for (unsigned l = 0; l < sim->lane_count; l++) {
         struct lane *lane = &sim->lanes[l];
         if (lane->dialed && sim->actors[lane->to]->node == node) {
-            uint64_t deaf_until_us = up_us + random_up_to(sim, IO_RECONNECT_MS * UINT64_C(1000));
+            uint64_t deaf_until_us = up_us + random_up_to(sim, IO_RECONNECT_US);
             lane_end(sim, lane, true, deaf_until_us);
             lane_end(sim, &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))], false,
                      deaf_until_us);

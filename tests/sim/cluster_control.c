@@ -176,7 +176,7 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
     controller_close(&control->controller);
     uint64_t at_us = sim_now(cluster->sim) + restart_us;
     sim_restart(cluster->sim, CLUSTER_CONTROLLER, at_us);
-    cluster_not_calm(cluster, at_us + IO_RECONNECT_MS * UINT64_C(1000));
+    cluster_not_calm(cluster, at_us + IO_RECONNECT_US);
     sim_schedule(cluster->sim, CLUSTER_CONTROLLER, at_us, control_start, cluster);
 }
 

@@ -273,7 +273,7 @@ void cluster_mistake_restart(struct cluster *cluster) {
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
-        controller->members[m].heard_us = now_us;
+        controller->members[m].silence.heard_us = now_us;
     }
     controller->doubt_until_us = 1;
 }
