@@ -136,8 +136,8 @@ static bool may_keep(const struct controller *controller, const struct member *m
     return member->node.servers > 0 && (controller->stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
 }
 
-/* Who is to have a part in the next plan. Nodes that have to go do not wait for others to load their data: these have their
- * turn afterwards. */
+/* Who is to have a part in the next plan. Nodes that have to go do not wait for others to load their data: these
+ * have their turn afterwards. */
 static void choose_planned(struct controller *controller) {
     bool hurry = false;
     bool kept = false;
@@ -275,8 +275,8 @@ static uint64_t clock_over(struct controller *controller) {
     return over;
 }
 
-/* Whether the plan names the node for a partition, for data or for a catch-up; with `coming` also whether the change that
- * has no clock yet does. */
+/* Whether the plan names the node for a partition, for data or for a catch-up; with `coming` also whether the change
+ * that has no clock yet does. */
 static bool plan_names(const struct controller *controller, actor_id node, bool coming) {
     bool named = false;
     for (uint32_t p = 0; p < controller->options.policy.partitions && !named; p++) {

@@ -1,5 +1,6 @@
 /* The controller's part that has checkpoints written and takes one up (docs/design.md, "Checkpoints"). Folders and
- * manifests are few and small: written here; the partitions' files are the nodes' to write. See controller_private.h. */
+ * manifests are few and small: written here; the partitions' files are the nodes' to write. See
+ * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/log.h"

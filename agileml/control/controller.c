@@ -550,8 +550,8 @@ static struct member *controller_saver(struct controller *controller) {
     return saver;
 }
 
-/* Goes on to saving the model once everyone who works on the last clock is through with it and has seen its state, so that
- * every partition has reached it. */
+/* Goes on to saving the model once everyone who works on the last clock is through with it and has seen its state,
+ * so that every partition has reached it. */
 static void check_final(struct controller *controller) {
     if (controller->phase != PHASE_TRAIN || controller->final == 0 || controller->change == CHANGE_RECOVER ||
         controller->progress.completed < controller->final) {

@@ -1,7 +1,7 @@
-/* The elasticity controller: takes nodes in, plans (plan.h), starts the job, sums up progress, and all the time brings the
- * cluster to where it should be: nodes that join, are about to go, or have failed (docs/design.md, "Plans"). Decides the
- * last clock, has checkpoints written and the model saved, and ends the job. A state machine behind struct io; what
- * it must not forget is in its store before anyone hears of it. */
+/* The elasticity controller: takes nodes in, plans (plan.h), starts the job, sums up progress, and all the time
+ * brings the cluster to where it should be: nodes that join, are about to go, or have failed (docs/design.md,
+ * "Plans"). Decides the last clock, has checkpoints written and the model saved, and ends the job. A state machine
+ * behind struct io; what it must not forget is in its store before anyone hears of it. */
 #ifndef AGILEML_CONTROL_CONTROLLER_H
 #define AGILEML_CONTROL_CONTROLLER_H
 
@@ -21,7 +21,8 @@ enum {
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming; after an eviction that */
     CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
-    /* After the first of several machines that are known to come: the others have so long to come in by the same plan. */
+    /* After the first of several machines that are known to come: the others have so long to come in by the same
+     * plan. */
     CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
     CONTROLLER_STORE_US = 20 * 1000,      /* progress is stored at most so much later, and acknowledged then */
     CONTROLLER_CLOCK_LINE_US = 20 * 1000, /* between clocks that get a line in the report, if not evaluated */
@@ -171,8 +172,8 @@ struct controller_progress {
     uint64_t line_count;              /* of the whole report so far */
 };
 
-/* A checkpoint under way: none -> hold -> ask -> write -> none; at the job's end, where nobody goes on, none -> ask. From each
- * state a checkpoint that fails, or is put off, goes to none. */
+/* A checkpoint under way: none -> hold -> ask -> write -> none; at the job's end, where nobody goes on, none -> ask.
+ * From each state a checkpoint that fails, or is put off, goes to none. */
 enum checkpoint_state {
     CHECKPOINT_NONE,
     CHECKPOINT_HOLD, /* members are asked not to pass its clock */
@@ -298,8 +299,8 @@ struct controller {
     uint64_t end_us, leave_us; /* until when observers may read, members may leave */
 };
 
-/* Takes up what the store holds; starts a new job when it is empty. AML_EINPUT when the options make no sense or do not fit
- * the store or the checkpoint. */
+/* Takes up what the store holds; starts a new job when it is empty. AML_EINPUT when the options make no sense or do
+ * not fit the store or the checkpoint. */
 int controller_init(struct controller *controller, struct io *io, const struct controller_options *options,
                     struct error *error);
 void controller_close(struct controller *controller);

@@ -1,6 +1,6 @@
-/* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and announced
- * changes), expected.c (machines that are to join), input.c (what nodes have read), silence.c (who has failed), recover.c
- * (what follows), crashes.c (apps that crash), progress.c, checkpoints.c, persist.c. */
+/* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and
+ * announced changes), expected.c (machines that are to join), input.c (what nodes have read), silence.c (who has
+ * failed), recover.c (what follows), crashes.c (apps that crash), progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -55,7 +55,8 @@ void member_remove(struct controller *controller, struct member *member);
 
 /* The first plan: every expected node is there. */
 void change_first(struct controller *controller);
-/* One step towards what should be, if there is one to take now. Called after everything that could make one possible. */
+/* One step towards what should be, if there is one to take now. Called after everything that could make one
+ * possible. */
 void change_step(struct controller *controller);
 /* Makes the PLAN message of what the controller holds. */
 void change_build(struct controller *controller);
@@ -65,7 +66,8 @@ void change_publish(struct controller *controller);
 void hold_lift(struct controller *controller);
 /* Asks members not to pass the clock. */
 void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
-/* Whether every member that could pass the hold's clock keeps to the hold. *passed: the hold came too late for a member. */
+/* Whether every member that could pass the hold's clock keeps to the hold. *passed: the hold came too late for a
+ * member. */
 bool all_held(const struct controller *controller, bool *passed);
 /* The highest clock that anyone is known to have begun, or that is named for a change. */
 uint64_t clock_reached(const struct controller *controller);
@@ -78,8 +80,8 @@ uint32_t change_commit_every(const struct controller *controller, bool next);
 void change_check_commit(struct controller *controller);
 /* Gives up a change that has no clock yet. */
 void change_cancel(struct controller *controller);
-/* Whether the member serves, follows or works in some clock. A plan that is only prepared does not count: change_cancel gives
- * it up. */
+/* Whether the member serves, follows or works in some clock. A plan that is only prepared does not count:
+ * change_cancel gives it up. */
 bool change_has_part(const struct controller *controller, const struct member *member);
 enum node_tier actor_tier(const struct controller *controller, actor_id actor);
 
@@ -99,8 +101,8 @@ void input_receive(struct controller *controller, struct member *member, const s
 
 /* ---- silence.c ---- */
 
-/* This controller has just started, or was stopped for long: connections may be broken. Every member gets a whole timeout,
- * counted from when its connection must be back. */
+/* This controller has just started, or was stopped for long: connections may be broken. Every member gets a whole
+ * timeout, counted from when its connection must be back. */
 void silence_begin_anew(struct controller *controller, uint64_t now_us);
 /* Something has come from the member. */
 void silence_heard(const struct controller *controller, struct member *member);
@@ -109,8 +111,8 @@ void silence_discount(struct controller *controller, uint64_t now_us);
 /* Reports members that have become silent, and recovers from those that were silent for longer than the timeout or that
  * others can't reach. */
 void silence_check(struct controller *controller, uint64_t now_us);
-/* A heartbeat of the member says that it can't reach the node `accused`; ACTOR_NONE: it reaches everyone it needs. Accusations
- * of earlier epochs are settled and not to be passed. */
+/* A heartbeat of the member says that it can't reach the node `accused`; ACTOR_NONE: it reaches everyone it needs.
+ * Accusations of earlier epochs are settled and not to be passed. */
 void silence_accuse(struct controller *controller, struct member *member, actor_id accused);
 /* How long the member has been silent, in microseconds. */
 uint64_t silence_of(const struct member *member, uint64_t now_us);
@@ -159,11 +161,13 @@ void progress_step(struct controller *controller);
 /* ---- checkpoints.c ---- */
 
 int checkpoints_open(struct controller *controller, struct error *error); /* with options.resume: takes it up */
-/* The first node has come, with these options (struct wire_option each): reports from where the job goes on, if it does. */
+/* The first node has come, with these options (struct wire_option each): reports from where the job goes on, if it
+ * does. */
 void checkpoints_resumed(struct controller *controller, const struct buffer *settings);
 /* This controller goes on with what the store held: no checkpoint is under way. */
 void checkpoints_take_up(struct controller *controller);
-/* One step towards the next checkpoint, or with the one under way. Called after everything that could make one possible. */
+/* One step towards the next checkpoint, or with the one under way. Called after everything that could make one
+ * possible. */
 void checkpoints_step(struct controller *controller);
 /* Whether members are held for a checkpoint: no clock can be named for anything else meanwhile. */
 bool checkpoints_hold(const struct controller *controller);
@@ -175,7 +179,8 @@ void checkpoints_put_off_beyond(struct controller *controller, uint64_t clock);
 void checkpoints_check_writers(struct controller *controller);
 /* Every origin has reported the completed clock. */
 void checkpoints_completed(struct controller *controller);
-/* All origins are through with the last clock. True when its checkpoint is there, is not wanted, or can't be written. */
+/* All origins are through with the last clock. True when its checkpoint is there, is not wanted, or can't be
+ * written. */
 bool checkpoints_end(struct controller *controller);
 /* The job was asked for checkpoints and has not written one: 0, or an error that says why. */
 int checkpoints_check(const struct controller *controller, struct error *error);

@@ -1,5 +1,6 @@
-/* The controller's part that goes on after nodes were lost without warning: fence, find the clock that everything can be
- * put at, plan with whoever is left (docs/design.md, "Plans"; the paper's section 3.3). See controller_private.h. */
+/* The controller's part that goes on after nodes were lost without warning: fence, find the clock that everything
+ * can be put at, plan with whoever is left (docs/design.md, "Plans"; the paper's section 3.3). See
+ * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -157,7 +158,8 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
     return found;
 }
 
-/* The reliable one that has least to catch up with what `server` has at the clock; ACTOR_NONE when none has anything. */
+/* The reliable one that has least to catch up with what `server` has at the clock; ACTOR_NONE when none has
+ * anything. */
 static actor_id closest_follower(const struct controller *controller, const struct wire_reach *all, size_t count,
                                  uint32_t partition, uint64_t clock, actor_id server) {
     for (size_t r = 0; r < count; r++) {
@@ -169,8 +171,9 @@ static actor_id closest_follower(const struct controller *controller, const stru
     return ACTOR_NONE;
 }
 
-/* Whoever serves goes on if it is left; else its follower does. What a transient node serves is followed by a reliable
- * one: where none has it, the one of `ordinary` copies it anew. Where nobody can be put at the clock, all begin anew. */
+/* Whoever serves goes on if it is left; else its follower does. What a transient node serves is followed by a
+ * reliable one: where none has it, the one of `ordinary` copies it anew. Where nobody can be put at the clock, all
+ * begin anew. */
 static void place(struct controller *controller, const struct wire_reach *all, size_t count, uint64_t clock,
                   const struct plan_result *ordinary) {
     bool switched = controller->from_clock <= clock + 1;

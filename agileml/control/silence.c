@@ -1,6 +1,6 @@
-/* The controller's part that decides who has failed: members that are silent for longer than the timeout, and members that
- * others can't reach. Silence proves something only while this controller could have heard: not before connections stand
- * again after it started, and not while it was stopped itself. See controller_private.h. */
+/* The controller's part that decides who has failed: members that are silent for longer than the timeout, and
+ * members that others can't reach. Silence proves something only while this controller could have heard: not before
+ * connections stand again after it started, and not while it was stopped itself. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -55,8 +55,8 @@ static bool is_silent(const struct controller *controller, const struct member *
     return silence_of(member, now_us) > timeout_us(controller);
 }
 
-/* When most members fall silent at once, the cause may be on our side. They are asked once more, which also shows whether
- * the connections still stand, and get the time to answer over new ones. */
+/* When most members fall silent at once, the cause may be on our side. They are asked once more, which also shows
+ * whether the connections still stand, and get the time to answer over new ones. */
 static bool doubts_itself(struct controller *controller, uint64_t now_us) {
     unsigned silent = 0;
     unsigned present = 0;
@@ -108,8 +108,8 @@ static struct member *accused_by(struct controller *controller, const struct mem
     return accused == NULL || accused->dismissed ? NULL : accused;
 }
 
-/* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else the
- * accused is about to be given up for its own silence, or has just woken. */
+/* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else
+ * the accused is about to be given up for its own silence, or has just woken. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
                          const struct member *accused, uint64_t now_us) {
     uint64_t accused_us = accuser->silence.accused_us;
@@ -143,9 +143,9 @@ static void check_accusations(struct controller *controller, uint64_t now_us) {
     }
 }
 
-/* Says in the report which nodes are silent before they are given up, so that whoever watches a job that stands still learns
- * what it waits for. One line for all nodes that become silent between two ticks, and one for all that are heard again, so
- * that a lost network does not fill the report. */
+/* Says in the report which nodes are silent before they are given up, so that whoever watches a job that stands
+ * still learns what it waits for. One line for all nodes that become silent between two ticks, and one for all that
+ * are heard again, so that a lost network does not fill the report. */
 static void report_silent(struct controller *controller, uint64_t now_us) {
     uint64_t longest_us = 0;
     unsigned silent = 0;
