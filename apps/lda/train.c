@@ -357,6 +357,22 @@ static int choose_alpha(aml_worker *worker, const struct lda *lda, double *alpha
     return 0;
 }
 
+/* What all threads have added up. */
+static struct sums sum_threads(const struct lda_training *training) {
+    struct sums all = {0};
+    for (unsigned t = 0; t < training->threads; t++) {
+        const struct sums *sums = &training->sums[t];
+        all.fresh += sums->fresh;
+        all.likelihood += sums->likelihood;
+        all.measured += sums->measured;
+        all.spread.topics += sums->spread.topics;
+        all.spread.tokens += sums->spread.tokens;
+        all.score += sums->score;
+        all.hidden += sums->hidden;
+    }
+    return all;
+}
+
 /* Moves the threads' changes into n_k. */
 static void take_changes(struct lda_training *training, int64_t *totals) {
     for (unsigned t = 0; t < training->threads; t++) {
@@ -408,10 +424,7 @@ static void sample(aml_worker *worker, struct phase *phase) {
     int64_t *totals = aml_row(&rows, 0);
     aml_parallel(worker, load_part, phase);
     take_changes(training, totals);
-    phase->part->block.fresh = false;
-    for (unsigned t = 0; t < training->threads; t++) {
-        phase->part->block.fresh = phase->part->block.fresh || training->sums[t].fresh > 0;
-    }
+    phase->part->block.fresh = sum_threads(training).fresh > 0;
     lda_clock_totals(&training->clock, &training->memory[0], totals);
     aml_parallel(worker, propose_part, phase);
     aml_parallel(worker, documents_part, phase);
@@ -441,11 +454,7 @@ int lda_clock(aml_worker *worker, const void *items, size_t count, void *context
     aml_metric_add(worker, METRIC_SPEED, part->block.token_count, (seconds_now() - start) / aml_nodes(worker));
     aml_metric_add(worker, METRIC_ALPHA, (double)training->clock.alpha, 1);
     if (lda->optimize_alpha && aml_iteration(worker) > LDA_SPREAD_FROM) {
-        struct lda_spread spread = {0};
-        for (unsigned t = 0; t < training->threads; t++) {
-            spread.topics += training->sums[t].spread.topics;
-            spread.tokens += training->sums[t].spread.tokens;
-        }
+        struct lda_spread spread = sum_threads(training).spread;
         result = aml_update_param(worker, SPREAD, aml_iteration(worker), &spread);
     }
     return result;
@@ -532,13 +541,8 @@ static void measure_likelihood(aml_worker *worker, struct evaluation *evaluation
     }
     aml_parallel(worker, bases_part, evaluation);
     aml_parallel(worker, likelihood_part, evaluation);
-    double sum = 0;
-    double tokens = 0;
-    for (unsigned t = 0; t < training->threads; t++) {
-        sum += training->sums[t].likelihood;
-        tokens += (double)training->sums[t].measured;
-    }
-    aml_metric_add(worker, METRIC_LIKELIHOOD, sum, tokens);
+    struct sums sums = sum_threads(training);
+    aml_metric_add(worker, METRIC_LIKELIHOOD, sums.likelihood, (double)sums.measured);
 }
 
 /* Document completion: half of the tokens tell the topics, the others are scored. */
@@ -574,16 +578,10 @@ static void evaluate_part(void *context, unsigned thread, unsigned threads) {
 
 /* Of the node's test documents. */
 static void measure_perplexity(aml_worker *worker, struct evaluation *evaluation, const void *items, size_t count) {
-    const struct lda_training *training = evaluation->training;
     find_items(evaluation, items, count);
     aml_parallel(worker, evaluate_part, evaluation);
-    double score = 0;
-    double hidden = 0;
-    for (unsigned t = 0; t < training->threads; t++) {
-        score += training->sums[t].score;
-        hidden += training->sums[t].hidden;
-    }
-    aml_metric_add(worker, METRIC_PERPLEXITY, -score, hidden);
+    struct sums sums = sum_threads(evaluation->training);
+    aml_metric_add(worker, METRIC_PERPLEXITY, -sums.score, sums.hidden);
 }
 
 static bool evaluation_is_due(const aml_worker *worker, const struct lda *lda) {
