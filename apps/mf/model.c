@@ -15,13 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum {
-    HEADER_SIZE = 48,
-    KEY_SIZE = 8,
-    WRITE_BUFFER_SIZE = 1 << 20,
-    PART_MAX = 1 << 30, /* bytes that zlib takes at once */
-    FLAG_BIASES = 1
-};
+enum { HEADER_SIZE = 48, KEY_SIZE = 8, WRITE_BUFFER_SIZE = 1 << 20, FLAG_BIASES = 1 };
 
 static const struct model_file_kind model_kind = {.app = "mf",
                                                   .magic = {'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L'},
@@ -39,17 +33,6 @@ static size_t model_row_size(const struct mf_model_header *header) {
 
 static bool model_header_is_finite(const struct mf_model_header *header) {
     return isfinite(header->mean) && isfinite(header->rating_min) && isfinite(header->rating_max);
-}
-
-/* zlib takes lengths of 32 bits. */
-static uint32_t model_checksum(uint32_t checksum, const unsigned char *bytes, size_t size) {
-    while (size > 0) {
-        uInt part = size < PART_MAX ? (uInt)size : (uInt)PART_MAX;
-        checksum = (uint32_t)crc32(checksum, bytes, part);
-        bytes += part;
-        size -= part;
-    }
-    return checksum;
 }
 
 struct mf_model_writer {
@@ -87,7 +70,7 @@ static int writer_write(struct mf_model_writer *writer, const unsigned char *byt
 }
 
 static int writer_flush(struct mf_model_writer *writer, struct error *error) {
-    writer->checksum = model_checksum(writer->checksum, writer->buffer, writer->buffered);
+    writer->checksum = (uint32_t)crc32(writer->checksum, writer->buffer, (uInt)writer->buffered);
     uint64_t offset = HEADER_SIZE + writer->size - writer->buffered;
     size_t size = writer->buffered;
     writer->buffered = 0;
@@ -177,8 +160,8 @@ static int writer_complete(struct mf_model_writer *writer, struct error *error) 
     }
     unsigned char header[HEADER_SIZE];
     model_encode_header(writer, header);
-    uLong checksum = crc32_combine(model_checksum((uint32_t)crc32(0, NULL, 0), header, sizeof header), writer->checksum,
-                                   (z_off_t)writer->size);
+    uLong checksum =
+        crc32_combine(crc32(crc32(0, NULL, 0), header, sizeof header), writer->checksum, (z_off_t)writer->size);
     unsigned char end[MODEL_FILE_CHECKSUM];
     put32(end, (uint32_t)checksum);
     code = writer_write(writer, end, sizeof end, HEADER_SIZE + writer->size, error);
