@@ -265,8 +265,7 @@ int main(int argc, char **argv) {
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &mf.data, 0, 0,
          "ratings: lines of user, item, rating and perhaps time; separated by commas, semicolons, tabs, spaces or ::; "
-         "plain "
-         "or gzip"},
+         "plain or gzip"},
         {"test", "FILE", AML_OPTION_STRING, &mf.test, 0, 0, "ratings to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &mf.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
         {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},

@@ -114,7 +114,6 @@ int mlr_predict_main(int argc, char **argv) {
         {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data, if there are any"},
         {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv or idx"},
         {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
-
          "the label's field in text and csv: from 1, or from -1 for the last; 0: field 1, if a line has one field more "
          "than the model has features"},
         {"out", "FILE", AML_OPTION_STRING, &run.out_path, 0, 0,
