@@ -13,18 +13,10 @@
 
 enum { FILE_LINE_MAX = 1 << 16 /* bytes of a line, blanks included */ };
 
-static uint64_t word_hash(const char *word, size_t length) {
-    uint64_t hash = length;
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (unsigned char)word[i]) * UINT64_C(0x100000001B3);
-    }
-    return hash_mix(hash);
-}
-
 /* Where the word is: its number, or -1 and the free hash in *hash. */
 static int64_t vocabulary_look(const struct lda_vocabulary *vocabulary, const char *word, size_t length,
                                uint64_t *hash) {
-    for (*hash = word_hash(word, length);; ++*hash) {
+    for (*hash = hash_bytes((const unsigned char *)word, length, 0);; ++*hash) {
         int64_t number = index_map_find(&vocabulary->map, *hash);
         if (number == INDEX_NONE) {
             return -1;

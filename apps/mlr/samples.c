@@ -88,14 +88,7 @@ static void make_room(struct reading *r, uint32_t values) {
     }
 }
 
-static char *skip_spaces(char *p) {
-    while (text_is_blank(*p)) {
-        p++;
-    }
-    return p;
-}
-
-static char *skip_field(char *p) {
+static const char *skip_field(const char *p) {
     while (*p != '\0' && !text_is_blank(*p)) {
         p++;
     }
@@ -116,9 +109,9 @@ static const char *take_value(const char *text, float *value) {
 /* ---- libsvm ---- */
 
 /* Takes the digits of an index. */
-static char *take_index(char *p, uint32_t *index) {
+static const char *take_index(const char *p, uint32_t *index) {
     uint64_t value = 0;
-    char *start = p;
+    const char *start = p;
     while (*p >= '0' && *p <= '9' && value <= SAMPLES_FEATURES_MAX) {
         value = value * 10 + (uint64_t)(*p++ - '0');
     }
@@ -127,12 +120,12 @@ static char *take_index(char *p, uint32_t *index) {
 }
 
 /* Takes `index:value` at p. */
-static int take_pair(struct reading *r, char **p) {
+static int take_pair(struct reading *r, const char **p) {
     struct sample *sample = &r->sample;
-    char *field = *p;
+    const char *field = *p;
     size_t length = (size_t)(skip_field(field) - field);
     uint32_t index;
-    char *end = take_index(field, &index);
+    const char *end = take_index(field, &index);
     if (end == NULL || *end != ':') {
         return refuse(r, "index:value with an index up to 16777216", field, length);
     }
@@ -154,7 +147,7 @@ static int take_pair(struct reading *r, char **p) {
 }
 
 /* Whether the first field is `index:value`: the line has no label. */
-static bool begins_with_pair(char *field) {
+static bool begins_with_pair(const char *field) {
     uint32_t index;
     float value;
     const char *end = take_index(field, &index);
@@ -162,9 +155,9 @@ static bool begins_with_pair(char *field) {
 }
 
 /* Takes the label of the line at *p, if samples have labels: the first sample decides. */
-static int take_libsvm_label(struct reading *r, char **p) {
+static int take_libsvm_label(struct reading *r, const char **p) {
     struct sample *sample = &r->sample;
-    char *end = skip_field(*p);
+    const char *end = skip_field(*p);
     size_t length = (size_t)(end - *p);
     if (sample->number == 0) {
         sample->labelled = !r->file->label_optional || !begins_with_pair(*p);
@@ -176,7 +169,7 @@ static int take_libsvm_label(struct reading *r, char **p) {
         !mlr_label_make(&sample->label, *p, length)) {
         return refuse(r, "one label, then index:value", *p, length);
     }
-    *p = skip_spaces(end);
+    *p = text_skip_blanks(end);
     return 0;
 }
 
@@ -202,14 +195,14 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     if (comment != NULL) {
         *comment = '\0';
     }
-    char *p = skip_spaces(line);
+    const char *p = text_skip_blanks(line);
     if (*p == '\0') {
         return comment != NULL ? 0 : check_empty_line(r, true);
     }
     int result = take_libsvm_label(r, &p);
     result = result != 0 ? result : check_empty_line(r, false);
     sample->count = 0;
-    for (; result == 0 && *p != '\0'; p = skip_spaces(p)) {
+    for (; result == 0 && *p != '\0'; p = text_skip_blanks(p)) {
         if (sample->count == SAMPLES_VALUES_MAX) {
             return refuse(r, "at most 262000 values in a sample", p, (size_t)(skip_field(p) - p));
         }
@@ -334,9 +327,9 @@ static int take_column(struct reading *r, const char **p, const char *end, uint3
     return 0;
 }
 
-static int read_column_line(struct reading *r, char *line, size_t length) {
+static int read_column_line(struct reading *r, const char *line, size_t length) {
     struct sample *sample = &r->sample;
-    if (*skip_spaces(line) == '\0') {
+    if (*text_skip_blanks(line) == '\0') {
         return 0;
     }
     if (r->columns == 0) {
@@ -366,12 +359,12 @@ static int read_column_line(struct reading *r, char *line, size_t length) {
 }
 
 /* Finds out the format by a line that says anything; else it stays SAMPLES_AUTO. */
-static void detect_format(struct reading *r, char *line, size_t length) {
-    char *first = skip_spaces(line);
+static void detect_format(struct reading *r, const char *line, size_t length) {
+    const char *first = text_skip_blanks(line);
     if (*first == '\0' || *first == '#') {
         return;
     }
-    char *second = skip_spaces(skip_field(first));
+    const char *second = text_skip_blanks(skip_field(first));
     bool pairs = memchr(second, ':', (size_t)(skip_field(second) - second)) != NULL ||
                  (r->file->label_optional && begins_with_pair(first));
     enum text_separator separator = text_separator_of(line, line + length);
@@ -386,10 +379,10 @@ static void detect_format(struct reading *r, char *line, size_t length) {
 }
 
 /* csv: by the first line that is not empty. */
-static void detect_separator(struct reading *r, char *line, size_t length) {
+static void detect_separator(struct reading *r, const char *line, size_t length) {
     if (r->format == SAMPLES_TEXT) {
         r->separator = TEXT_BLANKS;
-    } else if (*skip_spaces(line) != '\0') {
+    } else if (*text_skip_blanks(line) != '\0') {
         r->separator = text_separator_of(line, line + length) == TEXT_SEMICOLON ? TEXT_SEMICOLON : TEXT_COMMA;
     }
 }
