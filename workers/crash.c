@@ -44,7 +44,6 @@ static struct {
     atomic_uint_least64_t clock;
     int wake, told; /* eventfds */
     atomic_flag crashed;
-    int number; /* the signal; 0: exit */
     struct message_crashed facts;
     atomic_bool known; /* the facts are set */
 } crash = {.name = "app", .wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT};
@@ -104,7 +103,6 @@ static struct place find_place(void) {
 
 static void set_facts(int number, int status) {
     struct place place = find_place();
-    crash.number = number;
     crash.facts = (struct message_crashed){.signal = (uint32_t)number, .status = status, .clock = place.clock};
     for (size_t i = 0; place.function != NULL && i < WIRE_FUNCTION_MAX - 1 && place.function[i] != '\0'; i++) {
         crash.facts.function[i] = place.function[i];
@@ -116,14 +114,14 @@ static void set_facts(int number, int status) {
 static void say_what(const siginfo_t *info) {
     const struct message_crashed *facts = &crash.facts;
     struct line line = line_begin();
-    if (crash.number != 0) {
-        const char *name = sigabbrev_np(crash.number);
+    if (facts->signal != 0) {
+        const char *name = sigabbrev_np((int)facts->signal);
         line_add(&line, "error: signal ");
         line_add_number(&line, facts->signal, 10);
         line_add(&line, " (SIG");
         line_add(&line, name != NULL ? name : "?");
         line_add(&line, ")");
-        if (info != NULL && info->si_code > 0 && crash.number != SIGABRT) {
+        if (info != NULL && info->si_code > 0 && facts->signal != SIGABRT) {
             line_add(&line, " at address ");
             line_add_number(&line, (uint64_t)(uintptr_t)info->si_addr, 16);
         }
@@ -232,12 +230,13 @@ static void wait_for_other(void) {
 /* The handler hangs. Runs in another thread than the one that crashed, if that one can't be interrupted. */
 static void give_up(int number) {
     sigset_t set;
+    int crashed = (int)crash.facts.signal;
     (void)number;
-    signal(crash.number, SIG_DFL);
+    signal(crashed, SIG_DFL);
     sigemptyset(&set);
-    sigaddset(&set, crash.number);
+    sigaddset(&set, crashed);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    raise(crash.number);
+    raise(crashed);
 }
 
 /* Returns to the place of the crash with the signal pending, which has its usual effect there. */
