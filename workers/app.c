@@ -25,7 +25,10 @@ _Static_assert(sizeof(struct aml_rating) == sizeof(struct rating) &&
 
 /* ---- The command line ---- */
 
-static void fill_options(struct runtime_options *o, struct aml_option *table, size_t room) {
+/* Options of the library, with the entry that ends the table. */
+enum { COMMON_OPTIONS_MAX = 32 };
+
+static void fill_options(struct runtime_options *o, struct aml_option table[COMMON_OPTIONS_MAX]) {
     const struct aml_option all[] = {
         {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, DESCRIBE_ITERATIONS_MAX,
          "stop after N passes over the data; 0: no such limit"},
@@ -75,8 +78,7 @@ static void fill_options(struct runtime_options *o, struct aml_option *table, si
         {"help", NULL, AML_OPTION_FLAG, &o->help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    _Static_assert(sizeof all <= 32 * sizeof all[0], "the caller's table has room");
-    (void)room;
+    _Static_assert(sizeof all <= COMMON_OPTIONS_MAX * sizeof all[0], "the caller's table has room");
     memcpy(table, all, sizeof all);
 }
 
@@ -255,21 +257,6 @@ static int make_settings(struct runtime *runtime, struct error *error) {
     return result;
 }
 
-/* Each name is one of the app's options. */
-static int check_steering(const struct aml_app *app, struct error *error) {
-    for (const char *const *steering = app->steering; steering != NULL && *steering != NULL; steering++) {
-        const struct aml_option *own = app->options;
-        while (own != NULL && own->name != NULL && strcmp(own->name, *steering) != 0) {
-            own++;
-        }
-        if (own == NULL || own->name == NULL) {
-            return error_set(error, AML_EINPUT, "app %s: steering names --%.60s, expected an option of the app",
-                             app->name, *steering);
-        }
-    }
-    return 0;
-}
-
 static int make_registration(struct runtime *runtime, struct error *error) {
     const struct runtime_options *options = &runtime->options;
     struct message_register *registration = &runtime->registration;
@@ -321,7 +308,7 @@ static int call_configure(struct runtime *runtime, struct error *error) {
 static int aml_configure(struct runtime *runtime, int argc, char **argv, struct error *error) {
     struct aml_app *app = runtime->app;
     struct runtime_options *options = &runtime->options;
-    struct aml_option common[32];
+    struct aml_option common[COMMON_OPTIONS_MAX];
     const struct aml_option *own = app->options != NULL ? app->options : NO_OPTIONS;
     const struct aml_option *const tables[] = {own, common};
     const int64_t iterations_unset = -1;
@@ -340,7 +327,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                                         .notice = 120,
                                         .poll_notice = NOTICE_POLL_S_DEFAULT,
                                         .patience = 300};
-    fill_options(options, common, sizeof common / sizeof common[0]);
+    fill_options(options, common);
     if (describe_check_first(app, common, error) != 0) {
         return AML_EINPUT;
     }
@@ -387,7 +374,6 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                          (unsigned long long)WIRE_CLOCK_MAX);
     }
     result = make_job(runtime, error);
-    result = result != 0 ? result : check_steering(app, error);
     result = result != 0 ? result : make_settings(runtime, error);
     result = result != 0 ? result : make_registration(runtime, error);
     if (result == 0 && options->check) {

@@ -16,6 +16,7 @@ static bool option_is_number(const struct aml_option *option) {
     return option->type == AML_OPTION_INTEGER || option->type == AML_OPTION_REAL;
 }
 
+/* The option of this name in options[0..end - options), or, with `end` NULL, among all; NULL: there is none. */
 static const struct aml_option *find_option(const struct aml_option *options, const struct aml_option *end,
                                             const char *name) {
     while (options != end && options->name != NULL && strcmp(options->name, name) != 0) {
@@ -56,6 +57,17 @@ static int check_option(const struct aml_app *app, const struct aml_option *opti
     if (option->help == NULL) {
         return error_set(error, AML_EINPUT, "app %s: option --%s: help is NULL: expected a line for --help", app->name,
                          name);
+    }
+    return 0;
+}
+
+/* Each name is one of the app's options. */
+static int check_steering(const struct aml_app *app, struct error *error) {
+    for (const char *const *steering = app->steering; steering != NULL && *steering != NULL; steering++) {
+        if (app->options == NULL || find_option(app->options, NULL, *steering) == NULL) {
+            return error_set(error, AML_EINPUT, "app %s: steering names --%.60s, expected an option of the app",
+                             app->name, *steering);
+        }
     }
     return 0;
 }
@@ -256,6 +268,7 @@ int describe_check(const struct aml_app *app, struct error *error) {
     result = result != 0
                  ? result
                  : check_range(app, "clocks_per_iteration", app->clocks_per_iteration, DESCRIBE_CLOCKS_MAX, error);
-    return result != 0 ? result
-                       : check_range(app, "evaluate_every", app->evaluate_every, DESCRIBE_ITERATIONS_MAX, error);
+    result =
+        result != 0 ? result : check_range(app, "evaluate_every", app->evaluate_every, DESCRIBE_ITERATIONS_MAX, error);
+    return result != 0 ? result : check_steering(app, error);
 }

@@ -217,6 +217,11 @@ static void test_options(void **state) {
     with_options();
     options[1].help = NULL;
     assert_refused(fixture, "app app: option --two: help is NULL");
+    fixture = with_options();
+    fixture->app.steering = (const char *const[]){"two", "three", NULL};
+    assert_refused(fixture, "app app: steering names --three, expected an option of the app");
+    fixture->app.options = NULL;
+    assert_refused(fixture, "app app: steering names --two, expected an option of the app");
 }
 
 static int configure_seven(aml_worker *worker, struct aml_app *app) {
