@@ -183,40 +183,34 @@ static void update_row(struct runtime *runtime, unsigned table, uint32_t slot, c
     row_lock_leave(lock);
 }
 
-int params_read(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, void *values) {
-    const struct cache_table *rows = &runtime->node.cache.tables[table];
+/* Copies the rows keys[count] into `values`; without it, updates them by `deltas`. */
+static inline int use_rows(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count,
+                           unsigned char *values, const unsigned char *deltas) {
+    const size_t bytes = runtime->node.cache.tables[table].spec->row_bytes;
     uint32_t slots[PARAMS_CHUNK];
-    unsigned char *row = values;
     for (size_t done = 0; done < count;) {
         int found = find_next(runtime, table, keys + done, count - done, slots);
         if (found < 0) {
             return found;
         }
-        for (int i = 0; i < found; i++, row += rows->spec->row_bytes) {
+        for (int i = 0; i < found; i++, done++) {
             prefetch_ahead(runtime, table, slots, i, found);
-            read_row(runtime, table, slots[i], row);
+            if (values != NULL) {
+                read_row(runtime, table, slots[i], values + done * bytes);
+            } else {
+                update_row(runtime, table, slots[i], deltas + done * bytes);
+            }
         }
-        done += (size_t)found;
     }
     return 0;
 }
 
+int params_read(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, void *values) {
+    return use_rows(runtime, table, keys, count, values, NULL);
+}
+
 int params_update(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, const void *deltas) {
-    const struct cache_table *rows = &runtime->node.cache.tables[table];
-    uint32_t slots[PARAMS_CHUNK];
-    const unsigned char *delta = deltas;
-    for (size_t done = 0; done < count;) {
-        int found = find_next(runtime, table, keys + done, count - done, slots);
-        if (found < 0) {
-            return found;
-        }
-        for (int i = 0; i < found; i++, delta += rows->spec->row_bytes) {
-            prefetch_ahead(runtime, table, slots, i, found);
-            update_row(runtime, table, slots[i], delta);
-        }
-        done += (size_t)found;
-    }
-    return 0;
+    return use_rows(runtime, table, keys, count, NULL, deltas);
 }
 
 void params_give(struct runtime *runtime, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
