@@ -12,11 +12,14 @@
 void params_open(struct runtime *runtime);
 void params_close(struct runtime *runtime);
 
-/* Copies the rows keys[count] into values, row behind row. 0 or a negative code: nothing, or some rows, were copied. */
+/* Reading and updating. Keys are in range: callers have checked them. Both return 0 or what runtime_fetch returns; then
+ * some of the rows may have been copied or changed. */
+
+/* Copies the rows keys[count] into values, row behind row. */
 int params_read(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, void *values);
-/* Adds deltas, row behind row, to the rows keys[count], in this order; in tables that are put, replaces them. 0 or a
- * negative code: AML_EINPUT when a key is out of range, and nothing was changed. */
+/* Adds deltas, row behind row, to the rows keys[count], in this order; in tables that are put, replaces them. */
 int params_update(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, const void *deltas);
+
 /* Keeps what the app says it changed in place; see cache_give. */
 void params_give(struct runtime *runtime, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                  const void *changes);
