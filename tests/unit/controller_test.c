@@ -350,7 +350,7 @@ static void heartbeat(struct fake *fake, unsigned from, enum node_state state, u
     give(fake, from, &message);
 }
 
-/* `sent` but for the metric. */
+/* PROGRESS as `told` says, with the metric `loss`. */
 static void progress_told(struct fake *fake, unsigned from, const struct message_progress *told, double loss) {
     struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1, .progress = *told};
     struct wire_metric_sum sum = {.sum = loss, .weight = 1};
@@ -370,7 +370,7 @@ static void progress_as(struct fake *fake, unsigned from, actor_id origin, uint6
     progress_timed(fake, from, origin, clock, items, loss, 0);
 }
 
-/* After EVALUATE. */
+/* PROGRESS that answers EVALUATE. */
 static void evaluation(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, double loss) {
     const struct message_progress told = {.origin = origin, .clock = clock, .evaluation = 1, .last = 1};
     progress_told(fake, from, &told, loss);
@@ -661,7 +661,7 @@ static void write_files(struct fake *fake) {
     }
 }
 
-/* An epoch is over, and what was promised in it. */
+/* The player drops the checkpoint files that it had promised to write: their epoch is over. */
 static void forget_writes(struct fake *fake, unsigned number) {
     for (unsigned w = 0; w < fake->write_count; w++) {
         fake->writes[w].over = fake->writes[w].over || fake->writes[w].player == number;
@@ -1262,7 +1262,7 @@ static void restart(struct fake *fake) {
     called(fake);
 }
 
-/* Lets the controller's timer run as often as it asks for, and hears nobody. */
+/* Lets the controller's timer run as often as it asks for; no message comes. */
 static void tick_silently(struct fake *fake, uint64_t us) {
     for (uint64_t passed = 0; passed < us; passed += HEARTBEAT_MS * UINT64_C(500)) {
         tick(fake, HEARTBEAT_MS * UINT64_C(500));
@@ -1324,7 +1324,7 @@ static void test_a_silent_majority_is_asked_again(void **state) {
     fake_close(fake);
 }
 
-/* A minority is given up after the timeout and no later. */
+/* A silent minority is given up after the timeout, no later. */
 static void test_a_silent_minority_is_not_asked_again(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_1, 30);
@@ -1543,7 +1543,7 @@ static void test_an_operator_evicts(void **state) {
     fake_close(fake);
 }
 
-/* Nodes may have gone since whoever asks heard of them. */
+/* Names may be of nodes that have gone since: the others are evicted. */
 static void test_a_missing_node_does_not_cancel_an_eviction(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_2, 40);
@@ -1921,7 +1921,7 @@ static void test_an_evaluation_in_place_of_another_is_lost_too(void **state) {
     }
 }
 
-/* What is of a part of the items is no part of the criteria to stop. */
+/* Metrics of a part of the items do not count for --tolerance. */
 static void test_partial_objectives_are_not_compared(void **state) {
     (void)state;
     struct fake *fake = lose_the_third(
@@ -1941,7 +1941,7 @@ static void test_partial_objectives_are_not_compared(void **state) {
     fake_close(fake);
 }
 
-/* It is not completed by who evaluated it before it was known to be the last one. */
+/* Evaluations from before the clock was known to be the last one do not complete it. */
 static void test_the_last_clock_is_evaluated_as_the_last(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 2});
@@ -1950,7 +1950,7 @@ static void test_the_last_clock_is_evaluated_as_the_last(void **state) {
     progress(fake, 1, 1);
     struct message_progress told = {.origin = node(0), .clock = 2, .items = SHARDS / 2 * SHARD_ITEMS};
     struct message_progress again = {.origin = node(0), .clock = 2, .evaluation = 1, .last = 1};
-    progress_told(fake, 0, &again, 7); /* it lost its way, the one before did not come */
+    progress_told(fake, 0, &again, 7); /* overtakes the PROGRESS that was sent before it */
     progress_told(fake, 0, &told, 5);
     progress(fake, 1, 2);
     assert_int_equal(fake->controller.progress.completed, 1);
@@ -2186,7 +2186,7 @@ static void test_accusations(void **state) {
     }
 }
 
-/* An accused that falls silent here, too, is given up for that: its accuser is well. */
+/* An accused node that the controller does not hear either is given up for its silence; its accuser stays. */
 static void test_who_accuses_a_dead_node_is_well(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_2, 200);
@@ -2511,7 +2511,7 @@ static void test_an_operator_asks_for_a_checkpoint(void **state) {
     remove_tree(root);
 }
 
-/* While one is under way: a node is lost, the job is to stop, who writes it is to leave. */
+/* While a checkpoint is under way, a node is lost, the job is to stop, or a node that writes it is to leave. */
 static void test_checkpoints_under_way_when_things_go_wrong(void **state) {
     (void)state;
     enum { LOST, STOPPED, EVICTED, CASES };
@@ -2546,7 +2546,7 @@ static void test_checkpoints_under_way_when_things_go_wrong(void **state) {
     }
 }
 
-/* At every moment; the job has its checkpoints all the same. */
+/* The controller is killed at every moment of a checkpoint; the job has its checkpoints all the same. */
 static void test_a_controller_is_killed_while_a_checkpoint_is_under_way(void **state) {
     (void)state;
     static const enum kill kills[] = {KILL_AFTER_CALL, KILL_BEFORE_WRITE, KILL_AFTER_WRITE};
@@ -3087,7 +3087,7 @@ static void crash(struct fake *fake, unsigned number, unsigned signal, const cha
     give(fake, number, &message);
 }
 
-/* Its process has ended by a signal, and it could say nothing. */
+/* The node's process has ended by a signal, without CRASHED: only GONE has the signal. */
 static void die(struct fake *fake, unsigned number, unsigned signal) {
     char name[WIRE_NAME_MAX] = {0};
     struct message gone = {.type = MESSAGE_GONE, .gone = {.request = 17, .signal = signal}, .frame_count = 1};
@@ -3202,7 +3202,7 @@ static void test_which_crashes_are_the_same(void **state) {
     }
 }
 
-/* Nothing is known but the signals of two processes' ends; or that comes first and more is told later. */
+/* Only the signals of two processes' ends are known; or they are known first, and CRASHED comes later. */
 static void test_crashes_known_by_the_signal_alone(void **state) {
     (void)state;
     for (unsigned late = 0; late < 2; late++) {
@@ -3233,7 +3233,7 @@ static void test_crashes_known_by_the_signal_alone(void **state) {
     fake_close(fake);
 }
 
-/* The reason is the crash and not what follows from it. */
+/* The job's error names the crash, not what follows from it. */
 static void test_a_crash_that_the_job_does_not_survive(void **state) {
     (void)state;
     static const enum stage stages[] = {STAGE_1, STAGE_TRADITIONAL};
@@ -3309,7 +3309,7 @@ static void refused_by(struct fake *fake, unsigned number, const char *expected)
 static const char ITEMS_DIFFER[] = "the input differs: node-1 (host) read 105 items from ratings.csv (1000 bytes), two "
                                    "(host) 65 items from ratings.csv (600 bytes); 1 of 12 data shards differ";
 
-/* Before anybody has trained nobody knows who is right. */
+/* Before START nobody knows which input is right: the job ends. */
 static void test_different_input_at_the_start_ends_the_job(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.iterations = 3, .clocks_per_iteration = 1});
@@ -3327,7 +3327,7 @@ static void test_different_input_at_the_start_ends_the_job(void **state) {
     fake_close(fake);
 }
 
-/* The one that comes is sent away, the others go on; also under a controller that has only its store. */
+/* The node that joins is sent away, the others go on; also under a controller that was started again with its store. */
 static void test_who_joins_with_different_input_is_refused_alone(void **state) {
     (void)state;
     for (unsigned killed = 0; killed < 2; killed++) {

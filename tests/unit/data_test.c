@@ -508,7 +508,7 @@ static bool read_changed(struct fixture *f, unsigned chunks, bool backwards, enu
     return data_read_end(&f->data, true);
 }
 
-/* Whatever a node keeps, and in whatever order its threads read. */
+/* The fingerprint depends neither on what a node keeps nor on the order in which its threads read. */
 static void test_every_node_has_the_same_fingerprint(void **state) {
     (void)state;
     struct wire_input_shard first[SHARDS];
@@ -529,7 +529,7 @@ static void test_every_node_has_the_same_fingerprint(void **state) {
     }
 }
 
-/* One item of all: in bytes, a key, what it is for, where its bytes are, whether it is there. */
+/* One item differs in its bytes, a key or its use, is missing or there twice; or two items have each other's bytes. */
 static void test_whatever_differs_in_one_item_is_in_the_fingerprint(void **state) {
     (void)state;
     struct fixture f;
@@ -560,7 +560,7 @@ static void test_whatever_differs_in_one_item_is_in_the_fingerprint(void **state
     fixture_close(&f);
 }
 
-/* Of bytes of any length each one counts, and so does their number. */
+/* Every byte of an item counts, at any length, and so does the length. */
 static void test_each_byte_of_an_item_is_hashed(void **state) {
     (void)state;
     static unsigned char bytes[300];

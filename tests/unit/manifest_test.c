@@ -206,7 +206,7 @@ static void test_names_that_are_no_clocks(void **state) {
     }
 }
 
-/* Nobody can take one that is under way, or that a crash has left, for a checkpoint; the next one removes it. */
+/* An unfinished checkpoint, under way or left by a crash, is not taken for a checkpoint; the next one removes it. */
 static void test_unfinished_ones_leave_nothing(void **state) {
     const char *root = *state;
     char below[ROOT_BYTES + 16];

@@ -405,7 +405,7 @@ static void has_read(struct fake *fake, uint64_t hash) {
     node_read(&fake->node, buffer_copy(shards, sizeof shards), buffer_copy(&file, sizeof file));
 }
 
-/* It is not loaded, and begins no clock, before the controller has found its input to be the job's. */
+/* A node is not loaded, and begins no clock, before the controller has found its input equal to the job's. */
 static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
     (void)state;
     struct fake *fake = fake_new(1, 0);
@@ -441,7 +441,7 @@ static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
     fake_close(fake);
 }
 
-/* Read again for data that was not kept, and found changed: the node goes on with what it has, and not with that. */
+/* A node reads its input again for data that it did not keep, and finds it changed: it goes on with what it has. */
 static void test_input_that_has_changed_is_compared_anew(void **state) {
     (void)state;
     struct fake *fake = fake_new(1, 0);
@@ -1097,7 +1097,7 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     push(fake, 0, 1);
     evaluated(fake, 1); /* now in the last clock's state */
     prepared(fake, 2, 10);
-    evaluated(fake, 1); /* which is another than before the failure */
+    evaluated(fake, 1); /* the state is another than before the failure */
     assert_int_equal(fake->node.state, NODE_FINISHED);
     assert_int_equal(fake->saves, 1);
     give_empty(fake, MESSAGE_SAVE, 0);
@@ -1147,7 +1147,7 @@ static void test_leaving_is_asked_for_until_answered(void **state) {
     fake_close(fake);
 }
 
-/* The process dies: nothing that it hears or that its time brings makes it do any more. */
+/* The process is about to die: no message and no timer makes the node do anything. */
 static void test_a_node_whose_app_crashes_says_so_and_stands_still(void **state) {
     (void)state;
     struct fake *fake = fake_open(1, 0);

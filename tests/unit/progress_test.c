@@ -71,7 +71,7 @@ static void test_iteration(void **state) {
                 "clock 3  0.50 s  loss 2");
 }
 
-/* Metrics of a part of the items are marked, and never as those of all. */
+/* Metrics of a part of the items are marked, never as 100 %. */
 static void test_partial_metrics_are_marked(void **state) {
     (void)state;
     assert_line("{\"type\":\"iteration\",\"iteration\":4,\"seconds\":2,\"objective\":3.946,\"loss\":3.946,\"stage\":2,"
@@ -202,7 +202,7 @@ static void test_plain_lines(void **state) {
     free(text);
 }
 
-/* What a terminal gets of these lines. */
+/* What is written to a terminal for these lines of the report. */
 static char *on_terminal(const char *const *lines, size_t count) {
     static char text[1 << 14];
     int master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -246,7 +246,7 @@ static void test_nodes_that_join_are_counted(void **state) {
 static const char SILENT[] = "{\"type\":\"event\",\"event\":\"silent\",\"nodes\":[\"node-3\"],\"iteration\":4,"
                              "\"seconds\":2,\"silent_seconds\":0.6,\"left_seconds\":3600}";
 
-/* It is one line, which counts. */
+/* The live line counts down; it stays one line. */
 static void test_a_silent_node_is_shown_while_it_is_waited_for(void **state) {
     (void)state;
     static const char *const lines[] = {SILENT};
@@ -256,7 +256,7 @@ static void test_a_silent_node_is_shown_while_it_is_waited_for(void **state) {
     assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n')); /* only the note's */
 }
 
-/* The live line does not go on about it. */
+/* A silence ends when the node is heard or given up, or when the job goes on. */
 static void test_a_silence_that_is_over_is_not_shown(void **state) {
     (void)state;
     static const char *const ends[] = {
