@@ -42,6 +42,11 @@ bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
     return true;
 }
 
+/* The same for a mistake that is made again and again once it is due. */
+static bool mistake_lasts(struct cluster *cluster, enum mistake mistake) {
+    return cluster->options.mistake == mistake && (cluster->result->mistaken || cluster_mistake_due(cluster, mistake));
+}
+
 static bool has_changes(const struct message *message) {
     for (unsigned f = 2; f < message->frame_count; f += 2) {
         for (size_t b = 0; b < message->frames[f]->size; b++) {
@@ -96,8 +101,7 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
     } else if (taken) {
         flush_double(cluster, message);
     }
-    return cluster->options.mistake != MISTAKE_DEAF_SERVER ||
-           (!cluster->result->mistaken && !cluster_mistake_due(cluster, MISTAKE_DEAF_SERVER));
+    return !mistake_lasts(cluster, MISTAKE_DEAF_SERVER);
 }
 
 /* A worker that names the rows which it still wants does not name one of them. */
@@ -198,8 +202,7 @@ static void mistake_hold(struct cluster_node *node, struct message *message) {
     bool for_checkpoint = cluster->control.running && hold->purpose == HOLD_CHECKPOINT &&
                           hold->number == message->heartbeat_ack.hold && hold->clock != WIRE_CLOCK_NEVER;
     bool near = for_checkpoint && node->node.begun + 1 >= hold->clock; /* else it makes no difference */
-    if (cluster->options.mistake == MISTAKE_CHECKPOINT_NOT_HELD && for_checkpoint &&
-        (cluster->result->mistaken || (near && cluster_mistake_due(cluster, MISTAKE_CHECKPOINT_NOT_HELD)))) {
+    if (for_checkpoint && (near || cluster->result->mistaken) && mistake_lasts(cluster, MISTAKE_CHECKPOINT_NOT_HELD)) {
         message->heartbeat_ack.hold_clock = WIRE_CLOCK_NEVER;
     }
 }
@@ -219,8 +222,7 @@ void cluster_mistake_node(struct cluster_node *node, struct message *message) {
         message->push.clock > known && cluster_mistake_due(cluster, MISTAKE_PUSH_WITHOUT_ROWS)) {
         message_close(message);
     }
-    if (cluster->options.mistake == MISTAKE_COMMIT_TOO_EARLY && message->push.durable < message->push.clock &&
-        (cluster->result->mistaken || cluster_mistake_due(cluster, MISTAKE_COMMIT_TOO_EARLY))) {
+    if (message->push.durable < message->push.clock && mistake_lasts(cluster, MISTAKE_COMMIT_TOO_EARLY)) {
         message->push.durable = message->push.clock;
     }
 }
@@ -243,11 +245,10 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
     if (controller->lost.range_count > 0 && cluster_mistake_due(cluster, MISTAKE_LOSS_CONCEALED)) {
         controller->lost.range_count = 0;
     }
-    if (cluster->options.mistake == MISTAKE_LAST_UNSAID && message->type == MESSAGE_PROGRESS &&
-        message->progress.last == 0 &&
+    if (message->type == MESSAGE_PROGRESS && message->progress.last == 0 &&
         (message->progress.clock == controller->final ||
          (controller->hold.purpose == HOLD_STOP && message->progress.clock >= controller->hold.clock)) &&
-        (cluster->result->mistaken || cluster_mistake_due(cluster, MISTAKE_LAST_UNSAID))) {
+        mistake_lasts(cluster, MISTAKE_LAST_UNSAID)) {
         message->progress.last = 1;
     }
     if (message->type == MESSAGE_PROGRESS && message->progress.items > 0 &&
@@ -262,14 +263,13 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
     }
 }
 
-/* As controllers once did: silence counts from the start, whether nodes could have been heard or not, and nobody is asked
- * again. Only a restart can do harm. */
+/* The restarted controller counts silence from its start, when nodes can't be heard yet, and asks nobody again. Only a
+ * restart does harm. */
 void cluster_mistake_restart(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     uint64_t now_us = sim_now(cluster->sim);
     bool restarted = cluster->result->counts.controller_restarts > 0 && controller->phase == PHASE_TRAIN;
-    if (cluster->options.mistake != MISTAKE_IMPATIENT_RESTART || !restarted ||
-        (!cluster->result->mistaken && !cluster_mistake_due(cluster, MISTAKE_IMPATIENT_RESTART))) {
+    if (!restarted || !mistake_lasts(cluster, MISTAKE_IMPATIENT_RESTART)) {
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
