@@ -9,7 +9,7 @@
 
 #include "agileml/wire/message.h"
 
-/* A connection that broke stands again at most this long after both ends and the way between them work: the wait
+/* A broken connection is up again at most this long after both ends and the network between them work: the wait
  * between two attempts, or the kernel's first repetition of a lost SYN, and the handshakes. */
 enum { IO_RECONNECT_MS = 1500 };
 static const uint64_t IO_RECONNECT_US = IO_RECONNECT_MS * UINT64_C(1000);

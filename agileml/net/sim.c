@@ -507,8 +507,8 @@ void sim_break(struct sim *sim, unsigned node, int other) {
     break_lanes(sim, lane_between, (int)node, other, sim->now_us);
 }
 
-/* Of what the process has sent, the oldest messages are under way and arrive; the rest is lost with it. Nothing reaches it any
- * more, nor the next process in its place. */
+/* Ends a connection whose process dies. Of what the process has sent, the oldest messages arrive and the others are
+ * lost. What was sent to it reaches neither it nor the next process in its place. */
 static void lane_end(struct sim *sim, struct lane *lane, bool to_the_dead, uint64_t deaf_until_us) {
     uint64_t count = 0;
     for (const struct flight *flight = lane->first; flight != NULL; flight = flight->next) {

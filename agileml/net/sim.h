@@ -3,8 +3,8 @@
  *
  * Messages between nodes pass the wire's encoder and decoder, take time (latency, bandwidth) and arrive in order on
  * each connection (a pair of actors, once one of them has called connect). What TCP and its reconnects do to them is
- * done by sim_break, sim_restart, sim_pause, sim_separate and sim_remove; what the network never does by itself is lose or repeat
- * one. Messages between actors of one node are not lost and take no time.
+ * done by sim_break, sim_restart, sim_pause, sim_separate and sim_remove; the network by itself never loses or repeats
+ * a message. Messages between actors of one node are not lost and take no time.
  *
  * Does not know what the actors are: the tests of tests/sim put the cluster together and check it. */
 #ifndef AGILEML_NET_SIM_H

@@ -48,7 +48,7 @@ struct net_io_options {
     unsigned lent_for;
     /* A peer that io.connect names is there but no connection comes about: told once per endpoint. NULL: a warning. */
     void (*refused)(void *self, const char *endpoint, const char *why);
-    /* A connection to this peer, which io.connect named, has come about, the first or again. May be NULL. */
+    /* The first or a later connection to this peer, which io.connect named, has come about. May be NULL. */
     void (*connected)(void *self, actor_id peer);
     /* One line for the log; at most NET_WARNINGS_MAX in all. NULL: stderr. */
     void (*warning)(void *self, const char *text);

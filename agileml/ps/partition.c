@@ -364,7 +364,7 @@ uint32_t *view_slots(struct table *table, const struct rows_view *view, const st
     return slots;
 }
 
-/* Puts of one clock are of different rows. Apps that do otherwise are found in a checked job only. */
+/* In a checked job: an error when a row is put twice in one clock. */
 static int check_put(const struct partition *partition, unsigned t, const struct pending *pending_clock,
                      const struct contribution *new, struct error *error) {
     const struct table *table = &partition->tables[t];
@@ -373,23 +373,23 @@ static int check_put(const struct partition *partition, unsigned t, const struct
     }
     const struct pending_table *pending = &pending_clock->tables[t];
     unsigned char *put = memory_zeroed(table->count, 1);
-    uint32_t both = new->count; /* the first of `new` that is put twice */
     for (unsigned w = 0; w < pending->waiting_count; w++) {
         for (uint32_t i = 0; i < pending->waiting[w].count; i++) {
             put[pending->waiting[w].slots[i]] = 1;
         }
     }
-    for (uint32_t i = new->count; i-- > 0;) {
-        both = put[new->slots[i]] != 0 ? i : both;
+    uint32_t twice = 0; /* the first of `new` that was put already */
+    while (twice < new->count && put[new->slots[twice]] == 0) {
+        twice++;
     }
     free(put);
-    return both == new->count
+    return twice == new->count
                ? 0
                : error_set(
                      error, AML_EINPUT,
                      "clock: table %s: row %llu was put by two nodes in clock %llu: expected one writer at a time "
                      "(AML_PUT)",
-                     table->spec->name, (unsigned long long)table_key(table, new->slots[both]),
+                     table->spec->name, (unsigned long long)table_key(table, new->slots[twice]),
                      (unsigned long long)new->clock);
 }
 

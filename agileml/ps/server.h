@@ -65,9 +65,9 @@ struct plan_members {
 };
 
 struct server_hooks {
-    /* Write `partition`, which is at the checkpoint's clock (its rows do not change, or `copy` is true and it is the hook's
-     * own to partition_close), to its path; returns at once. Later server_written is called on the io's thread. NULL: no
-     * checkpoints here. */
+    /* Writes `partition`, which is at the checkpoint's clock, to the checkpoint's path. Without `copy` its rows do not
+     * change meanwhile; with `copy` it is the hook's own to partition_close. Returns at once; server_written is called
+     * later, on the io's thread. NULL: no checkpoints here. */
     void (*write)(void *context, struct partition *partition, const struct message_checkpoint *checkpoint, bool copy);
     /* Fills a partition that was just opened from a checkpoint in `path`, up to partition_loaded: 0 or an error. A row
      * whose clock is left 0 has its start value. Blocks. */

@@ -35,7 +35,7 @@ void replica_no_checkpoint(struct server *server, struct server_replica *replica
     }
 }
 
-/* Its state was, or will be, never again that of exactly this clock. */
+/* Whether the replica's state will never be (again) that of exactly this clock. */
 static bool replica_passed(const struct server_replica *replica, uint64_t clock) {
     const struct partition *partition = replica->partition;
     uint64_t next = partition->held_count > 0 ? partition->held[0].update.clock : clock;

@@ -24,7 +24,7 @@ struct table_spec {
     bool compressed;    /* flushed and pushed as WIRE_BF16: for float32 add tables only */
     bool sparse;        /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
     bool given;         /* sparse ones: the app says what it changed; workers' caches keep no `base` to find it by */
-    uint32_t row_guard; /* bytes left free, zeros, behind each row of a worker's cache */
+    uint32_t row_guard; /* bytes of zeros behind each row of a worker's cache, which nobody may write */
     table_start *start; /* NULL: rows start as zeros */
     void *context;
 };
@@ -37,7 +37,7 @@ struct job {
     struct table_spec tables[WIRE_TABLES_MAX];
     struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables (table_shape), for rows_check */
     uint32_t staleness;
-    bool checked; /* what apps do wrong is looked for where that takes time (workers/check.h) */
+    bool checked; /* search for an app's mistakes also where that takes time (workers/check.h) */
 };
 
 /* Whether what a node does may go on from what another one has put, and not only from sums. */

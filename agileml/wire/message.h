@@ -187,10 +187,10 @@ struct message_plan {
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
-/* What the node has read, also of data shards that it does not keep. Sent after the node's first reading, and after each
- * reading that differs from the one before. Repeated until HEARTBEAT_ACK says that this input is the job's; until then the
- * node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files that it was read
- * from (struct wire_input_file). */
+/* What the node has read, also of data shards that it does not keep. Sent after the node's first reading, and after
+ * each reading that differs from the one before. Repeated until HEARTBEAT_ACK says that this input is the job's; until
+ * then the node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files
+ * that were read (struct wire_input_file). */
 struct message_input {
     uint64_t reading; /* counts the node's INPUTs from 1 */
 };
@@ -222,9 +222,9 @@ struct message_progress {
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
 };
 
-/* Evaluate these data shards: the node that had worked on them was lost before it could report, and its work in this clock
- * stands. Repeated until PROGRESS with `evaluation` has come of this origin and clock. Frame: the shards, uint32_t each,
- * ascending, one at least. */
+/* Evaluate these data shards: the node that worked on them was lost before it could report, but its work in this clock
+ * stands. Repeated until PROGRESS with `evaluation` of this origin and clock has come. Frame: the shards, uint32_t
+ * each, ascending, one at least. */
 struct message_evaluate {
     actor_id origin; /* of the receiver, to report under */
     uint64_t clock;  /* at or below the plan's `restore`; the state at hand may be a later one */
@@ -275,7 +275,7 @@ struct message_replicas {
 };
 
 /* From an operator: make these nodes leave in time. Frame: names of WIRE_NAME_MAX bytes each; without any, the sender
- * itself, a node. Names that no node has are skipped: OUTCOME has code 0 and a text with these names, or an error's code
+ * itself, a node. Names that no node has are skipped: OUTCOME has code 0 and a text with these names, or an error code
  * when no name is left. Answered by OUTCOME. */
 struct message_evict {
     uint64_t request; /* the sender's number for it, in OUTCOME */
@@ -341,8 +341,8 @@ struct message_crashed {
     char function[WIRE_FUNCTION_MAX]; /* the app's function that was entered last; empty: none */
 };
 
-/* From an operator: write a checkpoint now. Answered by OUTCOME once the checkpoint is complete (`text` names its clock and
- * folder) or has failed. Repeated until then. */
+/* From an operator: write a checkpoint now. Answered by OUTCOME once the checkpoint is complete (`text` names its clock
+ * and folder) or has failed. Repeated until then. */
 struct message_checkpoint_now {
     uint64_t request; /* as in message_evict */
 };
@@ -620,8 +620,9 @@ struct message message_share(const struct message *message);
 /* Gives every frame back. The message may be used anew. */
 void message_close(struct message *message);
 
-/* Clocks at which every partition can be put again until the next one is committed: at regular distances, where the epoch
- * or another half of the plan begins, before each duty's first clock, and the job's last one. `plan` is a PLAN. */
+/* Clocks at which every partition can be put again until the next one is committed: at regular distances, where the
+ * epoch or another half of the plan begins, before each duty's first clock, and the job's last one. `plan` is a
+ * PLAN. */
 int plan_is_commit_point(const struct message *plan, uint64_t clock);
 
 /* ---- Rows in frames ---- */

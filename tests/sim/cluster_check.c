@@ -143,8 +143,8 @@ static void count_redone(struct cluster *cluster, const struct message *plan) {
     }
 }
 
-/* What those who are left count on. */
-/* Of those whom the new plan names: a node that was cut off was given up with all that it alone had heard. */
+/* The highest commit that a node of the new plan has heard of. A node that was cut off was given up, with all that it
+ * alone had heard. */
 static uint64_t committed_by_survivors(const struct cluster *cluster, const struct message *plan) {
     uint64_t committed = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {

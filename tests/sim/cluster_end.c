@@ -88,8 +88,7 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
                           (unsigned long long)completed, (unsigned long long)cluster->iterations,
                           (unsigned long long)items);
     }
-    bool trained =
-        completed > cluster->first_clock; /* else it was resumed at its end, and there was nothing to evaluate */
+    bool trained = completed > cluster->first_clock; /* else it resumed at its end: nothing was evaluated */
     if (trained && cluster->last_evaluated != cluster->policy.shards) {
         cluster_violation(cluster, "report", "%s, of %u shards %g were evaluated as of the last clock", text,
                           cluster->policy.shards, cluster->last_evaluated);
@@ -103,8 +102,8 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
     }
 }
 
-/* Nobody who is well is accused: a node has failed only if something was done to it or to the network. Schedules do so in
- * their own ways. */
+/* A node is reported as failed only if something was done to it or to the network. Schedules, which do so in their own
+ * ways, are left out. */
 static void check_accused(struct cluster *cluster, const json_t *line, const char *text) {
     const json_t *names = json_object_get(line, "nodes");
     if (cluster->split || cluster->may_fail || cluster->options.schedule != SCHEDULE_NONE) {
@@ -149,7 +148,8 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
 
 /* ---- Checkpoints ---- */
 
-/* Nobody passes a checkpoint's clock before all replicas that are to be written have promised. */
+/* No replica refuses a checkpoint because it has passed the clock: nobody passes it before all replicas have
+ * promised. */
 void cluster_check_written(struct cluster *cluster, const struct message *message) {
     const struct controller *controller = &cluster->control.controller;
     if (message->type == MESSAGE_WRITTEN && message->written.state == WRITTEN_REFUSED &&
@@ -164,7 +164,7 @@ bool cluster_lacks_checkpoints(const struct cluster *cluster) {
     return strstr(cluster->control.text, "no checkpoint could be written") != NULL;
 }
 
-/* What is on the disk of a job that has ended. */
+/* Checks the disk of a job that has ended. */
 static void check_checkpoints(struct cluster *cluster) {
     char path[WIRE_PATH_MAX];
     struct error error = {0};

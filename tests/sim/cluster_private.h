@@ -1,7 +1,7 @@
 /* What the parts of the simulated cluster share: cluster.c (what is drawn, putting together, the run), cluster_app.c (a
- * process's threads), cluster_control.c (the controller's process, its store, the operator), cluster_disk.c (checkpoints),
- * cluster_faults.c (what happens to the machines), cluster_schedules.c, cluster_mistakes.c, cluster_check.c (step by step) and
- * cluster_end.c (at the end). */
+ * process's threads), cluster_control.c (the controller's process, its store, the operator), cluster_crash.c (an app
+ * that crashes), cluster_disk.c (checkpoints), cluster_faults.c (what happens to the machines), cluster_schedules.c,
+ * cluster_mistakes.c, cluster_check.c (step by step) and cluster_end.c (at the end). */
 #ifndef TESTS_SIM_CLUSTER_PRIVATE_H
 #define TESTS_SIM_CLUSTER_PRIVATE_H
 
@@ -78,8 +78,8 @@ struct cluster_node {
     enum node_tier tier;
     uint64_t start_us, load_us, compute_us;
     bool lazy;
-    bool other_input; /* what it reads is not what most read; ... */
-    bool conceals;    /* ... and it does not report so, MISTAKE_INPUT_CONCEALED */
+    bool other_input; /* it reads other input than most nodes */
+    bool conceals;    /* it reports the input that most nodes read: MISTAKE_INPUT_CONCEALED */
     struct cluster_set *sets;
     unsigned set_count;
     unsigned preparing;               /* the set's number; 0: none */
@@ -247,7 +247,7 @@ struct cluster {
     uint64_t first_epoch;
     uint64_t lines_read; /* of the report */
     uint64_t iterations;
-    uint64_t untold_items; /* that iterations' lines can't tell of */
+    uint64_t untold_items; /* of the iteration that the job resumed in, whose lost work no line can tell */
     double last_evaluated; /* METRIC_LAST of the last iteration's line */
     bool last_partial;
     double seconds; /* by its last line */
@@ -302,9 +302,9 @@ void cluster_app_close(struct cluster_node *node);
 
 /* ---- cluster_crash.c ---- */
 
-/* The node begins a clock with the set: true when its app will crash on it, instead of ending it. */
+/* The node begins a clock with the set. True: the app will crash instead of ending the clock. */
 bool cluster_crash(struct cluster_node *node, const struct cluster_set *set, uint64_t clock);
-/* At the end: the job has ended for that reason, before it went through all nodes. */
+/* At the end: the crashes have ended the job before the controller heard of a third. */
 void cluster_check_crash(struct cluster *cluster);
 
 /* ---- cluster_control.c ---- */
@@ -313,7 +313,7 @@ void cluster_control_open(struct cluster *cluster);
 void cluster_control_close(struct cluster *cluster);
 /* The controller's process dies and starts again after `restart_us`. */
 void cluster_control_kill(struct cluster *cluster, uint64_t restart_us);
-/* The operator asks for it until it is answered. He reads the report, too. `detail`: EVICT's notice_ms, GONE's signal. */
+/* The operator repeats the request until it is answered. `detail`: EVICT's notice_ms, GONE's signal. */
 void cluster_operator_ask(struct cluster *cluster, enum message_type type, struct cluster_node *const *nodes,
                           unsigned count, uint32_t detail);
 /* He tells that these will join, by the names that they have: the controller is to choose others' names, and waits for
@@ -376,7 +376,8 @@ __attribute__((format(printf, 3, 4))) void cluster_violation(struct cluster *clu
 
 /* The objective that every node reports of a clock. */
 double cluster_objective(uint64_t clock);
-/* What work on a shard in a clock adds to METRIC_FIGURES: whole, and small enough that sums are exact; 0 without items. */
+/* What work on a shard in a clock adds to METRIC_FIGURES: a whole number, small enough that sums are exact; 0 without
+ * items. */
 double cluster_figure(const struct cluster *cluster, unsigned shard, uint64_t clock);
 bool cluster_plan_has(const struct message *plan, actor_id actor);
 /* The server that serves a partition at a clock by the newest plan, NULL when it is not known. */
