@@ -485,7 +485,7 @@ static void next_chunk(aml_worker *reader) {
     reader->chunk = data_chunk_open(data, data_next_order(data));
 }
 
-/* An item may be emitted now, by `function`. */
+/* Checks that `function` may emit such an item now. 0, or AML_EINPUT with the error set. */
 static int check_emit(aml_worker *worker, enum aml_item_use use, bool varied, const char *function) {
     if (!allowed_here(worker, CALL_READ, function)) {
         return AML_EINPUT;
@@ -519,7 +519,7 @@ static int check_keys(aml_worker *worker, unsigned table, const uint64_t *keys, 
     return 0;
 }
 
-/* What a fixed item has is what the app says of its items. */
+/* Checks that a fixed item has keys and bytes when item_rows and item_bytes say so, and that its keys are in range. */
 static int check_fixed(aml_worker *worker, const uint64_t *keys, const void *bytes) {
     const struct aml_app *app = worker->runtime->app;
     if ((keys != NULL) != (app->item_rows > 0)) {
@@ -591,7 +591,7 @@ int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, con
                : data_emit_varied(&worker->runtime->data, worker->chunk, use, key, runs, run_count, bytes, size);
 }
 
-/* An index of a total. */
+/* Whether `function` may be called now, and `index` is that of a total; else sets the error. */
 static bool total_allowed(const aml_worker *worker, unsigned index, unsigned calls, const char *function) {
     if (!allowed(worker, calls, function)) {
         return false;
@@ -719,7 +719,7 @@ double aml_total_maximum(const aml_worker *worker, unsigned index) {
                : 0;
 }
 
-/* A number that is known from `begin` on. */
+/* Whether `function` may be called now, which returns what is known from `begin` on; else sets the error. */
 static bool known(const aml_worker *worker, const char *function) {
     return allowed(worker, CALLS_WORKING | CALL_PART, function);
 }
@@ -826,7 +826,7 @@ void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weigh
 
 /* ---- Parameters ---- */
 
-/* Rows may be read into `values`, or changed by them, now, by `function`. */
+/* Checks a call that reads rows into `values`, or changes rows by them. 0, or AML_EINPUT with the error set. */
 static int check_params(aml_worker *worker, unsigned calls, unsigned table, const uint64_t *keys, size_t count,
                         const void *values, const char *function) {
     if (!allowed(worker, calls | CALL_PART, function) || !table_allowed(worker, table, function)) {

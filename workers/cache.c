@@ -278,7 +278,7 @@ static void changes_grow(struct cache_changes *changes, const struct table_spec 
     }
 }
 
-/* What follows is a row of up to `room` bytes of this slot. */
+/* Begins a given row of this slot: the caller writes it behind the changes' bytes, up to `room` bytes. */
 static struct cache_changes *changes_begin(struct cache *cache, unsigned table_number, uint32_t slot, size_t room) {
     const struct cache_table *table = &cache->tables[table_number];
     uint32_t partition = table_partition(table->spec, cache_key(table, slot), cache->partitions);

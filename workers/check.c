@@ -66,7 +66,7 @@ int check_misuse(struct runtime *runtime, const char *format, ...) {
     return code;
 }
 
-/* Nobody has started to run the job yet, or a handle is no handle: there is only this thread to end the process. */
+/* For a misuse before the job runs, or with NULL as worker: no other thread is there to end the process. */
 static _Noreturn void end_process(const char *text) {
     log_error("%s", text);
     fflush(NULL);
@@ -300,7 +300,7 @@ void check_before(struct runtime *runtime) {
 
 /* ---- Rows: after a call ---- */
 
-/* No more of the app is called. */
+/* Sets the error, and has no more of the app's functions called. */
 __attribute__((format(printf, 2, 3))) static void rows_fail(struct runtime *runtime, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -383,7 +383,7 @@ void check_round(struct runtime *runtime) {
     }
 }
 
-/* What a row has more of than was given. */
+/* Sets the error: names the first element of a row that is not what the given changes make of it. */
 static void given_fail(struct runtime *runtime, const struct cache_table *rows, uint32_t slot,
                        const unsigned char *expected) {
     const struct table_spec *spec = rows->spec;

@@ -93,7 +93,8 @@ static void line_end(struct line *line) {
 
 /* ---- What is known ---- */
 
-/* A thread that the app has started is in none of its functions; then the last one that any thread entered is named. */
+/* Where this thread is in the app's code. A thread that the app itself has started has entered none of the app's
+ * functions: then the function that any thread entered last. */
 static struct place find_place(void) {
     if (here.function != NULL) {
         return here;

@@ -311,7 +311,7 @@ static int add_row(struct runtime *runtime, unsigned table, uint64_t key) {
     return slot < 0 ? (int)slot : 0;
 }
 
-/* How many of the first rows have their state, `known` of them for sure. */
+/* How many of keys[count], from the first on, have their state. The first `known` were found to have it before. */
 static size_t count_arrived(const struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count,
                             size_t known) {
     const struct cache *cache = &runtime->node.cache;
@@ -510,7 +510,7 @@ void runtime_input_file(struct runtime *runtime, const char *path) {
     pthread_mutex_unlock(&runtime->lock);
 }
 
-/* The files of the reading that begins are named anew. */
+/* Forgets the files of the last reading: each reading names its own. */
 static void forget_files(struct runtime *runtime) {
     free(runtime->input.files);
     runtime->input = (struct runtime_input){0};
@@ -944,7 +944,7 @@ static void hook_compute(void *context, unsigned set, uint64_t clock) {
     begin_command(runtime, COMMAND_COMPUTE);
 }
 
-/* The app is told of no other items than before without its begin. */
+/* Has the app's begin called first, if these items are not those of its last call. */
 static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clock, bool again) {
     runtime->set = find_set(runtime, set);
     runtime->clock = clock;
