@@ -13,20 +13,14 @@
 
 #include "tests/cluster/shell.h"
 
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
-    __has_feature(thread_sanitizer)
-enum { SANITIZED = true };
-#else
-enum { SANITIZED = false };
-#endif
-
 enum { FRAMES_MAX = 64, COMMAND_BYTES = 1024 };
 
 /* Only transient nodes work on the data, so that only they crash at an item. */
 static const char stage_3[] = "--reliable 1 --transient 3 --stage 3";
+
+static bool sanitized(void) {
+    return getenv("PROTEUS_SANITIZED") != NULL;
+}
 
 static unsigned count(const char *text, const char *part) {
     unsigned found = 0;
@@ -87,7 +81,7 @@ static void test_a_crash_on_an_item_ends_the_job_with_the_second_node(void **sta
     };
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
         char options[64];
-        if (ways[w].handled && SANITIZED) {
+        if (ways[w].handled && sanitized()) {
             continue;
         }
         snprintf(options, sizeof options, "--in clock --how %s", ways[w].how);
@@ -158,7 +152,7 @@ static void test_a_killed_node_is_no_crash(void **state) {
 /* A process that the app has forked is no node: its end is the app's business. */
 static void test_the_end_of_a_forked_process_is_no_crash(void **state) {
     (void)state;
-    if (getenv("PROTEUS_SANITIZED") != NULL) {
+    if (sanitized()) {
         print_message(
             "skipped: a sanitizer's check at exit waits for ever in a child that one of several threads forked\n");
         skip();
@@ -217,7 +211,7 @@ static void assert_backtrace_resolves(const char *error) {
 static void test_the_backtrace_is_resolved_by_addr2line(void **state) {
     (void)state;
     static const char *const ways[] = {"abort", "exit", "segv", "fpe"};
-    for (size_t w = 0; w < sizeof ways / sizeof ways[0] - (SANITIZED ? 2 : 0); w++) {
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0] - (sanitized() ? 2 : 0); w++) {
         char options[64];
         snprintf(options, sizeof options, "--in clock --how %s", ways[w]);
         assert_int_equal(run_crash("--reliable 1", options), 1);
@@ -256,7 +250,7 @@ static unsigned cores(void) {
 static void test_cores_are_dumped_as_the_shell_says(void **state) {
     (void)state;
     run("ulimit -c unlimited; sh -c 'kill -ABRT $$'");
-    if (SANITIZED || cores() == 0) {
+    if (sanitized() || cores() == 0) {
         skip(); /* the system takes cores elsewhere, or there are none */
     }
     assert_int_equal(run("ulimit -c unlimited; $run --reliable 1 -- $tests/crash_app --in clock"), 1);
