@@ -47,6 +47,7 @@ bool report_key(const char *key) {
                                        "seconds_before",
                                        "resumed_clock",
                                        "resumed_iteration",
+                                       "checkpoint_failed",
                                        "failures",
                                        "evictions",
                                        "ok",

@@ -721,6 +721,24 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
     }
 }
 
+/* Metrics stand beside the report's own keys, so no metric may have the name of such a key: report_key knows them all. */
+static void check_keys(const struct fake *fake, const char *line) {
+    json_t *object = json_loads(line, 0, NULL);
+    const char *key;
+    json_t *value;
+    bool has_metrics = strcmp(json_string_value(json_object_get(object, "type")), "event") != 0;
+    json_object_foreach(object, key, value) {
+        bool known = !has_metrics || report_key(key);
+        for (unsigned i = 0; i < fake->controller.metric_count; i++) {
+            known = known || strcmp(key, fake->controller.metrics[i].name) == 0;
+        }
+        if (!known) {
+            fail_msg("report_key does not know %s of %s", key, line);
+        }
+    }
+    json_decref(object);
+}
+
 /* What an observer read stays as it is, and nothing is left out. */
 static void observer_receive(struct fake *fake, const struct message *message) {
     const struct buffer *text = message->frames[0];
@@ -729,7 +747,8 @@ static void observer_receive(struct fake *fake, const struct message *message) {
         assert_true(fake->read < LINES_MAX);
         fake->lines[fake->read] = calloc(1, text->size + 1);
         assert_non_null(fake->lines[fake->read]);
-        memcpy(fake->lines[fake->read++], text->data, text->size);
+        memcpy(fake->lines[fake->read], text->data, text->size);
+        check_keys(fake, fake->lines[fake->read++]);
     } else if (number < fake->read) {
         assert_int_equal(strlen(fake->lines[number]), text->size);
         assert_memory_equal(fake->lines[number], text->data, text->size);
