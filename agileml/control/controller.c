@@ -268,6 +268,7 @@ static void controller_try_end(struct controller *controller) {
         return;
     }
     uint64_t now = controller_now(controller);
+    now = now < controller->tick_us ? now : controller->tick_us; /* while we stood still nobody could leave or read */
     bool waiting = controller->options.observed && controller->observer_count == 0 && now < controller->end_us;
     for (unsigned m = 0; m < controller->member_count && now < controller->leave_us; m++) {
         waiting = waiting || !controller->members[m].left;

@@ -35,13 +35,18 @@ void silence_heard(const struct controller *controller, struct member *member) {
 
 void silence_discount(struct controller *controller, uint64_t now_us) {
     uint64_t late_us = now_us > controller->tick_us ? now_us - controller->tick_us : 0;
-    if (late_us > half_timeout_us(controller)) {
+    bool long_stop = late_us > half_timeout_us(controller);
+    if (!long_stop && late_us <= controller->options.heartbeat_ms * UINT64_C(1000)) {
+        return;
+    }
+    controller->end_us += late_us;
+    controller->leave_us += late_us;
+    if (long_stop) {
         silence_begin_anew(controller, now_us);
         controller->began_us += late_us;
         return;
     }
-    bool stood_still = late_us > controller->options.heartbeat_ms * UINT64_C(1000);
-    for (unsigned m = 0; m < controller->member_count && stood_still; m++) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->silence.heard_us = io_excused(member->silence.heard_us, late_us, now_us);
     }
