@@ -106,7 +106,8 @@ void input_receive(struct controller *controller, struct member *member, const s
 void silence_begin_anew(struct controller *controller, uint64_t now_us);
 /* Something has come from the member. */
 void silence_heard(const struct controller *controller, struct member *member);
-/* Called first in each timer call: time in which this controller itself stood still counts as nobody's silence. */
+/* Called first in each timer call: time in which this controller itself stood still counts as nobody's silence, and not
+ * as time that nodes and observers had at the end. */
 void silence_discount(struct controller *controller, uint64_t now_us);
 /* Reports members that have become silent, and recovers from those that were silent for longer than the timeout or that
  * others can't reach. */
