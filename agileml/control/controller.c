@@ -15,8 +15,9 @@ uint64_t controller_now(const struct controller *controller) {
 }
 
 void controller_tick_at(struct controller *controller, uint64_t at_us) {
-    controller->tick_us = at_us;
-    controller->io->set_timer(controller->io, at_us);
+    uint64_t now = controller_now(controller);
+    controller->tick_us = at_us > now ? at_us : now; /* by which own delays are measured */
+    controller->io->set_timer(controller->io, controller->tick_us);
 }
 
 static int check_options(const struct controller_options *options, struct error *error) {
@@ -990,7 +991,7 @@ void controller_timer(void *self) {
     controller_settle(controller);
     if (controller->phase != PHASE_ENDED) {
         uint64_t next = now + controller->options.heartbeat_ms * UINT64_C(500);
-        if (controller->store_due && controller->store_us < next) {
+        if (controller->store_due && controller->phase < PHASE_LEAVE && controller->store_us < next) {
             next = controller->store_us;
         }
         if (controller->checkpoint.retry_us > now && controller->checkpoint.retry_us < next) {
