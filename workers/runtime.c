@@ -1233,7 +1233,7 @@ static int open_net(struct runtime *runtime, struct error *error) {
     }
     int result = check_listen(&runtime->options, error);
     result = result != 0 ? result : net_open(&runtime->net, &options, error);
-    memset(&key, 0, sizeof key);
+    explicit_bzero(&key, sizeof key);
     if (result != 0) {
         return result;
     }
