@@ -1,5 +1,6 @@
 /* proteus checkpoint: has a job's controller write a checkpoint now, and waits for it. */
 #include "agileml/base/log.h"
+#include "agileml/base/printable.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
@@ -49,6 +50,7 @@ int command_checkpoint(int argc, char **argv) {
     if (result != 0) {
         log_error("%s", error.text);
     } else {
+        text_make_printable(outcome.text);
         printf("%s\n", outcome.text);
     }
     return error_exit_status(result);

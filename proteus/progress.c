@@ -2,6 +2,7 @@
 #include "proteus/progress.h"
 
 #include "agileml/base/log.h"
+#include "agileml/base/printable.h"
 #include "agileml/control/report.h"
 
 #include <math.h>
@@ -179,7 +180,10 @@ void progress_event_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
 enum { SUMMARY_COLUMN = 14 };
 
 static void show_in_summary(struct text *text, const char *name, double value) {
-    text_add(text, "%-*s %.6g\n", SUMMARY_COLUMN, name, value);
+    char printable[PROGRESS_LINE_TEXT];
+    snprintf(printable, sizeof printable, "%s", name);
+    text_make_printable(printable);
+    text_add(text, "%-*s %.6g\n", SUMMARY_COLUMN, printable, value);
 }
 
 void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
@@ -237,15 +241,6 @@ static int columns_of(FILE *stream) {
     return known ? size.ws_col : PROGRESS_COLUMNS_DEFAULT;
 }
 
-/* What comes from an app's metric names is text, not orders to the terminal. */
-static void make_printable(char *text, const char *allowed) {
-    for (unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
-        if ((*c < 0x20 || *c >= 0x7f) && strchr(allowed, *c) == NULL) {
-            *c = '?';
-        }
-    }
-}
-
 static int64_t now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -286,12 +281,14 @@ void progress_note(struct progress *progress, const char *format, ...) {
     if (progress->quiet) {
         return;
     }
-    progress_clear(progress);
+    char text[PROGRESS_LINE_TEXT];
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(progress->stream, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', progress->stream);
+    text_make_printable(text);
+    progress_clear(progress);
+    fprintf(progress->stream, "%s\n", text);
 }
 
 /* ---- Nodes that are silent ---- */
@@ -311,7 +308,7 @@ void progress_tick(struct progress *progress) {
     if (silence->nodes != NULL) {
         add_silence(&text, silence->nodes, (double)(now - silence->began_ms) / 1e3,
                     (double)(silence->ends_ms - now) / 1e3);
-        make_printable(bytes, "");
+        text_make_printable(bytes);
         progress_live(progress, bytes, PROGRESS_LIVE_MS);
     }
 }
@@ -339,7 +336,6 @@ static void report_event_line(struct progress *progress, const json_t *line, con
         progress_live(progress, text, 0);
     } else {
         progress_event_text(line, text);
-        make_printable(text, "");
         progress_note(progress, "%s", text);
     }
 }
@@ -347,11 +343,8 @@ static void report_event_line(struct progress *progress, const json_t *line, con
 void progress_warn(struct progress *progress, const json_t *line) {
     const char *failed = json_string_value(json_object_get(line, "checkpoint_failed"));
     if (failed != NULL) {
-        char text[PROGRESS_LINE_TEXT];
-        snprintf(text, sizeof text, "%s", failed);
-        make_printable(text, "");
         progress_clear(progress);
-        log_warn("the last checkpoint failed: %s", text);
+        log_warn("the last checkpoint failed: %s", failed);
     }
 }
 
@@ -364,7 +357,7 @@ void progress_report(struct progress *progress, const json_t *line) {
     }
     if (strcmp(type, "iteration") == 0 || strcmp(type, "clock") == 0) {
         progress_line_text(line, text);
-        make_printable(text, "");
+        text_make_printable(text);
         silence_end(&progress->silence);
         bool iteration = strcmp(type, "iteration") == 0;
         progress_live(progress, text, iteration ? PROGRESS_LIVE_MS : PROGRESS_CLOCK_MS);
@@ -376,8 +369,7 @@ void progress_report(struct progress *progress, const json_t *line) {
         progress_clear(progress);
         if (json_is_true(json_object_get(line, "ok"))) {
             progress_summary_text(line, text);
-            make_printable(text, "\n");
-            fputs(text, progress->stream);
+                fputs(text, progress->stream);
         }
     } else if (event != NULL) {
         report_event_line(progress, line, event);

@@ -51,7 +51,8 @@ int command_status(int argc, char **argv) {
     if (result != 0) {
         log_error("%s", error.text);
     } else if (json) {
-        json_dumpf(status.answer, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        /* ASCII, so that no name orders the terminal about. */
+        json_dumpf(status.answer, stdout, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         putchar('\n');
     } else {
         status_print(stdout, status.answer);

@@ -1,10 +1,32 @@
 /* See status_text.h. */
 #include "proteus/status_text.h"
 
+#include "agileml/base/memory.h"
+#include "agileml/base/printable.h"
 #include "proteus/progress.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Nodes name themselves: makes each string of `value` one that a terminal only shows. */
+static void make_printable(json_t *value) {
+    const char *key;
+    size_t index;
+    json_t *inner;
+    if (json_is_string(value)) {
+        char *text = memory_string(json_string_value(value));
+        text_make_printable(text);
+        json_string_set(value, text);
+        free(text);
+    }
+    json_object_foreach(value, key, inner) {
+        make_printable(inner);
+    }
+    json_array_foreach(value, index, inner) {
+        make_printable(inner);
+    }
+}
 
 static const char *text_of(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
@@ -105,7 +127,9 @@ static void print_expected(FILE *stream, const json_t *machine) {
     fprintf(stream, "%-9.20s %-10s %-9s expected\n", text_of(machine, "name"), "-", text_of(machine, "tier"));
 }
 
-void status_print(FILE *stream, const json_t *status) {
+void status_print(FILE *stream, const json_t *answer) {
+    json_t *status = json_deep_copy(answer);
+    make_printable(status);
     const json_t *stage = json_object_get(status, "stage");
     const json_t *nodes = json_object_get(status, "nodes");
     const json_t *expected = json_object_get(status, "expected");
@@ -118,4 +142,5 @@ void status_print(FILE *stream, const json_t *status) {
     for (size_t e = 0; e < json_array_size(expected); e++) {
         print_expected(stream, json_array_get(expected, e));
     }
+    json_decref(status);
 }

@@ -7,6 +7,7 @@
 
 enum { STATUS_ROLE_TEXT = 64 };
 
-void status_print(FILE *stream, const json_t *status);
+/* Texts in the answer are a node's or an app's: what of them orders a terminal about is shown as '?'. */
+void status_print(FILE *stream, const json_t *answer);
 
 #endif

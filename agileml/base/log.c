@@ -1,6 +1,8 @@
 /* See log.h. A line is built in a buffer on the caller's stack; only the copy of the name is locked. */
 #include "agileml/base/log.h"
 
+#include "agileml/base/printable.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -25,12 +27,8 @@ static size_t log_finish_line(char line[LOG_LINE_MAX], size_t length) {
         length = LOG_LINE_MAX - 1;
         memcpy(line + length - 3, "...", 3);
     }
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)line[i];
-        if (c < 0x20 || c == 0x7f) {
-            line[i] = ' ';
-        }
-    }
+    line[length] = '\0';
+    text_make_printable(line);
     line[length] = '\n';
     return length + 1;
 }

@@ -17,7 +17,7 @@ enum {
 /* The name that begins each line, such as "proteus" or "mf[node-2]"; copied. "proteus" until set. */
 void log_set_name(const char *name);
 
-/* Control characters in the text, which may come from a peer or a file, are written as spaces. */
+/* The text may quote a peer or a file: text_make_printable is applied to it. */
 __attribute__((format(printf, 1, 2))) void log_error(const char *format, ...);
 __attribute__((format(printf, 1, 2))) void log_warn(const char *format, ...);
 

@@ -4,6 +4,7 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/printable.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <errno.h>
@@ -15,6 +16,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+enum { STATUS_LINE_MAX = 256 /* longer lines of bidbrain status are cut */ };
 
 int64_t daemon_now(const struct daemon *daemon) {
     return (int64_t)market_clock_seconds(&daemon->clock);
@@ -650,12 +653,15 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
         if (machine->machine.launched != 0) {
             instant_format(machine->machine.launched, since);
         }
-        printf("%-22s %-10s %-32s %-9s %-20s %10.4f\n", machine->machine.id,
-               machine->reliable                        ? "reliable"
-               : machine->machine.kind == PROVIDER_SPOT ? "spot"
-                                                        : "on-demand",
-               market, states[machine->machine.state], since,
-               amount_dollars(footprint_bill(footprint, machine).amount));
+        char line[STATUS_LINE_MAX];
+        snprintf(line, sizeof line, "%-22s %-10s %-32s %-9s %-20s %10.4f", machine->machine.id,
+                 machine->reliable                        ? "reliable"
+                 : machine->machine.kind == PROVIDER_SPOT ? "spot"
+                                                          : "on-demand",
+                 market, states[machine->machine.state], since,
+                 amount_dollars(footprint_bill(footprint, machine).amount));
+        text_make_printable(line); /* the cloud named it */
+        puts(line);
     }
 }
 

@@ -2,10 +2,13 @@
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/instant.h"
+#include "agileml/base/printable.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+
+enum { DAEMON_LINE_MAX = 1024 /* longer lines for people are cut */ };
 
 static const char *const STAGES[] = {"planned", "sent", "waiting", "filled", "refused", "closed"};
 static const char *const STATES[] = {"pending", "running", "stopping", "gone"};
@@ -18,11 +21,12 @@ void daemon_say(struct daemon *daemon, const char *format, ...) {
         return;
     }
     instant_format(daemon_now(daemon), time);
-    printf("%s ", time);
+    char text[DAEMON_LINE_MAX];
     va_start(list, format);
-    vprintf(format, list);
+    vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    putchar('\n');
+    text_make_printable(text); /* it quotes the cloud's and the job's answers */
+    printf("%s %s\n", time, text);
     fflush(stdout);
 }
 
@@ -32,7 +36,7 @@ void daemon_report(struct daemon *daemon, const char *type, json_t *object) {
     if (daemon->report != NULL && object != NULL) {
         json_t *line = json_pack("{s:s,s:s}", "type", type, "time", time);
         json_object_update(line, object);
-        json_dumpf(line, daemon->report, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        json_dumpf(line, daemon->report, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         fputc('\n', daemon->report);
         json_decref(line);
     }

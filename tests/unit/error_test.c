@@ -34,6 +34,7 @@ static void test_texts_are_printable(void **state) {
     check_text("plain", "plain");
     check_text("a\nb\rc\td\x7f\x1b[1m", "a b c?d??[1m");
     check_text("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80", "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
+    check_text("a\xC2\x9B" "2J \xC2\xA0 \xC2\x80", "a??2J \xC2\xA0 ??"); /* C1 controls, not what follows them */
     check_text("\x1F\x8B\x08 gzip", "??? gzip");
     check_text("\xC0\xAF \xC1\xBF \xF5\x80", "?? ?? ??");             /* bytes that never occur */
     check_text("\xE0\x80\x80 \xED\xA0\x80 \xF0\x80\x80\x80", "??? ??? ????"); /* overlong, surrogate, overlong */

@@ -280,6 +280,30 @@ static void test_a_silence_that_is_over_is_not_shown(void **state) {
     }
 }
 
+/* Nodes' names, apps' metrics and the controller's texts are shown as text, whatever way they come. */
+static void test_texts_are_no_orders_to_the_terminal(void **state) {
+    (void)state;
+    struct progress progress;
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    json_t *event = json_of("{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\\u001b[2J\"],"
+                            "\"reason\":\"\\u009bx\\n\"}");
+    json_t *summary = json_of("{\"type\":\"summary\",\"ok\":true,\"rm\\u001b[2J\\nse\":1}");
+    progress = (struct progress){.stream = stream};
+    progress_report(&progress, event);
+    progress_note(&progress, "the controller refuses: %s", "\x1b[2J");
+    progress_report(&progress, summary);
+    fclose(stream);
+    assert_null(strchr(text, 0x1b));
+    assert_null(strchr(text, 0x9b));
+    assert_non_null(strstr(text, "evict a?[2J: ??x \nthe controller refuses: ?[2J\n"));
+    assert_non_null(strstr(text, "\nrm?[2J se "));
+    free(text);
+    json_decref(event);
+    json_decref(summary);
+}
+
 static void test_long_line(void **state) {
     (void)state;
     char text[PROGRESS_LINE_TEXT];
@@ -307,6 +331,7 @@ int main(void) {
         cmocka_unit_test(test_summary_of_losses),
         cmocka_unit_test(test_event),
         cmocka_unit_test(test_plain_lines),
+        cmocka_unit_test(test_texts_are_no_orders_to_the_terminal),
         cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_nodes_that_join_are_counted),
         cmocka_unit_test(test_a_silent_node_is_shown_while_it_is_waited_for),

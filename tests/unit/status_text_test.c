@@ -71,11 +71,29 @@ static void test_strange_answers(void **state) {
     }
 }
 
+/* A node that names itself by a terminal's orders, or by a line of the table, clears and adds nothing. */
+static void test_names_are_no_orders_to_the_terminal(void **state) {
+    (void)state;
+    char *text = print("{\"app\":\"m\\u001b[2Jf\",\"phase\":\"x\\u009b2J\",\"stage\":\"t\\r\",\"nodes\":["
+                       "{\"name\":\"a\\u001b[2J\",\"host\":\"b\\nnode-9\",\"tier\":\"\\u0007\",\"state\":\"\\u007f\"}],"
+                       "\"expected\":[{\"name\":\"\\u001bc\",\"tier\":\"\\u0008\"}]}");
+    unsigned lines = 0;
+    for (const unsigned char *c = (unsigned char *)text; *c != '\0'; c++) {
+        assert_true(*c == '\n' || (*c >= ' ' && *c != 0x7F && *c != 0x9B));
+        lines += *c == '\n';
+    }
+    assert_int_equal(lines, 5);
+    assert_non_null(strstr(text, "m?[2Jf: x??2J, t , iteration"));
+    assert_non_null(strstr(text, "\na?[2J "));
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_traditional),
         cmocka_unit_test(test_strange_answers),
+        cmocka_unit_test(test_names_are_no_orders_to_the_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,9 @@
+/* Text that quotes a peer, a file or an app, made fit for a terminal, a log and JSON. */
+#ifndef AGILEML_BASE_PRINTABLE_H
+#define AGILEML_BASE_PRINTABLE_H
+
+/* Makes one line of printable UTF-8 of `text`, in place and of the same length: ends of lines become spaces, other
+ * control characters (U+0000 to U+001F, U+007F to U+009F) and bytes that are no UTF-8 become '?'. */
+void text_make_printable(char *text);
+
+#endif
