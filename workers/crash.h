@@ -1,7 +1,7 @@
 /* The end of a process whose app crashes, by a signal of its own mistake (crash_signals.h) or by a call of exit: says
  * on standard error where it was (the app's function, the clock, a backtrace), has the node's loop tell the controller,
- * and lets the process die as it would have died: with the same exit status, and a core dump where the shell's limit
- * allows it.
+ * and lets the process die as it would have died: with the same exit status, and, in a job without a key, a core dump
+ * where the shell's limit allows it.
  *
  * Signal handlers belong to the process, so there is one such state in it. A handler that the app or a sanitizer has
  * installed before stays, and its signals are not caught here. A process that the app forks dies as it would without

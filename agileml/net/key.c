@@ -1,6 +1,8 @@
 /* See key.h. A key file is three lines of text: KEY_TITLE, "public TEXT", "secret TEXT". */
 #include "agileml/net/key.h"
 
+#include "agileml/base/core_dumps.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,6 +45,7 @@ int net_key_generate(const char *path, struct error *error) {
     if (snprintf(draft, sizeof draft, "%s.XXXXXX", path) >= (int)sizeof draft) {
         return error_set(error, AML_EINPUT, "the key file's path is longer than %zu bytes", sizeof draft - 8);
     }
+    core_dumps_forbid();
     if (zmq_curve_keypair(key.public_text, key.secret_text) != 0) {
         return error_set(error, AML_EFAIL, "can't make a key: %s", zmq_strerror(errno));
     }
@@ -122,6 +125,7 @@ int net_key_load(const char *path, struct net_key *key, struct error *error) {
     if (fd < 0) {
         return fd;
     }
+    core_dumps_forbid();
     char text[KEY_FILE_MAX];
     int result = 0;
     size_t size = 0;

@@ -1,5 +1,6 @@
 /* The job's key: one CURVE key pair that every process of a job holds. Whoever can read the file can
- * join the job; there is no finer right. Makes and reads key files, does no networking. */
+ * join the job; there is no finer right. Makes and reads key files, does no networking. A process that has made or read
+ * a key leaves no core dump from then on (agileml/base/core_dumps.h). */
 #ifndef AGILEML_NET_KEY_H
 #define AGILEML_NET_KEY_H
 

@@ -2,6 +2,7 @@
  * it fails: a role must not stand in for keys that were meant to be used. */
 #include "bidbrain/aws/credentials.h"
 
+#include "agileml/base/core_dumps.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/metadata.h"
@@ -136,6 +137,7 @@ static void credentials_read_settings(struct credentials *credentials) {
 
 int credentials_open(struct credentials **credentials, struct http *http, struct error *error) {
     struct credentials *new = memory_zeroed(1, sizeof *new);
+    core_dumps_forbid(); /* secrets stand in the environment too, and for moments in what libcurl sends */
     new->http = http;
     new->secrets = secret_new(sizeof *new->secrets);
     *credentials = NULL;

@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -131,20 +130,11 @@ static struct provider_options provider_options_of(struct daemon *daemon) {
     };
 }
 
-/* Secrets stand in the environment, and for moments in what libcurl sends: no core dump tells them. */
-static void forbid_core_dumps(void) {
-    const struct rlimit none = {0, 0};
-    (void)setrlimit(RLIMIT_CORE, &none);
-}
-
 static int open_provider(struct daemon *daemon, struct error *error) {
     int code = read_user_data(daemon, error);
     const struct provider_options options = provider_options_of(daemon);
     if (code != 0) {
         return code;
-    }
-    if (daemon->config->provider == CONFIG_EC2) {
-        forbid_core_dumps();
     }
     return daemon->config->provider == CONFIG_LOCAL ? provider_local_open(&daemon->provider, &options, error)
                                                     : provider_ec2_open(&daemon->provider, &options, error);

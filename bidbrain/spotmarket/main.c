@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -330,6 +331,7 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
         return error_set(error, AML_EINPUT, "--%s is missing",
                          options->credentials == NULL ? "credentials FILE" : "folder DIR");
     }
+    (void)prctl(PR_SET_DUMPABLE, 0); /* secrets; unlike core_dumps_forbid, the machines' programs may dump core */
     int code = users_read(&market->users, options->credentials, error);
     code = code != 0 ? code : open_folder(market, error);
     code = code != 0 ? code : open_signals(market, error);

@@ -257,6 +257,10 @@ static void test_cores_are_dumped_as_the_shell_says(void **state) {
     assert_int_equal(cores(), 1);
     assert_int_equal(run("ulimit -c 0; $run --reliable 1 -- $tests/crash_app --in clock"), 1);
     assert_int_equal(cores(), 0);
+    run_well("$bin/proteus keygen job.key"); /* which a dump would hold */
+    assert_int_equal(run("ulimit -c unlimited; $run --key job.key --reliable 1 -- $tests/crash_app --in clock"), 1);
+    assert_text("err", "backtrace");
+    assert_int_equal(cores(), 0);
 }
 
 static int set_up(void **state) {

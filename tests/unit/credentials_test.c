@@ -684,7 +684,9 @@ static void check_copies(struct fixture *fixture) {
     const struct credentials_value *value = NULL;
     unsigned dumped;
     unsigned left_out;
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0);
     open_chain(fixture);
+    assert_int_equal(prctl(PR_GET_DUMPABLE), 0);
     credentials_get(fixture->credentials, keep_pointer, &value);
     while (value == NULL) {
         usleep(1000);

@@ -5,11 +5,14 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -80,6 +83,35 @@ static void loads_what_it_wrote(void **state) {
     assert_int_equal(net_key_generate(path, &error), 0);
     assert_int_equal(net_key_load(path, &again, &error), 0);
     assert_string_not_equal(one.secret_text, again.secret_text);
+}
+
+/* In a process of its own: 0 when the one function forbids core dumps that were allowed before. */
+static int dumps_of(bool load) {
+    struct error error = {0};
+    struct net_key key;
+    struct rlimit limit;
+    prctl(PR_SET_DUMPABLE, 1);
+    getrlimit(RLIMIT_CORE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_CORE, &limit) != 0 || prctl(PR_GET_DUMPABLE) != 1) {
+        return 1;
+    }
+    int result = load ? net_key_load(path, &key, &error) : net_key_generate(path, &error);
+    getrlimit(RLIMIT_CORE, &limit);
+    return result != 0 ? 2 : prctl(PR_GET_DUMPABLE) != 0 ? 3 : limit.rlim_cur != 0 ? 4 : 0;
+}
+
+static void who_has_a_key_leaves_no_core_dump(void **state) {
+    (void)state;
+    for (int load = 0; load < 2; load++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            _exit(dumps_of(load != 0));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
 }
 
 static void never_overwrites(void **state) {
@@ -178,6 +210,7 @@ static void refuses_what_is_no_key_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(loads_what_it_wrote, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_a_key_leaves_no_core_dump, set_up, tear_down),
         cmocka_unit_test_setup_teardown(never_overwrites, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_missing_directory_is_bad_input, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_nothing, set_up, tear_down),

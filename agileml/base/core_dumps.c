@@ -1,0 +1,12 @@
+/* See core_dumps.h. */
+#include "agileml/base/core_dumps.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+/* The limit alone would not do: the kernel does not apply it where it hands dumps to a program (core_pattern "|..."). */
+void core_dumps_forbid(void) {
+    const struct rlimit none = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)prctl(PR_SET_DUMPABLE, 0);
+}
