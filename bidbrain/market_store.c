@@ -2,6 +2,7 @@
 #include "bidbrain/market_store.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/private_file.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -93,12 +94,16 @@ static int store_identify(struct market_store *store, struct error *error) {
 int market_store_open(struct market_store **opened, const char *path, struct error *error) {
     struct market_store *store = memory_zeroed(1, sizeof *store);
     store->path = memory_string(path);
+    const char *reason;
     int code = 0;
-    if (sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK) {
+    if (!private_store_make(path, &reason)) {
+        code = error_set(error, AML_EINPUT, "%s: store of spot prices: %s", path, reason);
+    } else if (sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK) {
         code = store_failed(store, error);
+    } else {
+        sqlite3_busy_timeout(store->database, 10000);
+        code = store_identify(store, error);
     }
-    sqlite3_busy_timeout(store->database, 10000);
-    code = code != 0 ? code : store_identify(store, error);
     code = code != 0 ? code : store_execute(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", error);
     for (int s = 0; s < STORE_STATEMENTS && code == 0; s++) {
         if (sqlite3_prepare_v3(store->database, store_sql[s], -1, SQLITE_PREPARE_PERSISTENT, &store->statements[s],

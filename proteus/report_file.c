@@ -1,7 +1,10 @@
 /* See report_file.h. */
 #include "proteus/report_file.h"
 
+#include "agileml/base/private_file.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,9 +13,15 @@ int report_file_open(struct report_file *report, const char *path, struct error 
     if (path == NULL) {
         return 0;
     }
-    report->file = fopen(path, "ae");
+    const char *reason;
+    int descriptor = private_file_open(path, O_WRONLY | O_APPEND, &reason);
+    if (descriptor < 0) {
+        return error_set(error, AML_EINPUT, "--report %s: can't create the file: %s", path, reason);
+    }
+    report->file = fdopen(descriptor, "a");
     if (report->file == NULL) {
-        return error_set(error, AML_EINPUT, "--report %s: can't create the file: %s", path, strerror(errno));
+        close(descriptor);
+        return error_set(error, AML_EFAIL, "--report %s: %s", path, strerror(errno));
     }
     setvbuf(report->file, NULL, _IOLBF, 0); /* others read along */
     return 0;

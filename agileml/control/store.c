@@ -2,6 +2,7 @@
 #include "agileml/control/store.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/private_file.h"
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -200,12 +201,15 @@ int store_open(struct store **opened, const char *path, struct error *error) {
     struct file_store *store = memory_zeroed(1, sizeof *store);
     store->store = (struct store){file_store_write, file_store_read, file_store_close};
     store->path = memory_string(path);
+    const char *reason;
     int code = 0;
     if (path[0] == '\0' || path[0] == ':') {
         code = error_set(error, AML_EINPUT, "\"%s\" can't name the controller's store: expected a path", path);
+    } else if (!private_store_make(path, &reason)) {
+        code = error_set(error, AML_EINPUT, "%s: can't open the controller's store: %s", path, reason);
     } else if (store_too_short(path)) {
         code = error_set(error, AML_EINPUT, "%s: is not a controller's store but some other file", path);
-    } else if (sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+    } else if (sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                                NULL) != SQLITE_OK) {
         code = store_failed(store, "open", error);
     } else {

@@ -5,9 +5,11 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/printable.h"
+#include "agileml/base/private_file.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -489,9 +491,15 @@ static int open_report(struct daemon *daemon, struct error *error) {
     if (path == NULL) {
         return 0;
     }
-    daemon->report = fopen(path, "ae");
+    const char *reason;
+    int descriptor = private_file_open(path, O_WRONLY | O_APPEND, &reason);
+    if (descriptor < 0) {
+        return error_set(error, AML_EINPUT, "--report %.300s: %s", path, reason);
+    }
+    daemon->report = fdopen(descriptor, "a");
     if (daemon->report == NULL) {
-        return error_set(error, AML_EINPUT, "--report %.300s: %s", path, strerror(errno));
+        close(descriptor);
+        return error_set(error, AML_EFAIL, "--report %.300s: %s", path, strerror(errno));
     }
     setvbuf(daemon->report, NULL, _IOLBF, 0); /* others read along */
     return 0;

@@ -4,6 +4,7 @@
 #include "bidbrain/daemon/ledger.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/private_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,9 +97,10 @@ static int ledger_lock(struct ledger *ledger, struct error *error) {
     char *path = memory_zeroed(size, 1);
     snprintf(path, size, "%s-lock", ledger->path);
     int code = 0;
-    ledger->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const char *reason;
+    ledger->lock = private_file_open(path, O_RDWR, &reason);
     if (ledger->lock < 0) {
-        code = error_set(error, AML_EINPUT, "%.300s: %s", path, strerror(errno));
+        code = error_set(error, AML_EINPUT, "%.300s: %s", path, reason);
     } else if (!ledger_flock(ledger->lock)) {
         code = error_set(error, AML_EINPUT, "%.300s: another bidbrain works with this state", ledger->path);
     }
@@ -190,8 +192,12 @@ int ledger_open(struct ledger **opened, const char *path, const char *job, enum 
         code = access(path, F_OK) != 0 ? error_set(error, AML_EINPUT, "%.300s: %s", path, strerror(errno)) : 0;
         code = code != 0 ? code : ledger_open_file(ledger, path, SQLITE_OPEN_READWRITE, error); /* for the WAL's sake */
     } else {
+        const char *reason;
         code = ledger_lock(ledger, error);
-        code = code != 0 ? code : ledger_open_file(ledger, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error);
+        if (code == 0 && !private_store_make(path, &reason)) {
+            code = error_set(error, AML_EINPUT, "%.300s: %s", path, reason);
+        }
+        code = code != 0 ? code : ledger_open_file(ledger, path, SQLITE_OPEN_READWRITE, error);
     }
     if (code == 0 && mode == LEDGER_WRITE) {
         code = ledger_execute(ledger, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN IMMEDIATE", error);

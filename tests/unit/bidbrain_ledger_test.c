@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -209,6 +210,7 @@ static void write_file(const char *text, size_t size) {
 
 static void refuses_what_is_no_state(void **state) {
     (void)state;
+    ledger_close(opened(LEDGER_WRITE));
     char command[256];
     char side[128];
     assert_refused("k", LEDGER_WRITE, "the state of job 'j', not of 'k'");
@@ -238,12 +240,39 @@ static void refuses_what_is_no_state(void **state) {
     assert_refused("j", LEDGER_WRITE, "damaged");
 }
 
+static void is_its_owners_alone(void **state) {
+    (void)state;
+    static const char *const suffixes[] = {"", "-wal", "-lock"};
+    struct ledger *ledger = NULL;
+    struct error error = {0};
+    mode_t mask = umask(0);
+    assert_int_equal(ledger_open(&ledger, path, "j", LEDGER_WRITE, &error), 0);
+    umask(mask);
+    for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++) {
+        char name[sizeof path + 8];
+        struct stat status;
+        snprintf(name, sizeof name, "%s%s", path, suffixes[s]);
+        assert_int_equal(stat(name, &status), 0);
+        assert_int_equal(status.st_mode & 07777, 0600);
+    }
+    ledger_close(ledger);
+}
+
+static void is_not_where_a_link_leads(void **state) {
+    (void)state;
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_int_equal(symlink("elsewhere", path), 0);
+    assert_refused("j", LEDGER_WRITE, "a symbolic link in a folder that others can write to");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_what_is_put),
-        cmocka_unit_test(a_kill_loses_nothing),
-        cmocka_unit_test(one_process_at_a_time),
-        cmocka_unit_test(refuses_what_is_no_state),
+        cmocka_unit_test_setup_teardown(keeps_what_is_put, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_kill_loses_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_process_at_a_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refuses_what_is_no_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(is_its_owners_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(is_not_where_a_link_leads, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,118 @@
+/* See private_file.h. */
+#include "agileml/base/private_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PRIVATE_FILE_MODE = 0600, PRIVATE_FILE_ATTEMPTS = 8 /* while others make and remove the file */ };
+
+/* Whether others may have put there what is at `path`. */
+static bool is_in_shared_folder(const char *path) {
+    char folder[PATH_MAX] = ".";
+    struct stat status;
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == path ? 1 : slash != NULL ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder) {
+        return false; /* open fails */
+    }
+    if (slash != NULL) {
+        memcpy(folder, path, length);
+        folder[length] = '\0';
+    }
+    bool known = stat(folder, &status) == 0;
+    return known && ((status.st_mode & S_IWOTH) != 0 || (status.st_uid != geteuid() && status.st_uid != 0));
+}
+
+/* Why we don't write to a file of a shared folder; NULL: we may. */
+static const char *refusal_of(const struct stat *status) {
+    if (S_ISLNK(status->st_mode)) {
+        return "a symbolic link in a folder that others can write to: expected a file";
+    }
+    if (status->st_uid != geteuid()) {
+        return "belongs to another user, in a folder that others can write to: expected a file of our own";
+    }
+    if (S_ISREG(status->st_mode) && status->st_nlink > 1) {
+        return "has several names (hard links), in a folder that others can write to: expected a file with one";
+    }
+    return NULL;
+}
+
+/* What is at `path`, judged. False: it is refused, or can't be looked at. */
+static bool look(const char *path, bool *exists, const char **reason) {
+    struct stat status;
+    *exists = lstat(path, &status) == 0;
+    *reason = *exists ? refusal_of(&status) : errno == ENOENT ? NULL : strerror(errno);
+    return *reason == NULL;
+}
+
+static int make(const char *path, int flags) {
+    return open(path, flags | O_CREAT | O_EXCL | O_CLOEXEC, PRIVATE_FILE_MODE);
+}
+
+/* Looks again at what was opened: it may have been put there meanwhile. */
+static int open_own(const char *path, int flags, const char **reason) {
+    struct stat status;
+    int descriptor = open(path, flags | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor >= 0 && (fstat(descriptor, &status) != 0 || (*reason = refusal_of(&status)) != NULL)) {
+        close(descriptor);
+        descriptor = -1;
+        errno = EPERM;
+    }
+    return descriptor;
+}
+
+int private_file_open(const char *path, int flags, const char **reason) {
+    bool shared = is_in_shared_folder(path);
+    int descriptor = -1;
+    *reason = NULL;
+    if (!shared) {
+        descriptor = open(path, flags | O_CREAT | O_CLOEXEC, PRIVATE_FILE_MODE);
+    }
+    for (unsigned attempt = 0; shared && descriptor < 0 && attempt < PRIVATE_FILE_ATTEMPTS; attempt++) {
+        bool exists;
+        if (!look(path, &exists, reason)) {
+            return -1;
+        }
+        descriptor = exists ? open_own(path, flags, reason) : make(path, flags);
+        if (descriptor < 0 && errno != ENOENT && errno != EEXIST) {
+            break;
+        }
+    }
+    if (descriptor < 0 && *reason == NULL) {
+        *reason = strerror(errno);
+    }
+    return descriptor;
+}
+
+/* The store and what SQLite keeps beside it. */
+static bool look_at_store(const char *path, bool *exists, const char **reason) {
+    static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
+    char beside[PATH_MAX];
+    bool there;
+    bool good = look(path, exists, reason);
+    for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes && good; s++) {
+        int length = snprintf(beside, sizeof beside, "%s%s", path, suffixes[s]);
+        good = length >= (int)sizeof beside || look(beside, &there, reason);
+    }
+    return good;
+}
+
+bool private_store_make(const char *path, const char **reason) {
+    bool exists = false;
+    *reason = NULL;
+    if (!is_in_shared_folder(path)) {
+        exists = access(path, F_OK) == 0; /* a link to nothing is followed */
+    } else if (!look_at_store(path, &exists, reason)) {
+        return false;
+    }
+    int descriptor = exists ? -1 : private_file_open(path, O_WRONLY, reason);
+    if (descriptor >= 0) {
+        close(descriptor);
+    }
+    return exists || descriptor >= 0;
+}
