@@ -6,8 +6,6 @@
 #include "agileml/base/memory.h"
 #include "proteus/signals.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -109,31 +107,6 @@ void launcher_add_net_arguments(const struct launcher *launcher, struct argument
 
 /* ---- Children that end ---- */
 
-static int make_folder(struct launcher *launcher) {
-    const char *parent = getenv("TMPDIR");
-    parent = parent != NULL && parent[0] != '\0' ? parent : "/tmp";
-    int length = snprintf(launcher->folder, sizeof launcher->folder, "%s/proteus-XXXXXX", parent);
-    if (length >= (int)sizeof launcher->folder || mkdtemp(launcher->folder) == NULL) {
-        launcher->folder[0] = '\0';
-        return error_set(&launcher->error, AML_EFAIL, "can't make a folder in %.200s: %s", parent, strerror(errno));
-    }
-    return 0;
-}
-
-static int remove_entry(const char *path, const struct stat *file, int kind, struct FTW *place) {
-    (void)file;
-    (void)kind;
-    (void)place;
-    remove(path);
-    return 0;
-}
-
-static void remove_folder(const struct launcher *launcher) {
-    if (launcher->folder[0] != '\0') {
-        nftw(launcher->folder, remove_entry, LAUNCHER_FOLDERS_OPEN, FTW_DEPTH | FTW_PHYS);
-    }
-}
-
 static void check_ended(struct launcher *launcher) {
     char end[PROCESS_END_TEXT];
     process_describe_end(&launcher->check, end);
@@ -142,7 +115,7 @@ static void check_ended(struct launcher *launcher) {
     }
     if (process_succeeded(&launcher->check)) {
         launcher->phase = LAUNCHER_START;
-        if (make_folder(launcher) != 0) {
+        if (run_folder_make(&launcher->folder, &launcher->error) != 0) {
             launcher_kill_all(launcher);
         } else if (launcher->market != NULL) {
             launcher_market_start(launcher);
@@ -308,7 +281,7 @@ static void launcher_close(struct launcher *launcher) {
     if (launcher->signal_fd >= 0) {
         close(launcher->signal_fd);
     }
-    remove_folder(launcher);
+    run_folder_remove(&launcher->folder);
     for (size_t r = 0; r < launcher->request_count; r++) {
         message_close(&launcher->requests[r].message);
     }
@@ -339,6 +312,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         .report = report,
         .progress = progress,
         .signal_fd = -1,
+        .folder = RUN_FOLDER_NONE,
         .elastic = strcmp(options->job->stage, "traditional") != 0,
         .first_nodes = (unsigned)(options->job->reliable + options->job->transient),
         .pace = 1,

@@ -25,7 +25,6 @@ enum {
     LAUNCHER_MARKET_START_S = 60,                     /* for machines that are bought: to join; see above */
     LAUNCHER_MARKET_END_WAIT_MS = 60 * 1000,          /* for bidbrain to give everything back, and the bill */
     LAUNCHER_MARKET_RESTARTS_MAX = 50,                /* of a bidbrain that was killed */
-    LAUNCHER_FOLDERS_OPEN = 16,                       /* while the temporary folder is removed */
     LAUNCHER_NAMED_MAX = 3,                           /* nodes that a message about their end names */
     LAUNCHER_NODES_TEXT = 320,                        /* bytes of that message */
     LAUNCHER_REASON_TEXT = LAUNCHER_NODES_TEXT + 160, /* of a message around it */

@@ -110,7 +110,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     } else {
         arguments_add(arguments, "--listen=tcp://%s:0", launcher->options->host);
     }
-    arguments_add(arguments, "--store=%s/store", launcher->folder);
+    arguments_add(arguments, "--store=%s/store", launcher->folder.path);
     arguments_add(arguments, "--reliable=%lld", (long long)job->reliable);
     arguments_add(arguments, "--transient=%lld", (long long)job->transient);
     arguments_add(arguments, "--partitions=%lld", (long long)job->partitions);

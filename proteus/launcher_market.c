@@ -138,7 +138,7 @@ static int make_market_folder(struct launcher *launcher) {
     const char *kept = market->place->options.folder;
     char path[PATH_MAX];
     int length = kept != NULL ? snprintf(path, sizeof path, "%s", kept)
-                              : snprintf(path, sizeof path, "%s/market", launcher->folder);
+                              : snprintf(path, sizeof path, "%s/market", launcher->folder.path);
     if (length >= (int)sizeof path) {
         return error_set(&launcher->error, AML_EINPUT, "--market-folder: too long a path");
     }

@@ -7,6 +7,7 @@
 #include "proteus/child_lines.h"
 #include "proteus/launcher.h"
 #include "proteus/process.h"
+#include "proteus/run_folder.h"
 
 #include <limits.h>
 
@@ -43,7 +44,7 @@ struct launcher {
     struct net *net;
     struct net_io *io;
     int signal_fd;
-    char folder[PATH_MAX];          /* for the controller's store and the market; empty: not made */
+    struct run_folder folder;       /* for the controller's store and the market */
     struct launcher_market *market; /* NULL: the nodes are processes of ours */
 
     enum launcher_phase phase;

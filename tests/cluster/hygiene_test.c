@@ -1,0 +1,74 @@
+/* What a job leaves on its machine and who can have a hand in it: files are their owner's alone, nobody else chooses
+ * what is written to, and what a killed run left in the temporary folder goes with the next run. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("hygiene_test") != 0) {
+        return -1;
+    }
+    run_well("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv");
+    return 0;
+}
+
+#define SUM "$tests/sum_app --data ratings.csv"
+
+static void test_reports_and_stores_are_their_owners_alone(void **state) {
+    (void)state;
+    run_well("umask 0; $bin/proteus keygen job.key && "
+             "{ $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --reliable 1 --transient 0 "
+             "--store job.store --report job.report >says & } && while ! grep -q nodes says; do sleep 0.05; done; "
+             "read -r listening on at more <says; stat -c '%%a %%n' job.* >modes; "
+             SUM " --iterations 2 --controller=$at --tier=reliable --key job.key && wait");
+    run_well("grep -qx '600 job.store' modes && grep -qx '600 job.report' modes && grep -qx '600 job.store-wal' modes");
+    run_well("umask 0; rm -f report; $run --reliable 1 -- " SUM " --iterations 2; stat -c %%a report | grep -qx 600");
+}
+
+static void test_others_do_not_choose_what_is_written_to(void **state) {
+    (void)state;
+    run_well("mkdir -m 1777 shared && echo precious >precious && ln -s ../precious shared/report && "
+             "ln -s ../precious shared/store && ln precious shared/second");
+    run_refused("$bin/proteus run --report shared/report --reliable 1 -- " SUM " --iterations 2",
+                "--report shared/report: can't create the file: a symbolic link in a folder that others can write to");
+    run_refused("$bin/proteus run --report shared/second --reliable 1 -- " SUM " --iterations 2", "several names");
+    run_refused("$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 --store shared/store",
+                "shared/store: can't open the controller's store: a symbolic link");
+    run_well("grep -qx precious precious && rm shared/* && "
+             "$bin/proteus run --report shared/report --reliable 1 -- " SUM " --iterations 2 && "
+             "tail -n 1 shared/report | grep -q '\"ok\":true'");
+}
+
+/* KILL can't be caught: the folder with the controller's store stays until the next run. Other folders stay for good,
+ * also those that look alike, and that of a job that runs. */
+static void test_what_a_killed_run_left_is_swept(void **state) {
+    (void)state;
+    run_well("mkdir tmp tmp/proteus-backup && echo precious >tmp/proteus-backup/file && ln -s ../out tmp/proteus-abcdef; "
+             "export TMPDIR=$PWD/tmp; "
+             "begin() { $bin/proteus run --reliable 1 -- " SUM " --iterations 100000 --slow-us 5000 >$1 2>&1 & }; "
+             "folders() { find tmp -mindepth 1 -maxdepth 1 -type d -name 'proteus-*' ! -name proteus-backup | wc -l; }; "
+             "begin one; one=$!; begin two; two=$!; "
+             "for f in one two; do while ! grep -q 'iteration 2 ' $f; do kill -0 $one $two || exit 1; sleep 0.05; done; done; "
+             "[ $(folders) = 2 ] || { echo not two; exit 1; }; kill -9 $one; wait $one; "
+             "[ $(folders) = 2 ] || { echo no folder left; exit 1; }; "
+             "$bin/proteus run --reliable 1 -- " SUM " --iterations 2 && [ $(folders) = 1 ] || "
+             "{ echo not swept, or too much; exit 1; }; "
+             "kill -0 $two && kill -INT $two; wait $two; [ $(folders) = 0 ] || { echo two has left; exit 1; }; "
+             "grep -qx precious tmp/proteus-backup/file && [ -L tmp/proteus-abcdef ]");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reports_and_stores_are_their_owners_alone),
+        cmocka_unit_test(test_others_do_not_choose_what_is_written_to),
+        cmocka_unit_test(test_what_a_killed_run_left_is_swept),
+    };
+    return cmocka_run_group_tests(tests, set_up, shell_close);
+}
