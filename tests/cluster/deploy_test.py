@@ -25,6 +25,7 @@ except ImportError:
 PROGRAMS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve()
 SOURCE = pathlib.Path(os.environ.get("PROTEUS_SOURCE", ".")).resolve()
 DEPLOY = SOURCE / "deploy"
+EXPOSURE_TENTHS = 30  # the most that systemd's judgement of a unit, 0 to 10, may be, times 10
 PATIENCE_S = 60  # for what takes a second; no time is asserted
 
 
@@ -137,6 +138,20 @@ class Kubernetes(Folder):
                 selected = [pod for _, pod, _ in pods() if document["spec"]["selector"].items() <=
                             pod["spec"]["template"]["metadata"]["labels"].items()]
                 self.assertEqual(len(selected), 1, document["metadata"]["name"])
+
+    def test_pods_are_confined(self):
+        """Not root, no more rights, nothing of the image to write to: in every container, init containers too."""
+        for name, _, pod in pods():
+            self.assertIs(pod["securityContext"]["runAsNonRoot"], True, name)
+            self.assertGreater(pod["securityContext"]["runAsUser"], 0, name)
+            self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"}, name)
+            self.assertIs(pod["automountServiceAccountToken"], False, name)
+            for container in pod["initContainers"] + pod["containers"]:
+                own = container["securityContext"]
+                self.assertEqual(own, {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                       "capabilities": {"drop": ["ALL"]}}, f"{name}: {container['name']}")
+                if container in pod["containers"]:
+                    self.assertIn("memory", container["resources"]["limits"], name)
 
     def test_notices_fit_the_grace_periods(self):
         for name, _, pod in pods():
@@ -303,6 +318,29 @@ class Ec2(Folder):
                 config = json.loads((DEPLOY / "ec2/bidbrain.json").read_text(encoding="utf-8"))
                 given = [word for word in config["node"]["arguments"] if not word.endswith(".gz") and word != "--data"]
                 self.assertIn(" ".join(given), " ".join(words))
+
+
+    def test_units_are_confined(self):
+        units = sorted((DEPLOY / "ec2").glob("*.service"))
+        for path in units:
+            settings = re.findall("^([A-Za-z]+)=(.*)$", path.read_text(encoding="utf-8"), re.M)
+            names = {name for name, _ in settings}
+            self.assertLessEqual({"User", "MemoryMax", "RestrictAddressFamilies", "SystemCallFilter"}, names, path.name)
+            self.assertLessEqual({("UMask", "0077"), ("CapabilityBoundingSet", ""), ("NoNewPrivileges", "true")},
+                                 set(settings), path.name)
+            # One list for all, so that a change of one of them is not forgotten in the others.
+            confined = [[line for line in unit.read_text(encoding="utf-8").partition("\nUMask=")[2].splitlines()
+                         if not line.startswith("#")] for unit in (units[0], path)]
+            self.assertEqual(confined[0], confined[1], path.name)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not installed")
+    def test_units_are_confined_in_the_eyes_of_systemd(self):
+        for path in sorted((DEPLOY / "ec2").glob("*.service")):
+            judged = run("systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE_TENTHS}",
+                         "--no-pager", path)
+            if "unrecognized option" in judged.stderr:
+                self.skipTest("systemd-analyze is older than version 250")
+            self.assertEqual(judged.returncode, 0, judged.stdout + judged.stderr)
 
 
 # ---- The package ----
