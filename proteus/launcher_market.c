@@ -4,9 +4,11 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/private_file.h"
 #include "agileml/net/http.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,11 +76,13 @@ static int open_log(const struct launcher_market *market, struct market_program 
     if (program->log != NULL) {
         return 0; /* it was started before */
     }
+    const char *reason = strerror(ENAMETOOLONG);
     int length = snprintf(path, sizeof path, "%s/%s.log", market->folder, program->name);
-    program->log = length < (int)sizeof path ? fopen(path, "we") : NULL;
+    int log = length < (int)sizeof path ? private_file_open(path, O_WRONLY | O_TRUNC, &reason) : -1;
+    program->log = log >= 0 ? fdopen(log, "w") : NULL;
     return program->log != NULL
                ? 0
-               : error_set(error, AML_EFAIL, "can't write %.300s/%s.log", market->folder, program->name);
+               : error_set(error, AML_EFAIL, "can't write %.300s/%s.log: %s", market->folder, program->name, reason);
 }
 
 static void start_program(struct launcher *launcher, struct market_program *program, const struct arguments *arguments,

@@ -2,6 +2,7 @@
 #include "proteus/marketplace.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/private_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +28,12 @@ enum {
 int marketplace_write(const char *folder, const char *name, const char *text, size_t size, struct error *error) {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-    int fd = length < (int)sizeof path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-    bool whole = fd >= 0;
+    const char *reason = strerror(ENAMETOOLONG);
+    int fd = length < (int)sizeof path ? private_file_open(path, O_WRONLY | O_TRUNC, &reason) : -1;
+    if (fd < 0) {
+        return error_set(error, AML_EFAIL, "can't write %.300s/%s: %s", folder, name, reason);
+    }
+    bool whole = true;
     while (whole && size > 0) {
         ssize_t written = write(fd, text, size);
         whole = written > 0 || (written < 0 && errno == EINTR);
@@ -36,7 +41,7 @@ int marketplace_write(const char *folder, const char *name, const char *text, si
         size -= written > 0 ? (size_t)written : 0;
     }
     int why = errno;
-    if (fd >= 0 && close(fd) != 0) {
+    if (close(fd) != 0) {
         whole = false;
         why = errno;
     }

@@ -54,14 +54,16 @@ static int make(const char *path, int flags) {
     return open(path, flags | O_CREAT | O_EXCL | O_CLOEXEC, PRIVATE_FILE_MODE);
 }
 
-/* Looks again at what was opened: it may have been put there meanwhile. */
+/* Looks again at what was opened, before it is cut: it may have been put there meanwhile. */
 static int open_own(const char *path, int flags, const char **reason) {
     struct stat status;
-    int descriptor = open(path, flags | O_NOFOLLOW | O_CLOEXEC);
-    if (descriptor >= 0 && (fstat(descriptor, &status) != 0 || (*reason = refusal_of(&status)) != NULL)) {
+    int descriptor = open(path, (flags & ~O_TRUNC) | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor >= 0 && (fstat(descriptor, &status) != 0 || (*reason = refusal_of(&status)) != NULL ||
+                            ((flags & O_TRUNC) != 0 && ftruncate(descriptor, 0) != 0))) {
+        int cause = *reason == NULL ? errno : EPERM;
         close(descriptor);
         descriptor = -1;
-        errno = EPERM;
+        errno = cause;
     }
     return descriptor;
 }

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-/* Opens `path` as open(2) does with `flags` (O_WRONLY or O_RDWR, perhaps O_APPEND), makes it if it isn't there. Returns
- * the descriptor, which closes on exec; or -1 and why in *reason, a text that stays. */
+/* Opens `path` as open(2) does with `flags` (O_WRONLY or O_RDWR, perhaps O_APPEND or O_TRUNC), makes it if it isn't
+ * there. Returns the descriptor, which closes on exec; or -1 and why in *reason, a text that stays. */
 int private_file_open(const char *path, int flags, const char **reason);
 /* Makes `path`, empty, if it isn't there, for SQLite, which gives its other files the same mode. False, with *reason as
  * above; in a shared folder SQLite's other files are judged too, as it would take a journal for the store's own. A file

@@ -108,6 +108,21 @@ static void test_links_are_followed_in_our_own_folders_only(void **state) {
     assert_int_equal(mode_of("new"), 0600);
 }
 
+static void test_what_is_there_is_cut_when_asked_for(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        const char *reason;
+        struct stat status;
+        assert_int_equal(chmod(folder, shared != 0 ? 01777 : 0755), 0);
+        assert_opens("log");
+        int descriptor = private_file_open(in_folder("log"), O_WRONLY | O_TRUNC, &reason);
+        assert_true(descriptor >= 0);
+        assert_int_equal(fstat(descriptor, &status), 0);
+        assert_int_equal(status.st_size, 0);
+        close(descriptor);
+    }
+}
+
 static void test_a_second_name_is_refused_in_a_shared_folder(void **state) {
     (void)state;
     char other[PATH_BYTES];
@@ -180,6 +195,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_new_files_are_their_owners_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_links_are_followed_in_our_own_folders_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_there_is_cut_when_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_second_name_is_refused_in_a_shared_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_store_needs_its_other_files_to_be_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_and_folders_of_others, set_up, tear_down),
