@@ -536,6 +536,9 @@ static void daemon_close(struct daemon *daemon) {
     free(daemon->machine_notes);
     free(daemon->closed);
     free(daemon->withdrawn);
+    if (daemon->user_data != NULL) {
+        explicit_bzero(daemon->user_data, USER_DATA_MAX + 2); /* a script of the user's own may hold a secret */
+    }
     free(daemon->user_data);
     free(daemon);
 }
