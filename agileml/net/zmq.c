@@ -1,5 +1,5 @@
-/* What the actors of one process share: the ZeroMQ context, the thread that decides who may connect, and the
- * directory of local mailboxes. See zmq.h. */
+/* What the actors of one process share: the ZeroMQ context, the door (zmq_door.c), and the directory of local
+ * mailboxes. See zmq.h. */
 #include "agileml/net/zmq.h"
 
 #include "agileml/base/memory.h"
@@ -10,102 +10,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <zmq.h>
 
-/* ---- Who may connect: ZeroMQ asks by its Authentication Protocol (RFC 27) ---- */
-
-enum { ZAP_PARTS = 7, ZAP_PART_BYTES = 256 };
-
-struct zap_request {
-    unsigned parts; /* received; those beyond ZAP_PARTS are not kept */
-    struct {
-        size_t size;
-        unsigned char bytes[ZAP_PART_BYTES];
-    } part[ZAP_PARTS]; /* version, request id, domain, address, identity, mechanism, client's public key */
-};
-
-static bool zap_receive(void *socket, struct zap_request *request) {
-    int more = 1;
-    size_t option_size = sizeof more;
-    for (request->parts = 0; more; request->parts++) {
-        unsigned char rest[ZAP_PART_BYTES];
-        unsigned char *bytes = request->parts < ZAP_PARTS ? request->part[request->parts].bytes : rest;
-        int size = zmq_recv(socket, bytes, ZAP_PART_BYTES, 0); /* the size before truncation */
-        if (size < 0 || zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option_size) != 0) {
-            return false;
-        }
-        if (request->parts < ZAP_PARTS) {
-            request->part[request->parts].size = (size_t)size < ZAP_PART_BYTES ? (size_t)size : ZAP_PART_BYTES;
-        }
-    }
-    return true;
-}
-
-static bool zap_part_is(const struct zap_request *request, unsigned part, const void *expected, size_t size) {
-    return request->part[part].size == size && memcmp(request->part[part].bytes, expected, size) == 0;
-}
-
-static void *zap_run(void *context) {
-    struct net *net = context;
-    struct zap_request request;
-    for (;;) {
-        if (!zap_receive(net->zap, &request)) {
-            if (errno == EINTR) {
-                continue;
-            }
-            break; /* ETERM: the net closes */
-        }
-        bool admitted = request.parts == ZAP_PARTS && zap_part_is(&request, 5, "CURVE", 5) &&
-                        zap_part_is(&request, 6, net->public_key, NET_PUBLIC_KEY_BYTES);
-        zmq_send(net->zap, "1.0", 3, ZMQ_SNDMORE);
-        zmq_send(net->zap, request.part[1].bytes, request.parts > 1 ? request.part[1].size : 0, ZMQ_SNDMORE);
-        zmq_send(net->zap, admitted ? "200" : "400", 3, ZMQ_SNDMORE);
-        zmq_send(net->zap, "", 0, ZMQ_SNDMORE); /* status text */
-        zmq_send(net->zap, "", 0, ZMQ_SNDMORE); /* user id */
-        zmq_send(net->zap, "", 0, 0);           /* metadata */
-    }
-    zmq_close(net->zap);
-    return NULL;
-}
-
 /* ---- Life cycle ---- */
-
-/* Every connection takes about five descriptors, and the usual soft limit of 1024 is there for programs that use
- * select. Failing to raise it shows later, when it is reached. */
-static void net_raise_descriptor_limit(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-/* libzmq starts its threads with the first socket. */
-static int net_start_threads(struct net *net, struct error *error) {
-    int linger = 0;
-    void *socket = zmq_socket(net->context, ZMQ_REP);
-    if (socket == NULL) {
-        return error_set(error, AML_EFAIL, "can't start ZeroMQ: %s", zmq_strerror(errno));
-    }
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
-    if (!net->secure) {
-        zmq_close(socket);
-        return 0;
-    }
-    int result = 0;
-    net->zap = socket;
-    if (zmq_bind(socket, "inproc://zeromq.zap.01") != 0) {
-        result = error_set(error, AML_EFAIL, "can't start ZeroMQ's authentication: %s", zmq_strerror(errno));
-    } else if ((errno = pthread_create(&net->zap_thread, NULL, zap_run, net)) != 0) {
-        result = error_set(error, AML_EFAIL, "can't start a thread: %s", strerror(errno));
-    }
-    if (result != 0) {
-        zmq_close(socket);
-        net->secure = false; /* there is no thread to join */
-    }
-    return result;
-}
 
 int net_open(struct net **opened, const struct net_options *options, struct error *error) {
     *opened = NULL;
@@ -126,7 +33,6 @@ int net_open(struct net **opened, const struct net_options *options, struct erro
             return error_set(error, AML_EINPUT, "the job's key is malformed (see 'proteus keygen')");
         }
     }
-    net_raise_descriptor_limit();
     net->context = zmq_ctx_new();
     if (net->context == NULL) {
         free(net);
@@ -139,7 +45,7 @@ int net_open(struct net **opened, const struct net_options *options, struct erro
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int result = net_start_threads(net, error);
+    int result = door_open(&net->door, net, error);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (result != 0) {
         net_close(net);
@@ -154,10 +60,7 @@ void net_close(struct net *net) {
         return;
     }
     assert(net->directory_count == 0);
-    if (net->secure) {
-        zmq_ctx_shutdown(net->context); /* ends the ZAP thread; closed sockets still linger */
-        pthread_join(net->zap_thread, NULL);
-    }
+    door_close(net->door);
     while (zmq_ctx_term(net->context) != 0 && errno == EINTR) {
     }
     pthread_rwlock_destroy(&net->directory_lock);
@@ -239,6 +142,16 @@ struct net_io *net_borrow(struct net *net, actor_id actor) {
     io = io != NULL && net_io_lend(io) ? io : NULL;
     pthread_rwlock_unlock(&net->directory_lock);
     return io;
+}
+
+void net_warn(struct net *net, actor_id actor, const char *text) {
+    pthread_rwlock_rdlock(&net->directory_lock);
+    for (size_t i = 0; i < net->directory_count; i++) {
+        if (net->directory[i].actor == actor) {
+            net_io_warn_later(net->directory[i].io, text);
+        }
+    }
+    pthread_rwlock_unlock(&net->directory_lock);
 }
 
 /* ---- Endpoints ---- */

@@ -63,6 +63,8 @@ struct net_io {
     uint64_t random_state;
     unsigned warnings;
     char warned[ERROR_TEXT_MAX]; /* the last one: a peer that tries again and again is told of once */
+    pthread_mutex_t told_lock;
+    char told[ERROR_TEXT_MAX]; /* guarded by told_lock: what the door wants to be warned of; "": nothing */
     _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by our thread, read by any */
 };
 
@@ -76,6 +78,24 @@ static void net_io_warn(struct net_io *io, const char *text) {
         io->options.warning(io->options.actor.self, text);
     } else {
         fprintf(stderr, "warning: %s\n", text);
+    }
+}
+
+void net_io_warn_later(struct net_io *io, const char *text) {
+    pthread_mutex_lock(&io->told_lock);
+    snprintf(io->told, sizeof io->told, "%s", text);
+    pthread_mutex_unlock(&io->told_lock);
+    mailbox_raise(&io->mailbox);
+}
+
+static void net_io_warn_of_told(struct net_io *io) {
+    char text[ERROR_TEXT_MAX];
+    pthread_mutex_lock(&io->told_lock);
+    memcpy(text, io->told, sizeof text);
+    io->told[0] = '\0';
+    pthread_mutex_unlock(&io->told_lock);
+    if (text[0] != '\0') {
+        net_io_warn(io, text);
     }
 }
 
@@ -150,7 +170,7 @@ static void net_io_reserve(struct net_io *io) {
 
 static int net_io_attach(struct net_io *io, struct link *link, struct error *error) {
     int result = net_io_wait_on(io, link_descriptor(link->socket), &link->source, error);
-    if (result == 0) {
+    if (result == 0 && link->monitor != NULL) {
         result = net_io_wait_on(io, link_descriptor(link->monitor), &link->source, error);
     }
     net_io_activate(io, link); /* a ZeroMQ socket says nothing until it has been tried once */
@@ -331,36 +351,17 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
     }
 }
 
-static void net_io_router_event(struct net_io *io, const struct link *link, int event, uint32_t value) {
-    const char *why = NULL;
-    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
-        (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)) {
-        why = "an unknown key";
-    } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) {
-        why = io->net->secure ? "no key" : "a key, which this process has not";
-    }
-    if (why != NULL) {
-        char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "%s: refused a connection with %s", link->endpoint, why);
-        net_io_warn(io, text);
-    }
-}
-
 /* False when nothing is left in the monitor. */
 static bool net_io_take_events(struct net_io *io, struct link *link) {
-    while (!io->stopping && !link->retired) {
+    while (link->monitor != NULL && !io->stopping && !link->retired) {
         uint32_t value;
-        int event = link_next_event(link, &value);
+        int event = monitor_next_event(link->monitor, &value);
         if (event == 0) {
             return false;
         }
-        if (link->peer == ACTOR_NONE) {
-            net_io_router_event(io, link, event, value);
-        } else {
-            net_io_peer_event(io, link, event, value);
-        }
+        net_io_peer_event(io, link, event, value);
     }
-    return true;
+    return link->monitor != NULL;
 }
 
 /* ---- The io interface ---- */
@@ -598,6 +599,7 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
     switch (source->kind) {
     case SOURCE_MAILBOX:
         io->mailbox_active = true;
+        net_io_warn_of_told(io);
         break;
     case SOURCE_LINK:
         net_io_activate(io, source->owner);
@@ -699,6 +701,7 @@ static void net_io_close_parts(struct net_io *io) {
     }
     mailbox_close(&io->mailbox);
     pthread_mutex_destroy(&io->turn);
+    pthread_mutex_destroy(&io->told_lock);
     if (io->epoll >= 0) {
         close(io->epoll);
     }
@@ -725,6 +728,7 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
     io->options = *options;
     io->epoll = -1;
     pthread_mutex_init(&io->turn, NULL);
+    pthread_mutex_init(&io->told_lock, NULL);
     io->mailbox_source = (struct source){.kind = SOURCE_MAILBOX, .owner = io};
     int result = mailbox_open(&io->mailbox, error);
     if (result != 0) {

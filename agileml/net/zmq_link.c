@@ -32,9 +32,10 @@
 enum {
     ROUTING_BYTES = 1 + sizeof(actor_id), /* 'A', then the actor; ids that libzmq makes up start with a 0 */
     FRAME_COPY_MAX = 512,                 /* smaller frames are copied: cheaper than sharing them between threads */
+    LINK_PIECE_BYTES = 128 << 10,
+    LINK_PIECE_SLACK = 64, /* what CURVE adds to a part */
     FRAME_ALIGNMENT = sizeof(uint64_t),
     LINK_LINGER_MS = 1000, /* how long the last messages may take to leave */
-    LINK_HANDSHAKE_MS = 10000,
     LINK_CONNECT_MS = 2000, /* of one attempt: a lost SYN is repeated once in that time */
     LINK_SILENCE_MS = 20000, /* a peer that acknowledges nothing for so long is disconnected */
     LINK_KEEPALIVE_IDLE_S = 10,
@@ -74,7 +75,7 @@ static int link_set_options(struct link *link, const struct net *net, const stru
         {ZMQ_TCP_KEEPALIVE_INTVL, LINK_KEEPALIVE_STEP_S},
         {ZMQ_TCP_KEEPALIVE_CNT, LINK_KEEPALIVE_STEPS},
         {ZMQ_TCP_MAXRT, LINK_SILENCE_MS},
-        {ZMQ_HANDSHAKE_IVL, LINK_HANDSHAKE_MS},
+        {ZMQ_HANDSHAKE_IVL, NET_HANDSHAKE_MS},
         {ZMQ_CONNECT_TIMEOUT, LINK_CONNECT_MS},
         {ZMQ_RECONNECT_IVL, NET_RECONNECT_MS},
         {ZMQ_RECONNECT_IVL_MAX, NET_RECONNECT_MAX_MS},
@@ -89,7 +90,7 @@ static int link_set_options(struct link *link, const struct net *net, const stru
             return -1;
         }
     }
-    int64_t frame_max = (int64_t)WIRE_FRAME_BYTES_MAX;
+    int64_t frame_max = net->secure ? LINK_PIECE_BYTES + LINK_PIECE_SLACK : (int64_t)WIRE_FRAME_BYTES_MAX;
     unsigned char routing[ROUTING_BYTES] = {'A'};
     memcpy(routing + 1, &options->self, sizeof options->self);
     if (zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) != 0 ||
@@ -99,13 +100,13 @@ static int link_set_options(struct link *link, const struct net *net, const stru
     return net->secure ? link_set_key(link->socket, &net->key, listens) : 0;
 }
 
-/* The monitor tells of failed handshakes, which libzmq otherwise hides. */
+/* The monitor tells of connections and of failed handshakes, which libzmq otherwise hides. */
 static int link_open_monitor(struct link *link, const struct net *net) {
-    int events =
-        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    if (link->peer != ACTOR_NONE) {
-        events |= ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED;
-    }
+    int events = link->peer == ACTOR_NONE
+                     ? DOOR_EVENTS
+                     : ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                           ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED;
     char name[64];
     int none = 0;
     snprintf(name, sizeof name, "inproc://monitor-%" PRIxPTR, (uintptr_t)link->socket);
@@ -140,6 +141,7 @@ int link_open_socket(struct link *link, struct net *net, const struct net_io_opt
     if (result != 0) {
         return result;
     }
+    link->piece_bytes = net->secure ? LINK_PIECE_BYTES : SIZE_MAX;
     link->socket = zmq_socket(net->context, listens ? ZMQ_ROUTER : ZMQ_DEALER);
     if (link->socket == NULL || link_set_options(link, net, options, checked.ipv6) != 0 ||
         link_open_monitor(link, net) != 0) {
@@ -151,13 +153,18 @@ int link_open_socket(struct link *link, struct net *net, const struct net_io_opt
     }
     if (result != 0) {
         link_close_socket(link);
+    } else if (listens) {
+        door_watch(net->door, link->monitor, options->self, link->endpoint);
+        link->monitor = NULL;
     }
     return result;
 }
 
 void link_close_socket(struct link *link) {
+    if (link->socket != NULL) {
+        zmq_socket_monitor(link->socket, NULL, 0); /* the door closes its end when it hears of that */
+    }
     if (link->monitor != NULL) {
-        zmq_socket_monitor(link->socket, NULL, 0);
         zmq_close(link->monitor);
     }
     if (link->socket != NULL) {
@@ -197,13 +204,13 @@ int link_descriptor(void *socket) {
     return fd;
 }
 
-int link_next_event(struct link *link, uint32_t *value) {
+int monitor_next_event(void *monitor, uint32_t *value) {
     unsigned char bytes[LINK_EVENT_BYTES]; /* 16 bits of event, 32 of value; the second part is an address */
     uint16_t event;
-    if (zmq_recv(link->monitor, bytes, sizeof bytes, ZMQ_DONTWAIT) != LINK_EVENT_BYTES) {
+    if (zmq_recv(monitor, bytes, sizeof bytes, ZMQ_DONTWAIT) != LINK_EVENT_BYTES) {
         return 0;
     }
-    zmq_recv(link->monitor, NULL, 0, ZMQ_DONTWAIT);
+    zmq_recv(monitor, NULL, 0, ZMQ_DONTWAIT);
     memcpy(&event, bytes, sizeof event);
     memcpy(value, bytes + sizeof event, sizeof *value);
     return event;
@@ -239,17 +246,33 @@ static int link_send_bytes(void *socket, const void *bytes, size_t size, bool mo
     return link_send_part(socket, &part, more);
 }
 
-static int link_send_frame(void *socket, struct buffer *frame, bool more) {
-    if (frame->size <= FRAME_COPY_MAX) {
-        return link_send_bytes(socket, frame->data, frame->size, more);
+static int link_send_piece(void *socket, struct buffer *frame, size_t offset, size_t size, bool more) {
+    if (size <= FRAME_COPY_MAX) {
+        return link_send_bytes(socket, frame->data + offset, size, more);
     }
     zmq_msg_t part;
     LINK_HANDS_OVER(frame);
-    if (zmq_msg_init_data(&part, frame->data, frame->size, link_drop_frame, buffer_hold(frame)) != 0) {
+    if (zmq_msg_init_data(&part, frame->data + offset, size, link_drop_frame, buffer_hold(frame)) != 0) {
         buffer_drop(frame);
         return -1;
     }
     return link_send_part(socket, &part, more);
+}
+
+/* The bytes on the wire. *lost is set when a part could not be sent: a connection that is lost on the way fails one
+ * part. libzmq then drops the parts that follow, but wants to see them up to the last. */
+static uint64_t link_send_frame(const struct link *link, struct buffer *frame, bool more, bool *lost) {
+    uint64_t bytes = 0;
+    size_t offset = 0;
+    size_t size;
+    do {
+        size_t left = frame->size - offset;
+        size = left < link->piece_bytes ? left : link->piece_bytes;
+        *lost |= link_send_piece(link->socket, frame, offset, size, more || size == link->piece_bytes) < 0;
+        bytes += link_wire_bytes(size);
+        offset += size;
+    } while (size == link->piece_bytes);
+    return bytes;
 }
 
 int64_t link_send(struct link *link, actor_id to, const struct message *message) {
@@ -269,10 +292,7 @@ int64_t link_send(struct link *link, actor_id to, const struct message *message)
     uint64_t bytes = link_wire_bytes(size);
     bool lost = false;
     for (unsigned i = 0; i < message->frame_count; i++) {
-        /* A connection that is lost on the way fails one part. libzmq then drops the parts that follow, but
-         * wants to see them up to the last. */
-        lost |= link_send_frame(link->socket, message->frames[i], i + 1 < message->frame_count) < 0;
-        bytes += link_wire_bytes(message->frames[i]->size);
+        bytes += link_send_frame(link, message->frames[i], i + 1 < message->frame_count, &lost);
     }
     return lost ? -1 : (int64_t)bytes;
 }
@@ -311,32 +331,91 @@ static struct buffer *link_wrap(zmq_msg_t *part) {
     return &frame->buffer;
 }
 
+/* The pieces of a frame that have come so far, the last one first. */
+struct pieces {
+    struct piece {
+        struct piece *before;
+        zmq_msg_t part;
+    } *last;
+    size_t bytes;
+};
+
+/* Uses up the part. */
+static void pieces_add(struct pieces *pieces, zmq_msg_t *part) {
+    struct piece *piece = memory_resized(NULL, 1, sizeof *piece);
+    piece->before = pieces->last;
+    pieces->last = piece;
+    pieces->bytes += zmq_msg_size(part);
+    zmq_msg_init(&piece->part);
+    zmq_msg_move(&piece->part, part);
+    zmq_msg_close(part);
+}
+
+/* Empties the list; `whole` (may be NULL) gets the bytes. */
+static void pieces_take(struct pieces *pieces, struct buffer *whole) {
+    while (pieces->last != NULL) {
+        struct piece *piece = pieces->last;
+        pieces->bytes -= zmq_msg_size(&piece->part);
+        if (whole != NULL) {
+            memcpy(whole->data + pieces->bytes, zmq_msg_data(&piece->part), zmq_msg_size(&piece->part));
+        }
+        pieces->last = piece->before;
+        zmq_msg_close(&piece->part);
+        free(piece);
+    }
+}
+
+/* A frame of the pieces so far and its last part, which is used up. NULL: out of memory. */
+static struct buffer *link_frame(struct pieces *pieces, zmq_msg_t *part) {
+    if (pieces->last == NULL) {
+        return link_wrap(part);
+    }
+    pieces_add(pieces, part);
+    struct buffer *frame = buffer_new(pieces->bytes);
+    pieces_take(pieces, frame);
+    return frame;
+}
+
 /* Receives the payload parts. 0 or an error; either way nothing of the message is left in the socket. */
-static int link_receive_frames(void *socket, bool more, struct message *message, uint64_t *bytes, struct error *error) {
+static int link_receive_frames(const struct link *link, bool more, struct message *message, uint64_t *bytes,
+                               struct error *error) {
+    struct pieces pieces = {0};
     int result = 0;
     while (more) {
         zmq_msg_t part;
         zmq_msg_init(&part);
-        if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) { /* a message comes whole or not at all */
+        if (zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT) < 0) { /* a message comes whole or not at all */
             zmq_msg_close(&part);
+            pieces_take(&pieces, NULL);
             return error_set(error, AML_EPROTOCOL, "an incomplete message: %s", zmq_strerror(errno));
         }
         more = zmq_msg_more(&part) != 0;
         *bytes += link_wire_bytes(zmq_msg_size(&part));
         if (result == 0 && message->frame_count == MESSAGE_FRAMES_MAX) {
             result = error_set(error, AML_EPROTOCOL, "more than %d payload frames", MESSAGE_FRAMES_MAX);
+        } else if (result == 0 && pieces.bytes > WIRE_FRAME_BYTES_MAX) {
+            result = error_set(error, AML_EPROTOCOL, "a payload frame of more than %llu bytes",
+                               (unsigned long long)WIRE_FRAME_BYTES_MAX);
         }
         if (result != 0) {
             zmq_msg_close(&part);
             continue;
         }
-        struct buffer *frame = link_wrap(&part);
+        if (zmq_msg_size(&part) == link->piece_bytes) {
+            pieces_add(&pieces, &part);
+            continue;
+        }
+        struct buffer *frame = link_frame(&pieces, &part);
         if (frame == NULL) {
             result = error_set(error, AML_ENOMEM, "no memory for a payload frame");
         } else {
             message->frames[message->frame_count++] = frame;
         }
     }
+    if (result == 0 && pieces.last != NULL) {
+        result = error_set(error, AML_EPROTOCOL, "a payload frame without its last piece");
+    }
+    pieces_take(&pieces, NULL);
     return result;
 }
 
@@ -367,7 +446,7 @@ enum link_result link_receive(struct link *link, actor_id *from, struct message 
         return LINK_EMPTY;
     }
     *bytes = link_wire_bytes(zmq_msg_size(&part));
-    int result = link_receive_frames(link->socket, zmq_msg_more(&part) != 0, message, bytes, error);
+    int result = link_receive_frames(link, zmq_msg_more(&part) != 0, message, bytes, error);
     if (result == 0 && *from == ACTOR_NONE) {
         result = error_set(error, AML_EPROTOCOL, "a peer without an actor's name");
     }

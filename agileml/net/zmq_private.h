@@ -7,9 +7,12 @@
 #include "agileml/net/mailbox.h"
 #include "agileml/net/zmq.h"
 
+#include <zmq.h>
+
 enum {
     NET_RECONNECT_MS = 50,      /* first wait before connecting again; doubles ... */
     NET_RECONNECT_MAX_MS = 200, /* ... up to this: well below the shortest failure timeout. See IO_RECONNECT_MS */
+    NET_HANDSHAKE_MS = 2000,    /* a peer that has not shown the key by then is disconnected */
     NET_PUBLIC_KEY_BYTES = 32
 };
 
@@ -21,8 +24,7 @@ struct net {
     bool insecure; /* may leave the machine without one */
     struct net_key key;
     unsigned char public_key[NET_PUBLIC_KEY_BYTES];
-    void *zap; /* the socket that the ZAP thread answers on */
-    pthread_t zap_thread;
+    struct door *door;
     pthread_rwlock_t directory_lock; /* guards what follows; held while a mailbox is put to, so that none closes then */
     size_t directory_count;
     struct {
@@ -45,15 +47,36 @@ void net_wake(struct net *net, actor_id actor);
 /* The actor's io, if it is here, lends itself for the first message in its mailbox, and its thread sleeps: then this
  * holds it, until net_io_give_back. Else NULL. */
 struct net_io *net_borrow(struct net *net, actor_id actor);
+/* Has the actor, if it is here, give a warning in its own thread. */
+void net_warn(struct net *net, actor_id actor, const char *text);
 
-/* zmq_io.c: for net_borrow, which sees to it that the io is not closed meanwhile. */
+/* zmq_io.c: for net_borrow and net_warn, which see to it that the io is not closed meanwhile. */
 bool net_io_lend(struct net_io *io);
+void net_io_warn_later(struct net_io *io, const char *text);
 
 /* Checks an endpoint and whether it may be used without a key. 0 or AML_EINPUT. */
 int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,
                        struct error *error);
 
+/* ---- zmq_door.c ---- */
+
+enum {
+    DOOR_EVENTS = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_MONITOR_STOPPED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+};
+
+/* Starts the thread. 0 or AML_EFAIL. */
+int door_open(struct door **door, struct net *net, struct error *error);
+/* After every listener is closed. NULL is fine. */
+void door_close(struct door *door);
+/* Takes over the monitor of this actor's listener, which tells of DOOR_EVENTS; it is closed when the socket's monitoring
+ * ends. */
+void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint);
+
 /* ---- zmq_link.c ---- */
+
+/* The next event of a monitor: one ZMQ_EVENT_..., or 0. */
+int monitor_next_event(void *monitor, uint32_t *value);
 
 /* What an epoll event points at. */
 struct source {
@@ -69,11 +92,13 @@ enum link_state {
 
 struct link {
     struct source source;
-    void *socket, *monitor;
+    void *socket;
+    void *monitor;                    /* NULL: of the ROUTER, whose monitor is the door's */
     actor_id peer;                    /* whom a DEALER reaches; ACTOR_NONE: the ROUTER that listens */
     char endpoint[WIRE_ENDPOINT_MAX]; /* the DEALER's peer's, or where the ROUTER is bound */
     enum link_state state;            /* of a DEALER */
     uint64_t stopped_us;              /* when libzmq disconnected; 0 once it says that it tries again */
+    size_t piece_bytes;               /* frames of so many bytes and more go in pieces; see link_send */
     unsigned handshakes_failed;       /* in a row */
     bool refused;                     /* has been reported */
     bool active;                      /* may have messages: is in the io's list */
@@ -93,7 +118,10 @@ void link_close_socket(struct link *link);
 int link_descriptor(void *socket);
 
 /* Sends without waiting and returns the bytes, or -1 if nothing was sent. `to` is used by a ROUTER only. Frames stay
- * the caller's: large ones are held until libzmq has sent them. */
+ * the caller's: large ones are held until libzmq has sent them.
+ *
+ * With a key a frame goes in pieces of piece_bytes, each a part of ZeroMQ's message; the last one is smaller, perhaps
+ * empty. So a listener need not let anyone send larger parts, also not a peer that it has not admitted yet. */
 int64_t link_send(struct link *link, actor_id to, const struct message *message);
 
 enum link_result { LINK_RECEIVED, LINK_EMPTY, LINK_BAD };
@@ -101,8 +129,5 @@ enum link_result { LINK_RECEIVED, LINK_EMPTY, LINK_BAD };
  * LINK_EMPTY. */
 enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
                               struct error *error);
-
-/* The next event of the socket's monitor: one ZMQ_EVENT_..., or 0. */
-int link_next_event(struct link *link, uint32_t *value);
 
 #endif

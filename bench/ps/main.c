@@ -5,13 +5,15 @@
 #include "bench/ps/protocol.h"
 
 #include <stdio.h>
+#include <zmq.h>
 
 enum contender { PROTOCOL, BARE, CONTENDERS };
 static const char *const CONTENDER_NAMES[CONTENDERS] = {"AgileML", "bare ZeroMQ"};
 
 struct bench {
     int64_t samples, rows, width, partitions;
-    bool quick, alone;
+    bool quick, alone, keyed;
+    struct net_key key;
 };
 
 /* Both ends of this process's transfers. */
@@ -138,14 +140,15 @@ static int run_shape(const struct bench *bench, const struct shape *shape, struc
 
 int main(int argc, char **argv) {
     static const struct shape SHAPES[] = {
-        {1000, 1, 1, 500}, {10000, 100, 1, 20}, {10000, 100, 8, 20}, {10000, 1000, 1, 3}, {10000, 1000, 8, 3}};
-    static const struct shape QUICK_SHAPES[] = {{1000, 1, 1, 20}, {10000, 100, 8, 2}};
+        {1000, 1, 1, 500, NULL}, {10000, 100, 1, 20, NULL}, {10000, 100, 8, 20, NULL}, {10000, 1000, 1, 3, NULL}, {10000, 1000, 8, 3, NULL}};
+    static const struct shape QUICK_SHAPES[] = {{1000, 1, 1, 20, NULL}, {10000, 100, 8, 2, NULL}};
     struct bench bench = {.samples = 15, .width = 100, .partitions = 1};
     const struct aml_option options[] = {
         {"samples", "N", AML_OPTION_INTEGER, &bench.samples, 1, 10000, "turns of both, after one that is not counted"},
         {"rows", "N", AML_OPTION_INTEGER, &bench.rows, 0, 1 << 24, "one shape of so many rows; 0: the usual ones"},
         {"width", "N", AML_OPTION_INTEGER, &bench.width, 1, 1 << 20, "floats of a row, with --rows"},
         {"partitions", "N", AML_OPTION_INTEGER, &bench.partitions, 1, WIRE_PARTITIONS_MAX, "with --rows"},
+        {"key", NULL, AML_OPTION_FLAG, &bench.keyed, 0, 0, "AgileML's connections are encrypted"},
         {"alone", NULL, AML_OPTION_FLAG, &bench.alone, 0, 0, "AgileML only, for a profiler"},
         {"quick", NULL, AML_OPTION_FLAG, &bench.quick, 0, 0, "two shapes, one sample: does it run at all"},
         {0},
@@ -156,7 +159,7 @@ int main(int argc, char **argv) {
     if (status >= 0) {
         return status;
     }
-    struct shape own = {(uint32_t)bench.rows, (uint32_t)bench.width, (uint32_t)bench.partitions, 5};
+    struct shape own = {(uint32_t)bench.rows, (uint32_t)bench.width, (uint32_t)bench.partitions, 5, NULL};
     const struct shape *shapes = bench.rows > 0 ? &own : bench.quick ? QUICK_SHAPES : SHAPES;
     size_t count = bench.rows > 0 ? 1
                    : bench.quick  ? sizeof QUICK_SHAPES / sizeof QUICK_SHAPES[0]
@@ -169,9 +172,11 @@ int main(int argc, char **argv) {
     memory_keep(); /* as a node does; bare ZeroMQ gains as much */
     measure_print_machine();
     printf("  rows x width prt  what  by              GB/s   M rows/s    us each CPU-s/GB  ratio  gather us\n");
-    int result = 0;
+    int result = bench.keyed ? zmq_curve_keypair(bench.key.public_text, bench.key.secret_text) : 0;
     for (size_t s = 0; s < count && result == 0; s++) {
-        result = run_shape(&bench, &shapes[s], &error);
+        struct shape shape = shapes[s];
+        shape.key = bench.keyed ? &bench.key : NULL;
+        result = run_shape(&bench, &shape, &error);
     }
     if (result != 0) {
         fprintf(stderr, "%s\n", error.text);

@@ -72,7 +72,7 @@ static void agent_receive(void *self, actor_id from, struct message *message) {
 }
 
 int protocol_server_open(struct protocol_server *server, const struct shape *shape, struct error *error) {
-    const struct net_options net_options = {0};
+    const struct net_options net_options = {.key = shape->key};
     const struct net_io_options agent = {.self = SHAPE_SERVER_AGENT, .actor = {.receive = agent_receive}};
     const struct net_io_options options = {
         .self = SHAPE_SERVER,
@@ -158,7 +158,7 @@ int protocol_subscribe(struct protocol_worker *worker, struct error *error) {
 
 int protocol_worker_open(struct protocol_worker *worker, const struct shape *shape, actor_id self, const char *endpoint,
                          struct error *error) {
-    const struct net_options net_options = {0};
+    const struct net_options net_options = {.key = shape->key};
     const struct net_io_options options = {.self = self,
                                            .actor = {.receive = worker_receive, .timer = worker_timer, .self = worker}};
     *worker = (struct protocol_worker){0};

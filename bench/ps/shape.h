@@ -2,6 +2,7 @@
 #ifndef BENCH_PS_SHAPE_H
 #define BENCH_PS_SHAPE_H
 
+#include "agileml/net/key.h"
 #include "agileml/wire/message.h"
 
 #include <stdint.h>
@@ -9,6 +10,7 @@
 struct shape {
     uint32_t rows, width, partitions;
     unsigned repeats; /* transfers of the whole table in one sample, so that a sample takes some milliseconds */
+    const struct net_key *key; /* of AgileML's connections; NULL: none */
 };
 
 /* Rows of partition `number`: keys are dealt in turn. */

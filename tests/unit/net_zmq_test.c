@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -935,12 +936,17 @@ static void names_and_ipv6_work(void **state) {
 
 /* ---- Bad peers ---- */
 
-static void send_garbage(const char *endpoint, const void *garbage, size_t size) {
+static int raw_connect(const char *endpoint) {
     int port = atoi(strrchr(endpoint, ':') + 1);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (void *)&address, sizeof address), 0);
+    return fd;
+}
+
+static void send_garbage(const char *endpoint, const void *garbage, size_t size) {
+    int fd = raw_connect(endpoint);
     assert_int_equal(send(fd, garbage, size, MSG_NOSIGNAL), size);
     shutdown(fd, SHUT_WR);
     char answer[512];
@@ -985,6 +991,130 @@ static void garbage_over_tcp_is_survived_with_a_key(void **state) {
     (void)state;
     struct net_key key = key_new();
     assert_survives_garbage(&key);
+}
+
+/* The bytes of this process that are in memory. */
+static size_t resident_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+    assert_int_equal(fscanf(file, "%*u %lu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The greeting of one who has a key (RFC 23), then the beginning of a frame of `size` bytes. */
+static void knock(int fd, uint64_t size) {
+    unsigned char bytes[64 + 9] = {[0] = 0xFF, [9] = 0x7F, [10] = 3, [12] = 'C', 'U', 'R', 'V', 'E', [64] = 6};
+    for (unsigned b = 0; b < 8; b++) {
+        bytes[65 + b] = (unsigned char)(size >> (56 - 8 * b));
+    }
+    assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+}
+
+/* Whether the other side has hung up. */
+static bool is_cut(int fd) {
+    char answer[512];
+    ssize_t size;
+    while ((size = recv(fd, answer, sizeof answer, MSG_DONTWAIT)) > 0) { /* its greeting */
+    }
+    return size == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+static void wait_cut(const int *fds, unsigned count) {
+    for (unsigned k = 0; k < count; k++) {
+        while (!is_cut(fds[k])) {
+            usleep(1000);
+        }
+    }
+}
+
+/* A peer with the key that was connected before goes on as if nothing were, and one that comes gets in. */
+static void assert_goes_on(struct probe *before, const struct net_key *key, const char *endpoint) {
+    struct probe newcomer;
+    struct net *net = net_new(key);
+    assert_echoes(before);
+    probe_open(&newcomer, net, PROBE + 1);
+    newcomer.door->connect(newcomer.door, ECHO, endpoint);
+    assert_echoes(&newcomer);
+    probe_close(&newcomer);
+    net_close(net);
+}
+
+/* Strangers each send the beginning of a frame, as large as a frame may be, and then its bytes: they may take no more
+ * memory than handshakes need. */
+static void a_handshake_takes_little_memory(void **state) {
+    (void)state;
+    enum { KNOCKS = 600, FRAME = 128 << 10, GROWTH_MAX = 64 << 20 };
+    struct echo echo;
+    struct probe probe;
+    struct net_key key = key_new();
+    struct net *net = net_new(&key);
+    int fds[KNOCKS];
+    unsigned char *bytes = calloc(1, FRAME);
+    echo_start(&echo, net_new(&key), "tcp://127.0.0.1:0");
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, echo.endpoint);
+    assert_echoes(&probe);
+    int huge = raw_connect(echo.endpoint);
+    knock(huge, UINT64_C(1) << 30);
+    wait_cut(&huge, 1);
+    close(huge);
+    size_t before = resident_bytes();
+    size_t most = before;
+    for (unsigned k = 0; k < KNOCKS; k++) {
+        fds[k] = raw_connect(echo.endpoint);
+        knock(fds[k], FRAME);
+        send(fds[k], bytes, FRAME - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        size_t now = resident_bytes();
+        most = now > most ? now : most;
+    }
+    assert_goes_on(&probe, &key, echo.endpoint);
+    wait_cut(fds, KNOCKS);
+    if (getenv("PROTEUS_SANITIZED") == NULL) {
+        assert_in_range(most - before, 0, GROWTH_MAX);
+    }
+    for (unsigned k = 0; k < KNOCKS; k++) {
+        close(fds[k]);
+    }
+    free(bytes);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
+}
+
+/* Connections that say nothing are cut, the oldest first when there are many, and take nobody's place. */
+static void half_open_connections_are_cut(void **state) {
+    enum { KNOCKS = 900 };
+    const struct left *left = *state;
+    struct net_key key = key_new();
+    for (unsigned keyed = 0; keyed < 2; keyed++) {
+        const struct net_key *used = keyed ? &key : NULL;
+        struct echo echo;
+        struct probe probe;
+        struct net *net = net_new(used);
+        int fds[KNOCKS];
+        echo_start(&echo, net_new(used), "tcp://127.0.0.1:0");
+        probe_open(&probe, net, PROBE);
+        probe.door->connect(probe.door, ECHO, echo.endpoint);
+        assert_echoes(&probe);
+        int descriptors = entries("/proc/self/fd");
+        for (unsigned k = 0; k < KNOCKS; k++) {
+            fds[k] = raw_connect(echo.endpoint);
+        }
+        assert_goes_on(&probe, used, echo.endpoint);
+        wait_cut(fds, KNOCKS);
+        assert_echoes(&probe);
+        for (unsigned k = 0; k < KNOCKS; k++) {
+            close(fds[k]);
+        }
+        while (entries("/proc/self/fd") > descriptors) { /* libzmq closes its ends soon */
+            usleep(1000);
+        }
+        probe_close(&probe);
+        net_close(net);
+        echo_stop(&echo);
+        assert_int_equal(entries("/proc/self/fd"), left->descriptors);
+    }
 }
 
 static void send_parts(void *socket, unsigned parts, const void *head, size_t size) {
@@ -1425,6 +1555,8 @@ int main(void) {
         NET_TEST(names_and_ipv6_work),
         NET_TEST(garbage_over_tcp_is_survived),
         NET_TEST(garbage_over_tcp_is_survived_with_a_key),
+        NET_TEST(a_handshake_takes_little_memory),
+        NET_TEST(half_open_connections_are_cut),
         NET_TEST(malformed_messages_are_dropped),
         NET_TEST(a_peer_that_comes_back_is_reached_again),
         NET_TEST(a_peer_may_start_later),

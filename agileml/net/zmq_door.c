@@ -1,0 +1,397 @@
+/* The thread at the doors of a process: it decides who may connect to its listeners, and sees to it that those who
+ * have not shown the job's key yet can't take its memory or its descriptors. libzmq accepts whoever knocks and bounds
+ * neither how many do nor, before they are admitted, what they send; its monitors tell which descriptors were
+ * accepted, and TCP_INFO how far a handshake is. Without a key everyone who speaks the protocol is admitted. See
+ * zmq_private.h. */
+#include "agileml/base/memory.h"
+#include "agileml/net/zmq_private.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+enum {
+    DOOR_TICK_MS = 10, /* between two looks at those who knock */
+    DOOR_KNOCKS_MAX = 256,
+    DOOR_ADDRESS_KNOCKS_MAX = 128, /* from one address */
+    DOOR_KNOCK_BYTES_MAX = 4096,   /* a handshake takes some 800 */
+    DOOR_SPARE_DESCRIPTORS = 128,  /* are left to files: at most this many, and a quarter of all */
+    DOOR_ADDRESS_BYTES = 16,
+    DOOR_NETWORK_BYTES = 8, /* of an IPv6 address: who has one has the whole network */
+};
+
+/* What this side sends before it has admitted a peer: the greeting, and with CURVE the WELCOME (RFC 23 and 26). Then
+ * it sends READY, or a shorter ERROR. */
+enum { GREETING_BYTES = 64, WELCOME_BYTES = 2 + 168, REFUSAL_BYTES = 14 };
+
+enum { ZAP_PARTS = 7, ZAP_PART_BYTES = 256 };
+
+struct zap_request {
+    unsigned parts; /* received; those beyond ZAP_PARTS are not kept */
+    struct {
+        size_t size;
+        unsigned char bytes[ZAP_PART_BYTES];
+    } part[ZAP_PARTS]; /* version, request id, domain, address, identity, mechanism, client's public key */
+};
+
+/* A connection that was accepted and is not known to be admitted. */
+struct knock {
+    int descriptor; /* libzmq's, which may close it at any time; then the inode is another */
+    ino_t inode;
+    uint64_t since_us;
+    unsigned char address[DOOR_ADDRESS_BYTES];
+};
+
+struct listener {
+    void *monitor;
+    actor_id actor;
+    char endpoint[WIRE_ENDPOINT_MAX];
+};
+
+struct door {
+    struct net *net;
+    void *zap; /* NULL: there is no key */
+    pthread_t thread;
+    int wake_fd;
+    pthread_mutex_t lock;
+    bool closing;                /* guarded by the lock */
+    struct listener *newcomers; /* likewise: listeners that the thread has not taken over yet */
+    size_t newcomer_count;
+    /* The thread's own. */
+    struct listener *listeners;
+    size_t listener_count;
+    struct knock knocks[DOOR_KNOCKS_MAX + 1]; /* the oldest first */
+    unsigned knock_count;
+    int descriptor_max; /* connections have only descriptors below */
+};
+
+static uint64_t door_now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* ---- Who has the key: ZeroMQ asks by its Authentication Protocol (RFC 27) ---- */
+
+static bool zap_receive(void *socket, struct zap_request *request) {
+    int more = 1;
+    size_t option_size = sizeof more;
+    for (request->parts = 0; more; request->parts++) {
+        unsigned char rest[ZAP_PART_BYTES];
+        unsigned char *bytes = request->parts < ZAP_PARTS ? request->part[request->parts].bytes : rest;
+        int size = zmq_recv(socket, bytes, ZAP_PART_BYTES, ZMQ_DONTWAIT); /* the size before truncation */
+        if (size < 0 || zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option_size) != 0) {
+            return false;
+        }
+        if (request->parts < ZAP_PARTS) {
+            request->part[request->parts].size = (size_t)size < ZAP_PART_BYTES ? (size_t)size : ZAP_PART_BYTES;
+        }
+    }
+    return true;
+}
+
+static bool zap_part_is(const struct zap_request *request, unsigned part, const void *expected, size_t size) {
+    return request->part[part].size == size && memcmp(request->part[part].bytes, expected, size) == 0;
+}
+
+static void zap_answer(const struct door *door) {
+    struct zap_request request;
+    while (zap_receive(door->zap, &request)) {
+        bool admitted = request.parts == ZAP_PARTS && zap_part_is(&request, 5, "CURVE", 5) &&
+                        zap_part_is(&request, 6, door->net->public_key, NET_PUBLIC_KEY_BYTES);
+        zmq_send(door->zap, "1.0", 3, ZMQ_SNDMORE);
+        zmq_send(door->zap, request.part[1].bytes, request.parts > 1 ? request.part[1].size : 0, ZMQ_SNDMORE);
+        zmq_send(door->zap, admitted ? "200" : "400", 3, ZMQ_SNDMORE);
+        zmq_send(door->zap, "", 0, ZMQ_SNDMORE); /* status text */
+        zmq_send(door->zap, "", 0, ZMQ_SNDMORE); /* user id */
+        zmq_send(door->zap, "", 0, 0);           /* metadata */
+    }
+}
+
+/* ---- Who knocks ---- */
+
+enum knock_state {
+    KNOCK_WAITS,
+    KNOCK_ADMITTED, /* or nothing can be known of it; libzmq ends its handshake in time */
+    KNOCK_GONE,
+    KNOCK_TALKS /* has sent more than a handshake takes */
+};
+
+static enum knock_state knock_state(const struct door *door, const struct knock *knock) {
+    struct tcp_info info;
+    struct stat status;
+    socklen_t size = sizeof info;
+    uint64_t before = GREETING_BYTES + (door->zap != NULL ? WELCOME_BYTES : 0) + REFUSAL_BYTES;
+    if (fstat(knock->descriptor, &status) != 0 || status.st_ino != knock->inode) {
+        return KNOCK_GONE;
+    }
+    if (getsockopt(knock->descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+        size < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ||
+        info.tcpi_bytes_acked > before) {
+        return KNOCK_ADMITTED;
+    }
+    return info.tcpi_bytes_received > DOOR_KNOCK_BYTES_MAX ? KNOCK_TALKS : KNOCK_WAITS;
+}
+
+static void knock_forget(struct door *door, unsigned k) {
+    door->knock_count--;
+    memmove(&door->knocks[k], &door->knocks[k + 1], (door->knock_count - k) * sizeof door->knocks[0]);
+}
+
+/* libzmq closes a connection that it finds shut down. */
+static void knock_refuse(struct door *door, unsigned k) {
+    shutdown(door->knocks[k].descriptor, SHUT_RDWR);
+    knock_forget(door, k);
+}
+
+static bool knock_address(int descriptor, unsigned char address[DOOR_ADDRESS_BYTES]) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    memset(address, 0, DOOR_ADDRESS_BYTES);
+    if (getpeername(descriptor, (struct sockaddr *)&peer, &size) != 0) {
+        return false;
+    }
+    if (peer.ss_family == AF_INET) {
+        memcpy(address, &((const struct sockaddr_in *)&peer)->sin_addr, sizeof(struct in_addr));
+        return true;
+    }
+    const struct in6_addr *long_address = &((const struct sockaddr_in6 *)&peer)->sin6_addr;
+    bool short_one = IN6_IS_ADDR_V4MAPPED(long_address);
+    memcpy(address, long_address->s6_addr + (short_one ? DOOR_ADDRESS_BYTES - sizeof(struct in_addr) : 0),
+           short_one ? sizeof(struct in_addr) : DOOR_NETWORK_BYTES);
+    return peer.ss_family == AF_INET6;
+}
+
+/* Refuses the oldest of those that wait, or of those from the same address; a handshake with the key is over long
+ * before it is the oldest. Those that turn out to be admitted or gone are forgotten, which makes room as well. */
+static void make_room(struct door *door, const unsigned char *address, unsigned count, unsigned count_max) {
+    for (unsigned k = 0; k < door->knock_count && count > count_max;) {
+        if (address != NULL && memcmp(door->knocks[k].address, address, DOOR_ADDRESS_BYTES) != 0) {
+            k++;
+            continue;
+        }
+        enum knock_state state = knock_state(door, &door->knocks[k]);
+        if (state == KNOCK_ADMITTED || state == KNOCK_GONE) {
+            knock_forget(door, k);
+        } else {
+            knock_refuse(door, k);
+        }
+        count--;
+    }
+}
+
+static void take_knock(struct door *door, const struct listener *listener, int descriptor) {
+    struct stat status;
+    struct knock knock = {.descriptor = descriptor, .since_us = door_now_us()};
+    if (fstat(descriptor, &status) != 0 || !knock_address(descriptor, knock.address)) {
+        return; /* gone again */
+    }
+    if (descriptor >= door->descriptor_max) {
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%s: refused a connection: %d descriptors are in use, the rest is kept for files",
+                 listener->endpoint, door->descriptor_max);
+        shutdown(descriptor, SHUT_RDWR);
+        net_warn(door->net, listener->actor, text);
+        return;
+    }
+    knock.inode = status.st_ino;
+    door->knocks[door->knock_count++] = knock;
+    unsigned from_there = 0;
+    for (unsigned k = 0; k < door->knock_count; k++) {
+        from_there += memcmp(door->knocks[k].address, knock.address, DOOR_ADDRESS_BYTES) == 0 ? 1 : 0;
+    }
+    make_room(door, knock.address, from_there, DOOR_ADDRESS_KNOCKS_MAX);
+    make_room(door, NULL, door->knock_count, DOOR_KNOCKS_MAX);
+}
+
+static void look_at_knocks(struct door *door) {
+    uint64_t now_us = door_now_us();
+    for (unsigned k = door->knock_count; k-- > 0;) {
+        enum knock_state state = knock_state(door, &door->knocks[k]);
+        bool late = now_us - door->knocks[k].since_us > NET_HANDSHAKE_MS * UINT64_C(1000);
+        if (state == KNOCK_TALKS || (state == KNOCK_WAITS && late)) {
+            knock_refuse(door, k);
+        } else if (state != KNOCK_WAITS) {
+            knock_forget(door, k);
+        }
+    }
+}
+
+/* ---- Listeners ---- */
+
+static void tell_refusal(const struct door *door, const struct listener *listener, int event, uint32_t value) {
+    const char *why = NULL;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
+        (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)) {
+        why = "an unknown key";
+    } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) {
+        why = door->zap != NULL ? "no key" : "a key, which this process has not";
+    }
+    if (why != NULL) {
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%s: refused a connection with %s", listener->endpoint, why);
+        net_warn(door->net, listener->actor, text);
+    }
+}
+
+/* False when the listener is closed. */
+static bool take_events(struct door *door, const struct listener *listener) {
+    uint32_t value;
+    int event;
+    while ((event = monitor_next_event(listener->monitor, &value)) != 0) {
+        if (event == ZMQ_EVENT_MONITOR_STOPPED) {
+            return false;
+        }
+        if (event == ZMQ_EVENT_ACCEPTED) {
+            take_knock(door, listener, (int)value);
+        } else {
+            tell_refusal(door, listener, event, value);
+        }
+    }
+    return true;
+}
+
+/* False when the door is to be closed. */
+static bool take_newcomers(struct door *door) {
+    eventfd_t count;
+    eventfd_read(door->wake_fd, &count);
+    pthread_mutex_lock(&door->lock);
+    size_t listeners = door->listener_count + door->newcomer_count;
+    door->listeners = memory_resized(door->listeners, listeners + 1, sizeof *door->listeners);
+    while (door->newcomer_count > 0) {
+        door->listeners[door->listener_count++] = door->newcomers[--door->newcomer_count];
+    }
+    bool closing = door->closing;
+    pthread_mutex_unlock(&door->lock);
+    return !closing;
+}
+
+static void *door_run(void *context) {
+    struct door *door = context;
+    zmq_pollitem_t *items = NULL;
+    bool open = true;
+    while (open) {
+        size_t count = 1;
+        items = memory_resized(items, door->listener_count + 2, sizeof *items);
+        items[0] = (zmq_pollitem_t){.fd = door->wake_fd, .events = ZMQ_POLLIN};
+        for (size_t l = 0; l < door->listener_count; l++) {
+            items[count++] = (zmq_pollitem_t){.socket = door->listeners[l].monitor, .events = ZMQ_POLLIN};
+        }
+        if (door->zap != NULL) {
+            items[count++] = (zmq_pollitem_t){.socket = door->zap, .events = ZMQ_POLLIN};
+        }
+        zmq_poll(items, (int)count, door->knock_count > 0 ? DOOR_TICK_MS : -1);
+        for (size_t l = door->listener_count; l-- > 0;) {
+            if (items[1 + l].revents != 0 && !take_events(door, &door->listeners[l])) {
+                zmq_close(door->listeners[l].monitor);
+                door->listeners[l] = door->listeners[--door->listener_count];
+            }
+        }
+        if (door->zap != NULL) {
+            zap_answer(door);
+        }
+        look_at_knocks(door);
+        open = items[0].revents == 0 || take_newcomers(door);
+    }
+    for (size_t l = 0; l < door->listener_count; l++) {
+        zmq_close(door->listeners[l].monitor);
+    }
+    if (door->zap != NULL) {
+        zmq_close(door->zap);
+    }
+    free(items);
+    return NULL;
+}
+
+void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint) {
+    pthread_mutex_lock(&door->lock);
+    door->newcomers = memory_resized(door->newcomers, door->newcomer_count + 1, sizeof *door->newcomers);
+    struct listener *newcomer = &door->newcomers[door->newcomer_count++];
+    newcomer->monitor = monitor;
+    newcomer->actor = actor;
+    snprintf(newcomer->endpoint, sizeof newcomer->endpoint, "%s", endpoint);
+    pthread_mutex_unlock(&door->lock);
+    eventfd_write(door->wake_fd, 1);
+}
+
+/* ---- Life cycle ---- */
+
+/* Every connection takes about five descriptors, and the usual soft limit of 1024 is there for programs that use
+ * select. Failing to raise it shows later, when it is reached. Returns the first descriptor that no connection is to
+ * have. */
+static int raise_descriptor_limit(void) {
+    struct rlimit limit = {.rlim_cur = 0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    int most = limit.rlim_cur < INT_MAX ? (int)limit.rlim_cur : INT_MAX;
+    return most - (most / 4 < DOOR_SPARE_DESCRIPTORS ? most / 4 : DOOR_SPARE_DESCRIPTORS);
+}
+
+int door_open(struct door **opened, struct net *net, struct error *error) {
+    struct door *door = memory_zeroed(1, sizeof *door);
+    int linger = 0;
+    int result = 0;
+    door->net = net;
+    door->descriptor_max = raise_descriptor_limit();
+    door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    void *socket = zmq_socket(net->context, ZMQ_REP); /* libzmq starts its threads with the first socket */
+    if (door->wake_fd < 0 || socket == NULL || zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger) != 0) {
+        result = error_set(error, AML_EFAIL, "can't start ZeroMQ: %s", zmq_strerror(errno));
+    } else if (net->secure && zmq_bind(socket, "inproc://zeromq.zap.01") != 0) {
+        result = error_set(error, AML_EFAIL, "can't start ZeroMQ's authentication: %s", zmq_strerror(errno));
+    }
+    if (result == 0 && net->secure) {
+        door->zap = socket;
+    } else if (socket != NULL) {
+        zmq_close(socket);
+    }
+    pthread_mutex_init(&door->lock, NULL);
+    if (result == 0 && (errno = pthread_create(&door->thread, NULL, door_run, door)) != 0) {
+        result = error_set(error, AML_EFAIL, "can't start a thread: %s", strerror(errno));
+        if (door->zap != NULL) {
+            zmq_close(door->zap);
+        }
+    }
+    if (result != 0) {
+        pthread_mutex_destroy(&door->lock);
+        if (door->wake_fd >= 0) {
+            close(door->wake_fd);
+        }
+        free(door);
+        return result;
+    }
+    *opened = door;
+    return 0;
+}
+
+void door_close(struct door *door) {
+    if (door == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&door->lock);
+    door->closing = true;
+    pthread_mutex_unlock(&door->lock);
+    eventfd_write(door->wake_fd, 1);
+    pthread_join(door->thread, NULL);
+    pthread_mutex_destroy(&door->lock);
+    close(door->wake_fd);
+    free(door->newcomers);
+    free(door->listeners);
+    free(door);
+}
