@@ -64,8 +64,8 @@ static void test_nodes_come_and_go(void **state) {
         run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 60 --lambda 0 --layout %s", layouts[l]);
         double loss = summary("loss");
         run_well("printf 'iteration 5 join transient 3\\niteration 20 kill node-4\\niteration 40 evict transient all "
-                 "notice 60s\\n' >events; $run --reliable 2 --events events -- mlr --data train.libsvm --batch 50 "
-                 "--iterations 60 --lambda 0 --layout %s",
+                 "notice 60s\\n' >events; $run --reliable 2 --failure-timeout 3 --events events -- "
+                 "mlr --data train.libsvm --batch 50 --iterations 60 --lambda 0 --layout %s",
                  layouts[l]);
         assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
     }
@@ -80,8 +80,8 @@ static void test_losses_after_a_kill_are_of_all_samples(void **state) {
              ITERATIONS);
     for (unsigned kill = 10; kill < 20; kill += 3) {
         run_well("printf 'iteration %u kill node-3\niteration 40 kill transient all\n' >events; "
-                 "$run --reliable 1 --transient 4 --events events -- mlr --data train.libsvm --test test.libsvm "
-                 "--batch 50 --iterations %d --lambda 0 --layout dense",
+                 "$run --reliable 1 --transient 4 --failure-timeout 3 --events events -- mlr --data train.libsvm "
+                 "--test test.libsvm --batch 50 --iterations %d --lambda 0 --layout dense",
                  kill, ITERATIONS);
         unsigned partial = check_iterations(SAMPLES);
         unsigned compared = 0;
@@ -140,7 +140,7 @@ static void test_an_emulated_device_is_alike(void **state) {
         "$run --reliable 2 -- %s --data train.libsvm --test test.libsvm --batch 70 %s",
         "$run --threads 2 -- %s --data train.libsvm --test test.libsvm --momentum 0.5 %s",
         "printf 'iteration 5 join transient 2\niteration 9 kill node-2\niteration 15 evict "
-        "transient all notice 60s\n' >events; $run --events events -- %s --data "
+        "transient all notice 60s\n' >events; $run --failure-timeout 3 --events events -- %s --data "
         "train.libsvm --test test.libsvm --batch 50 --iterations 25 %s"};
     for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
         char command[1024];
