@@ -96,9 +96,9 @@ def check_end(lines, log):
         raise Failed("the job failed: " + (told[-1] if told else "it said nothing"))
 
 
-def run_job(chosen, cluster, app, events=(), see=None, program="mf", environment=None):
+def run_job(chosen, cluster, app, events=(), see=None, program="mf", environment=None, prefix=()):
     """`proteus run` with these options; returns the report's lines. `see` is called with each line and the launcher's
-    process id, when it comes."""
+    process id, when it comes. `prefix`: a command that executes the one behind it."""
     with tempfile.TemporaryFile() as log, tempfile.NamedTemporaryFile("w", suffix=".events") as file:
         file.write("".join(event + "\n" for event in events))
         file.flush()
@@ -106,7 +106,7 @@ def run_job(chosen, cluster, app, events=(), see=None, program="mf", environment
         command = [os.path.join(chosen.bin, "proteus"), "run", "--quiet", f"--report=/proc/self/fd/{writable}",
                    *cluster]
         command += [f"--events={file.name}"] if events else []
-        job = subprocess.Popen([*command, "--", program, *app], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        job = subprocess.Popen([*prefix, *command, "--", program, *app], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                pass_fds=[writable], env=environment)
         os.close(writable)
         try:
