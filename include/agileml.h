@@ -168,7 +168,8 @@ struct aml_app {
     int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
     /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). The process
      * may never have had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and
-     * aml_read_param fail with AML_ESTOP; finish is to return that, and is called again later, perhaps elsewhere. */
+     * aml_read_param fail with AML_ESTOP; finish is to return that, and is called again later, perhaps elsewhere. So it
+     * is when it returns AML_EFAIL: four times in all, the third and fourth time in another process if there is one. */
     int (*finish)(aml_worker *worker, void *context);
 
     void *context; /* passed to all of them */

@@ -778,7 +778,7 @@ void node_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
 }
 
 static void send_saved(struct node *node) {
-    struct message saved = {.type = MESSAGE_SAVED, .text = node->save_outcome};
+    struct message saved = {.type = MESSAGE_SAVED, .saved = node->save_outcome};
     node_send(node, &saved);
 }
 
@@ -792,6 +792,7 @@ void node_saved(struct node *node, int code, const char *text) {
         return;
     }
     node->saved = true;
+    node->save_outcome.attempt = node->save_attempt;
     node->save_outcome.code = code;
     snprintf(node->save_outcome.text, sizeof node->save_outcome.text, "%s", text);
     send_saved(node);
@@ -944,6 +945,7 @@ static void save_drop(struct node *node) {
         node->options.hooks.unsave(node->options.hooks.context);
     }
     node->saving = node->save_asked = node->saved = false;
+    node->save_attempt = 0;
 }
 
 static void send_servers(struct node *node, const struct message *message) {
@@ -1180,11 +1182,14 @@ static void receive_save(struct node *node, const struct message *message) {
     if (message->epoch != node->client.epoch || node->client.fenced) {
         return; /* of an epoch that is over */
     }
-    if (node->saving && node->saved) {
-        send_saved(node);
-    } else if (!node->saving) {
+    bool goes_on = node->saving && !node->saved;
+    if (!goes_on && message->save.attempt > node->save_attempt) {
+        node->save_attempt = message->save.attempt;
         node->saving = true;
+        node->save_asked = node->saved = false;
         node_step(node);
+    } else if (node->saved && message->save.attempt == node->save_attempt) {
+        send_saved(node);
     }
 }
 

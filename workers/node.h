@@ -142,8 +142,9 @@ struct node {
         struct message_written *written;
         unsigned count;
     } checkpoint;
+    uint32_t save_attempt;          /* of the last SAVE */
     bool saving, save_asked, saved; /* SAVE has come; hooks.save was called; node_saved was, and with what: */
-    struct message_text save_outcome;
+    struct message_saved save_outcome;
     bool unsaving;                              /* an earlier save is to return: its outcome does not count */
     bool leaving;                               /* asks to be evicted, and has no answer yet, ... */
     uint64_t leave_us;                          /* ... until then; 0: nobody has warned it */

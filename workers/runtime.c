@@ -55,6 +55,12 @@ static void runtime_fail(struct runtime *runtime, int code, const char *text) {
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
 }
 
+/* Under the lock. */
+static void runtime_forget_failure(struct runtime *runtime) {
+    runtime->error = (struct error){0};
+    atomic_store_explicit(&runtime->failed, false, memory_order_release);
+}
+
 /* One of the app's functions, which may have said more by aml_error, is back with this result. Returns 0 or a negative
  * code. */
 static int function_done(struct aml_worker *worker, int result, const char *function) {
@@ -740,6 +746,7 @@ static void command_done(void *context) {
         bool unsaving = runtime->unsaving;
         runtime->saving = runtime->unsaving = false;
         node_saved(node, unsaving ? AML_ESTOP : runtime->error.code, unsaving ? "" : runtime->error.text);
+        runtime_forget_failure(runtime); /* the controller says what follows: perhaps another attempt */
     } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
     } else if (command == COMMAND_COMPUTE) {

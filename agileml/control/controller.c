@@ -233,7 +233,7 @@ static void count_eviction(struct controller *controller, const struct member *m
     }
 }
 
-static void controller_finish(struct controller *controller, int code, const char *text) {
+void controller_finish(struct controller *controller, int code, const char *text) {
     controller->phase = PHASE_LEAVE;
     controller->code = code;
     checkpoints_stop(controller);
@@ -539,44 +539,6 @@ static void receive_loaded(struct controller *controller, struct member *member,
     }
 }
 
-/* ---- The model ---- */
-
-/* The node that runs the app's finish function: the first reliable one, so that the model is where people keep it. */
-static struct member *controller_saver(struct controller *controller) {
-    struct member *saver = NULL;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        struct member *member = &controller->members[m];
-        bool better = saver == NULL || (saver->node.tier != TIER_RELIABLE && member->node.tier == TIER_RELIABLE);
-        saver = better && !member->dismissed ? member : saver;
-    }
-    return saver;
-}
-
-/* Goes on to saving the model once everyone who works on the last clock is through with it and has seen its state,
- * so that every partition has reached it. */
-static void check_final(struct controller *controller) {
-    if (controller->phase != PHASE_TRAIN || controller->final == 0 || controller->change == CHANGE_RECOVER ||
-        controller->progress.completed < controller->final) {
-        return;
-    }
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct member *member = &controller->members[m];
-        bool works = schedule_count(&controller->schedule, member->node.actor, controller->final) > 0;
-        if (works && (member->state != NODE_FINISHED || member->epoch != controller->epoch)) {
-            return;
-        }
-    }
-    if (!checkpoints_end(controller)) {
-        return;
-    }
-    controller->phase = PHASE_SAVE;
-    struct member *saver = controller_saver(controller);
-    if (persist_all(controller) && saver != NULL) {
-        send_acks(controller);
-        send_empty(controller, saver->node.actor, MESSAGE_SAVE);
-    }
-}
-
 /* ---- Heartbeats ---- */
 
 /* A heartbeat says what a node knows; what it lacks is sent again. */
@@ -607,9 +569,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     if (controller->phase >= PHASE_TRAIN && member->state < NODE_STARTED) {
         send_start(controller, member);
     }
-    if (controller->phase == PHASE_SAVE && member == controller_saver(controller)) {
-        send_empty(controller, member->node.actor, MESSAGE_SAVE);
-    }
+    save_send(controller, member);
     checkpoints_send(controller, member);
     if (controller->change != CHANGE_RECOVER && member->epoch == controller->epoch) {
         progress_ask(controller, member);
@@ -826,16 +786,6 @@ static void receive_fail(struct controller *controller, struct member *member, c
     controller_fail(controller, member->name, message->text.code, message->text.text);
 }
 
-/* The app's finish function has returned. */
-static void finish_saved(struct controller *controller, const struct message_text *saved) {
-    struct error error = {0};
-    if (saved->code == 0) {
-        checkpoints_check(controller, &error);
-    }
-    controller_finish(controller, saved->code != 0 ? saved->code : error.code,
-                      saved->code != 0 ? saved->text : error.text);
-}
-
 static void receive_member(struct controller *controller, struct member *member, struct message *message) {
     silence_heard(controller, member);
     switch ((unsigned)message->type) {
@@ -863,10 +813,7 @@ static void receive_member(struct controller *controller, struct member *member,
         checkpoints_receive_written(controller, member, message);
         break;
     case MESSAGE_SAVED:
-        if (controller->phase == PHASE_SAVE && controller->change != CHANGE_RECOVER &&
-            message->epoch == controller->epoch) {
-            finish_saved(controller, &message->text);
-        }
+        save_receive(controller, member, message);
         break;
     case MESSAGE_LEAVE:
         member->left = true;
@@ -895,7 +842,7 @@ static void controller_settle(struct controller *controller) {
     }
     checkpoints_step(controller);
     change_step(controller);
-    check_final(controller);
+    save_step(controller);
     controller_try_end(controller);
 }
 

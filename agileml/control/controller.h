@@ -296,6 +296,8 @@ struct controller {
         unsigned count;                        /* ever removed here */
     } removed;
     uint64_t doubt_until_us;   /* most members are silent: nobody is given up before; 0: no doubt */
+    uint32_t save_attempt;     /* at saving the model, from 1; 0: not yet */
+    uint64_t save_retry_us;    /* no SAVE is sent before */
     uint64_t end_us, leave_us; /* until when observers may read, members may leave */
 };
 

@@ -1,6 +1,7 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and
  * announced changes), expected.c (machines that are to join), input.c (what nodes have read), silence.c (who has
- * failed), recover.c (what follows), crashes.c (apps that crash), progress.c, checkpoints.c, persist.c. */
+ * failed), recover.c (what follows), crashes.c (apps that crash), save.c (the model), progress.c, checkpoints.c,
+ * persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -36,6 +37,8 @@ void send_ack(struct controller *controller, struct member *member);
 void send_acks(struct controller *controller);
 void send_plan(struct controller *controller, struct member *member);
 void send_empty(struct controller *controller, actor_id to, enum message_type type);
+/* The job is over, with this outcome; nodes and observers are told. */
+void controller_finish(struct controller *controller, int code, const char *text);
 void send_abort(struct controller *controller, actor_id to, int code, const char *text);
 /* Whether the job could go on without those who are leaving and this member. */
 bool enough_without_member(const struct controller *controller, const struct member *member);
@@ -98,6 +101,14 @@ void expected_receive(struct controller *controller, actor_id from, const struct
 
 /* INPUT: compares what the member has read with the job's input. Invalidates members' addresses. */
 void input_receive(struct controller *controller, struct member *member, const struct message *message);
+
+/* ---- save.c ---- */
+
+/* Goes on to saving the model once the last clock is done and its checkpoint is there. */
+void save_step(struct controller *controller);
+/* Asks the member for the model if it is the one to save it. Repeated. */
+void save_send(struct controller *controller, const struct member *member);
+void save_receive(struct controller *controller, const struct member *member, const struct message *message);
 
 /* ---- silence.c ---- */
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 4 };
+enum { PERSIST_VERSION = 5 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- A growing run of bytes, and reading it back ---- */
@@ -102,7 +102,7 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
         each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore)               \
             each(committed) each(commit_every) each(next_commit_every) each(commit_chosen) each(hold) each(stopping)   \
                 each(final) each(redone_until) each(resume) each(checkpoint.kept) each(crashes) each(observers)        \
-                    each(observer_count)
+                    each(observer_count) each(save_attempt)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \

@@ -664,7 +664,12 @@ static void trace_fields(FILE *trace, const struct message *message) {
         fprintf(trace, " request %llu %d %s", LLU(message->outcome.request), message->outcome.code,
                 message->outcome.text);
         break;
+    case MESSAGE_SAVE:
+        fprintf(trace, " attempt %u", message->save.attempt);
+        break;
     case MESSAGE_SAVED:
+        fprintf(trace, " attempt %u %d %s", message->saved.attempt, message->saved.code, message->saved.text);
+        break;
     case MESSAGE_FAIL:
     case MESSAGE_ABORT:
         fprintf(trace, " %d %s", message->text.code, message->text.text);

@@ -51,7 +51,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 6,
+    WIRE_VERSION = 7,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -347,16 +347,26 @@ struct message_checkpoint_now {
     uint64_t request; /* as in message_evict */
 };
 
-/* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers
- * SAVED. DONE: the job, or this node's part in it, is over: leave. LEAVE: the node leaves. FENCE: see above.
+/* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers SAVED. Both
+ * are repeated. A later attempt follows on one that has failed, perhaps at another node. */
+struct message_save {
+    uint32_t attempt; /* from 1 */
+};
+struct message_saved {
+    uint32_t attempt; /* SAVE's */
+    int32_t code;     /* enum aml_error_code; 0: it went well */
+    char text[WIRE_TEXT_MAX];
+};
+
+/* DONE: the job, or this node's part in it, is over: leave. LEAVE: the node leaves. FENCE: see above.
  * REJOIN: the controller does not know the sender (it was declared dead): what it did since is void, it may register as a
  * new node. */
 struct message_empty {
     uint8_t unused; /* 0 */
 };
 
-/* An error for people that ends the job: from a node (FAIL), to every node (ABORT). SAVED and STOP use
- * it too: code 0 when saving went well; STOP's text is the reason, with code 0 the job ends well at a clock soon. */
+/* An error for people that ends the job: from a node (FAIL), to every node (ABORT). STOP uses it too: its text is the
+ * reason, with code 0 the job ends well at a clock soon. */
 struct message_text {
     int32_t code; /* enum aml_error_code */
     char text[WIRE_TEXT_MAX];
@@ -487,8 +497,10 @@ struct message {
         struct message_checkpoint checkpoint;
         struct message_written written;
         struct message_checkpoint_now checkpoint_now;
-        struct message_empty empty; /* SAVE, DONE, LEAVE, FENCE, REJOIN */
-        struct message_text text;   /* SAVED, FAIL, ABORT, STOP */
+        struct message_save save;
+        struct message_saved saved;
+        struct message_empty empty; /* DONE, LEAVE, FENCE, REJOIN */
+        struct message_text text;   /* FAIL, ABORT, STOP */
         struct message_observe observe;
         struct message_report report;
         struct message_subscribe subscribe;

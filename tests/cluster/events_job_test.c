@@ -91,6 +91,27 @@ static void test_a_silent_node_is_told_before_it_is_given_up(void **state) {
     assert_text("report", "\"nodes\":[\"node-3\"],\"silent_seconds\":1.");
 }
 
+/* A job whose model's folder is gone when it is told to end. */
+#define FOLDERLESS                                                                                                     \
+    WAIT_FOR_LINES "mkdir -p models; $run --reliable 2 -- mf --data ratings --iterations 100000000 --model-out "       \
+                   "models/m >job & pid=$!; lines '\"event\":\"start\"' 1; rmdir models; "                             \
+                   "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) >stopped 2>&1 & "
+
+static void test_a_model_that_can_never_be_written_fails_the_job(void **state) {
+    (void)state;
+    assert_int_equal(run(FOLDERLESS "wait $pid"), 1);
+    assert_text("report", "\"event\":\"save-failed\"");
+    assert_text("report", "node-2 tries again"); /* after two attempts of node-1 */
+    assert_text("err", "proteus: error: models/m: can't write it: No such file or directory\n");
+}
+
+static void test_a_model_that_can_not_be_written_is_written_later(void **state) {
+    (void)state;
+    run_well(FOLDERLESS "lines '\"event\":\"save-failed\"' 1; mkdir models; wait $pid && cat job && ls models");
+    assert_text("out", "save-failed node-1: models/m: can't write it: No such file or directory; node-1 tries again\n");
+    assert_text("out", "\nm\n");
+}
+
 /* The commands of the README's chapter as they stand there. */
 static void test_the_readme_example_of_events(void **state) {
     (void)state;
@@ -184,6 +205,8 @@ int main(void) {
         cmocka_unit_test(test_a_missing_node_does_not_cancel_evict_transient_all),
         cmocka_unit_test(test_nodes_that_have_not_joined_are_evicted_when_they_do),
         cmocka_unit_test(test_a_silent_node_is_told_before_it_is_given_up),
+        cmocka_unit_test(test_a_model_that_can_never_be_written_fails_the_job),
+        cmocka_unit_test(test_a_model_that_can_not_be_written_is_written_later),
         cmocka_unit_test(test_the_readme_example_of_events),
         cmocka_unit_test(test_ctrl_c_names_proteus_stop),
         cmocka_unit_test(test_ctrl_c_names_the_key),

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECOND_US = 1000 * 1000 };
+enum { SECOND_US = 1000 * 1000, SAVES_FAIL_MAX = 3 };
+
+static const uint64_t SAVE_SALT = UINT64_C(0x534156454D4F4445);
 
 const char *const campaign_names[CAMPAIGNS] = {"faults", "missing", "elastic"};
 const char *const app_names[APPS] = {"adder", "lda"};
@@ -305,6 +307,8 @@ static void draw_cluster(struct cluster *cluster) {
     static const uint32_t every[] = {0, 1, 2, 5};
     cluster->commit_every = every[cluster_draw(cluster) % 4];
     bool elastic = cluster->options.campaign == CAMPAIGN_ELASTIC;
+    uint64_t salted = hash_mix(cluster->options.seed ^ SAVE_SALT); /* draws nothing that other faults would draw */
+    cluster->saves_fail = elastic && salted % 4 == 0 ? 1 + (unsigned)(salted >> 8) % SAVES_FAIL_MAX : 0;
     cluster->heartbeat_ms = (uint32_t)cluster_between(cluster, elastic ? 50 : 100, elastic ? 300 : 700);
     cluster->timeout_ms = (uint32_t)cluster_between(cluster, elastic ? 1500 : 4000, elastic ? 4000 : 12000);
     if (cluster->options.mistake == MISTAKE_IMPATIENT_RESTART) {

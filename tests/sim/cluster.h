@@ -70,6 +70,7 @@ struct cluster_counts {
     uint64_t partial;     /* iterations whose metrics were not of all items */
     uint64_t triggered;   /* runs in which the schedule's moment came */
     uint64_t lost;        /* jobs that ended with an error as they had to */
+    uint64_t unsaved;     /* attempts at saving the model that failed */
 };
 
 struct cluster_result {

@@ -345,12 +345,21 @@ static void hook_evaluate(void *context, unsigned number, uint64_t clock, bool a
 /* ---- The end ---- */
 
 static void save_over(struct cluster_node *node) {
-    struct app *app = &node->cluster->app;
+    struct cluster *cluster = node->cluster;
+    struct app *app = &cluster->app;
+    bool fails = !node->unsaving && cluster->saves_fail > 0;
     node->saving = false;
-    if (!node->unsaving && app->kind->finish != NULL) {
+    if (fails) {
+        cluster->saves_fail--;
+        cluster->result->counts.unsaved++;
+    } else if (!node->unsaving && app->kind->finish != NULL) {
         app->kind->finish(app, node->node.final, node->saved);
     }
-    node_saved(&node->node, node->unsaving ? AML_ESTOP : 0, node->unsaving ? "stopped" : "");
+    node_saved(&node->node,
+               node->unsaving ? AML_ESTOP
+               : fails        ? AML_EFAIL
+                              : 0,
+               node->unsaving || fails ? "stopped" : "");
 }
 
 static void save_again(void *context);

@@ -198,6 +198,7 @@ struct cluster {
     char disk[64];    /* a folder for checkpoints; empty: none */
     bool disk_failed; /* a checkpoint could not be written */
     bool checkpoint_at_end;
+    unsigned saves_fail;       /* so many attempts at saving the model, one fewer than the controller allows at most */
     unsigned **partition_rows; /* by partition: the app's rows in it */
     unsigned *partition_row_counts;
     unsigned jobs; /* begun */

@@ -46,6 +46,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->partial += one->partial;
     sum->triggered += one->triggered;
     sum->lost += one->lost;
+    sum->unsaved += one->unsaved;
 }
 
 static const char *run_name(const struct cluster_options *options) {
@@ -65,8 +66,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
     printf(
         "%s, %s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
         "%llu evictions, %llu kills, %llu controller restarts, %llu checkpoints, %llu resumes, %llu jobs lost, "
-        "%llu items redone, %llu iterations partial, %llu more evaluations, %llu events, %llu messages, %llu lost, "
-        "%llu duplicated",
+        "%llu items redone, %llu iterations partial, %llu more evaluations, %llu models not saved, %llu events, "
+        "%llu messages, %llu lost, %llu duplicated",
         app_names[options->app], run_name(options), (unsigned long long)seeds, seconds,
         (unsigned long long)counts->nodes, (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
         (unsigned long long)counts->recoveries, (unsigned long long)counts->joins, (unsigned long long)counts->rejoins,
@@ -74,7 +75,7 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
         (unsigned long long)counts->resumes, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
         (unsigned long long)counts->partial, (unsigned long long)counts->evaluations,
-        (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
+        (unsigned long long)counts->unsaved, (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
         (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
     if (options->schedule != SCHEDULE_NONE) {
         printf(", the moment came in %llu", (unsigned long long)counts->triggered);

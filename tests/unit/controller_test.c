@@ -21,7 +21,7 @@
 
 enum {
     SENT_MAX = 4096,
-    PLAYERS_MAX = 6,
+    SAVERS_MAX = 8, PLAYERS_MAX = 6,
     PARTITIONS = 4,
     SHARDS = 12,
     SHARD_ITEMS = 10,
@@ -147,6 +147,9 @@ struct fake {
         bool over;
     } writes[512];
     unsigned write_count;
+    unsigned saves_fail; /* so many attempts at saving the model, with this code */
+    int save_code;
+    unsigned savers[SAVERS_MAX], saver_count; /* who was asked */
 };
 
 static int memory_write(struct store *base, const struct store_entry *entries, unsigned count, struct error *error) {
@@ -677,7 +680,7 @@ static void forget_writes(struct fake *fake, unsigned number) {
 
 static void player_receive(struct fake *fake, unsigned number, const struct message *message) {
     struct player *player = &fake->players[number];
-    struct message saved = {.type = MESSAGE_SAVED};
+    struct message saved = {.type = MESSAGE_SAVED, .saved = {.attempt = message->save.attempt}};
     switch ((unsigned)message->type) {
     case MESSAGE_WELCOME:
         player->welcomed = true;
@@ -702,6 +705,12 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
         break;
     case MESSAGE_SAVE:
         assert_int_equal(fake->clock, player->final);
+        if (fake->saves_fail > 0) {
+            fake->saves_fail--;
+            saved.saved.code = fake->save_code;
+            strcpy(saved.saved.text, "Too many open files");
+        }
+        fake->savers[fake->saver_count++ % SAVERS_MAX] = number;
         give_as(fake, number, player->epoch, &saved);
         break;
     case MESSAGE_CHECKPOINT:
@@ -888,6 +897,39 @@ static void expect_good_end(struct fake *fake, uint64_t iterations) {
 
 /* ---- One job, message by message ---- */
 
+/* The first reliable node tries twice, then the next one. */
+static void test_a_model_that_is_not_saved_is_saved_again(void **state) {
+    (void)state;
+    static const unsigned savers[] = {0, 0, 1, 1};
+    for (unsigned failures = 0; failures <= 4; failures++) {
+        struct fake *fake = stored_cluster(STAGE_1, 3);
+        fake->saves_fail = failures;
+        fake->save_code = AML_EFAIL;
+        cluster_open(fake, 2, 2);
+        play_to_end(fake);
+        unsigned attempts = failures < 4 ? failures + 1 : 4;
+        assert_int_equal(fake->saver_count, attempts);
+        assert_memory_equal(fake->savers, savers, attempts * sizeof *savers);
+        assert_int_equal(fake->code, failures < 4 ? 0 : AML_EFAIL);
+        assert_string_equal(fake->text, failures < 4 ? "" : "Too many open files");
+        assert_int_equal(lines_with(fake, "\"event\":\"save-failed\""), failures < 4 ? failures : 3);
+        fake_close(fake);
+    }
+}
+
+/* What the app was given wrong stays wrong. */
+static void test_a_refused_model_is_not_saved_again(void **state) {
+    (void)state;
+    struct fake *fake = stored_cluster(STAGE_1, 3);
+    fake->saves_fail = 1;
+    fake->save_code = AML_EINPUT;
+    cluster_open(fake, 2, 2);
+    play_to_end(fake);
+    assert_int_equal(fake->code, AML_EINPUT);
+    assert_int_equal(fake->saver_count, 1);
+    fake_close(fake);
+}
+
 static void test_a_job_runs_to_its_end(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 2, .iterations = 1});
@@ -903,7 +945,7 @@ static void test_a_job_runs_to_its_end(void **state) {
     assert_int_equal(sent(fake, node(0), MESSAGE_SAVE, NULL), 0); /* node 1 may still have to send flushes again */
     heartbeat(fake, 1, NODE_FINISHED, 2);
     assert_int_equal(sent(fake, node(0), MESSAGE_SAVE, NULL), 1);
-    struct message saved = {.type = MESSAGE_SAVED};
+    struct message saved = {.type = MESSAGE_SAVED, .saved = {.attempt = 1}};
     give(fake, 0, &saved);
     assert_int_equal(sent(fake, node(1), MESSAGE_DONE, NULL), 1);
     assert_int_equal(fake->ended, 0);
@@ -3461,6 +3503,8 @@ static void test_input_of_other_shards_is_no_input(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
+        cmocka_unit_test(test_a_model_that_is_not_saved_is_saved_again),
+        cmocka_unit_test(test_a_refused_model_is_not_saved_again),
         cmocka_unit_test(test_who_may_join),
         cmocka_unit_test(test_terms_go_with_the_last_node),
         cmocka_unit_test(test_a_removed_node_does_not_register_again),

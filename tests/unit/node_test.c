@@ -171,6 +171,11 @@ static void give_empty(struct fake *fake, enum message_type type, uint64_t epoch
     give(fake, ACTOR_CONTROLLER, &message);
 }
 
+static void give_save(struct fake *fake, uint64_t epoch, uint32_t attempt) {
+    struct message message = {.type = MESSAGE_SAVE, .epoch = epoch, .save = {.attempt = attempt}};
+    give(fake, ACTOR_CONTROLLER, &message);
+}
+
 static void give_welcome(struct fake *fake) {
     struct message message = {.type = MESSAGE_WELCOME, .welcome = {.name = "n", .heartbeat_ms = 100}};
     message.welcome.timeout_ms = TIMEOUT_MS;
@@ -1061,11 +1066,11 @@ static struct fake *fake_finish(void) {
 static void test_the_model_is_saved_when_asked(void **state) {
     (void)state;
     struct fake *fake = fake_finish();
-    give_empty(fake, MESSAGE_SAVE, 0);
-    give_empty(fake, MESSAGE_SAVE, 0);
+    give_save(fake, 0, 1);
+    give_save(fake, 0, 1);
     assert_int_equal(fake->saves, 1);
     node_saved(&fake->node, 0, "");
-    give_empty(fake, MESSAGE_SAVE, 0); /* SAVED was lost */
+    give_save(fake, 0, 1); /* SAVED was lost */
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 2);
     give_empty(fake, MESSAGE_DONE, 0);
     assert_int_equal(told(fake, MESSAGE_LEAVE, NULL), 1);
@@ -1074,10 +1079,32 @@ static void test_the_model_is_saved_when_asked(void **state) {
     fake_close(fake);
 }
 
+/* Each attempt calls finish once. */
+static void test_a_failed_saving_is_tried_again_when_asked(void **state) {
+    (void)state;
+    struct message saved;
+    struct fake *fake = fake_finish();
+    give_save(fake, 0, 1);
+    give_save(fake, 0, 2); /* the first is not through: it counts */
+    assert_int_equal(fake->saves, 1);
+    node_saved(&fake->node, AML_EFAIL, "Too many open files");
+    assert_int_equal(told(fake, MESSAGE_SAVED, &saved), 1);
+    assert_true(saved.saved.attempt == 1 && saved.saved.code == AML_EFAIL);
+    give_save(fake, 0, 2);
+    give_save(fake, 0, 1); /* late */
+    assert_int_equal(fake->saves, 2);
+    node_saved(&fake->node, 0, "");
+    assert_int_equal(told(fake, MESSAGE_SAVED, &saved), 2);
+    assert_true(saved.saved.attempt == 2 && saved.saved.code == 0);
+    give_save(fake, 0, 1);
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 2);
+    fake_close(fake);
+}
+
 static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state) {
     (void)state;
     struct fake *fake = fake_finish();
-    give_empty(fake, MESSAGE_SAVE, 0);
+    give_save(fake, 0, 1);
     give_fence(fake, 2);
     fake->epoch = 2;
     no_duties(fake);
@@ -1089,7 +1116,7 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     answer_subscribes(fake, 0);
     prepared(fake, 3, 10);
     assert_int_equal(fake->computing, 0); /* the app still saves */
-    give_empty(fake, MESSAGE_SAVE, 1);    /* of the old epoch */
+    give_save(fake, 1, 1);    /* of the old epoch */
     node_saved(&fake->node, AML_ESTOP, "stopped");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
     computed(fake, 3, 1);
@@ -1100,7 +1127,7 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     evaluated(fake, 1); /* the state is another than before the failure */
     assert_int_equal(fake->node.state, NODE_FINISHED);
     assert_int_equal(fake->saves, 1);
-    give_empty(fake, MESSAGE_SAVE, 0);
+    give_save(fake, 0, 1);
     assert_int_equal(fake->saves, 2);
     node_saved(&fake->node, 0, "");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
@@ -1110,12 +1137,12 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
 static void test_saving_again_waits_for_the_abandoned_one(void **state) {
     (void)state;
     struct fake *fake = fake_finish();
-    give_empty(fake, MESSAGE_SAVE, 0);
+    give_save(fake, 0, 1);
     fake->epoch = 2;
     fake->plan.restore = 1;
     give_plan(fake);
     answer_subscribes(fake, 1);
-    give_empty(fake, MESSAGE_SAVE, 0);
+    give_save(fake, 0, 1);
     assert_int_equal(fake->saves, 1);
     node_saved(&fake->node, AML_ESTOP, "stopped");
     assert_int_equal(fake->saves, 2);
@@ -1381,6 +1408,7 @@ int main(void) {
         cmocka_unit_test(test_what_a_lost_node_had_done_is_evaluated_when_asked),
         cmocka_unit_test(test_an_evaluation_for_a_clock_that_is_done_again_is_void),
         cmocka_unit_test(test_a_clock_that_becomes_the_last_is_evaluated_again),
+        cmocka_unit_test(test_a_failed_saving_is_tried_again_when_asked),
         cmocka_unit_test(test_a_failure_while_saving_puts_the_node_back_to_work),
         cmocka_unit_test(test_saving_again_waits_for_the_abandoned_one),
         cmocka_unit_test(test_leaving_is_asked_for_until_answered),

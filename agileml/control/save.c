@@ -1,0 +1,94 @@
+/* The controller's part that has the model saved when the last clock is done: by one node, and again, by that one or
+ * another, when it fails. See controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include <stdio.h>
+
+enum {
+    SAVE_ATTEMPTS_MAX = 4,
+    SAVE_ATTEMPTS_EACH = 2,      /* by one node, before the next one tries */
+    SAVE_RETRY_US = 1000 * 1000, /* after the first failure; doubles */
+};
+
+/* The node that runs the app's finish function: a reliable one, so that the model is where people keep it, the first
+ * unless it has failed. */
+static struct member *saver(struct controller *controller) {
+    unsigned count[TIER_TRANSIENT + 1] = {0};
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        count[member->node.tier] += member->dismissed ? 0 : 1;
+    }
+    enum node_tier tier = count[TIER_RELIABLE] > 0 ? TIER_RELIABLE : TIER_TRANSIENT;
+    unsigned number = count[tier] > 0 ? (controller->save_attempt - 1) / SAVE_ATTEMPTS_EACH % count[tier] : 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        if (!member->dismissed && member->node.tier == tier && number-- == 0) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+void save_send(struct controller *controller, const struct member *member) {
+    if (controller->phase == PHASE_SAVE && member == saver(controller) &&
+        controller_now(controller) >= controller->save_retry_us) {
+        struct message save = {.type = MESSAGE_SAVE, .save = {.attempt = controller->save_attempt}};
+        controller_send(controller, member->node.actor, &save);
+    }
+}
+
+/* Everyone who works on the last clock is through with it and has seen its state, so that every partition has reached
+ * it. */
+static bool last_clock_is_done(const struct controller *controller) {
+    bool done = controller->phase == PHASE_TRAIN && controller->final != 0 && controller->change != CHANGE_RECOVER &&
+                controller->progress.completed >= controller->final;
+    for (unsigned m = 0; m < controller->member_count && done; m++) {
+        const struct member *member = &controller->members[m];
+        bool works = schedule_count(&controller->schedule, member->node.actor, controller->final) > 0;
+        done = !works || (member->state == NODE_FINISHED && member->epoch == controller->epoch);
+    }
+    return done;
+}
+
+void save_step(struct controller *controller) {
+    if (!last_clock_is_done(controller) || !checkpoints_end(controller)) {
+        return;
+    }
+    controller->phase = PHASE_SAVE;
+    controller->save_attempt = controller->save_attempt > 0 ? controller->save_attempt : 1;
+    const struct member *member = saver(controller);
+    if (persist_all(controller) && member != NULL) {
+        send_acks(controller);
+        save_send(controller, member);
+    }
+}
+
+static void try_again(struct controller *controller, const struct member *member, const char *why) {
+    char text[ERROR_TEXT_MAX];
+    controller->save_retry_us =
+        controller_now(controller) + (SAVE_RETRY_US * UINT64_C(1) << (controller->save_attempt - 1));
+    controller->save_attempt++;
+    const struct member *next = saver(controller);
+    snprintf(text, sizeof text, "%.400s; %s tries again", why, next->name);
+    controller_report(controller, report_event(controller, "save-failed", member->name, text));
+    persist_all(controller);
+}
+
+void save_receive(struct controller *controller, const struct member *member, const struct message *message) {
+    const struct message_saved *saved = &message->saved;
+    struct error error = {0};
+    if (controller->phase != PHASE_SAVE || controller->change == CHANGE_RECOVER ||
+        message->epoch != controller->epoch || member != saver(controller) ||
+        saved->attempt != controller->save_attempt) {
+        return;
+    }
+    if (saved->code == AML_EFAIL && saved->attempt < SAVE_ATTEMPTS_MAX) {
+        try_again(controller, member, saved->text);
+        return;
+    }
+    if (saved->code == 0) {
+        checkpoints_check(controller, &error);
+    }
+    controller_finish(controller, saved->code != 0 ? saved->code : error.code,
+                      saved->code != 0 ? saved->text : error.text);
+}
