@@ -24,6 +24,7 @@ enum {
     BURY_WAIT_MS = 3000, /* for machines whose cloud is gone to be gone too */
     BURY_LOOK_MS = 10,
     WORDS_MAX = 300, /* bytes of a program's last line in a message */
+    AUTHORIZATION_MAX = 128,
 };
 
 /* A program of the market. Its output goes to FOLDER/NAME.log; the last line may say why it has ended. */
@@ -320,15 +321,33 @@ static void bill_came(void *context, const struct http_answer *answer) {
     end_cloud(launcher);
 }
 
+/* The header by which the cloud knows its owner: it stands in a file of its folder. "" when that can't be read. */
+static void read_authorization(const struct launcher_market *market, char header[AUTHORIZATION_MAX]) {
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/machines/authorization", market->folder);
+    FILE *file = fopen(path, "re");
+    header[0] = '\0';
+    if (file != NULL) {
+        if (fgets(header, AUTHORIZATION_MAX, file) != NULL) {
+            header[strcspn(header, "\n")] = '\0';
+        }
+        fclose(file);
+    }
+}
+
 static void ask_for_bill(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
     char url[CHILD_LINE_MAX + 8];
-    snprintf(url, sizeof url, "%s/bill", market->url);
+    char authorization[AUTHORIZATION_MAX];
     if (!market->cloud.process.running) {
         launcher_market_tell(launcher);
     } else if (market->bill_call == NULL) {
-        const struct http_request request = {.method = "GET", .url = url, .timeout_ms = BILL_TIMEOUT_MS};
+        snprintf(url, sizeof url, "%s/bill", market->url);
+        read_authorization(market, authorization);
+        const struct http_request request = {
+            .method = "GET", .url = url, .headers = {authorization}, .timeout_ms = BILL_TIMEOUT_MS};
         market->bill_call = http_start(market->http, &request, bill_came, launcher);
+        explicit_bzero(authorization, sizeof authorization);
     }
 }
 

@@ -144,7 +144,7 @@ static bool write_file(const char *path, const char *data, size_t size) {
 }
 
 /* In the child: folder, output and environment of the machine. */
-static bool machine_enter(const struct machines *machines, const char *id, const char *folder) {
+static bool machine_enter(const char *metadata, const char *folder) {
     char text[PATH_MAX + 64];
     int null = open("/dev/null", O_RDONLY);
     int console = chdir(folder) == 0 ? open("console.log", O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
@@ -153,8 +153,7 @@ static bool machine_enter(const struct machines *machines, const char *id, const
         return false;
     }
     close_range(STDERR_FILENO + 1, UINT_MAX, 0); /* the server's socket above all */
-    snprintf(text, sizeof text, "%s/metadata/%s", machines->url, id);
-    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", text, 1);
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata, 1);
     unsetenv("AWS_EC2_METADATA_DISABLED"); /* meant for the machine we run on: with it no notice would be seen here */
     setenv("PROTEUS_SHUTDOWN", "true", 1);
     ssize_t length = readlink("/proc/self/exe", text, PATH_MAX - 1);
@@ -172,12 +171,12 @@ static bool machine_enter(const struct machines *machines, const char *id, const
     return true;
 }
 
-static void machine_fork(struct machines *machines, const struct instance *instance, const char *folder,
-                         const char *program) {
+static void machine_fork(struct machines *machines, const struct instance *instance, const char *metadata,
+                         const char *folder, const char *program) {
     pid_t market = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        if (!machine_enter(machines, instance->id, folder)) {
+        if (!machine_enter(metadata, folder)) {
             _exit(SCRIPT_FAILED);
         }
         supervise(program, market);
@@ -193,7 +192,7 @@ static void machine_fork(struct machines *machines, const struct instance *insta
     machines->list[machines->count++] = (struct machine){instance->number, pid};
 }
 
-void machines_start(struct machines *machines, const struct instance *instance) {
+void machines_start(struct machines *machines, const struct instance *instance, const char *metadata) {
     const struct launch_spec *spec = instance->spec;
     char folder[PATH_MAX];
     char program[PATH_MAX + 16];
@@ -209,7 +208,7 @@ void machines_start(struct machines *machines, const struct instance *instance) 
     if (!write_file(program, spec->user_data, spec->user_data_size)) {
         log_error("%s: can't write it: %s", program, strerror(errno));
     } else if (strncmp(spec->user_data, "#!", 2) == 0) {
-        machine_fork(machines, instance, folder, program);
+        machine_fork(machines, instance, metadata, folder, program);
     } else {
         log_warn("%s: its user data is no script (it does not begin with #!): the machine runs without a process",
                  instance->id);

@@ -10,7 +10,6 @@
 
 struct machines {
     const char *folder; /* absolute; a machine's own is FOLDER/INSTANCE-ID */
-    const char *url;    /* of this server: http://127.0.0.1:PORT */
     struct machine {
         size_t number; /* of its instance */
         pid_t supervisor;
@@ -18,9 +17,10 @@ struct machines {
     size_t count, capacity;
 };
 
-/* Starts a machine's process if its user data is a script ("#!"). When that fails it says so on the log, and the
+/* Starts a machine's process if its user data is a script ("#!"); `metadata` is the URL of its metadata service, which
+ * it alone may know. When that fails it says so on the log, and the
  * machine runs without one, as a machine whose script is broken does. */
-void machines_start(struct machines *machines, const struct instance *instance);
+void machines_start(struct machines *machines, const struct instance *instance, const char *metadata);
 /* Has the machine's processes killed. */
 void machines_stop(struct machines *machines, size_t number);
 /* Calls `ended` for each machine whose script has ended (or was killed): on SIGCHLD. */

@@ -11,6 +11,7 @@
 #include "bidbrain/spotmarket/timetable.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -46,7 +47,7 @@ struct spotmarket {
     struct service service;
     struct machines machines;
     struct server *server;
-    char folder[PATH_MAX], bill[PATH_MAX + 16];
+    char folder[PATH_MAX], bill[PATH_MAX + 16], authorization[PATH_MAX + 16];
     FILE *log;
     int signals, epoll;
     int64_t start, steady_us; /* market time (seconds) and steady time of the beginning */
@@ -84,7 +85,10 @@ static int market_wait_ms(const struct spotmarket *market, const struct service_
 
 static void on_start(void *context, const struct instance *instance) {
     struct spotmarket *market = context;
-    machines_start(&market->machines, instance);
+    char path[SERVICE_METADATA_PATH], url[SERVICE_METADATA_PATH + SERVER_URL];
+    service_metadata_path(&market->service, instance->id, path);
+    snprintf(url, sizeof url, "%s%s", server_url(market->server), path);
+    machines_start(&market->machines, instance, url);
 }
 
 static void on_stop(void *context, const struct instance *instance) {
@@ -200,7 +204,15 @@ static int open_folder(struct spotmarket *market, struct error *error) {
     if (realpath(market->options.folder, market->folder) == NULL || access(market->folder, W_OK | X_OK) != 0) {
         return error_set(error, AML_EINPUT, "--folder: %s: %s", market->options.folder, strerror(errno));
     }
+    struct stat status;
+    if (stat(market->folder, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
+        return error_set(error, AML_EINPUT,
+                         "--folder: %.300s belongs to another user, or group or others may use it (mode %04o), "
+                         "expected a folder of yours with mode 0700, or a new one",
+                         market->options.folder, (unsigned)status.st_mode & 0777);
+    }
     snprintf(market->bill, sizeof market->bill, "%s/bill.json", market->folder);
+    snprintf(market->authorization, sizeof market->authorization, "%s/authorization", market->folder);
     if (market->options.log != NULL && (market->log = fopen(market->options.log, "we")) == NULL) {
         return error_set(error, AML_EINPUT, "--log: %s: %s", market->options.log, strerror(errno));
     }
@@ -280,10 +292,25 @@ static void open_cloud(struct spotmarket *market) {
     market->service.faults.seed = (uint64_t)options->seed;
 }
 
+/* The header by which our owner is known, as `curl -H @FILE` takes it. */
+static int write_authorization(const struct spotmarket *market, struct error *error) {
+    char owner[KEYRING_OWNER_HEX + 1];
+    keyring_owner(&market->service.keyring, owner);
+    (void)unlink(market->authorization); /* of an earlier run */
+    int file = open(market->authorization, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int written = file >= 0 ? dprintf(file, "Authorization: Bearer %s\n", owner) : -1;
+    explicit_bzero(owner, sizeof owner);
+    if (file < 0 || close(file) != 0 || written < KEYRING_OWNER_HEX) {
+        return error_set(error, AML_EFAIL, "can't write %.300s: %s", market->authorization, strerror(errno));
+    }
+    return 0;
+}
+
 static int open_server(struct spotmarket *market, struct error *error) {
     struct server_options options = {
         .listen = market->options.listen, .service = &market->service, .clock = market_clock, .context = market};
     int code = server_open(&market->server, &options, error);
+    code = code != 0 ? code : write_authorization(market, error);
     if (code != 0) {
         return code;
     }
@@ -292,7 +319,6 @@ static int open_server(struct spotmarket *market, struct error *error) {
         return error_set(error, AML_EFAIL, "can't wait for requests: %s", strerror(errno));
     }
     market->machines.folder = market->folder;
-    market->machines.url = server_url(market->server);
     printf("spotmarket at %s\n", server_url(market->server));
     fflush(stdout);
     if (market->options.ready_fd >= 0) {
@@ -309,6 +335,7 @@ static void close_market(struct spotmarket *market) {
         cloud_end(&market->cloud);
         machines_close(&market->machines);
         write_bill(market, 0);
+        (void)unlink(market->authorization);
     }
     cloud_close(&market->cloud);
     service_close(&market->service);
@@ -366,7 +393,7 @@ int main(int argc, char **argv) {
         {"prices", "PATH", AML_OPTION_STRING, &o->prices, 0, 0,
          "recorded spot prices: a file, a folder, a store (.db)"},
         {"credentials", "FILE", AML_OPTION_STRING, &o->credentials, 0, 0, "AWS credentials file of who may call"},
-        {"folder", "DIR", AML_OPTION_STRING, &o->folder, 0, 0, "for the machines' folders and bill.json"},
+        {"folder", "DIR", AML_OPTION_STRING, &o->folder, 0, 0, "for bill.json and the machines' folders; yours alone"},
         {"start", "TIME", AML_OPTION_STRING, &o->start, 0, 0, "market time of the beginning; else the first price's"},
         {"speed", "X", AML_OPTION_REAL, &o->speed, 0.001, 1e6, "market seconds in a second"},
         {"model", "MODEL", AML_OPTION_STRING, &o->model, 0, 0, "ec2-2016 or ec2"},

@@ -33,7 +33,7 @@ struct server {
     struct server_options options;
     struct MHD_Daemon *daemon;
     int epoll;
-    char url[64];
+    char url[SERVER_URL];
     struct exchange *waiting;
 };
 

@@ -9,6 +9,7 @@ enum {
     SERVER_CONNECTIONS_MAX = 512,
     SERVER_MEMORY = 64 << 10, /* bytes of a connection's headers */
     SERVER_IDLE_SECONDS = 60,
+    SERVER_URL = 64, /* bytes */
 };
 
 struct server;

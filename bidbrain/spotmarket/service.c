@@ -1,13 +1,11 @@
 /* See service.h. */
 #include "agileml/base/instant.h"
-#include "agileml/base/memory.h"
 #include "bidbrain/spotmarket/authorize.h"
 #include "bidbrain/spotmarket/service_private.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +14,12 @@
 void service_open(struct service *service, struct cloud *cloud, const struct users *users) {
     *service = (struct service){.cloud = cloud, .users = users, .speed = 1};
     service->api.cloud = cloud;
-    if (RAND_bytes(service->key, SERVICE_KEY) != 1) {
-        memory_exhausted(SERVICE_KEY); /* no entropy: nothing that is to be secret can be made */
-    }
+    keyring_open(&service->keyring);
 }
 
 void service_close(struct service *service) {
     api_state_close(&service->api);
-    explicit_bzero(service, sizeof *service);
+    keyring_close(&service->keyring);
 }
 
 const char *service_header(const struct sigv4_request *request, const char *name) {
@@ -137,8 +133,34 @@ static void service_say_clock(const struct service *service, const struct servic
     answer->type = "application/json";
 }
 
+/* Whether the owner asks, or else the answer says how the owner is known. */
+static bool service_owner_asks(const struct service *service, const struct sigv4_request *request,
+                               struct service_answer *answer) {
+    static const char scheme[] = "Bearer ";
+    const char *header = service_header(request, "authorization");
+    bool owner = header != NULL && strncmp(header, scheme, sizeof scheme - 1) == 0 &&
+                 keyring_owner_good(&service->keyring, header + sizeof scheme - 1);
+    if (!owner) {
+        service_say(answer, 401, "text/plain",
+                    "expected the header that stands in the file 'authorization' of --folder\n");
+    }
+    return owner;
+}
+
+static void service_say_bill(const struct service *service, const struct sigv4_request *request,
+                             struct service_answer *answer) {
+    if (service_owner_asks(service, request, answer)) {
+        char *bill = service_bill(service->cloud);
+        service_say(answer, 200, "application/json", bill);
+        free(bill);
+    }
+}
+
 static void service_set_faults(struct service *service, const struct sigv4_request *request,
                                struct service_answer *answer) {
+    if (!service_owner_asks(service, request, answer)) {
+        return;
+    }
     json_error_t wrong;
     struct error error = {0};
     json_t *root = json_loadb(request->body, request->body_size, 0, &wrong);
@@ -166,14 +188,12 @@ void service_handle(struct service *service, const struct sigv4_request *request
     } else if (strcmp(request->path, "/clock") == 0 && get) {
         service_say_clock(service, clock, answer);
     } else if (strcmp(request->path, "/bill") == 0 && get) {
-        char *bill = service_bill(service->cloud);
-        service_say(answer, 200, "application/json", bill);
-        free(bill);
+        service_say_bill(service, request, answer);
     } else if (strcmp(request->path, "/faults") == 0 && post) {
         service_set_faults(service, request, answer);
     } else {
         service_say(answer, 404, "text/plain",
-                    "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/...\n");
+                    "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/SECRET/...\n");
     }
     if (answer->body.data == NULL) {
         text_add(&answer->body, "");

@@ -7,6 +7,7 @@
 #include "bidbrain/aws/sigv4.h"
 #include "bidbrain/spotmarket/api.h"
 #include "bidbrain/spotmarket/faults.h"
+#include "bidbrain/spotmarket/keyring.h"
 #include "bidbrain/spotmarket/throttle.h"
 #include "bidbrain/spotmarket/users.h"
 
@@ -14,8 +15,8 @@ enum {
     SERVICE_BODY_MAX = 1 << 18, /* bytes of a request's body */
     SERVICE_HEADERS_MAX = 64,   /* of a request */
     SERVICE_URI_MAX = 4096,     /* bytes */
-    SERVICE_KEY = 32,           /* bytes */
     SERVICE_METADATA_TTL_MAX = 21600,
+    SERVICE_METADATA_PATH = CLOUD_ID_TEXT + KEYRING_PATH_HEX + 16, /* bytes of the path to a machine's metadata */
 };
 
 struct service_clock {
@@ -33,7 +34,7 @@ struct service {
     bool throttling;
     double speed; /* market seconds in a real one */
     uint64_t requests;
-    unsigned char key[SERVICE_KEY]; /* of metadata tokens */
+    struct keyring keyring; /* the owner's token is for the bill and the faults */
 };
 
 struct service_answer {
@@ -48,13 +49,16 @@ struct service_answer {
     double left_s;    /* ... real seconds until then, for the header X-Proteus-Seconds-Left (agileml/net/metadata.h) */
 };
 
-/* A service on an open cloud; the key of metadata tokens is drawn. `users` must outlive it. */
+/* A service on an open cloud; its keyring is drawn. `users` must outlive it. */
 void service_open(struct service *service, struct cloud *cloud, const struct users *users);
 void service_close(struct service *service); /* not the cloud */
 
 /* Lets the cloud's time go on and answers. The body of *answer is the caller's to close. */
 void service_handle(struct service *service, const struct sigv4_request *request, const struct service_clock *clock,
                     struct service_answer *answer);
+
+/* "/metadata/INSTANCE-ID/SECRET", which only the machine itself may be told. */
+void service_metadata_path(const struct service *service, const char *id, char path[SERVICE_METADATA_PATH]);
 
 /* The bill, JSON, from malloc. */
 char *service_bill(const struct cloud *cloud);

@@ -1,39 +1,13 @@
-/* The instance metadata service, version 2, of every machine: /metadata/INSTANCE-ID/latest/... See service.h. */
+/* The instance metadata service, version 2, of every machine: /metadata/INSTANCE-ID/SECRET/latest/... See service.h. */
 #include "agileml/base/instant.h"
 #include "bidbrain/spotmarket/service_private.h"
 
 #include <inttypes.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKEN_HEX = 40, ROLE_SECONDS = 6 * HOUR };
-
-/* A token is its end (real time, 16 hexadecimal digits) and a mark that only this service can make. */
-static void token_make(const struct service *service, const char *id, int64_t until, char token[TOKEN_HEX + 1]) {
-    unsigned char mark[EVP_MAX_MD_SIZE];
-    char text[CLOUD_ID_TEXT + 40];
-    unsigned length = 0;
-    int size = snprintf(text, sizeof text, "%s %016" PRIx64, id, (uint64_t)until);
-    HMAC(EVP_sha256(), service->key, SERVICE_KEY, (const unsigned char *)text, (size_t)size, mark, &length);
-    snprintf(token, TOKEN_HEX + 1, "%016" PRIx64, (uint64_t)until);
-    for (int i = 0; i < (TOKEN_HEX - 16) / 2; i++) {
-        snprintf(token + 16 + 2 * i, 3, "%02x", mark[i]);
-    }
-}
-
-static bool token_good(const struct service *service, const char *id, const char *token, int64_t now) {
-    char expected[TOKEN_HEX + 1];
-    uint64_t until;
-    if (token == NULL || strlen(token) != TOKEN_HEX || sscanf(token, "%16" SCNx64, &until) != 1) {
-        return false;
-    }
-    token_make(service, id, (int64_t)until, expected);
-    return CRYPTO_memcmp(token, expected, TOKEN_HEX) == 0 && (int64_t)until > now;
-}
+enum { ROLE_SECONDS = 6 * HOUR };
 
 static void metadata_token(const struct service *service, const struct sigv4_request *request,
                            const struct instance *instance, int64_t now, struct service_answer *answer) {
@@ -44,8 +18,8 @@ static void metadata_token(const struct service *service, const struct sigv4_req
         service_say(answer, 400, "text/plain", "expected x-aws-ec2-metadata-token-ttl-seconds from 1 to 21600\n");
         return;
     }
-    char token[TOKEN_HEX + 1];
-    token_make(service, instance->id, now + seconds, token);
+    char token[KEYRING_TOKEN_HEX + 1];
+    keyring_token(&service->keyring, instance->id, now + seconds, token);
     service_say(answer, 200, "text/plain", token);
 }
 
@@ -152,28 +126,52 @@ static void metadata_say(const struct service *service, const struct instance *i
     }
 }
 
+void service_metadata_path(const struct service *service, const char *id, char path[SERVICE_METADATA_PATH]) {
+    char secret[KEYRING_PATH_HEX + 1];
+    keyring_path(&service->keyring, id, secret);
+    snprintf(path, SERVICE_METADATA_PATH, "/metadata/%s/%s", id, secret);
+}
+
+/* The machine whose metadata is asked for, and what of it ("latest/..."). NULL: there is none, it has ended, or the
+ * path's secret part is not its own. */
+static const struct instance *metadata_machine(const struct service *service, const char *path, const char **what) {
+    char id[CLOUD_ID_TEXT], secret[KEYRING_PATH_HEX + 1];
+    size_t id_length = strcspn(path, "/");
+    const char *behind_id = path + id_length + (path[id_length] == '/');
+    size_t secret_length = strcspn(behind_id, "/");
+    if (id_length >= sizeof id || secret_length >= sizeof secret) {
+        return NULL;
+    }
+    snprintf(id, sizeof id, "%.*s", (int)id_length, path);
+    snprintf(secret, sizeof secret, "%.*s", (int)secret_length, behind_id);
+    *what = behind_id + secret_length + (behind_id[secret_length] == '/');
+    if (!keyring_path_good(&service->keyring, id, secret)) {
+        return NULL;
+    }
+    const struct instance *instance = cloud_find_instance(service->cloud, id);
+    return instance != NULL && instance_lives(instance) ? instance : NULL;
+}
+
 void service_metadata(struct service *service, const struct sigv4_request *request, const char *path,
                       const struct service_clock *clock, struct service_answer *answer) {
-    char id[CLOUD_ID_TEXT];
     int64_t now = clock->real_us / 1000000;
-    size_t length = strcspn(path, "/");
-    snprintf(id, sizeof id, "%.*s", length < sizeof id ? (int)length : 0, path);
-    const struct instance *instance = cloud_find_instance(service->cloud, id);
-    const char *rest = path + length;
+    const char *what;
+    const char *token = service_header(request, "x-aws-ec2-metadata-token");
+    const struct instance *instance = metadata_machine(service, path, &what);
     service_say(answer, 404, "text/plain", "");
-    if (instance == NULL || !instance_lives(instance) || strncmp(rest, "/latest/", 8) != 0) {
+    if (instance == NULL || strncmp(what, "latest/", 7) != 0) {
         return;
     }
-    rest += 8;
+    what += 7;
     if (faults_draw(&service->faults, FAULT_METADATA)) {
         service_say(answer, 500, "text/plain", "Internal Server Error\n");
-    } else if (strcmp(rest, "api/token") == 0 && strcmp(request->method, "PUT") == 0) {
+    } else if (strcmp(what, "api/token") == 0 && strcmp(request->method, "PUT") == 0) {
         metadata_token(service, request, instance, now, answer);
-    } else if (!token_good(service, id, service_header(request, "x-aws-ec2-metadata-token"), now)) {
+    } else if (token == NULL || !keyring_token_good(&service->keyring, instance->id, token, now)) {
         service_say(answer, 401, "text/plain", "401 Unauthorized\n");
     } else if (strcmp(request->method, "GET") == 0) {
-        metadata_say(service, instance, rest, now, answer);
-        answer->noticed = answer->status == 200 && strcmp(rest, "meta-data/spot/instance-action") == 0;
+        metadata_say(service, instance, what, now, answer);
+        answer->noticed = answer->status == 200 && strcmp(what, "meta-data/spot/instance-action") == 0;
     }
     if (answer->noticed) {
         double left_s = ((double)instance->ended - (double)clock->market_us / 1e6) / service->speed;

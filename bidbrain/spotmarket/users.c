@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static char *trimmed(char *text) {
     text += strspn(text, " \t\r\n");
@@ -74,9 +75,18 @@ static int users_lines(struct users *users, FILE *file, const char *path, struct
 
 int users_read(struct users *users, const char *path, struct error *error) {
     *users = (struct users){.list = memory_zeroed(USERS_MAX, sizeof *users->list)};
+    struct stat status;
     FILE *file = fopen(path, "re");
-    int code = file != NULL ? users_lines(users, file, path, error)
-                            : error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
+    int code;
+    if (file == NULL || fstat(fileno(file), &status) != 0) {
+        code = error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
+    } else if ((status.st_mode & 077) != 0) {
+        code = error_set(error, AML_EINPUT,
+                         "%s: group or others may use this file (mode %04o), expected mode 0600", path,
+                         (unsigned)status.st_mode & 0777);
+    } else {
+        code = users_lines(users, file, path, error);
+    }
     if (file != NULL) {
         fclose(file);
     }

@@ -20,7 +20,7 @@ struct users {
 };
 
 /* Reads "[profile]" sections with aws_access_key_id, aws_secret_access_key and perhaps aws_session_token; other keys
- * are passed over. AML_EINPUT with file and line, which never hold a secret. */
+ * are passed over. The file must be its owner's alone. AML_EINPUT with file and line, which never hold a secret. */
 int users_read(struct users *users, const char *path, struct error *error);
 /* Wipes and frees. */
 void users_close(struct users *users);

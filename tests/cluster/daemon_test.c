@@ -47,6 +47,7 @@ static void write_inputs(void) {
     file = open_file("credentials", "w");
     fprintf(file, "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret\n");
     fclose(file);
+    run_well("chmod 600 credentials");
 }
 
 static int set_up(void **state) {
@@ -223,8 +224,8 @@ static void assert_kill_harmless(const char *point, bool local) {
         run_well("[ $(ls -d machines/i-* | wc -l) = 5 ]");
         assert_nothing_left("machines");
     } else {
-        run_well("curl -s %s/bill | grep -c '\"id\": ' | grep -qx 5", market);
-        run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
+        run_well("curl -s -H @cloud/authorization %s/bill | grep -c '\"id\": ' | grep -qx 5", market);
+        run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     }
     end_all();
 }
@@ -280,7 +281,7 @@ static void orphans_are_swept(void **state) {
     wait_for("err-bid", "an orphan, it is terminated", NULL, 0);
     run_well("grep -Eq 'Max core file size +0 +0 ' /proc/$(cat bid.pid)/limits");
     end_process("bid.pid", "TERM"); /* not before they are gone */
-    run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
+    run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     run_well("[ $(grep -c 'an orphan, it is terminated' err-bid) -ge 5 ]");
     end_all();
 }
@@ -321,8 +322,8 @@ static void a_machine_that_is_back_is_given_back(void **state) {
     change_state("CREATE TRIGGER full BEFORE INSERT ON machine BEGIN SELECT RAISE(ABORT, 'no room'); END", 0);
     end_process("bid.pid", "TERM"); /* a state that can't be written keeps no machine */
     run_well("grep -q 'no room; the machines are given back all the same' err-bid");
-    run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
-    run_well("[ $(curl -s %s/bill | grep -c '\"id\": ') = 5 ]", market);
+    run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
+    run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"id\": ') = 5 ]", market);
     end_all();
 }
 
@@ -338,7 +339,7 @@ static void an_old_launch_is_not_repeated(void **state) {
     run_well(BIDBRAIN RUN);
     assert_int_equal(count_lines("launch", "\"stage\":\"closed\""), 1);
     assert_int_equal(count_lines("bill", "\"kind\":\"on-demand\""), 1);
-    run_well("[ $(curl -s %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
+    run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
     end_all();
 }
 

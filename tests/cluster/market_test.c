@@ -448,10 +448,14 @@ static void set_faults(const struct job *job, const char *spec) {
     snprintf(url, sizeof url, "%s/faults", json_string_value(json_object_get(config, "endpoint")));
     snprintf(body, sizeof body, "{\"spec\":\"%s\"}", spec);
     assert_int_equal(http_open(&http, &error), 0);
-    const struct http_request request = {.method = "POST", .url = url, .body = body, .body_size = strlen(body)};
+    char *authorization = read_of(job, ".market/machines/authorization");
+    authorization[strcspn(authorization, "\n")] = '\0';
+    const struct http_request request = {
+        .method = "POST", .url = url, .headers = {authorization}, .body = body, .body_size = strlen(body)};
     http_run(http, http_start(http, &request, answered, &status));
     assert_int_equal(status, 200);
     http_close(http);
+    free(authorization);
     json_decref(config);
     free(text);
 }

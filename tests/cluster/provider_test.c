@@ -59,7 +59,7 @@ static int set_up(void **state) {
     if (mkdtemp(folder) == NULL) {
         return -1;
     }
-    snprintf(command, sizeof command, "mkdir %s/prices %s/machines", folder, folder);
+    snprintf(command, sizeof command, "mkdir %s/prices", folder);
     if (system(command) != 0) {
         return -1;
     }
@@ -74,6 +74,7 @@ static int set_up(void **state) {
     write_file("prices/c4.large-us-east-1a.csv", text);
     write_file("credentials", "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret/of+test\n");
     snprintf(text, sizeof text, "%s/credentials", folder);
+    chmod(text, 0600);
     setenv("AWS_SHARED_CREDENTIALS_FILE", text, 1);
     setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
     setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
@@ -147,14 +148,30 @@ static void take_body(void *context, const struct http_answer *answer) {
     }
 }
 
+/* The header by which spotmarket knows its owner. */
+static void read_authorization(char header[128]) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/machines/authorization", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(header, 128, file));
+    header[strcspn(header, "\n")] = '\0';
+    fclose(file);
+}
+
 /* The body of a request to spotmarket itself, from malloc. */
 static char *cloud_ask(const struct cloud *cloud, const char *method, const char *path, const char *body) {
     struct http *http = NULL;
     char url[128];
     char *answer = NULL;
+    char authorization[128];
     snprintf(url, sizeof url, "%s%s", cloud->url, path);
-    struct http_request request = {
-        .method = method, .url = url, .body = body, .body_size = body == NULL ? 0 : strlen(body)};
+    read_authorization(authorization);
+    struct http_request request = {.method = method,
+                                   .url = url,
+                                   .headers = {authorization},
+                                   .body = body,
+                                   .body_size = body == NULL ? 0 : strlen(body)};
     assert_int_equal(http_open(&http, NULL), 0);
     http_run(http, http_start(http, &request, take_body, &answer));
     http_close(http);

@@ -135,6 +135,9 @@ static int set_up_all(void **unused) {
                              "us-east-1b,m3.large,Linux/UNIX,0.03,2016-02-29T00:00:00Z\n"
                              "us-east-1a,c3.xlarge,Linux/UNIX,0.05,2016-03-01T00:00:00Z\n");
     write_text("credentials", "[default]\naws_access_key_id = " KEY_ID "\naws_secret_access_key = " SECRET "\n");
+    if (chmod(in_folder("credentials"), 0600) != 0) {
+        return -1;
+    }
     snprintf(tag, sizeof tag, "SPOTMARKET_TEST=%ld", (long)getpid());
     char *equals = strchr(tag, '=');
     *equals = '\0';
@@ -232,12 +235,23 @@ static void on_done(void *context, const struct http_answer *got) {
 }
 
 static const char *fetch(const char *method, const char *path, const char *header, const char *body) {
-    char url[400];
+    char url[600];
     snprintf(url, sizeof url, "%s%s", market.url, path);
     struct http_request request = {
         .method = method, .url = url, .headers = {header}, .body = body, .body_size = body != NULL ? strlen(body) : 0};
     http_run(http, http_start(http, &request, on_done, NULL));
     return answer.body;
+}
+
+/* The header by which the market knows its owner. */
+static const char *owner(void) {
+    static char header[200];
+    char path[200];
+    snprintf(path, sizeof path, "%s/authorization", market.folder);
+    const char *text = read_path(path);
+    snprintf(header, sizeof header, "%.*s", (int)strcspn(text, "\n"), text);
+    assert_true(strncmp(header, "Authorization: ", 15) == 0);
+    return header;
 }
 
 /* A signed call of EC2's. */
@@ -334,6 +348,21 @@ static const char HIDING[] = "#!/bin/sh\n"
                              "echo started\n"
                              "exec sleep 1004\n";
 
+/* A script that says where its metadata is. */
+#define ENDPOINT_SAID "#!/bin/sh\necho \"endpoint $AWS_EC2_METADATA_SERVICE_ENDPOINT \"\n"
+
+/* The path that it has said. */
+static const char *metadata_of(const char *id, char path[300]) {
+    char console[300], beginning[120];
+    snprintf(console, sizeof console, "%s/%s/console.log", market.folder, id);
+    WAIT_FOR(says(id, " \n"));
+    snprintf(beginning, sizeof beginning, "endpoint %s", market.url);
+    const char *said = strstr(read_path(console), beginning);
+    assert_non_null(said);
+    snprintf(path, 300, "%.*s", (int)strcspn(said + strlen(beginning), " "), said + strlen(beginning));
+    return path;
+}
+
 /* ---- Tests ---- */
 
 static void test_terminated_machines_are_gone(void **unused) {
@@ -402,18 +431,18 @@ static void test_script_that_ends(void **unused) {
 
 static void test_machine_finds_its_way(void **unused) {
     (void)unused;
-    char id[100], wanted[400], own[PATH_MAX], script[PATH_MAX];
+    char id[100], own[PATH_MAX], script[PATH_MAX], metadata[300];
     setenv("AWS_EC2_METADATA_DISABLED", "true", 1); /* of our machine's service: those started there have their own */
     START("--model", "ec2");
     unsetenv("AWS_EC2_METADATA_DISABLED");
     launch("&MaxCount=1" SPOT,
-           "#!/bin/sh\necho \"$AWS_EC2_METADATA_SERVICE_ENDPOINT $PROTEUS_SHUTDOWN\"\n"
+           ENDPOINT_SAID "echo \"shutdown: $PROTEUS_SHUTDOWN\"\n"
            "echo \"disabled: ${AWS_EC2_METADATA_DISABLED-no}\"\n"
            "echo \"$PATH\"\npwd\ngrep SigIgn /proc/self/status\necho done\nsleep 1000\n",
            id);
     WAIT_FOR(says(id, "done"));
-    snprintf(wanted, sizeof wanted, "%s/metadata/%s true\n", market.url, id);
-    assert_true(says(id, wanted));
+    assert_int_equal(strncmp(metadata_of(id, metadata), "/metadata/i-", 12), 0);
+    assert_true(says(id, "shutdown: true\n"));
     assert_true(says(id, "disabled: no"));
     assert_non_null(realpath(program(), own));
     *strrchr(own, '/') = '\0';
@@ -425,16 +454,39 @@ static void test_machine_finds_its_way(void **unused) {
     assert_int_equal(status.st_mode & 0777, 0700);
 }
 
+/* What another user of this computer finds: nothing of the machines, no bill, no faults to set. */
+static void test_strangers_get_nothing(void **unused) {
+    (void)unused;
+    char id[100], path[400];
+    START("--model", "ec2");
+    launch("&MaxCount=1&IamInstanceProfile.Name=role" SPOT, "#!/bin/sh\n# a secret\nsleep 1000\n", id);
+    snprintf(path, sizeof path, "/metadata/%s/latest/api/token", id);
+    (void)fetch("PUT", path, "x-aws-ec2-metadata-token-ttl-seconds: 600", NULL);
+    assert_int_equal(answer.status, 404);
+    (void)fetch("GET", "/bill", NULL, NULL);
+    assert_int_equal(answer.status, 401);
+    (void)fetch("POST", "/faults", NULL, "{\"spec\":\"503=1\"}");
+    assert_int_equal(answer.status, 401);
+    struct stat status;
+    snprintf(path, sizeof path, "%s/authorization", market.folder);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_int_equal(stat(market.folder, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    assert_int_equal(market_end(SIGTERM), 0);
+    assert_int_equal(stat(path, &status), -1);
+}
+
 static void test_eviction_by_price(void **unused) {
     (void)unused;
-    char id[100], path[300], header[200], form[200];
+    char id[100], path[400], metadata[300], header[200], form[300];
     START("--speed", "200", "--log", in_folder("log.jsonl")); /* the price passes the bid after 3 s; 0.6 s of notice */
-    launch("&MaxCount=1" SPOT, HIDING, id);
-    snprintf(path, sizeof path, "/metadata/%s/latest/api/token", id);
+    launch("&MaxCount=1" SPOT, ENDPOINT_SAID "exec sleep 1000\n", id);
+    snprintf(path, sizeof path, "%s/latest/api/token", metadata_of(id, metadata));
     snprintf(header, sizeof header, "x-aws-ec2-metadata-token: %.100s",
              fetch("PUT", path, "x-aws-ec2-metadata-token-ttl-seconds: 600", NULL));
     assert_int_equal(answer.status, 200);
-    snprintf(path, sizeof path, "/metadata/%s/latest/meta-data/spot/instance-action", id);
+    snprintf(path, sizeof path, "%s/latest/meta-data/spot/instance-action", metadata);
     (void)fetch("GET", path, header, NULL);
     assert_int_equal(answer.status, 404);
     WAIT_FOR((fetch("GET", path, header, NULL), answer.status == 200));
@@ -443,7 +495,7 @@ static void test_eviction_by_price(void **unused) {
     WAIT_FOR(tagged() == 1);
     (void)asked("Action=DescribeSpotInstanceRequests");
     assert_non_null(strstr(answer.body, "<code>instance-terminated-by-price</code>"));
-    json_t *bill = json_loads(fetch("GET", "/bill", NULL, NULL), 0, NULL);
+    json_t *bill = json_loads(fetch("GET", "/bill", owner(), NULL), 0, NULL);
     assert_non_null(bill);
     json_t *machine = json_array_get(json_object_get(bill, "instances"), 0);
     assert_string_equal(json_string_value(json_object_get(machine, "how")), "evicted");
@@ -473,14 +525,14 @@ static void test_events_and_boot(void **unused) {
     assert_true(in_state(id, "pending"));
     WAIT_FOR(in_state(id, "running"));
     WAIT_FOR(in_state(id, "terminated"));
-    assert_non_null(strstr(fetch("GET", "/bill", NULL, NULL), "\"end\": \"2016-03-01T00:06:00Z\""));
+    assert_non_null(strstr(fetch("GET", "/bill", owner(), NULL), "\"end\": \"2016-03-01T00:06:00Z\""));
     WAIT_FOR(tagged() == 1);
 }
 
 static void set_faults(const char *spec) {
     char body[200];
     snprintf(body, sizeof body, "{\"spec\":\"%s\"}", spec);
-    (void)fetch("POST", "/faults", NULL, body);
+    (void)fetch("POST", "/faults", owner(), body);
     assert_int_equal(answer.status, 200);
 }
 
@@ -576,6 +628,9 @@ static void test_wrong_use(void **unused) {
     (void)unused;
     write_text("bad-events", "at noon interrupt m3.large/us-east-1a\n");
     write_text("no-credentials", "[default]\nregion = us-east-1\n");
+    assert_int_equal(chmod(in_folder("no-credentials"), 0600), 0);
+    write_text("others-read-it", "[default]\n");
+    assert_int_equal(chmod(in_folder("others-read-it"), 0640), 0);
     static const struct {
         const char *option, *value, *says;
     } wrong[] = {
@@ -587,6 +642,8 @@ static void test_wrong_use(void **unused) {
         {"--faults", "boom=1", "unknown fault"},
         {"--events", "bad-events", "bad-events:1"},
         {"--credentials", "no-credentials", "aws_access_key_id"},
+        {"--credentials", "others-read-it", "expected mode 0600"},
+        {"--folder", "/tmp", "expected a folder of yours with mode 0700"},
         {"--speed", "0", "--speed"},
         {"--interruptions", "none:", "--interruptions"},
         {"--prices", "nowhere", "nowhere"},
@@ -728,6 +785,7 @@ int main(void) {
         TEST(test_sigterm_writes_the_bill),
         TEST(test_script_that_ends),
         TEST(test_machine_finds_its_way),
+        TEST(test_strangers_get_nothing),
         TEST(test_eviction_by_price),
         TEST(test_events_and_boot),
         TEST(test_faults_on_the_wire),

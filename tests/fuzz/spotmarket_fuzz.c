@@ -112,14 +112,16 @@ static void fuzz_paths(struct service *service, char *text) {
     char *rest = text;
     const char *method = next_line(&rest);
     char *path = next_line(&rest);
-    char full[SERVICE_URI_MAX];
+    char full[SERVICE_URI_MAX], own[SERVICE_METADATA_PATH], owner[KEYRING_OWNER_HEX + 8] = "Bearer ";
     snprintf(full, sizeof full, "%s", path);
     if (path[0] == '@') { /* the machine's own */
-        snprintf(full, sizeof full, "/metadata/%s/latest/%s", service->cloud->instances[0]->id, path + 1);
+        service_metadata_path(service, service->cloud->instances[0]->id, own);
+        snprintf(full, sizeof full, "%s/latest/%s", own, path + 1);
     }
+    keyring_owner(&service->keyring, owner + 7);
     const char *value = next_line(&rest);
-    struct sigv4_header headers[2] = {{names[0], value}, {names[1], value}};
-    struct sigv4_request request = {method, full, "", headers, 2, rest, strlen(rest)};
+    struct sigv4_header headers[3] = {{names[0], value}, {names[1], value}, {"authorization", owner}};
+    struct sigv4_request request = {method, full, "", headers, 3, rest, strlen(rest)};
     (void)handle(service, &request, 0);
 }
 

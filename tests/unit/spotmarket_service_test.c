@@ -457,11 +457,23 @@ static void test_throttle(void **unused) {
     (void)asked("Action=DescribeInstances&MaxResults=5"); /* another bucket */
 }
 
-static void faults(const char *spec) {
+static const char *owner(void) {
+    static char header[KEYRING_OWNER_HEX + 8] = "Bearer ";
+    keyring_owner(&service.keyring, header + 7);
+    return header;
+}
+
+/* Sets the faults, as who has that Authorization header (NULL: none). */
+static void set_faults(const char *authorization, const char *spec) {
     char body[200];
+    struct sigv4_header header = {"Authorization", authorization};
     snprintf(body, sizeof body, "{\"spec\": \"%s\"}", spec);
-    struct sigv4_request request = {"POST", "/faults", "", NULL, 0, body, strlen(body)};
+    struct sigv4_request request = {"POST", "/faults", "", &header, authorization != NULL, body, strlen(body)};
     (void)handle(&request);
+}
+
+static void faults(const char *spec) {
+    set_faults(owner(), spec);
     assert_int_equal(answer.status, 200);
 }
 
@@ -533,11 +545,11 @@ static void test_metadata(void **unused) {
     (void)unused;
     static const char token_header[] = "X-aws-ec2-metadata-token";
     static const char ttl_header[] = "X-aws-ec2-metadata-token-ttl-seconds";
-    char id[200], base[300], path[400], token[100];
+    char id[200], base[SERVICE_METADATA_PATH], other[SERVICE_METADATA_PATH], path[400], token[100];
     element(asked(RUN "&MinCount=2&MaxCount=2&IamInstanceProfile.Name=role&UserData=aGVsbG8%3D" SPOT "0.1"),
             "instanceId", id);
-    snprintf(base, sizeof base, "/metadata/%s/latest", id);
-#define PATH(end) (snprintf(path, sizeof path, "%s/%s", base, end), path)
+    service_metadata_path(&service, id, base);
+#define PATH(end) (snprintf(path, sizeof path, "%s/latest/%s", base, end), path)
     (void)get("GET", PATH("meta-data/instance-id"), "Accept", "*/*");
     assert_int_equal(answer.status, 401);
     (void)get("PUT", PATH("api/token"), ttl_header, "21601");
@@ -569,7 +581,8 @@ static void test_metadata(void **unused) {
     assert_int_equal(answer.status, 500);
     faults("");
     /* Tokens end, and are one machine's. */
-    snprintf(path, sizeof path, "/metadata/%s/latest/meta-data/instance-id", cloud.instances[1]->id);
+    service_metadata_path(&service, cloud.instances[1]->id, other);
+    snprintf(path, sizeof path, "%s/latest/meta-data/instance-id", other);
     (void)get("GET", path, token_header, token);
     assert_int_equal(answer.status, 401);
     real_us += 60 * 1000000;
@@ -580,7 +593,56 @@ static void test_metadata(void **unused) {
     assert_int_equal(answer.status, 404); /* the machine is gone */
 }
 
+/* Who knows a machine's id, as everyone may, does not find its metadata. */
+static void test_metadata_is_the_machines_own(void **unused) {
+    (void)unused;
+    static const char ttl_header[] = "X-aws-ec2-metadata-token-ttl-seconds";
+    char own[SERVICE_METADATA_PATH], other[SERVICE_METADATA_PATH], path[400];
+    (void)asked(RUN "&MinCount=2&MaxCount=2" SPOT "0.1");
+    service_metadata_path(&service, cloud.instances[0]->id, own);
+    service_metadata_path(&service, cloud.instances[1]->id, other);
+    const char *id = cloud.instances[0]->id;
+    const char *secret = strrchr(own, '/') + 1;
+    const char *other_secret = strrchr(other, '/') + 1;
+    snprintf(path, sizeof path, "%s/latest/api/token", own);
+    (void)get("PUT", path, ttl_header, "60");
+    assert_int_equal(answer.status, 200);
+    char longer[2 * KEYRING_PATH_HEX], shorter[KEYRING_PATH_HEX];
+    snprintf(longer, sizeof longer, "%s0", secret);
+    snprintf(shorter, sizeof shorter, "%s", secret);
+    const char *const guesses[] = {"latest", "", "00000000000000000000000000000000", shorter, longer, other_secret};
+    for (size_t i = 0; i < sizeof guesses / sizeof *guesses; i++) {
+        snprintf(path, sizeof path, "/metadata/%s/%s/latest/api/token", id, guesses[i]);
+        (void)get("PUT", path, ttl_header, "60");
+        assert_int_equal(answer.status, 404);
+    }
+    snprintf(path, sizeof path, "/metadata/%s/latest/api/token", id);
+    (void)get("PUT", path, ttl_header, "60");
+    assert_int_equal(answer.status, 404);
+}
+
 /* ---- Clock and bill ---- */
+
+static void test_bill_and_faults_are_the_owners(void **unused) {
+    (void)unused;
+    char wrong[KEYRING_OWNER_HEX + 8];
+    snprintf(wrong, sizeof wrong, "%s", owner());
+    wrong[sizeof wrong - 2] ^= 1;
+    static const char *const nobody[] = {"", "Bearer", "Bearer ", "Basic bm9ib2R5Og==", "AWS4-HMAC-SHA256 Credential="};
+    for (size_t i = 0; i <= sizeof nobody / sizeof *nobody; i++) {
+        const char *header = i == 0 ? wrong : nobody[i - 1];
+        (void)get("GET", "/bill", "Authorization", header);
+        assert_int_equal(answer.status, 401);
+        assert_null(strchr(answer.body.data, '{'));
+        set_faults(header, "503=1");
+        assert_int_equal(answer.status, 401);
+    }
+    set_faults(NULL, "503=1");
+    assert_int_equal(answer.status, 401);
+    (void)asked("Action=DescribeInstances"); /* nothing has come of it */
+    (void)get("GET", "/bill", "Authorization", owner());
+    assert_int_equal(answer.status, 200);
+}
 
 static void test_clock(void **unused) {
     (void)unused;
@@ -598,7 +660,7 @@ static void test_bill(void **unused) {
                     "&TagSpecification.1.Tag.1.Key=proteus:job&TagSpecification.1.Tag.1.Value=j%22" SPOT "0.1");
     (void)asked(RUN "&MinCount=1&MaxCount=1");
     second = 6000;
-    json_t *bill = json_loads(get("GET", "/bill", "Accept", "*/*"), 0, NULL);
+    json_t *bill = json_loads(get("GET", "/bill", "Authorization", owner()), 0, NULL);
     assert_non_null(bill);
     json_t *spot = json_array_get(json_object_get(bill, "instances"), 0);
     json_t *other = json_array_get(json_object_get(bill, "instances"), 1);
@@ -648,7 +710,9 @@ int main(void) {
         TEST(test_faults),
         TEST(test_wrong_faults),
         TEST(test_metadata),
+        TEST(test_metadata_is_the_machines_own),
         TEST(test_clock),
+        TEST(test_bill_and_faults_are_the_owners),
         TEST(test_bill),
         TEST(test_xml_text),
     };

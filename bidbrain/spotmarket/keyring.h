@@ -1,0 +1,36 @@
+/* What lets in whom spotmarket itself lets in: its owner, by a token, and each machine, by the secret part of its
+ * metadata's path and by metadata tokens. All are made from one secret that is drawn at the start, so nothing else has
+ * to be remembered. One thread. */
+#ifndef BIDBRAIN_SPOTMARKET_KEYRING_H
+#define BIDBRAIN_SPOTMARKET_KEYRING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    KEYRING_SECRET = 32,    /* bytes */
+    KEYRING_OWNER_HEX = 64, /* digits of the owner's token */
+    KEYRING_PATH_HEX = 32,  /* of a path's secret part: 128 bits */
+    KEYRING_TOKEN_HEX = 48, /* of a metadata token: its end, and 128 bits */
+};
+
+struct keyring {
+    unsigned char secret[KEYRING_SECRET];
+};
+
+/* Draws the secret; ends the process when the system gives no random numbers. */
+void keyring_open(struct keyring *keyring);
+void keyring_close(struct keyring *keyring); /* wipes */
+
+void keyring_owner(const struct keyring *keyring, char owner[KEYRING_OWNER_HEX + 1]);
+bool keyring_owner_good(const struct keyring *keyring, const char *owner);
+
+/* The secret part of the path to the metadata of the machine `id`. */
+void keyring_path(const struct keyring *keyring, const char *id, char path[KEYRING_PATH_HEX + 1]);
+bool keyring_path_good(const struct keyring *keyring, const char *id, const char *path);
+
+/* A token of the machine's metadata service, good before `until` (real time, seconds since 1970). */
+void keyring_token(const struct keyring *keyring, const char *id, int64_t until, char token[KEYRING_TOKEN_HEX + 1]);
+bool keyring_token_good(const struct keyring *keyring, const char *id, const char *token, int64_t now);
+
+#endif
