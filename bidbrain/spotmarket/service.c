@@ -3,7 +3,7 @@
 #include "bidbrain/spotmarket/authorize.h"
 #include "bidbrain/spotmarket/service_private.h"
 
-#include <assert.h>
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -181,7 +181,9 @@ void service_handle(struct service *service, const struct sigv4_request *request
     *answer = (struct service_answer){.type = "text/plain"};
     answer->date = clock->real_us / 1000000 + service->faults.clock_seconds;
     cloud_advance(service->cloud, clock->market_us / 1000000);
-    if (strcmp(request->path, "/") == 0 && post) {
+    if (!service_is_local(request)) {
+        service_say(answer, 403, "text/plain", "expected a Host that is localhost or 127.0.0.1, and no Origin\n");
+    } else if (strcmp(request->path, "/") == 0 && post) {
         service_ec2(service, request, clock, answer);
     } else if (strncmp(request->path, "/metadata/", 10) == 0) {
         service_metadata(service, request, request->path + 10, clock, answer);
@@ -199,3 +201,32 @@ void service_handle(struct service *service, const struct sigv4_request *request
         text_add(&answer->body, "");
     }
 }
+/* "localhost" or an address 127.X.X.X, with any port or none. */
+static bool host_is_loopback(const char *host) {
+    char name[INET_ADDRSTRLEN];
+    struct in_addr address;
+    size_t length = strcspn(host, ":");
+    const char *port = host + length + (host[length] == ':');
+    if (length >= sizeof name || port[strspn(port, "0123456789")] != '\0') {
+        return false;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)length, host);
+    return strcasecmp(name, "localhost") == 0 ||
+           (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
+}
+
+/* Whether no web page can have sent it. A page sends its Origin; one that was read from a name which now leads here
+ * (DNS rebinding) sends that name as its Host. Ports may differ from ours: a tunnel's does. */
+static bool service_is_local(const struct sigv4_request *request) {
+    size_t hosts = 0;
+    bool local = true;
+    for (size_t h = 0; h < request->header_count; h++) {
+        local = local && strcasecmp(request->headers[h].name, "origin") != 0;
+        if (strcasecmp(request->headers[h].name, "host") == 0) {
+            hosts++;
+            local = local && host_is_loopback(request->headers[h].value);
+        }
+    }
+    return local && hosts == 1;
+}
+

@@ -67,7 +67,7 @@ static void call_signed(struct service *service, const char *form, size_t size, 
     char date[SIGV4_DATE];
     char *authorization;
     sigv4_date(NOW, date);
-    struct sigv4_header headers[3] = {{"host", "h"}, {"x-amz-date", date}};
+    struct sigv4_header headers[3] = {{"host", "127.0.0.1"}, {"x-amz-date", date}};
     struct sigv4_request request = {"POST", "/", "", headers, 2, form, size};
     struct sigv4_scope scope = {.region = "us-east-1", .service = "ec2"};
     strcpy(scope.date, date);
@@ -100,7 +100,7 @@ static void fuzz_calls(struct service *service, char *text) {
 
 static void fuzz_authorization(struct service *service, char *text) {
     char *rest = text;
-    struct sigv4_header headers[3] = {{"Host", "h"}};
+    struct sigv4_header headers[3] = {{"Host", "127.0.0.1"}};
     headers[1] = (struct sigv4_header){"Authorization", next_line(&rest)};
     headers[2] = (struct sigv4_header){"X-Amz-Date", next_line(&rest)};
     struct sigv4_request request = {"POST", "/", "", headers, 3, rest, strlen(rest)};
@@ -120,8 +120,9 @@ static void fuzz_paths(struct service *service, char *text) {
     }
     keyring_owner(&service->keyring, owner + 7);
     const char *value = next_line(&rest);
-    struct sigv4_header headers[3] = {{names[0], value}, {names[1], value}, {"authorization", owner}};
-    struct sigv4_request request = {method, full, "", headers, 3, rest, strlen(rest)};
+    struct sigv4_header headers[4] = {
+        {names[0], value}, {names[1], value}, {"authorization", owner}, {"host", "127.0.0.1"}};
+    struct sigv4_request request = {method, full, "", headers, 4, rest, strlen(rest)};
     (void)handle(service, &request, 0);
 }
 

@@ -201,7 +201,7 @@ static void test_no_or_broken_authorization(void **unused) {
         "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2",
         "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2/aws4_request, SignedHeaders=host",
         "AWS4-HMAC-SHA256 Credential=////aws4_request, SignedHeaders=host, Signature=00, More=x"};
-    struct sigv4_header headers[] = {{"Host", "x"}, {"X-Amz-Date", "20231114T221320Z"}, {"Authorization", ""}};
+    struct sigv4_header headers[] = {{"Host", "127.0.0.1"}, {"X-Amz-Date", "20231114T221320Z"}, {"Authorization", ""}};
     struct sigv4_request request = {"POST", "/", "", headers, 2, body, sizeof body - 1};
     assert_error(handle(&request), 403, "MissingAuthenticationToken");
     request.header_count = 3;
@@ -216,6 +216,42 @@ static void test_no_or_broken_authorization(void **unused) {
 }
 
 /* ---- Parameters ---- */
+/* ---- Web pages ---- */
+
+static int status_of(const struct sigv4_header *headers, size_t count) {
+    struct sigv4_request request = {"GET", "/clock", "", headers, count, "", 0};
+    (void)handle(&request);
+    return answer.status;
+}
+
+static void test_pages_get_nothing(void **unused) {
+    (void)unused;
+    static const char *const ours[] = {"127.0.0.1:8181", "127.0.0.1", "localhost:9000", "LocalHost", "127.1.2.3:80"};
+    static const char *const others[] = {"",
+                                         "example.com",
+                                         "example.com:8181",
+                                         "127.0.0.1.example.com",
+                                         "localhost.example.com:8181",
+                                         "10.0.0.1:8181",
+                                         "127.0.0.1:8181@example.com",
+                                         "2130706433",
+                                         "[::1]:8181"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        struct sigv4_header headers[] = {{"Host", ours[i]}, {"Origin", "http://127.0.0.1:8181"}, {"host", "example.com"}};
+        assert_int_equal(status_of(headers, 1), 200);
+        assert_int_equal(status_of(headers, 2), 403);
+        headers[1] = headers[2];
+        assert_int_equal(status_of(headers, 2), 403);
+        headers[1] = headers[0]; /* two say less than one */
+        assert_int_equal(status_of(headers, 2), 403);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct sigv4_header header = {"Host", others[i]};
+        assert_int_equal(status_of(&header, 1), 403);
+    }
+    assert_int_equal(status_of(NULL, 0), 403);
+}
+
 
 static void test_wrong_parameters(void **unused) {
     (void)unused;
@@ -466,9 +502,9 @@ static const char *owner(void) {
 /* Sets the faults, as who has that Authorization header (NULL: none). */
 static void set_faults(const char *authorization, const char *spec) {
     char body[200];
-    struct sigv4_header header = {"Authorization", authorization};
+    struct sigv4_header headers[] = {{"Host", "localhost:1234"}, {"Authorization", authorization}};
     snprintf(body, sizeof body, "{\"spec\": \"%s\"}", spec);
-    struct sigv4_request request = {"POST", "/faults", "", &header, authorization != NULL, body, strlen(body)};
+    struct sigv4_request request = {"POST", "/faults", "", headers, authorization != NULL ? 2 : 1, body, strlen(body)};
     (void)handle(&request);
 }
 
@@ -536,8 +572,8 @@ static void test_wrong_faults(void **unused) {
 /* ---- Metadata ---- */
 
 static const char *get(const char *method, const char *path, const char *name, const char *value) {
-    struct sigv4_header header = {name, value};
-    struct sigv4_request request = {method, path, "", &header, 1, "", 0};
+    struct sigv4_header headers[] = {{"Host", "127.0.0.1:1234"}, {name, value}};
+    struct sigv4_request request = {method, path, "", headers, 2, "", 0};
     return handle(&request);
 }
 
@@ -718,3 +754,4 @@ int main(void) {
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        TEST(test_pages_get_nothing),
