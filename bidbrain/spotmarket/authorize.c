@@ -129,24 +129,27 @@ static bool token_right(const struct sigv4_request *request, const struct user *
     return strcmp(token, user->token) == 0;
 }
 
-bool authorize(const struct sigv4_request *request, const struct users *users, const char *region, int64_t now,
-               struct api_error *error) {
+const struct user *authorize(const struct sigv4_request *request, const struct users *users, const struct user *other,
+                             const char *region, int64_t now, struct api_error *error) {
     struct authorization authorization;
     const char *header = header_value(request, "authorization");
     const char *date = header_value(request, "x-amz-date");
     int64_t time;
     if (header == NULL) {
         api_error_set(error, 403, "MissingAuthenticationToken", "Request is missing Authentication Token");
-        return false;
+        return NULL;
     }
     if (!authorization_parse(&authorization, header) || date == NULL || !date_parse(date, &time) ||
         strncmp(date, authorization.date, 8) != 0 || strlen(authorization.date) != 8) {
         api_error_set(error, 400, "IncompleteSignature",
                       "The Authorization or x-amz-date header is not one of AWS's "
                       "Signature Version 4");
-        return false;
+        return NULL;
     }
     const struct user *user = users_find(users, authorization.key_id);
+    if (user == NULL && other != NULL && strcmp(other->key_id, authorization.key_id) == 0) {
+        user = other;
+    }
     if (user == NULL) {
         api_error_set(error, 401, "AuthFailure", "AWS was not able to validate the provided access credentials");
     } else if (strcmp(authorization.region, region) != 0 || strcmp(authorization.service, "ec2") != 0) {
@@ -163,5 +166,5 @@ bool authorize(const struct sigv4_request *request, const struct users *users, c
     } else if (time < now - AUTHORIZE_SKEW_SECONDS || time > now + AUTHORIZE_SKEW_SECONDS) {
         api_error_set(error, 400, "RequestExpired", "Request has expired.");
     }
-    return error->status == 0;
+    return error->status == 0 ? user : NULL;
 }

@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { UNTIL_HEX = 16, ID_TEXT = 48 };
+enum { UNTIL_HEX = 16, ROLE_ID_HEX = 16, ROLE_SECRET_HEX = 40, ROLE_MARK_HEX = 32 };
 
 void keyring_open(struct keyring *keyring) {
     if (RAND_bytes(keyring->secret, KEYRING_SECRET) != 1) {
@@ -27,7 +28,7 @@ void keyring_close(struct keyring *keyring) {
 static void mark_make(const struct keyring *keyring, const char *use, const char *id, int64_t until, char *hex,
                       size_t digits) {
     unsigned char mark[EVP_MAX_MD_SIZE];
-    char text[ID_TEXT + 64];
+    char text[CLOUD_ID_TEXT + 64];
     unsigned length = 0;
     int size = snprintf(text, sizeof text, "%s %s %016" PRIx64, use, id, (uint64_t)until);
     HMAC(EVP_sha256(), keyring->secret, KEYRING_SECRET, (const unsigned char *)text, (size_t)size, mark, &length);
@@ -75,4 +76,29 @@ bool keyring_token_good(const struct keyring *keyring, const char *id, const cha
     }
     keyring_token(keyring, id, (int64_t)until, expected);
     return text_is(token, expected) && (int64_t)until > now;
+}
+
+void keyring_role(const struct keyring *keyring, const char *id, int64_t until, struct user *user) {
+    char mark[ROLE_MARK_HEX + 1];
+    *user = (struct user){.key_id = "ASIA"};
+    mark_make(keyring, "role id", id, until, user->key_id + 4, ROLE_ID_HEX);
+    for (char *digit = user->key_id; *digit != '\0'; digit++) {
+        *digit = (char)toupper((unsigned char)*digit);
+    }
+    mark_make(keyring, "role secret", id, until, user->secret, ROLE_SECRET_HEX);
+    mark_make(keyring, "role token", id, until, mark, ROLE_MARK_HEX);
+    snprintf(user->token, sizeof user->token, "%s.%016" PRIx64 ".%s", id, (uint64_t)until, mark);
+}
+
+bool keyring_role_of(const struct keyring *keyring, const char *token, struct user *user, char id[CLOUD_ID_TEXT],
+                     int64_t *until) {
+    uint64_t end;
+    size_t length = strcspn(token, ".");
+    if (length >= CLOUD_ID_TEXT || sscanf(token + length, ".%16" SCNx64, &end) != 1) {
+        return false;
+    }
+    snprintf(id, CLOUD_ID_TEXT, "%.*s", (int)length, token);
+    *until = (int64_t)end;
+    keyring_role(keyring, id, *until, user);
+    return text_is(token, user->token);
 }

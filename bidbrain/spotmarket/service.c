@@ -19,6 +19,7 @@ void service_open(struct service *service, struct cloud *cloud, const struct use
 
 void service_close(struct service *service) {
     api_state_close(&service->api);
+    roles_close(&service->roles);
     keyring_close(&service->keyring);
 }
 
@@ -79,6 +80,36 @@ static bool is_unfiltered(const struct parameters *parameters) {
            !parameters_has(parameters, "SpotInstanceRequestId.") && !parameters_has(parameters, "MaxResults");
 }
 
+/* The role's keys that a request's session token is of, unless their machine has ended. NULL: of none. */
+static const struct instance *service_role(const struct service *service, const struct sigv4_request *request,
+                                           struct user *role, int64_t *until) {
+    char id[CLOUD_ID_TEXT];
+    const char *token = service_header(request, "x-amz-security-token");
+    if (token == NULL || !keyring_role_of(&service->keyring, token, role, id, until)) {
+        return NULL;
+    }
+    const struct instance *machine = cloud_find_instance(service->cloud, id);
+    return machine != NULL && instance_lives(machine) && machine->spec->profile != NULL ? machine : NULL;
+}
+
+/* Whether who has signed the request may do this: users all, a machine what its role may. */
+static void service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
+                              int64_t now, struct api_error *error) {
+    struct user role;
+    int64_t until;
+    const struct instance *machine = service_role(service, request, &role, &until);
+    const struct user *user = authorize(request, service->users, machine != NULL ? &role : NULL,
+                                        service->cloud->options.region, now, error);
+    if (user == &role && until <= now) {
+        api_error_set(error, 400, "ExpiredToken", "The security token included in the request is expired");
+    } else if (user == &role && !roles_allow(&service->roles, machine->spec->profile, action)) {
+        api_error_set(error, 403, "UnauthorizedOperation",
+                      "You are not authorized to perform this operation: role '%.60s' may not %.60s",
+                      machine->spec->profile, action);
+    }
+    explicit_bzero(&role, sizeof role);
+}
+
 static void service_checked(struct service *service, const struct sigv4_request *request,
                             const struct service_clock *clock, struct parameters *parameters,
                             struct service_answer *answer) {
@@ -91,7 +122,7 @@ static void service_checked(struct service *service, const struct sigv4_request 
         return;
     }
     if (error->status == 0) {
-        (void)authorize(request, service->users, service->cloud->options.region, answer->date, error);
+        service_authorize(service, request, action, answer->date, error);
     }
     if (error->status == 0 && service->throttling && api_known(action) &&
         !throttle_take(&service->throttle, action, is_unfiltered(parameters), clock->steady_us)) {
@@ -174,33 +205,6 @@ static void service_set_faults(struct service *service, const struct sigv4_reque
     json_decref(root);
 }
 
-void service_handle(struct service *service, const struct sigv4_request *request, const struct service_clock *clock,
-                    struct service_answer *answer) {
-    bool get = strcmp(request->method, "GET") == 0;
-    bool post = strcmp(request->method, "POST") == 0;
-    *answer = (struct service_answer){.type = "text/plain"};
-    answer->date = clock->real_us / 1000000 + service->faults.clock_seconds;
-    cloud_advance(service->cloud, clock->market_us / 1000000);
-    if (!service_is_local(request)) {
-        service_say(answer, 403, "text/plain", "expected a Host that is localhost or 127.0.0.1, and no Origin\n");
-    } else if (strcmp(request->path, "/") == 0 && post) {
-        service_ec2(service, request, clock, answer);
-    } else if (strncmp(request->path, "/metadata/", 10) == 0) {
-        service_metadata(service, request, request->path + 10, clock, answer);
-    } else if (strcmp(request->path, "/clock") == 0 && get) {
-        service_say_clock(service, clock, answer);
-    } else if (strcmp(request->path, "/bill") == 0 && get) {
-        service_say_bill(service, request, answer);
-    } else if (strcmp(request->path, "/faults") == 0 && post) {
-        service_set_faults(service, request, answer);
-    } else {
-        service_say(answer, 404, "text/plain",
-                    "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/SECRET/...\n");
-    }
-    if (answer->body.data == NULL) {
-        text_add(&answer->body, "");
-    }
-}
 /* "localhost" or an address 127.X.X.X, with any port or none. */
 static bool host_is_loopback(const char *host) {
     char name[INET_ADDRSTRLEN];
@@ -230,3 +234,30 @@ static bool service_is_local(const struct sigv4_request *request) {
     return local && hosts == 1;
 }
 
+void service_handle(struct service *service, const struct sigv4_request *request, const struct service_clock *clock,
+                    struct service_answer *answer) {
+    bool get = strcmp(request->method, "GET") == 0;
+    bool post = strcmp(request->method, "POST") == 0;
+    *answer = (struct service_answer){.type = "text/plain"};
+    answer->date = clock->real_us / 1000000 + service->faults.clock_seconds;
+    cloud_advance(service->cloud, clock->market_us / 1000000);
+    if (!service_is_local(request)) {
+        service_say(answer, 403, "text/plain", "expected a Host that is localhost or 127.0.0.1, and no Origin\n");
+    } else if (strcmp(request->path, "/") == 0 && post) {
+        service_ec2(service, request, clock, answer);
+    } else if (strncmp(request->path, "/metadata/", 10) == 0) {
+        service_metadata(service, request, request->path + 10, clock, answer);
+    } else if (strcmp(request->path, "/clock") == 0 && get) {
+        service_say_clock(service, clock, answer);
+    } else if (strcmp(request->path, "/bill") == 0 && get) {
+        service_say_bill(service, request, answer);
+    } else if (strcmp(request->path, "/faults") == 0 && post) {
+        service_set_faults(service, request, answer);
+    } else {
+        service_say(answer, 404, "text/plain",
+                    "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/SECRET/...\n");
+    }
+    if (answer->body.data == NULL) {
+        text_add(&answer->body, "");
+    }
+}

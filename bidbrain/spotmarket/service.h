@@ -8,6 +8,7 @@
 #include "bidbrain/spotmarket/api.h"
 #include "bidbrain/spotmarket/faults.h"
 #include "bidbrain/spotmarket/keyring.h"
+#include "bidbrain/spotmarket/roles.h"
 #include "bidbrain/spotmarket/throttle.h"
 #include "bidbrain/spotmarket/users.h"
 
@@ -29,6 +30,7 @@ struct service {
     struct cloud *cloud;
     struct api_state api;
     const struct users *users;
+    struct roles roles;
     struct faults faults;
     struct throttle throttle;
     bool throttling;

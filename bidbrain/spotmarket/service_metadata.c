@@ -53,25 +53,27 @@ static void say_rebalance(const struct instance *instance, struct service_answer
     }
 }
 
-/* The role's keys are the first user's; real time, since signatures are checked by it. */
+/* The role's keys, made for this machine; real time, since signatures are checked by it. */
 static void say_credentials(const struct service *service, const struct instance *instance, const char *role,
                             int64_t now, struct service_answer *answer) {
     const char *profile = instance->spec->profile;
     char updated[INSTANT_TEXT_MAX], expires[INSTANT_TEXT_MAX];
-    if (profile == NULL || (role[0] != '\0' && strcmp(role, profile) != 0) || service->users->count == 0) {
+    if (profile == NULL || (role[0] != '\0' && strcmp(role, profile) != 0)) {
         return;
     }
     if (role[0] == '\0') {
         service_say(answer, 200, "text/plain", profile);
         return;
     }
-    const struct user *user = &service->users->list[0];
+    struct user user;
+    keyring_role(&service->keyring, instance->id, now + ROLE_SECONDS, &user);
     instant_format(now, updated);
     instant_format(now + ROLE_SECONDS, expires);
     text_format(&answer->body,
                 "{\"Code\":\"Success\",\"LastUpdated\":\"%s\",\"Type\":\"AWS-HMAC\",\"AccessKeyId\":\"%s\","
                 "\"SecretAccessKey\":\"%s\",\"Token\":\"%s\",\"Expiration\":\"%s\"}",
-                updated, user->key_id, user->secret, user->token, expires);
+                updated, user.key_id, user.secret, user.token, expires);
+    explicit_bzero(&user, sizeof user);
     answer->status = 200;
     answer->type = "application/json";
 }

@@ -641,6 +641,7 @@ static void test_wrong_use(void **unused) {
         {"--region", "eu-west-1", "--region"},
         {"--faults", "boom=1", "unknown fault"},
         {"--events", "bad-events", "bad-events:1"},
+        {"--roles", "bad-events", "bad-events:1"},
         {"--credentials", "no-credentials", "aws_access_key_id"},
         {"--credentials", "others-read-it", "expected mode 0600"},
         {"--folder", "/tmp", "expected a folder of yours with mode 0700"},
@@ -651,7 +652,7 @@ static void test_wrong_use(void **unused) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char command[5 * PATH_MAX];
-        bool file = strcmp(wrong[i].option, "--events") == 0 || strcmp(wrong[i].option, "--credentials") == 0;
+        bool file = access(in_folder(wrong[i].value), F_OK) == 0;
         snprintf(command, sizeof command, "%s --prices %s --credentials %s --folder %s %s %s >/dev/null 2>%s",
                  program(), in_folder("prices.csv"), in_folder("credentials"), in_folder("wrong"), wrong[i].option,
                  file ? in_folder(wrong[i].value) : wrong[i].value, in_folder("stderr"));

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define START INT64_C(1456790400) /* 2016-03-01, the market's */
 #define NOW   INT64_C(1700000000) /* the real time */
@@ -215,7 +216,6 @@ static void test_no_or_broken_authorization(void **unused) {
     assert_error(handle(&request), 403, "SignatureDoesNotMatch");
 }
 
-/* ---- Parameters ---- */
 /* ---- Web pages ---- */
 
 static int status_of(const struct sigv4_header *headers, size_t count) {
@@ -252,6 +252,7 @@ static void test_pages_get_nothing(void **unused) {
     assert_int_equal(status_of(NULL, 0), 403);
 }
 
+/* ---- Parameters ---- */
 
 static void test_wrong_parameters(void **unused) {
     (void)unused;
@@ -596,8 +597,8 @@ static void test_metadata(void **unused) {
     assert_string_equal(get("GET", PATH("user-data"), token_header, token), "hello");
     assert_string_equal(get("GET", PATH("meta-data/placement/availability-zone"), token_header, token), "us-east-1a");
     assert_string_equal(get("GET", PATH("meta-data/iam/security-credentials/"), token_header, token), "role");
-    assert_non_null(
-        strstr(get("GET", PATH("meta-data/iam/security-credentials/role"), token_header, token), "AKIDONE"));
+    (void)get("GET", PATH("meta-data/iam/security-credentials/role"), token_header, token);
+    assert_int_equal(answer.status, 200);
     (void)get("GET", PATH("meta-data/iam/security-credentials/other"), token_header, token);
     assert_int_equal(answer.status, 404);
     (void)get("GET", PATH("meta-data/spot/instance-action"), token_header, token);
@@ -655,6 +656,104 @@ static void test_metadata_is_the_machines_own(void **unused) {
     snprintf(path, sizeof path, "/metadata/%s/latest/api/token", id);
     (void)get("PUT", path, ttl_header, "60");
     assert_int_equal(answer.status, 404);
+}
+
+/* The keys of the role of the machine that was launched as number `number`. */
+static json_t *role_keys(size_t number) {
+    char base[SERVICE_METADATA_PATH], path[400], token[100];
+    service_metadata_path(&service, cloud.instances[number]->id, base);
+    snprintf(path, sizeof path, "%s/latest/api/token", base);
+    snprintf(token, sizeof token, "%s", get("PUT", path, "X-aws-ec2-metadata-token-ttl-seconds", "60"));
+    snprintf(path, sizeof path, "%s/latest/meta-data/iam/security-credentials/role", base);
+    json_t *keys = json_loads(get("GET", path, "X-aws-ec2-metadata-token", token), 0, NULL);
+    assert_non_null(keys);
+    return keys;
+}
+
+static struct signer signer_of(const json_t *keys) {
+    struct signer signer = ONE;
+    signer.key_id = json_string_value(json_object_get(keys, "AccessKeyId"));
+    signer.secret = json_string_value(json_object_get(keys, "SecretAccessKey"));
+    signer.token = json_string_value(json_object_get(keys, "Token"));
+    return signer;
+}
+
+/* Reads the roles from a file with that text. */
+static int read_roles(const char *text) {
+    char path[] = "/tmp/spotmarket_roles.XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    close(file);
+    roles_close(&service.roles);
+    struct error error = {0};
+    int code = roles_read(&service.roles, path, &error);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(code, error.code);
+    assert_true(code == 0 || (code == AML_EINPUT && strstr(error.text, path) != NULL));
+    return code;
+}
+
+/* A machine has keys of its own, which do what its role may, and no longer than it lives. */
+static void test_role(void **unused) {
+    (void)unused;
+    static const char describe[] = "Action=DescribeInstances";
+    char form[200];
+    (void)asked(RUN "&MinCount=2&MaxCount=2&IamInstanceProfile.Name=role" SPOT "0.1");
+    json_t *keys = role_keys(0);
+    json_t *other = role_keys(1);
+    const struct signer signer = signer_of(keys);
+    for (size_t u = 0; u < users.count; u++) {
+        assert_string_not_equal(signer.key_id, users.list[u].key_id);
+        assert_string_not_equal(signer.secret, users.list[u].secret);
+    }
+    assert_string_not_equal(signer.secret, signer_of(other).secret);
+    assert_error(ask_as(&signer, describe), 403, "UnauthorizedOperation");
+    assert_int_equal(read_roles("{\"another\": [\"*\"], \"role\": [\"Describe*\"]}"), 0);
+    (void)ask_as(&signer, describe);
+    assert_int_equal(answer.status, 200);
+    snprintf(form, sizeof form, "Action=TerminateInstances&InstanceId.1=%s", cloud.instances[1]->id);
+    assert_error(ask_as(&signer, form), 403, "UnauthorizedOperation");
+    assert_error(ask_as(&signer, RUN "&MinCount=1&MaxCount=1"), 403, "UnauthorizedOperation");
+    assert_true(instance_lives(cloud.instances[1]));
+    assert_int_equal(read_roles("{\"role\": [\"DescribeInstances\", \"TerminateInstances\"]}"), 0);
+    assert_error(ask_as(&signer, "Action=DescribeInstanceTypes"), 403, "UnauthorizedOperation");
+
+    struct signer wrong = signer;
+    wrong.token = signer_of(other).token; /* which says another machine */
+    assert_error(ask_as(&wrong, describe), 401, "AuthFailure");
+    wrong.token = NULL;
+    assert_error(ask_as(&wrong, describe), 401, "AuthFailure");
+    wrong = signer;
+    wrong.secret = "one/secret";
+    assert_error(ask_as(&wrong, describe), 403, "SignatureDoesNotMatch");
+    (void)ask_as(&signer, form);
+    assert_int_equal(answer.status, 200);
+    wrong = signer_of(other); /* that machine has ended just now */
+    assert_error(ask_as(&wrong, describe), 401, "AuthFailure");
+    real_us += 6 * HOUR * INT64_C(1000000);
+    assert_error(ask_as(&signer, describe), 400, "ExpiredToken");
+    json_decref(keys);
+    json_decref(other);
+}
+
+static void test_wrong_roles(void **unused) {
+    (void)unused;
+    static const char *const wrong[] = {"",
+                                        "[]",
+                                        "{\"role\": \"*\"}",
+                                        "{\"role\": [1]}",
+                                        "{\"role\": [\"\"]}",
+                                        "{\"role\": [\"RunInstance\"]}",
+                                        "{\"role\": [\"De*be\"]}",
+                                        "{\"role\": [], \"role\": [\"*\"]}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(read_roles(wrong[i]), AML_EINPUT);
+    }
+    assert_int_equal(read_roles("{\"a\": [], \"b\": [\"*\"]}"), 0);
+    assert_false(roles_allow(&service.roles, "a", "RunInstances"));
+    assert_false(roles_allow(&service.roles, "c", "RunInstances"));
+    assert_true(roles_allow(&service.roles, "b", "RunInstances"));
 }
 
 /* ---- Clock and bill ---- */
@@ -734,6 +833,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_who_is_let_in),
         TEST(test_no_or_broken_authorization),
+        TEST(test_pages_get_nothing),
         TEST(test_wrong_parameters),
         TEST(test_no_launch_that_can_not_be_remembered),
         TEST(test_one_launch_per_token),
@@ -747,6 +847,8 @@ int main(void) {
         TEST(test_wrong_faults),
         TEST(test_metadata),
         TEST(test_metadata_is_the_machines_own),
+        TEST(test_role),
+        TEST(test_wrong_roles),
         TEST(test_clock),
         TEST(test_bill_and_faults_are_the_owners),
         TEST(test_bill),
@@ -754,4 +856,3 @@ int main(void) {
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-        TEST(test_pages_get_nothing),

@@ -1,0 +1,25 @@
+/* What the roles of machines may do: the file of --roles, a JSON object of lists of actions. '*' at an action's end
+ * stands for any rest:
+ *
+ *     {"proteus-bidbrain": ["Describe*", "RunInstances"], "proteus-node": []}
+ *
+ * Resources and conditions, which IAM's policies have too, it does not know. A role that is not there may do nothing.
+ */
+#ifndef BIDBRAIN_SPOTMARKET_ROLES_H
+#define BIDBRAIN_SPOTMARKET_ROLES_H
+
+#include "agileml/base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct roles {
+    json_t *actions; /* by role; NULL: there are no roles */
+};
+
+/* AML_EINPUT with one line: what is wrong, what was expected. */
+int roles_read(struct roles *roles, const char *path, struct error *error);
+void roles_close(struct roles *roles);
+bool roles_allow(const struct roles *roles, const char *role, const char *action);
+
+#endif
