@@ -480,7 +480,7 @@ static void test_strangers_get_nothing(void **unused) {
 static void test_eviction_by_price(void **unused) {
     (void)unused;
     char id[100], path[400], metadata[300], header[200], form[300];
-    START("--speed", "200", "--log", in_folder("log.jsonl")); /* the price passes the bid after 3 s; 0.6 s of notice */
+    START("--speed", "100", "--log", in_folder("log.jsonl")); /* the price passes the bid after 6 s; 1.2 s of notice */
     launch("&MaxCount=1" SPOT, ENDPOINT_SAID "exec sleep 1000\n", id);
     snprintf(path, sizeof path, "%s/latest/api/token", metadata_of(id, metadata));
     snprintf(header, sizeof header, "x-aws-ec2-metadata-token: %.100s",
