@@ -9,6 +9,7 @@
 #include "bidbrain/aws/sigv4.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -343,7 +344,11 @@ static void ec2_post(struct ec2_call *call, const struct sigv4_header *headers, 
 static void ec2_send(struct ec2_call *call, const struct credentials_value *value) {
     struct sigv4_scope scope = {.region = call->ec2->region, .service = "ec2"};
     sigv4_date((int64_t)time(NULL) + call->ec2->skew_s, scope.date);
-    const struct sigv4_header headers[] = {{"content-type", "application/x-www-form-urlencoded; charset=utf-8"},
+    char invocation[33];
+    snprintf(invocation, sizeof invocation, "%016" PRIx64 "%016" PRIx64, ec2_random(call->ec2), ec2_random(call->ec2));
+    /* As AWS's own libraries do: without it, equal requests of a second have equal signatures. */
+    const struct sigv4_header headers[] = {{"amz-sdk-invocation-id", invocation},
+                                           {"content-type", "application/x-www-form-urlencoded; charset=utf-8"},
                                            {"host", call->ec2->host},
                                            {"x-amz-date", scope.date},
                                            {"x-amz-security-token", value->token}};

@@ -129,22 +129,22 @@ static bool token_right(const struct sigv4_request *request, const struct user *
     return strcmp(token, user->token) == 0;
 }
 
-const struct user *authorize(const struct sigv4_request *request, const struct users *users, const struct user *other,
-                             const char *region, int64_t now, struct api_error *error) {
+bool authorize(const struct sigv4_request *request, const struct users *users, const struct user *other,
+               const char *region, int64_t now, struct authorized *authorized, struct api_error *error) {
     struct authorization authorization;
     const char *header = header_value(request, "authorization");
     const char *date = header_value(request, "x-amz-date");
     int64_t time;
     if (header == NULL) {
         api_error_set(error, 403, "MissingAuthenticationToken", "Request is missing Authentication Token");
-        return NULL;
+        return false;
     }
     if (!authorization_parse(&authorization, header) || date == NULL || !date_parse(date, &time) ||
         strncmp(date, authorization.date, 8) != 0 || strlen(authorization.date) != 8) {
         api_error_set(error, 400, "IncompleteSignature",
                       "The Authorization or x-amz-date header is not one of AWS's "
                       "Signature Version 4");
-        return NULL;
+        return false;
     }
     const struct user *user = users_find(users, authorization.key_id);
     if (user == NULL && other != NULL && strcmp(other->key_id, authorization.key_id) == 0) {
@@ -166,5 +166,9 @@ const struct user *authorize(const struct sigv4_request *request, const struct u
     } else if (time < now - AUTHORIZE_SKEW_SECONDS || time > now + AUTHORIZE_SKEW_SECONDS) {
         api_error_set(error, 400, "RequestExpired", "Request has expired.");
     }
-    return error->status == 0 ? user : NULL;
+    if (error->status == 0) {
+        *authorized = (struct authorized){.other = user == other, .date = time};
+        memcpy(authorized->signature, authorization.signature, SIGV4_HEX);
+    }
+    return error->status == 0;
 }

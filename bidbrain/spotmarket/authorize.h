@@ -9,11 +9,17 @@
 
 enum { AUTHORIZE_SKEW_SECONDS = 15 * 60, AUTHORIZE_HEADER_MAX = 4096 };
 
-/* `request` has all headers that came. The user who signed it for `region` and ec2, within 15 minutes of `now` (seconds
- * since 1970): one of `users`, or `other` (may be NULL). Else NULL, and *error is MissingAuthenticationToken,
- * IncompleteSignature, AuthFailure (an unknown key id), InvalidClientTokenId (a wrong session token), RequestExpired or
+struct authorized {
+    bool other;   /* by `other` */
+    int64_t date; /* of the signature, seconds since 1970 */
+    char signature[SIGV4_HEX];
+};
+
+/* `request` has all headers that came. True: signed for `region` and ec2, within 15 minutes of `now` (seconds since
+ * 1970), by one of `users` or by `other` (may be NULL). Else *error is MissingAuthenticationToken, IncompleteSignature,
+ * AuthFailure (an unknown key id), InvalidClientTokenId (a wrong session token), RequestExpired or
  * SignatureDoesNotMatch. */
-const struct user *authorize(const struct sigv4_request *request, const struct users *users, const struct user *other,
-                             const char *region, int64_t now, struct api_error *error);
+bool authorize(const struct sigv4_request *request, const struct users *users, const struct user *other,
+               const char *region, int64_t now, struct authorized *authorized, struct api_error *error);
 
 #endif

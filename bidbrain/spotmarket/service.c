@@ -20,6 +20,7 @@ void service_open(struct service *service, struct cloud *cloud, const struct use
 void service_close(struct service *service) {
     api_state_close(&service->api);
     roles_close(&service->roles);
+    replays_close(&service->replays);
     keyring_close(&service->keyring);
 }
 
@@ -93,21 +94,23 @@ static const struct instance *service_role(const struct service *service, const 
 }
 
 /* Whether who has signed the request may do this: users all, a machine what its role may. */
-static void service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
-                              int64_t now, struct api_error *error) {
+static bool service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
+                              int64_t now, struct authorized *authorized, struct api_error *error) {
     struct user role;
     int64_t until;
     const struct instance *machine = service_role(service, request, &role, &until);
-    const struct user *user = authorize(request, service->users, machine != NULL ? &role : NULL,
-                                        service->cloud->options.region, now, error);
-    if (user == &role && until <= now) {
+    bool is_role = authorize(request, service->users, machine != NULL ? &role : NULL, service->cloud->options.region,
+                             now, authorized, error) &&
+                   authorized->other;
+    if (is_role && until <= now) {
         api_error_set(error, 400, "ExpiredToken", "The security token included in the request is expired");
-    } else if (user == &role && !roles_allow(&service->roles, machine->spec->profile, action)) {
+    } else if (is_role && !roles_allow(&service->roles, machine->spec->profile, action)) {
         api_error_set(error, 403, "UnauthorizedOperation",
                       "You are not authorized to perform this operation: role '%.60s' may not %.60s",
                       machine->spec->profile, action);
     }
     explicit_bzero(&role, sizeof role);
+    return error->status == 0;
 }
 
 static void service_checked(struct service *service, const struct sigv4_request *request,
@@ -121,12 +124,15 @@ static void service_checked(struct service *service, const struct sigv4_request 
     if (service_fault(service, answer, error)) {
         return;
     }
-    if (error->status == 0) {
-        service_authorize(service, request, action, answer->date, error);
-    }
-    if (error->status == 0 && service->throttling && api_known(action) &&
-        !throttle_take(&service->throttle, action, is_unfiltered(parameters), clock->steady_us)) {
+    struct authorized authorized;
+    if (error->status != 0 || !service_authorize(service, request, action, answer->date, &authorized, error)) {
+        /* *error says why */
+    } else if (service->throttling && api_known(action) &&
+               !throttle_take(&service->throttle, action, is_unfiltered(parameters), clock->steady_us)) {
         api_error_set(error, 503, "RequestLimitExceeded", "Request limit exceeded.");
+    } else if (!replays_take(&service->replays, authorized.signature, authorized.date,
+                             strncmp(action, "Describe", 8) == 0, clock->steady_us)) {
+        api_error_set(error, 503, "RequestReplayed", "This request has come before. Sign it anew, with a later date.");
     }
     if (error->status != 0) {
         answer->status = error->status;

@@ -8,6 +8,7 @@
 #include "bidbrain/spotmarket/api.h"
 #include "bidbrain/spotmarket/faults.h"
 #include "bidbrain/spotmarket/keyring.h"
+#include "bidbrain/spotmarket/replays.h"
 #include "bidbrain/spotmarket/roles.h"
 #include "bidbrain/spotmarket/throttle.h"
 #include "bidbrain/spotmarket/users.h"
@@ -31,6 +32,7 @@ struct service {
     struct api_state api;
     const struct users *users;
     struct roles roles;
+    struct replays replays;
     struct faults faults;
     struct throttle throttle;
     bool throttling;

@@ -262,19 +262,25 @@ static const char *ask(const char *form) {
     snprintf(body, sizeof body, "%s&Version=2016-11-15", form);
     snprintf(url, sizeof url, "%s/", market.url);
     sigv4_date((int64_t)time(NULL), date);
+    static int nonces;
+    char nonce[20], nonce_header[60];
+    snprintf(nonce, sizeof nonce, "%d", nonces++);
     struct sigv4_header headers[] = {{"host", market.url + strlen("http://")},
                                      {"x-amz-date", date},
-                                     {"content-type", "application/x-www-form-urlencoded"}};
-    struct sigv4_request to_sign = {"POST", "/", "", headers, 3, body, strlen(body)};
+                                     {"content-type", "application/x-www-form-urlencoded"},
+                                     {"amz-sdk-invocation-id", nonce}};
+    struct sigv4_request to_sign = {"POST", "/", "", headers, 4, body, strlen(body)};
     struct sigv4_scope scope = {.region = "us-east-1", .service = "ec2"};
     strcpy(scope.date, date);
     assert_int_equal(sigv4_authorization(&to_sign, &scope, KEY_ID, SECRET, &authorization, NULL), 0);
     snprintf(line, sizeof line, "authorization: %s", authorization);
     snprintf(date_header, sizeof date_header, "x-amz-date: %s", date);
+    snprintf(nonce_header, sizeof nonce_header, "amz-sdk-invocation-id: %s", nonce);
     free(authorization);
     struct http_request request = {.method = "POST",
                                    .url = url,
-                                   .headers = {"content-type: application/x-www-form-urlencoded", date_header, line},
+                                   .headers = {"content-type: application/x-www-form-urlencoded", nonce_header,
+                                               date_header, line},
                                    .body = body,
                                    .body_size = strlen(body)};
     http_run(http, http_start(http, &request, on_done, NULL));

@@ -67,13 +67,15 @@ static void call_signed(struct service *service, const char *form, size_t size, 
     char date[SIGV4_DATE];
     char *authorization;
     sigv4_date(NOW, date);
-    struct sigv4_header headers[3] = {{"host", "127.0.0.1"}, {"x-amz-date", date}};
-    struct sigv4_request request = {"POST", "/", "", headers, 2, form, size};
+    char nonce[24];
+    snprintf(nonce, sizeof nonce, "%lld", (long long)second);
+    struct sigv4_header headers[4] = {{"amz-sdk-invocation-id", nonce}, {"host", "127.0.0.1"}, {"x-amz-date", date}};
+    struct sigv4_request request = {"POST", "/", "", headers, 3, form, size};
     struct sigv4_scope scope = {.region = "us-east-1", .service = "ec2"};
     strcpy(scope.date, date);
     FUZZ_CHECK(sigv4_authorization(&request, &scope, user.key_id, user.secret, &authorization, NULL) == 0);
-    headers[2] = (struct sigv4_header){"authorization", authorization};
-    request.header_count = 3;
+    headers[3] = (struct sigv4_header){"authorization", authorization};
+    request.header_count = 4;
     (void)handle(service, &request, second);
     free(authorization);
 }

@@ -136,8 +136,8 @@ static void requests_are_signed(void **state) {
     assert_non_null(strstr(head, "\r\ncontent-type: application/x-www-form-urlencoded; charset=utf-8\r\n"));
     assert_non_null(strstr(head, "\r\nx-amz-security-token: " TOKEN "\r\n"));
     assert_non_null(strstr(head, "\r\nauthorization: AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"));
-    assert_non_null(strstr(head, "/us-east-1/ec2/aws4_request, SignedHeaders=content-type;host;x-amz-date;"
-                                 "x-amz-security-token, Signature="));
+    assert_non_null(strstr(head, "/us-east-1/ec2/aws4_request, SignedHeaders=amz-sdk-invocation-id;content-type;host;"
+                                 "x-amz-date;x-amz-security-token, Signature="));
     char host[100];
     snprintf(host, sizeof host, "\r\nhost: %s\r\n", fake_ec2_url(fake) + strlen("http://"));
     assert_non_null(strcasestr(head, host));

@@ -85,6 +85,7 @@ struct signer {
     const char *key_id, *secret, *token, *region;
     int64_t skew;
     const char *sent_body; /* another body than the signed one; NULL: that */
+    const char *nonce;     /* signed, so that another makes another request; NULL: a new one */
 };
 
 static const char *ask_as(const struct signer *signer, const char *form) {
@@ -93,10 +94,14 @@ static const char *ask_as(const struct signer *signer, const char *form) {
     char *authorization;
     snprintf(body, sizeof body, "%s&Version=2016-11-15", form);
     sigv4_date(real_us / 1000000 + signer->skew, date);
-    struct sigv4_header headers[5] = {{"Host", "127.0.0.1:1234"},
+    static int nonces;
+    char nonce[20];
+    snprintf(nonce, sizeof nonce, "%d", nonces++);
+    struct sigv4_header headers[6] = {{"Amz-Sdk-Invocation-Id", signer->nonce != NULL ? signer->nonce : nonce},
+                                      {"Host", "127.0.0.1:1234"},
                                       {"X-Amz-Date", date},
                                       {"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
-    size_t count = 3;
+    size_t count = 4;
     if (signer->token != NULL) {
         headers[count++] = (struct sigv4_header){"X-Amz-Security-Token", signer->token};
     }
@@ -115,7 +120,7 @@ static const char *ask_as(const struct signer *signer, const char *form) {
     return text;
 }
 
-static const struct signer ONE = {"AKIDONE", "one/secret", NULL, "us-east-1", 0, NULL};
+static const struct signer ONE = {"AKIDONE", "one/secret", NULL, "us-east-1", 0, NULL, NULL};
 
 static const char *ask(const char *form) {
     return ask_as(&ONE, form);
@@ -161,7 +166,7 @@ static size_t count_of(const char *text, const char *piece) {
 static void test_who_is_let_in(void **unused) {
     (void)unused;
     static const char form[] = "Action=DescribeAvailabilityZones";
-    struct signer two = {"ASIATWO", "two+secret", "session", "us-east-1", 0, NULL};
+    struct signer two = {"ASIATWO", "two+secret", "session", "us-east-1", 0, NULL, NULL};
     assert_non_null(strstr(asked(form), "us-east-1b"));
     (void)ask_as(&two, form);
     assert_int_equal(answer.status, 200);
@@ -570,6 +575,60 @@ static void test_wrong_faults(void **unused) {
     assert_in_range(hits, 400, 600);
 }
 
+/* ---- Replays ---- */
+
+/* Whoever has seen a request go by can't have it carried out once more. */
+static void test_replays(void **unused) {
+    (void)unused;
+    static const char run[] = RUN "&MinCount=1&MaxCount=1";
+    static const char describe[] = "Action=DescribeInstances";
+    struct signer seen = ONE;
+    seen.nonce = "seen";
+    faults("503=1");
+    assert_error(ask_as(&seen, run), 503, "Unavailable"); /* not carried out */
+    faults("");
+    (void)ask_as(&seen, run);
+    assert_int_equal(answer.status, 200);
+    assert_error(ask_as(&seen, run), 503, "RequestReplayed");
+    assert_error(ask_as(&seen, RUN "&MinCount=1&MaxCount=1&ClientToken=t" SPOT "0.01"), 400, "SpotMaxPriceTooLow");
+    second += 600; /* a launch that could not be done then could be now */
+    assert_error(ask_as(&seen, RUN "&MinCount=1&MaxCount=1&ClientToken=t" SPOT "0.01"), 503, "RequestReplayed");
+    (void)ask_as(&seen, describe);
+    (void)ask_as(&seen, describe); /* programs do that, with nothing in it that differs */
+    assert_int_equal(answer.status, 200);
+    seen.skew = -REPLAYS_READ_US / 1000000 - 1;
+    real_us += REPLAYS_READ_US + 1000000;
+    assert_error(ask_as(&seen, describe), 503, "RequestReplayed");
+    seen.nonce = "new";
+    (void)ask_as(&seen, run);
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(cloud.instance_count, 2);
+}
+
+static void signature_of(uint64_t number, char signature[SIGV4_HEX]) {
+    snprintf(signature, SIGV4_HEX, "%016llx%048d", (unsigned long long)(number * UINT64_C(0x9e3779b97f4a7c15)), 0);
+}
+
+/* However many come, none is taken twice; new ones are taken all the same. */
+static void test_replays_have_bounds(void **unused) {
+    (void)unused;
+    struct replays replays = {0};
+    char signature[SIGV4_HEX];
+    const uint64_t many = 5 * REPLAYS_MAX;
+    for (uint64_t i = 0; i < many; i++) {
+        signature_of(i, signature);
+        assert_true(replays_take(&replays, signature, NOW + (int64_t)i / 1000, false, 0));
+    }
+    for (uint64_t i = 0; i < many; i++) {
+        signature_of(i, signature);
+        assert_false(replays_take(&replays, signature, NOW + (int64_t)i / 1000, false, 0));
+    }
+    signature_of(many, signature);
+    assert_false(replays_take(&replays, signature, NOW, false, 0)); /* it may be one that was forgotten */
+    assert_true(replays_take(&replays, signature, NOW + (int64_t)many / 1000, false, 0));
+    replays_close(&replays);
+}
+
 /* ---- Metadata ---- */
 
 static const char *get(const char *method, const char *path, const char *name, const char *value) {
@@ -834,6 +893,8 @@ int main(void) {
         TEST(test_who_is_let_in),
         TEST(test_no_or_broken_authorization),
         TEST(test_pages_get_nothing),
+        TEST(test_replays),
+        TEST(test_replays_have_bounds),
         TEST(test_wrong_parameters),
         TEST(test_no_launch_that_can_not_be_remembered),
         TEST(test_one_launch_per_token),
