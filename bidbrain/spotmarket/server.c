@@ -29,13 +29,91 @@ struct exchange {
     size_t sent; /* of a broken answer */
 };
 
+/* A connection. */
+struct link {
+    struct link *older, *newer;
+    struct MHD_Connection *connection;
+    int socket;
+    bool given_way; /* shut by us, and no longer in the list: libmicrohttpd will see it and close it */
+};
+
 struct server {
     struct server_options options;
     struct MHD_Daemon *daemon;
     int epoll;
     char url[SERVER_URL];
     struct exchange *waiting;
+    struct link *oldest, *newest; /* by when the last request was answered, or when they came */
+    unsigned link_count;
 };
+
+/* ---- Connections ---- */
+
+static void link_append(struct server *server, struct link *link) {
+    link->older = server->newest;
+    link->newer = NULL;
+    *(server->newest != NULL ? &server->newest->newer : &server->oldest) = link;
+    server->newest = link;
+    server->link_count++;
+}
+
+static void link_remove(struct server *server, struct link *link) {
+    *(link->older != NULL ? &link->older->newer : &server->oldest) = link->newer;
+    *(link->newer != NULL ? &link->newer->older : &server->newest) = link->older;
+    server->link_count--;
+}
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code) {
+    struct server *server = context;
+    struct link *link = *state;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        link = memory_zeroed(1, sizeof *link);
+        link->connection = connection;
+        link->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        link_append(server, link);
+        *state = link;
+    } else if (link != NULL) {
+        if (!link->given_way) {
+            link_remove(server, link);
+        }
+        free(link);
+        *state = NULL;
+    }
+}
+
+/* A request on it is over: it is the newest now. */
+static void link_renew(struct server *server, struct MHD_Connection *connection) {
+    struct link *link = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    if (link != NULL && !link->given_way) {
+        link_remove(server, link);
+        link_append(server, link);
+    }
+}
+
+/* Takes the exchange out of those that wait. False: it does not. */
+static bool waiting_remove(struct server *server, const struct exchange *exchange) {
+    for (struct exchange **at = &server->waiting; *at != NULL; at = &(*at)->next) {
+        if (*at == exchange) {
+            *at = exchange->next;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void link_give_way(struct server *server, struct link *link) {
+    struct exchange *exchange = server->waiting;
+    while (exchange != NULL && exchange->connection != link->connection) {
+        exchange = exchange->next;
+    }
+    if (exchange != NULL && waiting_remove(server, exchange)) {
+        MHD_resume_connection(link->connection);
+    }
+    link_remove(server, link);
+    link->given_way = true;
+    shutdown(link->socket, SHUT_RDWR);
+}
 
 /* ---- Answers ---- */
 
@@ -194,17 +272,12 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
                          enum MHD_RequestTerminationCode why) {
     struct server *server = context;
     struct exchange *exchange = *state;
-    (void)connection;
     (void)why;
     if (exchange == NULL) {
         return;
     }
-    for (struct exchange **link = &server->waiting; *link != NULL; link = &(*link)->next) {
-        if (*link == exchange) {
-            *link = exchange->next;
-            break;
-        }
-    }
+    (void)waiting_remove(server, exchange);
+    link_renew(server, connection);
     text_close(&exchange->body);
     text_close(&exchange->answer.body);
     free(exchange);
@@ -246,7 +319,8 @@ int server_open(struct server **opened, const struct server_options *options, st
         MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)SERVER_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_MEMORY,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_IDLE_SECONDS, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+        MHD_OPTION_END);
     if (server->daemon == NULL) {
         int code = error_set(error, AML_EFAIL, "can't listen on %.60s: %s", options->listen,
                              errno != 0 ? strerror(errno) : "the HTTP server does not start");
@@ -306,4 +380,7 @@ void server_step(struct server *server) {
         }
     }
     MHD_run(server->daemon);
+    while (server->link_count > SERVER_CONNECTIONS_KEPT) {
+        link_give_way(server, server->oldest);
+    }
 }

@@ -1,5 +1,7 @@
 /* HTTP for the embedded cloud: libmicrohttpd behind one descriptor, driven from the caller's loop. Bounded:
- * connections, headers, bodies, idle time. Listens on loopback addresses only. One thread. */
+ * connections, headers, bodies, idle time. When there are too many connections, the one whose last request was
+ * answered longest ago gives way, so that slow clients don't keep others out. Listens on loopback addresses only. One
+ * thread. */
 #ifndef BIDBRAIN_SPOTMARKET_SERVER_H
 #define BIDBRAIN_SPOTMARKET_SERVER_H
 
@@ -7,6 +9,7 @@
 
 enum {
     SERVER_CONNECTIONS_MAX = 512,
+    SERVER_CONNECTIONS_KEPT = 448, /* so many stay: there is always room for new ones */
     SERVER_MEMORY = 64 << 10, /* bytes of a connection's headers */
     SERVER_IDLE_SECONDS = 60,
     SERVER_URL = 64, /* bytes */

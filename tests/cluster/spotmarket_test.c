@@ -628,6 +628,45 @@ static void test_what_is_no_request(void **unused) {
     assert_int_equal(market_end(SIGINT), 0);
 }
 
+/* A connection that begins a request and goes no further. */
+static int slow_client(const char *beginning) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    address.sin_port = htons((uint16_t)strtoul(strrchr(market.url, ':') + 1, NULL, 10));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    (void)send(fd, beginning, strlen(beginning), MSG_NOSIGNAL);
+    return fd;
+}
+
+/* More slow clients than there may be connections, and more all the time, keep no one out. */
+static void test_slow_clients(void **unused) {
+    (void)unused;
+    static const char *const beginnings[] = {"", "GET /clock HTT", "GET /clock HTTP/1.1\r\nHost: localhost\r\n",
+                                             "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nAct"};
+    enum { SLOW = 700, MORE = 20, ASKED = 10 };
+    static int slow[SLOW + MORE * ASKED];
+    size_t count = 0;
+    START("--model", "ec2");
+    while (count < SLOW) {
+        slow[count] = slow_client(beginnings[count % 4]);
+        count++;
+    }
+    for (int i = 0; i < ASKED; i++) {
+        for (int more = 0; more < MORE; more++) {
+            slow[count] = slow_client(beginnings[count % 4]);
+            count++;
+        }
+        (void)fetch("GET", "/clock", NULL, NULL);
+        assert_int_equal(answer.status, 200);
+        (void)asked("Action=DescribeInstances");
+    }
+    for (size_t i = 0; i < count; i++) {
+        close(slow[i]);
+    }
+    assert_int_equal(market_end(SIGTERM), 0);
+}
+
 /* ---- Wrong use ---- */
 
 static void test_wrong_use(void **unused) {
@@ -797,6 +836,7 @@ int main(void) {
         TEST(test_events_and_boot),
         TEST(test_faults_on_the_wire),
         TEST(test_what_is_no_request),
+        TEST(test_slow_clients),
         TEST(test_wrong_use),
         TEST(test_awscli),
     };
