@@ -103,7 +103,8 @@ static actor_id backup_now(const struct wire_placement *placement) {
  * has those of that half alone: each takes what changed over the links that the others work with. */
 static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
     const struct message_plan *plan = &server->plan.plan;
-    bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock;
+    bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock ||
+                   clock == plan->from_clock || clock == plan->final;
     return of_next || backup_now(server_placement(server, number)) == follower;
 }
 
