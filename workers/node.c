@@ -194,7 +194,7 @@ static void keep_progress(struct node *node, struct message message) {
     while (place > 0 && node->progress[place - 1].progress.clock > message.progress.clock) {
         place--;
     }
-    assert(node->progress_count < NODE_PROGRESS_MAX); /* begin_clock sees to it */
+    assert(node->progress_count < WIRE_PROGRESS_MAX); /* begin_clock sees to it */
     node->progress = memory_resized(node->progress, node->progress_count + 1, sizeof *node->progress);
     memmove(&node->progress[place + 1], &node->progress[place],
             (node->progress_count - place) * sizeof *node->progress);
@@ -602,7 +602,7 @@ static bool node_advance(struct node *node) {
         }
         return due;
     }
-    if (node->progress_count == NODE_PROGRESS_MAX) {
+    if (node->progress_count == WIRE_PROGRESS_MAX) {
         return false;
     }
     if (catch_up == NULL && evaluate_asked(node)) {

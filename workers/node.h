@@ -9,7 +9,6 @@
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
-    NODE_PROGRESS_MAX = 4096,  /* PROGRESS messages that wait for their acknowledgement; no clock begins beyond */
     NODE_PROGRESS_BURST = 16,  /* sent again at once */
     NODE_PROGRESS_US = 5000,   /* PROGRESS of short clocks goes out together, this often and when an iteration ends */
     NODE_EVALUATIONS_MAX = 64, /* that the controller has asked for at once; it repeats what was not taken */

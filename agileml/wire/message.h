@@ -73,6 +73,7 @@ enum {
     WIRE_STALENESS_MAX = 64,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
+    WIRE_PROGRESS_MAX = 4096,   /* PROGRESS messages that a node keeps unacknowledged; it begins no clock beyond */
     WIRE_DUTIES_MAX = 16384,
     WIRE_DUTY_SHARDS_MAX = 4 * 65536, /* in all duties of a plan */
     WIRE_REACHES_MAX = 1 << 19,
