@@ -436,7 +436,7 @@ bool all_held(const struct controller *controller, bool *passed) {
     *passed = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->held != controller->hold.number && !member->dismissed) {
+        if (member->held != controller->hold.number && !member->dismissed && !member_is_outside(controller, member)) {
             return false;
         }
         *passed = *passed || member->clock > controller->hold.clock;

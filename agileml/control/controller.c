@@ -304,6 +304,11 @@ struct member *member_find(struct controller *controller, actor_id actor) {
     return NULL;
 }
 
+bool member_is_outside(const struct controller *controller, const struct member *member) {
+    return member->version == 0 && !member->settled && controller->placement != NULL &&
+           !change_has_part(controller, member);
+}
+
 static unsigned members_of_tier(const struct controller *controller, unsigned tier) {
     unsigned count = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -438,6 +443,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         .catch_up = controller->restore,
         .catch_up_stored = controller->restore,
         .joined_us = controller_now(controller),
+        .fenced = true, /* a recovery under way does not wait for it */
         .worked_us = controller_trained_us(controller),
     };
     memcpy(member->host, new->host, sizeof member->host);
@@ -461,6 +467,31 @@ static struct member *member_add(struct controller *controller, actor_id from, c
 static bool was_removed(const struct controller *controller, actor_id actor) {
     for (unsigned r = 0; r < controller->removed.count && r < CONTROLLER_REMOVED_MAX; r++) {
         if (controller->removed.last[r] == actor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Stores the members that have registered, then welcomes those that were waiting for it. */
+static bool store_members(struct controller *controller) {
+    controller->registered_us = controller->phase > PHASE_GATHER ? controller_now(controller) : 0;
+    if (!persist_all(controller)) {
+        return false;
+    }
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        if (member->welcome_due) {
+            member->welcome_due = false;
+            send_welcome(controller, member->node.actor, member->name);
+        }
+    }
+    return true;
+}
+
+static bool welcomes_due(const struct controller *controller) {
+    for (unsigned m = controller->member_count; m-- > 0;) { /* they came last */
+        if (controller->members[m].welcome_due) {
             return true;
         }
     }
@@ -492,12 +523,16 @@ static void receive_register(struct controller *controller, actor_id from, const
             take_terms(controller, message);
         }
         member = member_add(controller, from, message);
-        if (!persist_all(controller)) {
+        member->welcome_due = true;
+        uint64_t next_us = controller->registered_us + CONTROLLER_STORE_US;
+        bool wait = controller->registered_us != 0 && controller_now(controller) < next_us;
+        if (!wait && !store_members(controller)) {
             return;
         }
+    } else if (!member->welcome_due) {
+        send_welcome(controller, from, member->name);
     }
     silence_heard(controller, member);
-    send_welcome(controller, from, member->name);
     recover_ask(controller, member);
 }
 
@@ -924,8 +959,9 @@ void controller_timer(void *self) {
     check_gathering(controller, now);
     silence_check(controller, now);
     progress_step(controller); /* where all who could report are lost, nothing else leads here */
-    if (controller->phase < PHASE_LEAVE && controller->store_due && now >= controller->store_us) {
-        if (persist_progress(controller)) {
+    bool welcomes = welcomes_due(controller) && !controller->fence_due; /* what was lost is stored with the fence */
+    if (controller->phase < PHASE_LEAVE && (controller->store_due || welcomes) && now >= controller->store_us) {
+        if (welcomes ? store_members(controller) : persist_progress(controller)) {
             send_acks(controller);
         }
     }

@@ -90,6 +90,7 @@ struct member {
     enum node_state state;
     uint64_t epoch, version, ready; /* of its plan; what it is ready for */
     uint64_t plan_us;               /* when the plan was last sent to it */
+    bool welcome_due; /* it is not stored yet: many that register at once are stored together, then welcomed */
     bool loaded;
     bool left;                /* has said LEAVE */
     bool leaving;             /* is to go: no part in new plans */
@@ -275,6 +276,7 @@ struct controller {
 
     bool store_due; /* there is progress that is not stored */
     uint64_t store_us;
+    uint64_t registered_us; /* when a member that had just registered was stored last */
     uint64_t stored; /* completed, as stored */
     /* Lines up to the former's number are stored, and told to observers; the store has them from the latter's on. */
     size_t lines_stored, lines_pruned;

@@ -28,6 +28,9 @@ uint64_t controller_now(const struct controller *controller);
 uint64_t controller_trained_us(const struct controller *controller);
 double controller_seconds(const struct controller *controller);
 struct member *member_find(struct controller *controller, actor_id node);
+/* Whether the member has registered and, as far as is known, done nothing since: it has not told of any plan, and no
+ * clock counts on it. Nobody waits for such a member, so registrations alone stop no job. */
+bool member_is_outside(const struct controller *controller, const struct member *member);
 /* Reliable and transient members that are not leaving. */
 void members_count(const struct controller *controller, unsigned count[2]);
 /* Someone says that so much is committed. */
@@ -69,8 +72,8 @@ void change_publish(struct controller *controller);
 void hold_lift(struct controller *controller);
 /* Asks members not to pass the clock. */
 void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
-/* Whether every member that could pass the hold's clock keeps to the hold. *passed: the hold came too late for a
- * member. */
+/* Whether every member that could pass the hold's clock keeps to the hold. Members that are outside could not.
+ * *passed: the hold came too late for a member. */
 bool all_held(const struct controller *controller, bool *passed);
 /* The highest clock that anyone is known to have begun, or that is named for a change. */
 uint64_t clock_reached(const struct controller *controller);

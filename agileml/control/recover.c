@@ -25,6 +25,15 @@ void recover_lost(struct controller *controller, struct member *member, const ch
         member_remove(controller, member);
         return;
     }
+    if (member_is_outside(controller, member)) { /* the others notice nothing */
+        member_remove(controller, member);
+        controller->replan = true;
+        controller->replan_us = 0;
+        if (!controller->fence_due) { /* else the fence cancels the change, and the losses are stored with it */
+            change_cancel(controller);
+        }
+        return;
+    }
     if (controller->stage == STAGE_TRADITIONAL) {
         member->left = true;
         controller_abort(controller, AML_EFAIL, reason);
@@ -51,7 +60,7 @@ static void fence(struct controller *controller) {
     hold_lift(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        member->fenced = member->dismissed; /* it has no part in anything */
+        member->fenced = member->dismissed || member_is_outside(controller, member); /* it has no part in anything */
         member->fenced_begun = 0;
         buffer_drop(member->reaches);
         member->reaches = NULL;

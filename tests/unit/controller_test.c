@@ -3500,6 +3500,34 @@ static void test_input_of_other_shards_is_no_input(void **state) {
     fake_close(fake);
 }
 
+/* Hundreds register and do nothing more: neither a barrier nor a recovery waits for them, and their silence is no
+ * failure of a node that others would have to recover from. */
+static void test_registrations_alone_stop_nothing(void **state) {
+    (void)state;
+    enum { STRANGERS = 400 };
+    struct fake *fake = stored_cluster(STAGE_2, 1000);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    unsigned writes = fake->store.writes;
+    for (unsigned s = 0; s < STRANGERS; s++) {
+        join(fake, 100 + s, "", TIER_TRANSIENT, &fake->terms);
+        forget(fake);
+    }
+    assert_true(fake->store.writes - writes < STRANGERS / 10);
+    assert_int_equal(fake->controller.member_count, 4 + STRANGERS);
+    uint64_t clock = fake->clock;
+    fake->players[3].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n3");
+    play_rounds(fake, 40);
+    assert_true(fake->clock > clock + 20);
+    assert_int_equal(fake->controller.epoch, 2);
+    struct message stop = {.type = MESSAGE_STOP};
+    give(fake, OPERATOR, &stop);
+    play_rounds(fake, 10);
+    assert_true(fake->controller.phase >= PHASE_SAVE);
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
@@ -3589,6 +3617,7 @@ int main(void) {
         cmocka_unit_test(test_who_is_about_to_work_and_reads_different_input_is_lost),
         cmocka_unit_test(test_who_works_on_and_reads_different_input_is_lost),
         cmocka_unit_test(test_input_of_other_shards_is_no_input),
+        cmocka_unit_test(test_registrations_alone_stop_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
