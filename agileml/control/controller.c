@@ -325,7 +325,10 @@ void members_count(const struct controller *controller, unsigned count[2]) {
 }
 
 void controller_committed(struct controller *controller, uint64_t clock) {
-    controller->committed = clock > controller->committed ? clock : controller->committed;
+    uint64_t completed = controller->progress.completed;
+    controller->claimed = clock > controller->claimed ? clock : controller->claimed;
+    uint64_t proven = controller->claimed < completed ? controller->claimed : completed;
+    controller->committed = proven > controller->committed ? proven : controller->committed;
 }
 
 void member_remove(struct controller *controller, struct member *member) {
@@ -823,6 +826,9 @@ static void receive_fail(struct controller *controller, struct member *member, c
 
 static void receive_member(struct controller *controller, struct member *member, struct message *message) {
     silence_heard(controller, member);
+    if (!possible_check(controller, member, message)) {
+        return;
+    }
     switch ((unsigned)message->type) {
     case MESSAGE_INPUT:
         input_receive(controller, member, message);

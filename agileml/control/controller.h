@@ -111,7 +111,7 @@ struct member {
     uint64_t worked_us;  /* how long training had lasted when it joined, and its clocks since */
     uint64_t input;      /* its last INPUT that is the same as the job's; 0: none. Not stored: the node repeats INPUT */
     bool fenced;         /* it has answered FENCE: */
-    uint64_t fenced_begun;
+    uint64_t fenced_begun, fenced_committed;
     struct buffer *reaches;
 };
 
@@ -251,7 +251,9 @@ struct controller {
     enum stage next_stage; /* of the plan that is being prepared */
     uint64_t from_clock;   /* of the plan; WIRE_CLOCK_NEVER: not named */
     uint64_t restore;      /* of the epoch */
-    uint64_t committed;    /* the highest that was ever heard: nobody goes back behind it */
+    uint64_t committed;    /* nobody goes back behind it */
+    uint64_t claimed;      /* the highest that a member has called committed: counts up to the last completed clock. Not
+                              stored: members repeat it */
     uint32_t commit_every, next_commit_every;
     uint32_t commit_chosen; /* it has grown to this; 0: it has not */
     unsigned commit_late;   /* iterations in a row at whose end the commit was far behind */

@@ -1,7 +1,7 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and
  * announced changes), expected.c (machines that are to join), input.c (what nodes have read), silence.c (who has
- * failed), recover.c (what follows), crashes.c (apps that crash), save.c (the model), progress.c, checkpoints.c,
- * persist.c. */
+ * failed), possible.c (who says what can't be), recover.c (what follows), crashes.c (apps that crash), save.c (the
+ * model), progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -33,7 +33,7 @@ struct member *member_find(struct controller *controller, actor_id node);
 bool member_is_outside(const struct controller *controller, const struct member *member);
 /* Reliable and transient members that are not leaving. */
 void members_count(const struct controller *controller, unsigned count[2]);
-/* Someone says that so much is committed. */
+/* A member says that so much is committed. It counts as far as all origins have reported these clocks. */
 void controller_committed(struct controller *controller, uint64_t clock);
 void controller_send(struct controller *controller, actor_id to, struct message *message);
 void send_ack(struct controller *controller, struct member *member);
@@ -131,6 +131,17 @@ void silence_check(struct controller *controller, uint64_t now_us);
 void silence_accuse(struct controller *controller, struct member *member, actor_id accused);
 /* How long the member has been silent, in microseconds. */
 uint64_t silence_of(const struct member *member, uint64_t now_us);
+
+/* ---- possible.c ---- */
+
+/* No clock above this can have been begun: every origin must have flushed the clock that is staleness + 1 before,
+ * and no origin is further ahead of its stored PROGRESS than WIRE_PROGRESS_MAX clocks. */
+uint64_t possible_clock(const struct controller *controller);
+/* Whether a member may have said this. If not, the member has failed; that invalidates members' addresses. */
+bool possible_check(struct controller *controller, struct member *member, const struct message *message);
+/* The same of what all members have said in FENCED together: nobody has the state of a clock that an origin of that
+ * clock has not begun. */
+bool possible_check_fenced(struct controller *controller);
 
 /* ---- recover.c ---- */
 

@@ -313,6 +313,7 @@ void progress_step(struct controller *controller) {
         if (clock % controller->job.clocks_per_iteration == 0) {
             complete_iteration(controller);
         }
+        controller_committed(controller, 0);
         checkpoints_completed(controller);
     }
 }
@@ -512,8 +513,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
     const struct message_progress *report = &message->progress;
     size_t metric_count = message->frames[0]->size / sizeof(struct wire_metric_sum);
     uint64_t completed = controller->progress.completed;
-    if (controller->window == NULL || actor_node(report->origin) != member->node.actor ||
-        report->clock > completed + progress_window(controller)) {
+    if (controller->window == NULL || report->clock > completed + progress_window(controller)) {
         return;
     }
     if (metric_count != controller->metric_count) {

@@ -61,7 +61,7 @@ static void fence(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->fenced = member->dismissed || member_is_outside(controller, member); /* it has no part in anything */
-        member->fenced_begun = 0;
+        member->fenced_begun = member->fenced_committed = 0;
         buffer_drop(member->reaches);
         member->reaches = NULL;
     }
@@ -107,10 +107,7 @@ static struct wire_reach *all_reaches(const struct controller *controller, size_
         size_t more = own != NULL ? own->size / sizeof *all : 0;
         all = memory_resized(all, *count + more + 1, sizeof *all);
         for (size_t r = 0; r < more; r++) {
-            const struct wire_reach *reach = (const struct wire_reach *)(const void *)own->data + r;
-            if (reach->partition < controller->options.policy.partitions) {
-                all[(*count)++] = *reach;
-            }
+            all[(*count)++] = ((const struct wire_reach *)(const void *)own->data)[r];
         }
     }
     qsort(all, *count, sizeof *all, reach_order);
@@ -273,6 +270,8 @@ static void recover(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         begun = member->fenced_begun > begun ? member->fenced_begun : begun;
+        controller->committed =
+            member->fenced_committed > controller->committed ? member->fenced_committed : controller->committed;
     }
     bool found = highest_common(controller, all, count, &clock, &missing);
     if (!found && controller->committed == controller->progress.first && !controller->progress.reliable_lost) {
@@ -340,7 +339,9 @@ static void recover_if_all_fenced(struct controller *controller) {
             return;
         }
     }
-    recover(controller);
+    if (possible_check_fenced(controller)) {
+        recover(controller);
+    }
 }
 
 void recover_receive_fenced(struct controller *controller, struct member *member, const struct message *message) {
@@ -351,7 +352,7 @@ void recover_receive_fenced(struct controller *controller, struct member *member
     member->fenced = true;
     member->fenced_begun = message->fenced.begun;
     member->clock = message->fenced.begun > member->clock ? message->fenced.begun : member->clock;
-    controller_committed(controller, message->fenced.committed);
+    member->fenced_committed = message->fenced.committed;
     member->reaches = buffer_hold(message->frames[0]);
     recover_if_all_fenced(controller);
 }

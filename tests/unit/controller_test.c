@@ -87,6 +87,7 @@ struct player {
     enum node_tier tier;
     bool there;   /* the process runs */
     bool stopped; /* but does and hears nothing */
+    enum message_type deaf; /* it goes on, but hears no messages of this type; of HEARTBEAT_ACK not the hold; 0: all */
     bool welcomed, fenced, done, rejoin;
     int aborted; /* the code of ABORT; text: */
     char text[ERROR_TEXT_MAX];
@@ -592,7 +593,7 @@ static void player_take_plan(struct fake *fake, struct player *player, const str
 static void player_take_ack(struct player *player, const struct message *message) {
     const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
     player->final = ack->final;
-    if (ack->hold > player->hold) {
+    if (ack->hold > player->hold && player->deaf != MESSAGE_HEARTBEAT_ACK) {
         player->hold = ack->hold;
         player->hold_clock = ack->hold_clock;
     }
@@ -1113,16 +1114,23 @@ static void test_progress_far_ahead_is_kept(void **state) {
     fake_close(fake);
 }
 
+/* The member has failed for what it sent, once; the job goes on. */
+static void expect_impossible(struct fake *fake, const char *text) {
+    assert_int_equal(lines_with(fake, text), 1);
+    assert_int_equal(lines_with(fake, "\"event\":\"failure\""), 1);
+    assert_int_equal(fake->controller.member_count, 1);
+    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    assert_true(fake->controller.phase < PHASE_LEAVE);
+}
+
 static void test_progress_has_an_origin(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10});
     begin(fake);
-    progress_as(fake, 0, node(1), 1, 10, 1); /* another node's */
-    progress(fake, 0, 1);
-    assert_int_equal(fake->controller.progress.completed, 0);
     progress(fake, 1, 1);
-    assert_int_equal(fake->controller.progress.completed, 1);
-    assert_int_equal(fake->controller.progress.items_processed, SHARDS * SHARD_ITEMS);
+    progress_as(fake, 1, node(0), 1, 10, 1); /* another node's */
+    assert_int_equal(fake->controller.progress.completed, 0);
+    expect_impossible(fake, "two (host, pid 1) sent what can't be: PROGRESS of node-1");
     fake_close(fake);
 }
 
@@ -1537,12 +1545,9 @@ static void test_a_node_joins_while_training(void **state) {
     assert_int_equal(fake->controller.stage, STAGE_1);
     fake->clock = last + 1;
     heartbeat(fake, 0, NODE_STARTED, last + 2);
-    assert_int_equal(fake->controller.stage, STAGE_2);
-    assert_int_equal(sent(fake, node(1), MESSAGE_PLAN, &message), 2);
-    assert_true(placed_on(&message, TIER_TRANSIENT, false) && placed_on(&message, TIER_TRANSIENT, true));
-    assert_int_equal(lines_with(fake, "\"event\":\"stage\""), 1);
+    assert_int_equal(fake->controller.stage, STAGE_1); /* not before all have reported the clock */
 
-    /* Its PROGRESS before the boundary is missing: who owned the shards then is still known. */
+    /* Who owned the shards before the boundary is still known. */
     for (uint64_t c = 2; c <= last + 1; c++) {
         for (unsigned n = 0; n < (c > last ? 3 : 2); n++) {
             assert_int_equal(fake->controller.progress.completed, c - 1);
@@ -1550,6 +1555,10 @@ static void test_a_node_joins_while_training(void **state) {
         }
     }
     assert_int_equal(fake->controller.progress.completed, last + 1);
+    assert_int_equal(fake->controller.stage, STAGE_2);
+    assert_int_equal(sent(fake, node(1), MESSAGE_PLAN, &message), 2);
+    assert_true(placed_on(&message, TIER_TRANSIENT, false) && placed_on(&message, TIER_TRANSIENT, true));
+    assert_int_equal(lines_with(fake, "\"event\":\"stage\""), 1);
     fake_close(fake);
 }
 
@@ -1738,7 +1747,7 @@ static void test_late_progress_keeps_a_node(void **state) {
     ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
     enter(fake, 3, TIER_TRANSIENT);
     play_rounds(fake, 50);
-    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    assert_int_equal(fake->controller.change, CHANGE_SWITCH); /* what is not reported does not count as committed */
     assert_true(fake->players[2].there && !fake->players[2].done);
     fake->players[1].lost_until = 0;
     play_to(fake, 75);
@@ -2640,13 +2649,13 @@ static void test_a_checkpoint_waits_for_nobody_who_is_silent(void **state) {
     struct fake *fake = checkpointed(STAGE_1, 40, root);
     cluster_open(fake, 2, 0);
     play_to(fake, 3);
-    fake->players[1].hold = UINT64_MAX; /* it hears no hold */
+    fake->players[1].deaf = MESSAGE_HEARTBEAT_ACK;
     ask_now(fake, 1);
     play_rounds(fake, 3);
     assert_true(fake->controller.hold.clock != WIRE_CLOCK_NEVER);
     play_rounds(fake, 1000 * 1000 / ROUND_US + 1);
     assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
-    fake->players[1].hold = 0;
+    fake->players[1].deaf = 0;
     expect_good_end(fake, 40);
     assert_int_equal(newest_checkpoint(root), 80);
     fake_close(fake);
@@ -3528,6 +3537,104 @@ static void test_registrations_alone_stop_nothing(void **state) {
     fake_close(fake);
 }
 
+/* What a member says must be possible. */
+static void test_impossible_heartbeats(void **state) {
+    (void)state;
+    static const struct {
+        struct message_heartbeat beat;
+        const char *text;
+    } cases[] = {
+        {{.clock = WIRE_CLOCK_MAX}, "HEARTBEAT with clock 4294967280, at most 4098 is possible"},
+        {{.committed = WIRE_CLOCK_MAX}, "HEARTBEAT with committed clock 4294967280, at most 4098 is possible"},
+        {{.version = 2}, "HEARTBEAT with plan 2, at most 1 is possible"},
+        {{.version = 1, .ready = 2}, "HEARTBEAT with ready for plan 2, at most 1 is possible"},
+        {{.hold = 1000}, "HEARTBEAT with barrier 1000, at most 1 is possible"},
+    };
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10});
+        begin(fake);
+        struct message message = {.type = MESSAGE_HEARTBEAT, .heartbeat = cases[c].beat};
+        message.heartbeat.state = NODE_STARTED;
+        give(fake, 1, &message);
+        expect_impossible(fake, cases[c].text);
+        give(fake, 1, &message); /* it goes on: logged once */
+        expect_impossible(fake, cases[c].text);
+        assert_true(sent(fake, node(1), MESSAGE_REJOIN, NULL) > 0);
+        assert_int_equal(fake->controller.committed, 0);
+        fake_close(fake);
+    }
+}
+
+static void test_impossible_progress(void **state) {
+    (void)state;
+    static const struct {
+        struct message_progress told;
+        const char *text;
+    } cases[] = {
+        {{.clock = WIRE_CLOCK_MAX}, "PROGRESS with clock 4294967280, at most 4098 is possible"},
+        {{.clock = 1, .committed = 5000}, "PROGRESS with committed clock 5000, at most 4098 is possible"},
+    };
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10});
+        begin(fake);
+        struct message_progress told = cases[c].told;
+        told.origin = node(1);
+        progress_told(fake, 1, &told, 1);
+        expect_impossible(fake, cases[c].text);
+        fake_close(fake);
+    }
+}
+
+/* A commit that could be, but is not, moves nothing before the clocks are reported; and the next failure finds out. */
+static void test_a_commit_counts_when_its_clocks_are_reported(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    begin_with_three(fake, 4);
+    fake->clock = 50;
+    heartbeat(fake, 1, NODE_STARTED, 5);
+    assert_int_equal(fake->controller.committed, 4);
+    for (unsigned n = 0; n < 3; n++) {
+        progress_as(fake, n, node(n), 5, THIRD_ITEMS, 1);
+    }
+    assert_int_equal(fake->controller.committed, 5);
+    fake_close(fake);
+}
+
+/* FENCED, of restore points that are not the sender's, or of clocks that cannot have been begun. */
+static void test_impossible_restore_points(void **state) {
+    (void)state;
+    static const struct {
+        struct message_fenced fenced;
+        struct wire_reach reach;
+        const char *text;
+    } cases[] = {
+        {{.begun = 5}, {.server = 7, .partition = 0, .clock = 5}, "a restore point of a server that is not"},
+        {{.begun = 5}, {.partition = PARTITIONS, .clock = 5}, "FENCED with partition 4, at most 3 is possible"},
+        {{.begun = 5}, {.clock = 5000}, "FENCED with restore point 5000, at most 4102 is possible"},
+        {{.begun = 5000}, {.clock = 5}, "FENCED with begun clock 5000, at most 4102 is possible"},
+        {{.begun = 5, .committed = 5000}, {.clock = 5}, "FENCED with committed clock 5000, at most 4102 is possible"},
+        {{.begun = 5, .committed = 6}, {.clock = 5}, "FENCED with the state of clock 6, but one has not begun clock 6"},
+        {{.begun = 9}, {.clock = 9}, "FENCED with the state of clock 9, but one has not begun clock 6"},
+    };
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+        begin_with_three(fake, 4);
+        ask(fake, OPERATOR, MESSAGE_GONE, "three");
+        struct wire_reach reach = cases[c].reach;
+        reach.server = reach.server != 0 ? reach.server : actor_of_part(node(1), 1);
+        struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = cases[c].fenced};
+        fenced.frames[0] = buffer_copy(&reach, sizeof reach);
+        give(fake, 1, &fenced);
+        answer_fence(fake, 0, 5, 5);
+        assert_int_equal(lines_with(fake, cases[c].text), 1);
+        assert_int_equal(fake->controller.member_count, 1);
+        answer_fence(fake, 0, 5, 5); /* of the next epoch */
+        assert_int_equal(fake->controller.restore, 5);
+        assert_true(fake->controller.phase == PHASE_TRAIN && fake->controller.change != CHANGE_RECOVER);
+        fake_close(fake);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
@@ -3618,6 +3725,10 @@ int main(void) {
         cmocka_unit_test(test_who_works_on_and_reads_different_input_is_lost),
         cmocka_unit_test(test_input_of_other_shards_is_no_input),
         cmocka_unit_test(test_registrations_alone_stop_nothing),
+        cmocka_unit_test(test_impossible_heartbeats),
+        cmocka_unit_test(test_impossible_progress),
+        cmocka_unit_test(test_a_commit_counts_when_its_clocks_are_reported),
+        cmocka_unit_test(test_impossible_restore_points),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,171 @@
+/* The controller's part that checks what a member says against what can be. An honest node says nothing impossible,
+ * however late, repeated or out of order its messages come: whoever does has failed, and what it said has no effect.
+ * See controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+uint64_t possible_clock(const struct controller *controller) {
+    return controller->progress.completed + WIRE_PROGRESS_MAX + controller->job.staleness + 2;
+}
+
+/* The member has failed: it has sent what `format` says. */
+__attribute__((format(printf, 3, 4))) static void fail(struct controller *controller, struct member *member,
+                                                       const char *format, ...) {
+    char sent[ERROR_TEXT_MAX / 2];
+    char text[ERROR_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sent, sizeof sent, format, arguments);
+    va_end(arguments);
+    snprintf(text, sizeof text, "%s (%s, pid %llu) sent what can't be: %s", member->name, member->host,
+             (unsigned long long)member->process_id, sent);
+    if (member->dismissed) {
+        member_remove(controller, member);
+    } else {
+        recover_lost(controller, member, text);
+    }
+}
+
+/* A number in a message, and the highest that it can be. */
+struct limited {
+    const char *name;
+    uint64_t value, most;
+};
+
+/* Whether each number is possible. If not, the member has failed. */
+static bool within(struct controller *controller, struct member *member, const char *message,
+                   const struct limited *numbers, unsigned count) {
+    for (unsigned n = 0; n < count; n++) {
+        if (numbers[n].value > numbers[n].most) {
+            fail(controller, member, "%s with %s %llu, at most %llu is possible", message, numbers[n].name,
+                 (unsigned long long)numbers[n].value, (unsigned long long)numbers[n].most);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_heartbeat(struct controller *controller, struct member *member, const struct message *message) {
+    const struct message_heartbeat *beat = &message->heartbeat;
+    uint64_t clock = possible_clock(controller);
+    const struct limited numbers[] = {
+        {"epoch", message->epoch, controller->epoch},     {"plan", beat->version, controller->version},
+        {"ready for plan", beat->ready, beat->version},   {"barrier", beat->hold, controller->hold.number},
+        {"clock", beat->clock, clock},                    {"committed clock", beat->committed, clock},
+    };
+    return within(controller, member, "HEARTBEAT", numbers, sizeof numbers / sizeof *numbers);
+}
+
+static bool check_progress(struct controller *controller, struct member *member, const struct message *message) {
+    const struct message_progress *report = &message->progress;
+    uint64_t clock = possible_clock(controller);
+    const struct limited numbers[] = {{"clock", report->clock, clock}, {"committed clock", report->committed, clock}};
+    if (actor_node(report->origin) != member->node.actor) {
+        const struct member *other = member_find(controller, actor_node(report->origin));
+        fail(controller, member, "PROGRESS of %s", other != NULL ? other->name : "a node that is not in the job");
+        return false;
+    }
+    return within(controller, member, "PROGRESS", numbers, sizeof numbers / sizeof *numbers);
+}
+
+static bool has_server(const struct member *member, actor_id server) {
+    const struct wire_endpoint *endpoints = (const void *)member->endpoints->data;
+    for (size_t e = 0; e < member->endpoints->size / sizeof *endpoints; e++) {
+        if (endpoints[e].actor == server) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool check_fenced(struct controller *controller, struct member *member, const struct message *message) {
+    const struct wire_reach *reaches = (const void *)message->frames[0]->data;
+    uint64_t clock = possible_clock(controller);
+    const struct limited numbers[] = {{"begun clock", message->fenced.begun, clock},
+                                      {"committed clock", message->fenced.committed, clock}};
+    if (!within(controller, member, "FENCED", numbers, sizeof numbers / sizeof *numbers)) {
+        return false;
+    }
+    for (size_t r = 0; r < message->frames[0]->size / sizeof *reaches; r++) {
+        const struct limited point[] = {{"partition", reaches[r].partition, controller->options.policy.partitions - 1},
+                                        {"restore point", reaches[r].clock, clock}};
+        if (!has_server(member, reaches[r].server)) {
+            fail(controller, member, "FENCED with a restore point of a server that is not its own");
+            return false;
+        }
+        if (!within(controller, member, "FENCED", point, sizeof point / sizeof *point)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool possible_check(struct controller *controller, struct member *member, const struct message *message) {
+    if (controller->phase >= PHASE_LEAVE) {
+        return true; /* nothing that a member says counts any more */
+    }
+    switch ((unsigned)message->type) {
+    case MESSAGE_HEARTBEAT:
+        return check_heartbeat(controller, member, message);
+    case MESSAGE_PROGRESS:
+        return check_progress(controller, member, message);
+    case MESSAGE_FENCED:
+        return check_fenced(controller, member, message);
+    default:
+        return true;
+    }
+}
+
+/* ---- What members say together ---- */
+
+/* The first clock that the member, by what it has said in FENCED, has still to begin. */
+static uint64_t first_to_begin(const struct controller *controller, const struct member *member) {
+    const struct schedule *schedule = &controller->schedule;
+    uint64_t first = WIRE_CLOCK_NEVER;
+    for (unsigned i = 0; i < schedule->part_count; i++) {
+        uint64_t from = schedule->parts[i].from_clock;
+        uint64_t until = i + 1 < schedule->part_count ? schedule->parts[i + 1].from_clock : WIRE_CLOCK_NEVER;
+        from = from > member->fenced_begun ? from : member->fenced_begun + 1;
+        if (from < until && from < first && schedule_count(schedule, member->node.actor, from) > 0) {
+            first = from;
+        }
+    }
+    return first;
+}
+
+/* The highest clock whose whole state the member says to have, or to know of. */
+static uint64_t claimed_clock(const struct member *member) {
+    uint64_t clock = member->fenced_committed;
+    for (size_t r = 0; member->reaches != NULL && r < member->reaches->size / sizeof(struct wire_reach); r++) {
+        const struct wire_reach *reach = (const struct wire_reach *)(const void *)member->reaches->data + r;
+        clock = reach->clock > clock ? reach->clock : clock;
+    }
+    return clock;
+}
+
+bool possible_check_fenced(struct controller *controller) {
+    uint64_t first = WIRE_CLOCK_NEVER;
+    char name[WIRE_NAME_MAX] = "";
+    bool possible = true;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        uint64_t clock = member->dismissed ? WIRE_CLOCK_NEVER : first_to_begin(controller, member);
+        if (clock < first) {
+            first = clock;
+            memcpy(name, member->name, sizeof name);
+        }
+    }
+    for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
+        struct member *member = &controller->members[m];
+        uint64_t claimed = claimed_clock(member);
+        if (claimed >= first) {
+            fail(controller, member, "FENCED with the state of clock %llu, but %s has not begun clock %llu",
+                 (unsigned long long)claimed, name, (unsigned long long)first);
+            possible = false;
+        }
+    }
+    return possible;
+}
