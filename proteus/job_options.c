@@ -4,6 +4,7 @@
 #include "agileml/control/controller.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -37,6 +38,8 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"resume", "DIR", AML_OPTION_STRING, &options->resume, 0, 0, "go on from the newest checkpoint in DIR"},
         {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, JOB_FAILURE_TIMEOUT_MIN, 86400,
          "silence after which a node has failed"},
+        {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
+         "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
         {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0, "write what happens to FILE, as lines of JSON"},
@@ -98,6 +101,13 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     }
     if (options->checkpoint != NULL && options->checkpoint_every == 0) {
         options->checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT;
+    }
+    if (options->answer_timeout > 0 && options->answer_timeout < options->failure_timeout) {
+        return error_set(error, AML_EINPUT, "--answer-timeout %g: expected at least as much as --failure-timeout %g",
+                         options->answer_timeout, options->failure_timeout);
+    }
+    if (options->answer_timeout == 0) {
+        options->answer_timeout = fmax(JOB_ANSWER_TIMEOUTS * options->failure_timeout, JOB_ANSWER_TIMEOUT_MIN);
     }
     options->checkpoint_at_end = options->checkpoint != NULL && !options->no_checkpoint_at_end;
     if (options->partitions == 0) {

@@ -9,7 +9,7 @@
 
 enum {
     JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 18, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 19, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_HEARTBEAT_MIN_MS = 50,
@@ -20,6 +20,9 @@ enum {
 /* Seconds. With a shorter timeout, a node that is well could be given up while its connection is made again
  * (agileml/net/zmq_private.h). */
 #define JOB_FAILURE_TIMEOUT_MIN 0.5
+/* By default a node has so many failure timeouts for an answer, and at least so many seconds. */
+#define JOB_ANSWER_TIMEOUTS 3
+#define JOB_ANSWER_TIMEOUT_MIN 5.0
 
 struct job_options {
     int64_t reliable, transient; /* nodes to begin with */
@@ -34,6 +37,7 @@ struct job_options {
     bool no_checkpoint_at_end;
     const char *resume;     /* folder; NULL: a new job */
     double failure_timeout; /* seconds */
+    double answer_timeout;  /* seconds; 0: chosen by job_options_check */
     const char *key;        /* file; NULL: none */
     bool insecure;
     const char *report; /* file; NULL: none */

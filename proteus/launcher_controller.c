@@ -127,6 +127,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
         arguments_add(arguments, "--resume=%s", job->resume);
     }
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
+    arguments_add(arguments, "--answer-timeout=%.17g", job->answer_timeout);
     /* We know the missing nodes' names, and should be the first to tell. */
     arguments_add(arguments, "--start-timeout=%.17g", launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S);
     launcher_add_net_arguments(launcher, arguments);

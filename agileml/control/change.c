@@ -427,6 +427,11 @@ static void hold_tell(struct controller *controller) {
     }
 }
 
+void hold_none(struct controller *controller) {
+    hold_lift(controller);
+    hold_tell(controller);
+}
+
 void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose) {
     controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = clock, .purpose = purpose};
     hold_tell(controller);
@@ -451,8 +456,7 @@ static void hold_for_switch(struct controller *controller) {
     if (controller->final != 0 && clock >= controller->final) { /* the job is over before anything could change */
         if (controller->change == CHANGE_HOLD) {
             controller->change = CHANGE_PREPARE;
-            hold_lift(controller);
-            hold_tell(controller);
+            hold_none(controller);
         }
         return;
     }
@@ -559,8 +563,7 @@ void change_step(struct controller *controller) {
     case CHANGE_SWITCH:
         if (controller->hold.clock != WIRE_CLOCK_NEVER) {
             if (all_ready(controller)) { /* every server knows the boundary: it is a commit point for all or for none */
-                hold_lift(controller);
-                hold_tell(controller);
+                hold_none(controller);
             }
         } else if (controller->committed >= controller->from_clock) {
             settle(controller);

@@ -34,6 +34,10 @@ static int check_options(const struct controller_options *options, struct error 
         return error_set(error, AML_EINPUT, "a heartbeat every %u ms and a timeout of %u ms, which must be longer",
                          options->heartbeat_ms, options->timeout_ms);
     }
+    if (options->answer_ms < options->timeout_ms) {
+        return error_set(error, AML_EINPUT, "%u ms for an answer, expected at least the timeout of %u ms",
+                         options->answer_ms, options->timeout_ms);
+    }
     if (options->commit_every > WIRE_COMMIT_EVERY_MAX) {
         return error_set(error, AML_EINPUT, "a commit every %u clocks, expected at most %d", options->commit_every,
                          WIRE_COMMIT_EVERY_MAX);
@@ -582,6 +586,12 @@ static void receive_loaded(struct controller *controller, struct member *member,
 /* A heartbeat says what a node knows; what it lacks is sent again. */
 static void receive_heartbeat(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_heartbeat *beat = &message->heartbeat;
+    if (beat->version > member->version) {
+        answers_came(member, ANSWER_PLAN);
+    }
+    if (beat->hold > member->held) {
+        answers_came(member, ANSWER_BARRIER);
+    }
     member->epoch = message->epoch;
     member->version = beat->version;
     member->ready = beat->ready;
@@ -851,6 +861,7 @@ static void receive_member(struct controller *controller, struct member *member,
         recover_receive_fenced(controller, member, message);
         break;
     case MESSAGE_WRITTEN:
+        answers_came(member, ANSWER_CHECKPOINT); /* perhaps too late for an attempt that was put off, but it answers */
         checkpoints_receive_written(controller, member, message);
         break;
     case MESSAGE_SAVED:
@@ -964,6 +975,7 @@ void controller_timer(void *self) {
     silence_discount(controller, now);
     check_gathering(controller, now);
     silence_check(controller, now);
+    answers_check(controller, now);
     progress_step(controller); /* where all who could report are lost, nothing else leads here */
     bool welcomes = welcomes_due(controller) && !controller->fence_due; /* what was lost is stored with the fence */
     if (controller->phase < PHASE_LEAVE && (controller->store_due || welcomes) && now >= controller->store_us) {

@@ -41,6 +41,7 @@ struct controller_options {
     uint32_t commit_every;             /* clocks; 0: chosen */
     uint32_t heartbeat_ms;
     uint32_t timeout_ms;       /* silence of a node longer than this is a failure */
+    uint32_t answer_ms;        /* so is an answer that a node owes for longer than this; at least timeout_ms */
     uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
     const char *checkpoint;    /* a directory; NULL: none */
     uint32_t checkpoint_every; /* iterations */
@@ -81,6 +82,16 @@ struct silence {
     uint64_t accused_us; /* when it began to */
 };
 
+/* What a member that is heard has to answer, without work of the app or a disk. */
+enum answer {
+    ANSWER_BARRIER,    /* the hold: `held` */
+    ANSWER_PLAN,       /* `version` */
+    ANSWER_START,      /* `state` */
+    ANSWER_FENCE,      /* FENCED */
+    ANSWER_CHECKPOINT, /* WRITTEN, at least a promise */
+    ANSWERS
+};
+
 struct member {
     struct plan_node node;
     char name[WIRE_NAME_MAX];
@@ -104,6 +115,7 @@ struct member {
     uint64_t catch_up_stored; /* ... and up to this are stored */
     uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
     struct silence silence;
+    uint64_t owed_us[ANSWERS]; /* how long it has owed each answer while it was heard; only answers.c changes it */
     uint64_t joined_us;
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
@@ -224,6 +236,12 @@ struct controller_input {
     bool stored;
 };
 
+/* For how long nothing has happened that all members answer to. */
+struct controller_quiet {
+    uint64_t completed, hold; /* as they have been for ... */
+    uint64_t us;
+};
+
 struct controller {
     struct io *io;
     struct controller_options options;
@@ -299,6 +317,8 @@ struct controller {
         actor_id last[CONTROLLER_REMOVED_MAX]; /* incarnations that were removed last, in a ring */
         unsigned count;                        /* ever removed here */
     } removed;
+    uint64_t answers_us;       /* when answers_check was called last; 0: not yet */
+    struct controller_quiet quiet;
     uint64_t doubt_until_us;   /* most members are silent: nobody is given up before; 0: no doubt */
     uint32_t save_attempt;     /* at saving the model, from 1; 0: not yet */
     uint64_t save_retry_us;    /* no SAVE is sent before */

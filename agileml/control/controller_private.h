@@ -1,7 +1,7 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and
  * announced changes), expected.c (machines that are to join), input.c (what nodes have read), silence.c (who has
- * failed), possible.c (who says what can't be), recover.c (what follows), crashes.c (apps that crash), save.c (the
- * model), progress.c, checkpoints.c, persist.c. */
+ * failed), answers.c (who is heard and does not answer), possible.c (who says what can't be), recover.c (what follows),
+ * crashes.c (apps that crash), save.c (the model), progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -70,6 +70,8 @@ void change_build(struct controller *controller);
 void change_publish(struct controller *controller);
 /* Nothing is held any more. */
 void hold_lift(struct controller *controller);
+/* Nothing is held any more, which every member is told and answers. */
+void hold_none(struct controller *controller);
 /* Asks members not to pass the clock. */
 void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
 /* Whether every member that could pass the hold's clock keeps to the hold. Members that are outside could not.
@@ -131,6 +133,17 @@ void silence_check(struct controller *controller, uint64_t now_us);
 void silence_accuse(struct controller *controller, struct member *member, actor_id accused);
 /* How long the member has been silent, in microseconds. */
 uint64_t silence_of(const struct member *member, uint64_t now_us);
+/* Whether the member was heard since silence_begin_anew, and not long ago. */
+bool silence_is_lively(const struct controller *controller, const struct member *member, uint64_t now_us);
+
+/* ---- answers.c ---- */
+
+/* Called in each timer call: recovers from the failure of members that were heard all the time and have owed an answer
+ * for longer than options.answer_ms. Time in which this controller stood still, or did not hear the member, does not
+ * count. */
+void answers_check(struct controller *controller, uint64_t now_us);
+/* The member has answered, if perhaps not to what was asked last. */
+void answers_came(struct member *member, enum answer answer);
 
 /* ---- possible.c ---- */
 

@@ -56,6 +56,10 @@ uint64_t silence_of(const struct member *member, uint64_t now_us) {
     return now_us > member->silence.heard_us ? now_us - member->silence.heard_us : 0;
 }
 
+bool silence_is_lively(const struct controller *controller, const struct member *member, uint64_t now_us) {
+    return member->silence.lively_us != 0 && silence_of(member, now_us) <= half_timeout_us(controller);
+}
+
 static bool is_silent(const struct controller *controller, const struct member *member, uint64_t now_us) {
     return silence_of(member, now_us) > timeout_us(controller);
 }
@@ -120,8 +124,7 @@ static bool is_confirmed(const struct controller *controller, const struct membe
     uint64_t accused_us = accuser->silence.accused_us;
     uint64_t lively_us = accused->silence.lively_us;
     uint64_t since_us = accused_us > lively_us ? accused_us : lively_us;
-    return lively_us != 0 && now_us > since_us + half_timeout_us(controller) &&
-           silence_of(accused, now_us) <= half_timeout_us(controller);
+    return silence_is_lively(controller, accused, now_us) && now_us > since_us + half_timeout_us(controller);
 }
 
 /* A node that others can't reach, though we can: either it or they have to go. */

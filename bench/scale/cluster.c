@@ -342,6 +342,7 @@ static int control_open(struct scale *scale, struct error *error) {
         .commit_every = options->commit_every,
         .heartbeat_ms = HEARTBEAT_MS,
         .timeout_ms = TIMEOUT_MS,
+        .answer_ms = 3 * TIMEOUT_MS,
         .start_timeout_ms = TIMEOUT_MS,
         .end = control_end,
         .context = scale};

@@ -27,6 +27,7 @@ enum {
     SHARD_ITEMS = 10,
     HEARTBEAT_MS = 100,
     TIMEOUT_MS = 3000,
+    ANSWER_MS = 9000,
     ROUND_US = 20 * 1000,
     ROUNDS_MAX = 3000,
     ROOT_BYTES = 32,
@@ -226,6 +227,7 @@ static struct fake *fake_new(struct job_terms terms) {
                                     .thresholds = {PLAN_THRESHOLD_2, PLAN_THRESHOLD_3},
                                     .heartbeat_ms = HEARTBEAT_MS,
                                     .timeout_ms = TIMEOUT_MS,
+                                    .answer_ms = ANSWER_MS,
                                     .start_timeout_ms = 10000,
                                     .end = fake_end,
                                     .context = fake};
@@ -682,6 +684,9 @@ static void forget_writes(struct fake *fake, unsigned number) {
 static void player_receive(struct fake *fake, unsigned number, const struct message *message) {
     struct player *player = &fake->players[number];
     struct message saved = {.type = MESSAGE_SAVED, .saved = {.attempt = message->save.attempt}};
+    if (player->deaf == message->type && message->type != MESSAGE_HEARTBEAT_ACK) {
+        return;
+    }
     switch ((unsigned)message->type) {
     case MESSAGE_WELCOME:
         player->welcomed = true;
@@ -1448,6 +1453,9 @@ static void test_options_are_checked(void **state) {
     expect_bad_options(fake, &options);
     options = fake->options;
     options.timeout_ms = options.heartbeat_ms;
+    expect_bad_options(fake, &options);
+    options = fake->options;
+    options.answer_ms = options.timeout_ms - 1;
     expect_bad_options(fake, &options);
     options = fake->options;
     options.commit_every = WIRE_COMMIT_EVERY_MAX + 1;
@@ -3537,6 +3545,124 @@ static void test_registrations_alone_stop_nothing(void **state) {
     fake_close(fake);
 }
 
+/* ---- Members that are heard ---- */
+
+/* Plays until the controller gives a member up for `text`. */
+static void play_to_failure(struct fake *fake, const char *text) {
+    for (unsigned r = 0; lines_with(fake, text) == 0; r++) {
+        assert_true(r < ROUNDS_MAX && fake->ended == 0);
+        play(fake);
+    }
+    assert_int_equal(lines_with(fake, "\"event\":\"failure\""), 1);
+}
+
+static struct fake *deaf_cluster(enum message_type deaf) {
+    struct fake *fake = cluster_new(STAGE_2, 1000);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    fake->players[2].deaf = deaf;
+    return fake;
+}
+
+/* A node that answers everything but its fence, a barrier, a plan: the others go on without it. */
+static void test_who_is_heard_has_to_answer(void **state) {
+    (void)state;
+    static const struct {
+        enum message_type deaf;
+        const char *text;
+    } cases[] = {{MESSAGE_HEARTBEAT_ACK, "has not answered a barrier"},
+                 {MESSAGE_PLAN, "has not answered a plan"},
+                 {MESSAGE_FENCE, "has not answered a fence"}};
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fake *fake = deaf_cluster(cases[c].deaf);
+        if (cases[c].deaf == MESSAGE_FENCE) {
+            fake->players[3].there = false;
+            ask(fake, OPERATOR, MESSAGE_GONE, "n3");
+            fake->controller.progress.failures = 0;
+            play_rounds(fake, 2);
+            for (unsigned r = 0; lines_with(fake, cases[c].text) == 0; r++) {
+                assert_true(r < ROUNDS_MAX);
+                play(fake);
+            }
+        } else {
+            enter(fake, 4, TIER_TRANSIENT);
+            play_to_failure(fake, cases[c].text);
+        }
+        assert_int_equal(lines_with(fake, "n2 (host, pid 1) sends heartbeats, but for 9."), 1);
+        play_to(fake, fake->clock + 20);
+        assert_true(fake->players[2].rejoin);
+        fake_close(fake);
+    }
+}
+
+/* All wait for the work of a node that may be computing a long clock. A barrier without a clock shows that it hears
+ * nothing; one that answers may compute for as long as it likes. */
+static void test_a_long_clock_is_no_failure(void **state) {
+    (void)state;
+    for (unsigned deaf = 0; deaf < 2; deaf++) {
+        struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
+        fake_start(fake);
+        begin(fake);
+        uint64_t number = fake->controller.hold.number;
+        for (unsigned r = 0; r < 40 * TIMEOUT_MS / HEARTBEAT_MS && fake->controller.member_count == 2; r++) {
+            tick(fake, HEARTBEAT_MS * UINT64_C(500));
+            tick(fake, HEARTBEAT_MS * UINT64_C(500));
+            heartbeat(fake, 0, NODE_STARTED, 1);
+            struct message message = {.type = MESSAGE_HEARTBEAT};
+            message.heartbeat = (struct message_heartbeat){.state = NODE_STARTED,
+                                                           .clock = 1,
+                                                           .hold = deaf ? number : fake->controller.hold.number,
+                                                           .version = fake->controller.version,
+                                                           .ready = fake->controller.version};
+            give(fake, 1, &message);
+            forget(fake);
+        }
+        assert_true(fake->controller.hold.number > number);
+        assert_int_equal(fake->controller.member_count, deaf ? 1 : 2);
+        assert_int_equal(lines_with(fake, "has not answered a barrier"), deaf);
+        fake_close(fake);
+    }
+}
+
+/* A replica's server that does not promise its part of a checkpoint: each attempt is put off, the wait goes on. */
+static void test_a_checkpoint_has_to_be_promised(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_1, 1000, root);
+    cluster_open(fake, 2, 1);
+    play_to(fake, 3);
+    fake->players[1].deaf = MESSAGE_CHECKPOINT;
+    ask_now(fake, 1);
+    play_to_failure(fake, "n1 (host, pid 1) sends heartbeats, but for 9.");
+    assert_int_equal(lines_with(fake, "has not answered the request for a checkpoint"), 1);
+    fake_close(fake);
+    remove_tree(root);
+}
+
+/* Time in which the controller was busy, stopped, or not there is not the members' delay. */
+static void test_own_delays_are_no_missing_answers(void **state) {
+    (void)state;
+    struct fake *fake = stored_cluster(STAGE_2, 1000);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    fake->players[2].deaf = MESSAGE_HEARTBEAT_ACK;
+    enter(fake, 4, TIER_TRANSIENT);
+    for (unsigned r = 0; r < 100; r++) { /* each tick comes late, by less than is a stop; 100 of them are 100 s */
+        fake->now_us += 950 * 1000;
+        play(fake);
+    }
+    assert_int_equal(lines_with(fake, "has not answered"), 0);
+    for (unsigned r = 0; r < 3; r++) {
+        play_rounds(fake, 100);
+        restart(fake);
+        fake->now_us += 20 * TIMEOUT_MS * UINT64_C(1000);
+    }
+    play_rounds(fake, 100);
+    assert_int_equal(lines_with(fake, "has not answered"), 0);
+    play_to_failure(fake, "n2 (host, pid 1) sends heartbeats, but for 9.");
+    fake_close(fake);
+}
+
 /* What a member says must be possible. */
 static void test_impossible_heartbeats(void **state) {
     (void)state;
@@ -3725,6 +3851,10 @@ int main(void) {
         cmocka_unit_test(test_who_works_on_and_reads_different_input_is_lost),
         cmocka_unit_test(test_input_of_other_shards_is_no_input),
         cmocka_unit_test(test_registrations_alone_stop_nothing),
+        cmocka_unit_test(test_who_is_heard_has_to_answer),
+        cmocka_unit_test(test_a_long_clock_is_no_failure),
+        cmocka_unit_test(test_a_checkpoint_has_to_be_promised),
+        cmocka_unit_test(test_own_delays_are_no_missing_answers),
         cmocka_unit_test(test_impossible_heartbeats),
         cmocka_unit_test(test_impossible_progress),
         cmocka_unit_test(test_a_commit_counts_when_its_clocks_are_reported),

@@ -86,6 +86,23 @@ static void test_thresholds(void **state) {
     assert_non_null(strstr(error.text, "--threshold-3 2: expected at least as much as --threshold-2 2.5"));
 }
 
+static void test_answer_timeout(void **state) {
+    (void)state;
+    struct job_options options = job_options_defaults();
+    struct plan_policy policy;
+    struct error error = {0};
+    assert_int_equal(job_options_check(&options, &policy, &error), 0);
+    assert_true(options.answer_timeout == 30);
+    options = job_options_defaults();
+    options.failure_timeout = 0.5;
+    assert_int_equal(job_options_check(&options, &policy, &error), 0);
+    assert_true(options.answer_timeout == 5);
+    options.answer_timeout = 0.4;
+    assert_int_equal(job_options_check(&options, &policy, &error), AML_EINPUT);
+    assert_non_null(
+        strstr(error.text, "--answer-timeout 0.4: expected at least as much as --failure-timeout 0.5"));
+}
+
 static void test_observers(void **state) {
     (void)state;
     actor_id first = job_observer_id();
@@ -173,6 +190,7 @@ int main(void) {
         cmocka_unit_test(test_choices),           cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_thresholds),        cmocka_unit_test(test_observers),
         cmocka_unit_test(test_heartbeat),         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_answer_timeout),
         cmocka_unit_test(test_checkpoint_at_end), cmocka_unit_test(test_checkpoint_every),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

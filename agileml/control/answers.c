@@ -1,0 +1,110 @@
+/* The controller's part that decides who has failed although it is heard: members that send heartbeats, but do not
+ * answer what others wait for. Only answers that take neither work of the app nor of a disk have a deadline: reading
+ * input, computing a clock, evaluating, saving and writing a checkpoint may take as long as they like. See
+ * controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include <stdio.h>
+
+static bool has_to_promise(const struct controller *controller, const struct member *member) {
+    const struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    for (uint32_t p = 0; checkpoint->state == CHECKPOINT_ASK && p < controller->options.policy.partitions; p++) {
+        if (!checkpoint->files[p].promised && actor_node(checkpoint->files[p].writer) == member->node.actor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A server that loads its partitions from a checkpoint on disk answers FENCE only afterwards. */
+static bool is_resuming(const struct controller *controller) {
+    return controller->phase == PHASE_LOAD && controller->resume[0] != '\0';
+}
+
+static bool owes(const struct controller *controller, const struct member *member, enum answer answer) {
+    bool recovering = controller->change == CHANGE_RECOVER || controller->fence_due;
+    switch (answer) {
+    case ANSWER_BARRIER:
+        return member->held != controller->hold.number;
+    case ANSWER_PLAN:
+        return !recovering && member->version < controller->version;
+    case ANSWER_START:
+        return controller->phase >= PHASE_TRAIN && member->version > 0 && member->state < NODE_STARTED;
+    case ANSWER_FENCE:
+        return controller->change == CHANGE_RECOVER && !member->fenced && !is_resuming(controller);
+    case ANSWER_CHECKPOINT:
+        return has_to_promise(controller, member);
+    case ANSWERS:
+        break;
+    }
+    return false;
+}
+
+static void fail(struct controller *controller, struct member *member, enum answer answer) {
+    static const char *const names[ANSWERS] = {
+        [ANSWER_BARRIER] = "a barrier",
+        [ANSWER_PLAN] = "a plan",
+        [ANSWER_START] = "the start of training",
+        [ANSWER_FENCE] = "a fence: at which clocks its state can be restored",
+        [ANSWER_CHECKPOINT] = "the request for a checkpoint",
+    };
+    char text[ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s (%s, pid %llu) sends heartbeats, but for %.1f s has not answered %s", member->name,
+             member->host, (unsigned long long)member->process_id, (double)member->owed_us[answer] / 1e6,
+             names[answer]);
+    recover_lost(controller, member, text);
+}
+
+/* Adds the time since the last call to what the member owes. The answer that it owes for too long; ANSWERS: none. */
+static enum answer check_member(struct controller *controller, struct member *member, uint64_t passed_us) {
+    enum answer late = ANSWERS;
+    for (enum answer answer = 0; answer < ANSWERS; answer++) {
+        uint64_t *owed_us = &member->owed_us[answer];
+        if (owes(controller, member, answer)) {
+            *owed_us += passed_us;
+        } else if (answer != ANSWER_CHECKPOINT) { /* where an attempt was put off, the next one goes on counting */
+            *owed_us = 0;
+        }
+        late = *owed_us > controller->options.answer_ms * UINT64_C(1000) ? answer : late;
+    }
+    return late;
+}
+
+void answers_came(struct member *member, enum answer answer) {
+    member->owed_us[answer] = 0;
+}
+
+/* Where nothing is asked of anybody a node that answers nothing would not be noticed, as when all wait for its work on
+ * the present clock: so all are asked to go by a barrier without a clock. */
+static void ask_all(struct controller *controller, uint64_t passed_us) {
+    struct controller_quiet *quiet = &controller->quiet;
+    uint64_t completed = controller->progress.completed;
+    bool same = quiet->completed == completed && quiet->hold == controller->hold.number;
+    *quiet = (struct controller_quiet){
+        .completed = completed, .hold = controller->hold.number, .us = same ? quiet->us + passed_us : 0};
+    if (quiet->us > controller->options.timeout_ms * UINT64_C(1000) && controller->hold.clock == WIRE_CLOCK_NEVER) {
+        hold_none(controller);
+    }
+}
+
+void answers_check(struct controller *controller, uint64_t now_us) {
+    uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(500); /* from one call to the next, when on time */
+    uint64_t passed_us = controller->answers_us == 0 ? 0 : now_us - controller->answers_us;
+    passed_us = passed_us < most_us ? passed_us : most_us;
+    controller->answers_us = now_us;
+    if (controller->phase == PHASE_GATHER) {
+        return;
+    }
+    for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
+        struct member *member = &controller->members[m];
+        enum answer late = member->dismissed || !silence_is_lively(controller, member, now_us)
+                               ? ANSWERS
+                               : check_member(controller, member, passed_us);
+        if (late != ANSWERS) {
+            fail(controller, member, late);
+        }
+    }
+    if (controller->phase < PHASE_LEAVE && !controller->fence_due) { /* with it the loss is stored */
+        ask_all(controller, passed_us);
+    }
+}
