@@ -75,7 +75,7 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
         return;
     }
     cluster_schedule_see(cluster, server->node, from, message);
-    if (server->node->gone || !cluster_mistake_server(server, message)) {
+    if (server->node->gone || !cluster_mad_server(server->node, message) || !cluster_mistake_server(server, message)) {
         return;
     }
     cluster_mistake_keep_row(server, message, &kept);
@@ -98,7 +98,7 @@ static void node_actor_receive(void *self, actor_id from, struct message *messag
         return;
     }
     cluster_schedule_see(node->cluster, node, from, message);
-    if (node->gone) {
+    if (node->gone || !cluster_mad_node(node, from, message)) {
         return;
     }
     cluster_mistake_node(node, message);

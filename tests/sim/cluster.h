@@ -44,6 +44,8 @@ enum mistake {
     MISTAKE_CHECKPOINT_NOT_HELD,   /* a checkpoint's clock is named, but nobody waits there */
     MISTAKE_LOSS_CONCEALED,        /* after a recovery the controller forgets that lost nodes' reports are missing */
     MISTAKE_LAST_UNSAID,           /* how the last clock was evaluated before it was named counts as its evaluation */
+    MISTAKE_ANSWER_AWAITED,        /* the controller waits for ever for a node that answers nothing */
+    MISTAKE_LIE_BELIEVED,          /* the controller believes a node that calls clocks committed which nobody has begun */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -71,6 +73,7 @@ struct cluster_counts {
     uint64_t triggered;   /* runs in which the schedule's moment came */
     uint64_t lost;        /* jobs that ended with an error as they had to */
     uint64_t unsaved;     /* attempts at saving the model that failed */
+    uint64_t mad;         /* nodes that went mad */
 };
 
 struct cluster_result {

@@ -199,6 +199,9 @@ static void control_start(void *context) {
                                          .commit_every = cluster->commit_every,
                                          .heartbeat_ms = cluster->heartbeat_ms,
                                          .timeout_ms = cluster->timeout_ms,
+                                         .answer_ms = cluster->options.mistake == MISTAKE_ANSWER_AWAITED
+                                                          ? UINT32_MAX
+                                                          : 3 * cluster->timeout_ms,
                                          .start_timeout_ms = 2 * cluster->timeout_ms,
                                          .checkpoint = cluster->disk[0] != '\0' ? cluster->disk : NULL,
                                          .checkpoint_every = cluster->checkpoint_every,
@@ -235,6 +238,7 @@ static void control_receive(void *self, actor_id from, struct message *message) 
         node->fenced = message->epoch;
     }
     cluster_mistake_controller(cluster, from, message);
+    cluster_mad_controller(cluster, from, message);
     cluster_check_written(cluster, message);
     controller_receive(&cluster->control.controller, from, message);
     control_stepped(cluster);

@@ -200,6 +200,11 @@ static void action_happen(void *context) {
         sim_pause(cluster->sim, CLUSTER_CONTROLLER, until_us);
         cluster->disturbed = true;
         break;
+    case ACTION_MAD:
+        for (unsigned n = 0; n < count; n++) {
+            cluster_go_mad(nodes[n], action->mad);
+        }
+        break;
     case ACTION_STORE_FAULT:
         cluster->store.fault = action->store_fault;
         cluster->store.writes_left = action->count;
@@ -417,4 +422,5 @@ void cluster_draw_elastic(struct cluster *cluster) {
         loss->who = WHO_RELIABLE;
         loss->count = CLUSTER_NODES_MAX;
     }
+    cluster_draw_mad(cluster);
 }

@@ -28,6 +28,8 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_TOPICS_FORGOTTEN] = "topics-forgotten",
     [MISTAKE_IMPATIENT_RESTART] = "impatient-restart",
     [MISTAKE_CHECKPOINT_NOT_HELD] = "checkpoint-not-held",
+    [MISTAKE_ANSWER_AWAITED] = "answer-awaited",
+    [MISTAKE_LIE_BELIEVED] = "lie-believed",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {

@@ -1,11 +1,12 @@
 /* What the parts of the simulated cluster share: cluster.c (what is drawn, putting together, the run), cluster_app.c (a
  * process's threads), cluster_control.c (the controller's process, its store, the operator), cluster_crash.c (an app
- * that crashes), cluster_disk.c (checkpoints), cluster_faults.c (what happens to the machines), cluster_schedules.c,
+ * that crashes), cluster_disk.c (checkpoints), cluster_faults.c (what happens to the machines), cluster_mad.c
+ * (mad nodes), cluster_schedules.c,
  * cluster_mistakes.c, cluster_check.c (step by step) and cluster_end.c (at the end). */
 #ifndef TESTS_SIM_CLUSTER_PRIVATE_H
 #define TESTS_SIM_CLUSTER_PRIVATE_H
 
-#include "agileml/control/controller.h"
+#include "agileml/control/controller_private.h"
 #include "agileml/ps/server.h"
 #include "tests/sim/app.h"
 #include "tests/sim/cluster.h"
@@ -63,6 +64,24 @@ struct cluster_server {
 
 #define CLUSTER_STORE_FULL "the simulated store is full"
 
+/* What is wrong with a node that goes on with its heartbeats. */
+enum mad {
+    MAD_NOT,
+    MAD_AGENT,        /* its agent hears nothing from the controller */
+    MAD_BARRIER,      /* ... hears no hold */
+    MAD_PLAN,         /* ... hears no plan */
+    MAD_FENCE,        /* its servers hear no fence */
+    MAD_CHECKPOINT,   /* its servers are not asked for checkpoints */
+    MAD_COMMITTED,    /* it calls clocks committed that nobody has begun */
+    MAD_CLOCK,        /* it has begun a clock that nobody can have begun */
+    MAD_PROGRESS,     /* ... and is through with it */
+    MAD_ORIGIN,       /* it reports another node's work */
+    MAD_BEGUN,        /* when fenced, as MAD_CLOCK */
+    MAD_OTHER_SERVER, /* when fenced, it has restore points of another node's servers */
+    MAD_POINTS,       /* when fenced, it has restore points of clocks that nobody has begun */
+    MAD_KINDS
+};
+
 /* One incarnation of a node's process. */
 struct cluster_node {
     struct cluster *cluster;
@@ -102,6 +121,7 @@ struct cluster_node {
     uint64_t fenced;    /* it has said FENCED of this epoch */
     uint64_t leave_us;  /* its machine goes then; 0: not asked to leave */
     bool generous;      /* the notice was long enough */
+    enum mad mad;
     bool hurt;          /* something was done to it that may cost it its place in the job */
     uint32_t notice_ms; /* to ask for by itself */
     bool gone;          /* its process has ended, in whatever way */
@@ -155,7 +175,8 @@ enum action_kind {
     ACTION_KILL,
     ACTION_CONTROLLER_KILL,
     ACTION_CONTROLLER_PAUSE,
-    ACTION_STORE_FAULT
+    ACTION_STORE_FAULT,
+    ACTION_MAD /* nodes go mad */
 };
 
 enum who { WHO_TRANSIENT, WHO_RELIABLE, WHO_ANY };
@@ -173,6 +194,7 @@ struct action {
     unsigned machine;
     int other;
     enum store_fault store_fault;
+    enum mad mad;
     unsigned char *sides; /* by machine */
 };
 
@@ -191,6 +213,7 @@ struct cluster {
     struct cluster_options options;
     struct cluster_result *result;
     uint64_t random;
+    uint64_t mad_random; /* chooses what a mad node says */
     /* Of all jobs of the run: */
     struct app app;
     struct job_terms terms;
@@ -342,6 +365,15 @@ unsigned cluster_pick(struct cluster *cluster, enum who who, unsigned count, str
 void cluster_evict(struct cluster *cluster, struct cluster_node **nodes, unsigned count, uint64_t notice_us,
                    bool generous, bool by_itself);
 void cluster_kill_some(struct cluster *cluster, struct cluster_node **nodes, unsigned count, bool told);
+
+/* ---- cluster_mad.c ---- */
+
+void cluster_draw_mad(struct cluster *cluster);
+void cluster_go_mad(struct cluster_node *node, enum mad mad);
+/* Each may change what reaches an actor. False: it does not reach it. */
+bool cluster_mad_node(const struct cluster_node *node, actor_id from, struct message *message);
+bool cluster_mad_server(const struct cluster_node *node, const struct message *message);
+void cluster_mad_controller(struct cluster *cluster, actor_id from, struct message *message);
 
 /* ---- cluster_schedules.c ---- */
 

@@ -47,6 +47,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->triggered += one->triggered;
     sum->lost += one->lost;
     sum->unsaved += one->unsaved;
+    sum->mad += one->mad;
 }
 
 static const char *run_name(const struct cluster_options *options) {
@@ -65,13 +66,13 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
                          const struct cluster_counts *counts, const struct sim_statistics *statistics) {
     printf(
         "%s, %s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
-        "%llu evictions, %llu kills, %llu controller restarts, %llu checkpoints, %llu resumes, %llu jobs lost, "
-        "%llu items redone, %llu iterations partial, %llu more evaluations, %llu models not saved, %llu events, "
-        "%llu messages, %llu lost, %llu duplicated",
+        "%llu evictions, %llu kills, %llu mad nodes, %llu controller restarts, %llu checkpoints, %llu resumes, "
+        "%llu jobs lost, %llu items redone, %llu iterations partial, %llu more evaluations, %llu models not saved, "
+        "%llu events, %llu messages, %llu lost, %llu duplicated",
         app_names[options->app], run_name(options), (unsigned long long)seeds, seconds,
         (unsigned long long)counts->nodes, (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
         (unsigned long long)counts->recoveries, (unsigned long long)counts->joins, (unsigned long long)counts->rejoins,
-        (unsigned long long)counts->evictions, (unsigned long long)counts->kills,
+        (unsigned long long)counts->evictions, (unsigned long long)counts->kills, (unsigned long long)counts->mad,
         (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
         (unsigned long long)counts->resumes, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
         (unsigned long long)counts->partial, (unsigned long long)counts->evaluations,
@@ -146,6 +147,8 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_TOPICS_FORGOTTEN] = {CAMPAIGN_ELASTIC, APP_LDA, "LDA"},
     [MISTAKE_IMPATIENT_RESTART] = {CAMPAIGN_ELASTIC, APP_ADDER, "accused"},
     [MISTAKE_CHECKPOINT_NOT_HELD] = {CAMPAIGN_ELASTIC, APP_ADDER, "checkpoint"},
+    [MISTAKE_ANSWER_AWAITED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I8"},
+    [MISTAKE_LIE_BELIEVED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I8"},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

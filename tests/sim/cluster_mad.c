@@ -1,0 +1,117 @@
+/* Mad nodes in the simulated cluster: they go on with their heartbeats, but answer nothing else of some kind, or say
+ * what can't be. The job must go on without them, or take no harm. What is drawn here comes from a stream of its own,
+ * so that other runs stay as they are. See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include <string.h>
+
+enum { MAD_ONE_IN = 6 };
+
+static const uint64_t NO_CLOCK = UINT64_C(0xFFFFFFF0);
+
+static bool is_lie(enum mad mad) {
+    return mad >= MAD_COMMITTED;
+}
+
+/* Only a fence brings these out. */
+static bool needs_fence(enum mad mad) {
+    return mad == MAD_FENCE || mad == MAD_BEGUN || mad == MAD_OTHER_SERVER || mad == MAD_POINTS;
+}
+
+void cluster_draw_mad(struct cluster *cluster) {
+    enum mistake mistake = cluster->options.mistake;
+    bool forced = mistake == MISTAKE_ANSWER_AWAITED || mistake == MISTAKE_LIE_BELIEVED;
+    uint64_t clocks = cluster->terms.iterations * cluster->terms.clocks_per_iteration;
+    uint64_t random = hash_mix(cluster->options.seed ^ ((uint64_t)cluster->jobs << 32) ^ 0x3AD);
+    if (random % MAD_ONE_IN != 0 && !forced) {
+        return;
+    }
+    cluster->mad_random = hash_mix(random);
+    struct action *action = &cluster->actions[cluster->action_count++];
+    *action = (struct action){.cluster = cluster, .kind = ACTION_MAD, .count = 1};
+    action->at_clock = cluster->resume_clock + 1 + hash_mix(random + 1) % (clocks > 0 ? clocks : 8);
+    action->delay_us = hash_mix(random + 2) % (4 * cluster->compute_us);
+    action->who = hash_mix(random + 3) % 12 == 0 ? WHO_RELIABLE : WHO_TRANSIENT;
+    action->mad = (enum mad)(1 + hash_mix(random + 4) % (MAD_KINDS - 1));
+    if (forced) {
+        action->who = WHO_TRANSIENT;
+        action->mad = mistake == MISTAKE_LIE_BELIEVED ? MAD_COMMITTED : MAD_AGENT;
+    }
+    if (needs_fence(action->mad) || mistake == MISTAKE_LIE_BELIEVED) {
+        struct action *kill = &cluster->actions[cluster->action_count++];
+        *kill = (struct action){.cluster = cluster, .kind = ACTION_KILL, .count = 1, .told = true};
+        kill->who = WHO_TRANSIENT;
+        kill->at_clock = action->at_clock;
+        kill->delay_us = action->delay_us + hash_mix(random + 5) % (uint64_t)(1000 * 1000);
+    }
+}
+
+void cluster_go_mad(struct cluster_node *node, enum mad mad) {
+    struct cluster *cluster = node->cluster;
+    node->mad = mad;
+    node->hurt = true;
+    cluster->disturbed = true;
+    cluster->may_fail = cluster->may_fail || node->tier == TIER_RELIABLE;
+    cluster->result->counts.mad++;
+    cluster->result->mistaken = cluster->result->mistaken || cluster->options.mistake == MISTAKE_ANSWER_AWAITED;
+    cluster_not_calm(cluster, sim_now(cluster->sim) + cluster->timeout_ms * UINT64_C(6000));
+}
+
+bool cluster_mad_node(const struct cluster_node *node, actor_id from, struct message *message) {
+    if (from != ACTOR_CONTROLLER) {
+        return true;
+    }
+    if (node->mad == MAD_BARRIER && message->type == MESSAGE_HEARTBEAT_ACK) {
+        message->heartbeat_ack.hold = 0; /* an old one */
+    }
+    return node->mad != MAD_AGENT && (node->mad != MAD_PLAN || message->type != MESSAGE_PLAN);
+}
+
+bool cluster_mad_server(const struct cluster_node *node, const struct message *message) {
+    return (node->mad != MAD_FENCE || message->type != MESSAGE_FENCE) &&
+           (node->mad != MAD_CHECKPOINT || message->type != MESSAGE_CHECKPOINT);
+}
+
+/* Far beyond what can be, or a little beyond it. */
+static uint64_t lie(const struct cluster *cluster) {
+    return cluster->mad_random % 2 == 0 ? NO_CLOCK : possible_clock(&cluster->control.controller) + 1;
+}
+
+static void lie_in_fenced(struct cluster_node *node, struct message *message) {
+    struct cluster *cluster = node->cluster;
+    struct buffer *copy = buffer_copy(message->frames[0]->data, message->frames[0]->size);
+    struct wire_reach *reaches = (void *)copy->data;
+    buffer_drop(message->frames[0]);
+    message->frames[0] = copy;
+    for (size_t r = 0; r < copy->size / sizeof *reaches; r++) {
+        reaches[r].server = node->mad == MAD_OTHER_SERVER ? reaches[r].server ^ (UINT64_C(1) << 50) : reaches[r].server;
+        reaches[r].clock = node->mad == MAD_POINTS ? reaches[r].clock + 1000 : reaches[r].clock;
+    }
+    message->fenced.begun = node->mad == MAD_BEGUN ? possible_clock(&cluster->control.controller) + 1
+                                                   : message->fenced.begun;
+}
+
+void cluster_mad_controller(struct cluster *cluster, actor_id from, struct message *message) {
+    struct cluster_node *node = cluster_node_of(cluster, from);
+    struct controller *controller = &cluster->control.controller;
+    if (node == NULL || !is_lie(node->mad) || member_find(controller, node->id) == NULL) {
+        return;
+    }
+    if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_COMMITTED) {
+        if (cluster->options.mistake == MISTAKE_LIE_BELIEVED) {
+            controller->committed = NO_CLOCK;
+            cluster->result->mistaken = true;
+            return;
+        }
+        message->heartbeat.committed = lie(cluster);
+    } else if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_CLOCK) {
+        message->heartbeat.clock = possible_clock(controller) + 1;
+    } else if (message->type == MESSAGE_PROGRESS && node->mad == MAD_PROGRESS) {
+        message->progress.clock = NO_CLOCK;
+    } else if (message->type == MESSAGE_PROGRESS && node->mad == MAD_ORIGIN) {
+        actor_id first = controller->members[0].node.actor;
+        message->progress.origin = first != node->id ? first : first ^ (UINT64_C(1) << 50);
+    } else if (message->type == MESSAGE_FENCED) {
+        lie_in_fenced(node, message);
+    }
+}
