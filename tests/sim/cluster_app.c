@@ -352,6 +352,7 @@ static void save_over(struct cluster_node *node) {
     if (fails) {
         cluster->saves_fail--;
         cluster->result->counts.unsaved++;
+        cluster_not_calm(cluster, sim_now(cluster->sim)); /* it is read anew, which may take long */
     } else if (!node->unsaving && app->kind->finish != NULL) {
         app->kind->finish(app, node->node.final, node->saved);
     }
