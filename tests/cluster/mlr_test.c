@@ -262,8 +262,11 @@ static void test_accuracy_on_letters_and_news(void **state) {
     const char *shared = shared_data();
     run_well("$run -- mlr --data %s/class-letter/letter.scale.gz --test-fraction 0.2", shared);
     assert_true(summary("test_accuracy") >= 0.75);
-    run_well("$run --reliable 2 -- mlr --data %s/class-tdt2/tdt2.libsvm.gz --scale unit --test-fraction 0.2", shared);
-    assert_true(summary("test_accuracy") >= 0.965);
+    if (getenv("PROTEUS_SANITIZED") == NULL) {
+        run_well("$run --reliable 2 -- mlr --data %s/class-tdt2/tdt2.libsvm.gz --scale unit --test-fraction 0.2",
+                 shared);
+        assert_true(summary("test_accuracy") >= 0.965);
+    }
 }
 
 /* ---- The group ---- */
