@@ -546,7 +546,7 @@ void server_receive(void *self, actor_id from, struct message *message) {
         receive_pull(server, replica, from, message);
         break;
     case MESSAGE_FLUSH:
-        receive_flush(server, replica, message);
+        receive_flush(server, replica, from, message);
         break;
     case MESSAGE_SCAN:
         receive_scan(server, replica, from, &message->scan);

@@ -102,6 +102,7 @@ struct server {
         struct message_scan scan;
     } * scans; /* waiting for their clock */
     unsigned scan_count;
+    bool forgery_told; /* a node has flushed in another's name, and the log says so; said once */
 };
 
 /* `hooks` may be NULL. */

@@ -60,7 +60,8 @@ void answer_later(struct server *server, actor_id from, const struct message *me
 void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
                        const struct message *message);
 void receive_pull(struct server *server, struct server_replica *replica, actor_id from, const struct message *pull);
-void receive_flush(struct server *server, struct server_replica *replica, const struct message *message);
+void receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+                   const struct message *message);
 void receive_scan(struct server *server, struct server_replica *replica, actor_id from,
                   const struct message_scan *scan);
 

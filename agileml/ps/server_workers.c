@@ -1,4 +1,5 @@
 /* What workers ask of a server. See server_private.h. */
+#include "agileml/base/log.h"
 #include "agileml/ps/server_private.h"
 
 static void push_head(const struct server *server, const struct server_replica *replica, actor_id to,
@@ -129,9 +130,18 @@ void receive_pull(struct server *server, struct server_replica *replica, actor_i
     server->io->send(server->io, from, &push);
 }
 
-void receive_flush(struct server *server, struct server_replica *replica, const struct message *message) {
+void receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+                   const struct message *message) {
     struct error error = {0};
     struct rows_view views[WIRE_TABLES_MAX];
+    if (actor_node(message->flush.origin) != actor_node(from)) {
+        if (!server->forgery_told) {
+            log_warn("dropped a FLUSH that actor %llx sent in the name of %llx", (unsigned long long)from,
+                     (unsigned long long)message->flush.origin);
+            server->forgery_told = true;
+        }
+        return;
+    }
     server_commit(server, message->flush.committed);
     if (!server_serves(server, message->flush.partition, message->flush.clock)) {
         return;

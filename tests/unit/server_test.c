@@ -704,6 +704,27 @@ static void test_a_lost_update_is_sent_again(void **state) {
     world_close(world);
 }
 
+/* Only a node itself delivers what its worker has computed. */
+static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    struct image before = image_of(partition_at(world, 0));
+    struct message forged = make_flush(world, 0, 1);
+    server_receive(&world->servers[0], origins[1], &forged);
+    message_close(&forged);
+    settle(world);
+    assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
+    run_clocks(world, 0, 1, 5, 4);
+    assert_int_equal(partition_at(world, 0)->clock, 5);
+    struct image after = image_of(partition_at(world, 0));
+    assert_memory_not_equal(&before, &after, sizeof before);
+    assert_state(world, 0, 5);
+    world_close(world);
+}
+
 /* A follower that does not answer costs no more than a bounded number of updates, and then gets one for all. */
 static void test_a_deaf_follower_is_caught_up(void **state) {
     (void)state;
@@ -1456,6 +1477,7 @@ int main(void) {
         cmocka_unit_test(test_repeats_of_a_copy_are_small),
         cmocka_unit_test(test_a_follower_asks_again_once),
         cmocka_unit_test(test_a_lost_update_is_sent_again),
+        cmocka_unit_test(test_a_flush_in_the_name_of_another_changes_nothing),
         cmocka_unit_test(test_a_deaf_follower_is_caught_up),
         cmocka_unit_test(test_another_server_takes_over),
         cmocka_unit_test(test_a_boundary_that_is_reached_already),
