@@ -166,10 +166,11 @@ struct aml_app {
      * was lost before it could report, the nodes that have its items now evaluate them, in the state at hand, without
      * `clock`. */
     int (*evaluate)(aml_worker *worker, const void *items, size_t count, void *context);
-    /* finish: after the last clock, in one process of the job, in one thread: save the model (aml_scan). The process
-     * may never have had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and
-     * aml_read_param fail with AML_ESTOP; finish is to return that, and is called again later, perhaps elsewhere. So it
-     * is when it returns AML_EFAIL: four times in all, the third and fourth time in another process if there is one. */
+    /* finish: after the last clock, in one thread of one process: save the model (aml_scan). The process may never have
+     * had any items, and so no call of `begin`. When a node is lost meanwhile, aml_scan and aml_read_param fail with
+     * AML_ESTOP; finish is to return that, and is called again, perhaps in another process. When finish returns
+     * AML_EFAIL it is called again too, four times at most: twice in one process, then twice in that of the next
+     * reliable node, if there is another. After that, and after any other error, the job has failed. */
     int (*finish)(aml_worker *worker, void *context);
 
     void *context; /* passed to all of them */

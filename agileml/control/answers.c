@@ -1,7 +1,6 @@
-/* The controller's part that decides who has failed although it is heard: members that send heartbeats, but do not
- * answer what others wait for. Only answers that take neither work of the app nor of a disk have a deadline: reading
- * input, computing a clock, evaluating, saving and writing a checkpoint may take as long as they like. See
- * controller_private.h. */
+/* The controller's part that gives up members which send heartbeats, but do not answer what others wait for. Only
+ * answers that take neither work of the app nor of a disk have a deadline: reading input, computing a clock,
+ * evaluating, saving and writing a checkpoint may take as long as they like. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
@@ -55,14 +54,15 @@ static void fail(struct controller *controller, struct member *member, enum answ
     recover_lost(controller, member, text);
 }
 
-/* Adds the time since the last call to what the member owes. The answer that it owes for too long; ANSWERS: none. */
+/* Adds the time that has passed to each answer that the member owes. Returns one that it owes for too long, or
+ * ANSWERS. */
 static enum answer check_member(struct controller *controller, struct member *member, uint64_t passed_us) {
     enum answer late = ANSWERS;
     for (enum answer answer = 0; answer < ANSWERS; answer++) {
         uint64_t *owed_us = &member->owed_us[answer];
         if (owes(controller, member, answer)) {
             *owed_us += passed_us;
-        } else if (answer != ANSWER_CHECKPOINT) { /* where an attempt was put off, the next one goes on counting */
+        } else if (answer != ANSWER_CHECKPOINT) { /* a checkpoint that was put off does not end the waiting */
             *owed_us = 0;
         }
         late = *owed_us > controller->options.answer_ms * UINT64_C(1000) ? answer : late;
@@ -74,8 +74,8 @@ void answers_came(struct member *member, enum answer answer) {
     member->owed_us[answer] = 0;
 }
 
-/* Where nothing is asked of anybody a node that answers nothing would not be noticed, as when all wait for its work on
- * the present clock: so all are asked to go by a barrier without a clock. */
+/* While nothing is asked of anybody, a node that answers nothing would go unnoticed, for instance when all wait for its
+ * work on a clock. So all are asked for an answer: a barrier without a clock, which stops nobody. */
 static void ask_all(struct controller *controller, uint64_t passed_us) {
     struct controller_quiet *quiet = &controller->quiet;
     uint64_t completed = controller->progress.completed;
@@ -104,7 +104,7 @@ void answers_check(struct controller *controller, uint64_t now_us) {
             fail(controller, member, late);
         }
     }
-    if (controller->phase < PHASE_LEAVE && !controller->fence_due) { /* with it the loss is stored */
+    if (controller->phase < PHASE_LEAVE && !controller->fence_due) { /* the fence stores the loss first */
         ask_all(controller, passed_us);
     }
 }

@@ -138,9 +138,8 @@ bool silence_is_lively(const struct controller *controller, const struct member 
 
 /* ---- answers.c ---- */
 
-/* Called in each timer call: recovers from the failure of members that were heard all the time and have owed an answer
- * for longer than options.answer_ms. Time in which this controller stood still, or did not hear the member, does not
- * count. */
+/* Called in each timer call: recovers from the failure of members that have owed an answer for longer than
+ * options.answer_ms. Only time counts in which they were heard, and this controller did not stand still. */
 void answers_check(struct controller *controller, uint64_t now_us);
 /* The member has answered, if perhaps not to what was asked last. */
 void answers_came(struct member *member, enum answer answer);

@@ -121,7 +121,7 @@ bool possible_check(struct controller *controller, struct member *member, const 
 
 /* ---- What members say together ---- */
 
-/* The first clock that the member, by what it has said in FENCED, has still to begin. */
+/* The first clock with work for the member that it has not begun, as its FENCED says. */
 static uint64_t first_to_begin(const struct controller *controller, const struct member *member) {
     const struct schedule *schedule = &controller->schedule;
     uint64_t first = WIRE_CLOCK_NEVER;
@@ -136,7 +136,7 @@ static uint64_t first_to_begin(const struct controller *controller, const struct
     return first;
 }
 
-/* The highest clock whose whole state the member says to have, or to know of. */
+/* The highest clock whose whole state the member claims, as a restore point or as committed. */
 static uint64_t claimed_clock(const struct member *member) {
     uint64_t clock = member->fenced_committed;
     for (size_t r = 0; member->reaches != NULL && r < member->reaches->size / sizeof(struct wire_reach); r++) {
@@ -146,26 +146,71 @@ static uint64_t claimed_clock(const struct member *member) {
     return clock;
 }
 
-bool possible_check_fenced(struct controller *controller) {
-    uint64_t first = WIRE_CLOCK_NEVER;
-    char name[WIRE_NAME_MAX] = "";
-    bool possible = true;
+/* Two members that contradict each other: the one that has the least begun, and the one that claims the latest
+ * state. */
+struct contradiction {
+    uint64_t first; /* has not been begun by `denier`, ... */
+    uint64_t claim; /* ... and this is claimed by `claimant` */
+    char denier[WIRE_NAME_MAX], claimant[WIRE_NAME_MAX];
+};
+
+static bool claims(const struct member *member, const struct contradiction *found) {
+    return claimed_clock(member) >= found->first;
+}
+
+static bool denies(const struct controller *controller, const struct member *member,
+                   const struct contradiction *found) {
+    return !member->dismissed && first_to_begin(controller, member) <= found->claim;
+}
+
+static struct contradiction find_contradiction(const struct controller *controller) {
+    struct contradiction found = {.first = WIRE_CLOCK_NEVER};
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        uint64_t clock = member->dismissed ? WIRE_CLOCK_NEVER : first_to_begin(controller, member);
-        if (clock < first) {
-            first = clock;
-            memcpy(name, member->name, sizeof name);
+        uint64_t first = member->dismissed ? WIRE_CLOCK_NEVER : first_to_begin(controller, member);
+        if (first < found.first) {
+            found.first = first;
+            memcpy(found.denier, member->name, sizeof found.denier);
+        }
+        if (claimed_clock(member) > found.claim) {
+            found.claim = claimed_clock(member);
+            memcpy(found.claimant, member->name, sizeof found.claimant);
         }
     }
+    return found;
+}
+
+/* Whether those who claim a state are to be believed, and not those who deny to have begun its clock: the greater
+ * number, of two equal ones the one that has reliable nodes. */
+static bool claim_stands(const struct controller *controller, const struct contradiction *found) {
+    unsigned claimants[TIER_TRANSIENT + 1] = {0};
+    unsigned deniers[TIER_TRANSIENT + 1] = {0};
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        claimants[member->node.tier] += claims(member, found) ? 1 : 0;
+        deniers[member->node.tier] += denies(controller, member, found) ? 1 : 0;
+    }
+    unsigned one = claimants[TIER_RELIABLE] + claimants[TIER_TRANSIENT];
+    unsigned other = deniers[TIER_RELIABLE] + deniers[TIER_TRANSIENT];
+    return one > other || (one == other && claimants[TIER_RELIABLE] > deniers[TIER_RELIABLE]);
+}
+
+bool possible_check_fenced(struct controller *controller) {
+    const struct contradiction found = find_contradiction(controller);
+    if (found.claim < found.first) {
+        return true;
+    }
+    bool stands = claim_stands(controller, &found);
     for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
         struct member *member = &controller->members[m];
-        uint64_t claimed = claimed_clock(member);
-        if (claimed >= first) {
+        if (stands && denies(controller, member, &found)) {
+            fail(controller, member, "FENCED with clock %llu not begun, but %s has the state of clock %llu",
+                 (unsigned long long)first_to_begin(controller, member), found.claimant,
+                 (unsigned long long)found.claim);
+        } else if (!stands && claims(member, &found)) {
             fail(controller, member, "FENCED with the state of clock %llu, but %s has not begun clock %llu",
-                 (unsigned long long)claimed, name, (unsigned long long)first);
-            possible = false;
+                 (unsigned long long)claimed_clock(member), found.denier, (unsigned long long)found.first);
         }
     }
-    return possible;
+    return false;
 }

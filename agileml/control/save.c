@@ -1,5 +1,5 @@
-/* The controller's part that has the model saved when the last clock is done: by one node, and again, by that one or
- * another, when it fails. See controller_private.h. */
+/* The controller's part that has the model of the last clock saved: by one node, after a failure again by that node,
+ * then by the next. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@ enum {
     SAVE_RETRY_US = 1000 * 1000, /* after the first failure; doubles */
 };
 
-/* The node that runs the app's finish function: a reliable one, so that the model is where people keep it, the first
- * unless it has failed. */
+/* The node that runs the app's finish function in this attempt: the first reliable one, so that the model is where
+ * people look for it, after two attempts the next. Without reliable nodes, a transient one. */
 static struct member *saver(struct controller *controller) {
     unsigned count[TIER_TRANSIENT + 1] = {0};
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -37,8 +37,7 @@ void save_send(struct controller *controller, const struct member *member) {
     }
 }
 
-/* Everyone who works on the last clock is through with it and has seen its state, so that every partition has reached
- * it. */
+/* All nodes with work in the last clock have done it and seen its state, so every partition has reached it. */
 static bool last_clock_is_done(const struct controller *controller) {
     bool done = controller->phase == PHASE_TRAIN && controller->final != 0 && controller->change != CHANGE_RECOVER &&
                 controller->progress.completed >= controller->final;

@@ -1,8 +1,7 @@
-/* The thread at the doors of a process: it decides who may connect to its listeners, and sees to it that those who
- * have not shown the job's key yet can't take its memory or its descriptors. libzmq accepts whoever knocks and bounds
- * neither how many do nor, before they are admitted, what they send; its monitors tell which descriptors were
- * accepted, and TCP_INFO how far a handshake is. Without a key everyone who speaks the protocol is admitted. See
- * zmq_private.h. */
+/* The door: a thread that decides who may connect to the process's listeners, and keeps those who have not shown the
+ * job's key from taking its memory and its descriptors. libzmq limits neither their number nor what they send. Its
+ * monitors tell which descriptors were accepted; TCP_INFO shows how far each handshake is. Without a key everyone who
+ * speaks ZMTP is admitted. See zmq_private.h. */
 #include "agileml/base/memory.h"
 #include "agileml/net/zmq_private.h"
 
@@ -27,9 +26,9 @@ enum {
     DOOR_KNOCKS_MAX = 256,
     DOOR_ADDRESS_KNOCKS_MAX = 128, /* from one address */
     DOOR_KNOCK_BYTES_MAX = 4096,   /* a handshake takes some 800 */
-    DOOR_SPARE_DESCRIPTORS = 128,  /* are left to files: at most this many, and a quarter of all */
+    DOOR_SPARE_DESCRIPTORS = 128,  /* are kept for files; or a quarter of all, if that is fewer */
     DOOR_ADDRESS_BYTES = 16,
-    DOOR_NETWORK_BYTES = 8, /* of an IPv6 address: who has one has the whole network */
+    DOOR_NETWORK_BYTES = 8, /* an IPv6 peer is counted by its /64 network, as it can use every address in it */
 };
 
 /* What this side sends before it has admitted a peer: the greeting, and with CURVE the WELCOME (RFC 23 and 26). Then
@@ -74,7 +73,7 @@ struct door {
     size_t listener_count;
     struct knock knocks[DOOR_KNOCKS_MAX + 1]; /* the oldest first */
     unsigned knock_count;
-    int descriptor_max; /* connections have only descriptors below */
+    int descriptor_max; /* accepted connections have only descriptors below */
 };
 
 static uint64_t door_now_us(void) {
@@ -124,7 +123,7 @@ static void zap_answer(const struct door *door) {
 
 enum knock_state {
     KNOCK_WAITS,
-    KNOCK_ADMITTED, /* or nothing can be known of it; libzmq ends its handshake in time */
+    KNOCK_ADMITTED, /* or TCP_INFO does not tell: then libzmq's own limit of time holds */
     KNOCK_GONE,
     KNOCK_TALKS /* has sent more than a handshake takes */
 };
@@ -174,7 +173,7 @@ static bool knock_address(int descriptor, unsigned char address[DOOR_ADDRESS_BYT
     return peer.ss_family == AF_INET6;
 }
 
-/* Refuses the oldest of those that wait, or of those from the same address; a handshake with the key is over long
+/* Refuses the oldest of those that wait, or of those from the same address: a handshake with the key is usually over
  * before it is the oldest. Those that turn out to be admitted or gone are forgotten, which makes room as well. */
 static void make_room(struct door *door, const unsigned char *address, unsigned count, unsigned count_max) {
     for (unsigned k = 0; k < door->knock_count && count > count_max;) {
@@ -237,7 +236,7 @@ static void tell_refusal(const struct door *door, const struct listener *listene
         (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)) {
         why = "an unknown key";
     } else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) {
-        why = door->zap != NULL ? "no key" : "a key, which this process has not";
+        why = door->zap != NULL ? "no key" : "a key, and this process has none";
     }
     if (why != NULL) {
         char text[ERROR_TEXT_MAX];
@@ -329,8 +328,8 @@ void door_watch(struct door *door, void *monitor, actor_id actor, const char *en
 /* ---- Life cycle ---- */
 
 /* Every connection takes about five descriptors, and the usual soft limit of 1024 is there for programs that use
- * select. Failing to raise it shows later, when it is reached. Returns the first descriptor that no connection is to
- * have. */
+ * select. A failure to raise it shows when the limit is reached. Returns the first descriptor that no accepted
+ * connection is to have. */
 static int raise_descriptor_limit(void) {
     struct rlimit limit = {.rlim_cur = 0};
     getrlimit(RLIMIT_NOFILE, &limit);

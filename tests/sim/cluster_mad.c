@@ -15,7 +15,7 @@ static bool is_lie(enum mad mad) {
 
 /* Only a fence brings these out. */
 static bool needs_fence(enum mad mad) {
-    return mad == MAD_FENCE || mad == MAD_BEGUN || mad == MAD_OTHER_SERVER || mad == MAD_POINTS;
+    return mad == MAD_FENCE || mad == MAD_BEGUN || mad == MAD_UNBEGUN || mad == MAD_OTHER_SERVER || mad == MAD_POINTS;
 }
 
 void cluster_draw_mad(struct cluster *cluster) {
@@ -87,8 +87,12 @@ static void lie_in_fenced(struct cluster_node *node, struct message *message) {
         reaches[r].server = node->mad == MAD_OTHER_SERVER ? reaches[r].server ^ (UINT64_C(1) << 50) : reaches[r].server;
         reaches[r].clock = node->mad == MAD_POINTS ? reaches[r].clock + 1000 : reaches[r].clock;
     }
-    message->fenced.begun = node->mad == MAD_BEGUN ? possible_clock(&cluster->control.controller) + 1
-                                                   : message->fenced.begun;
+    if (node->mad == MAD_BEGUN) {
+        message->fenced.begun = possible_clock(&cluster->control.controller) + 1;
+    } else if (node->mad == MAD_UNBEGUN) {
+        message->fenced.begun = 0;
+        message->fenced.committed = 0;
+    }
 }
 
 void cluster_mad_controller(struct cluster *cluster, actor_id from, struct message *message) {

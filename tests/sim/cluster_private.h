@@ -77,6 +77,7 @@ enum mad {
     MAD_PROGRESS,     /* ... and is through with it */
     MAD_ORIGIN,       /* it reports another node's work */
     MAD_BEGUN,        /* when fenced, as MAD_CLOCK */
+    MAD_UNBEGUN,      /* when fenced, it denies to have begun what others have the state of */
     MAD_OTHER_SERVER, /* when fenced, it has restore points of another node's servers */
     MAD_POINTS,       /* when fenced, it has restore points of clocks that nobody has begun */
     MAD_KINDS

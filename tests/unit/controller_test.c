@@ -3761,6 +3761,22 @@ static void test_impossible_restore_points(void **state) {
     }
 }
 
+/* One that denies to have begun what others have the state of does not have them given up. */
+static void test_who_denies_what_others_have_is_given_up(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    begin_with_three(fake, 4);
+    ask(fake, OPERATOR, MESSAGE_GONE, "three");
+    answer_fence(fake, 1, 0, 0);
+    answer_fence(fake, 0, 5, 5);
+    assert_int_equal(lines_with(fake, "FENCED with clock 1 not begun, but one has the state of clock 5"), 1);
+    assert_int_equal(fake->controller.member_count, 1);
+    assert_non_null(member_find(&fake->controller, node(0)));
+    answer_fence(fake, 0, 5, 5); /* of the next epoch */
+    assert_int_equal(fake->controller.restore, 5);
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
@@ -3859,6 +3875,7 @@ int main(void) {
         cmocka_unit_test(test_impossible_progress),
         cmocka_unit_test(test_a_commit_counts_when_its_clocks_are_reported),
         cmocka_unit_test(test_impossible_restore_points),
+        cmocka_unit_test(test_who_denies_what_others_have_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
