@@ -352,7 +352,10 @@ static void save_over(struct cluster_node *node) {
     if (fails) {
         cluster->saves_fail--;
         cluster->result->counts.unsaved++;
-        cluster_not_calm(cluster, sim_now(cluster->sim)); /* it is read anew, which may take long */
+        cluster_not_calm(cluster, sim_now(cluster->sim)); /* it is read anew, which may take long: ... */
+        for (unsigned n = 0; n < cluster->node_count; n++) {
+            cluster->nodes[n]->generous = false; /* ... longer than a notice, and nobody may leave before the end */
+        }
     } else if (!node->unsaving && app->kind->finish != NULL) {
         app->kind->finish(app, node->node.final, node->saved);
     }
