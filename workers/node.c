@@ -24,6 +24,7 @@ void node_init(struct node *node, struct io *io, const struct node_options *opti
     *node = (struct node){.io = io, .options = *options, .job = job, .timeout_ms = options->timeout_ms};
     const struct job_terms *terms = &options->registration.job;
     node->hold.clock = WIRE_CLOCK_NEVER;
+    node->progress_burst = NODE_PROGRESS_BURST;
     node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
     node->servers = memory_zeroed(options->server_count + 1U, sizeof *node->servers);
@@ -180,7 +181,7 @@ static bool progress_is_due(const struct node *node) {
 
 /* The oldest that are not acknowledged, again. */
 static void send_progress_again(struct node *node) {
-    unsigned count = node->progress_count < NODE_PROGRESS_BURST ? node->progress_count : NODE_PROGRESS_BURST;
+    unsigned count = node->progress_count < node->progress_burst ? node->progress_count : node->progress_burst;
     for (unsigned i = 0; i < count; i++) {
         send_progress(node, i);
     }
@@ -1153,9 +1154,12 @@ static void drop_arrived(struct node *node, const struct message *ack) {
         node->progress_again -= i < again ? 1 : 0;
         sent -= i < node->progress_sent ? 1 : 0;
     }
+    node->progress_still = kept < node->progress_count ? 0 : node->progress_still;
     node->progress_count = kept;
     node->progress_sent = sent;
     if (again > 0 && node->progress_again == 0) {
+        unsigned more = 2 * node->progress_burst;
+        node->progress_burst = more < NODE_PROGRESS_BURST_MAX ? more : NODE_PROGRESS_BURST_MAX;
         send_progress_again(node);
     }
 }
@@ -1381,6 +1385,9 @@ static void repeat(struct node *node) {
     }
     if (node->leaving) {
         send_evict(node);
+    }
+    if (++node->progress_still > NODE_PROGRESS_STILL_MAX) { /* the controller is away, or the network is full */
+        node->progress_burst = NODE_PROGRESS_BURST;
     }
     send_progress_again(node);
 }

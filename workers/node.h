@@ -9,9 +9,11 @@
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
-    NODE_PROGRESS_BURST = 16,  /* sent again at once */
-    NODE_PROGRESS_US = 5000,   /* PROGRESS of short clocks goes out together, this often and when an iteration ends */
-    NODE_EVALUATIONS_MAX = 64, /* that the controller has asked for at once; it repeats what was not taken */
+    NODE_PROGRESS_BURST = 16,      /* sent again at once; twice as many each time that all have arrived, ... */
+    NODE_PROGRESS_BURST_MAX = 512, /* ... up to so many, ... */
+    NODE_PROGRESS_STILL_MAX = 8,   /* ... until none arrives for so many heartbeats */
+    NODE_PROGRESS_US = 5000,       /* PROGRESS of short clocks goes out together, this often and at an iteration's end */
+    NODE_EVALUATIONS_MAX = 64,     /* that the controller has asked for at once; it repeats what was not taken */
 };
 
 /* Data shards that one duty or several consist of, and that the process has arranged for the app. */
@@ -136,6 +138,8 @@ struct node {
     unsigned progress_sent;  /* the rest has not been sent yet: more may go with it */
     uint64_t progress_us;    /* when PROGRESS was sent last */
     unsigned progress_again; /* of the burst that was sent again, so many are not acknowledged yet */
+    unsigned progress_burst; /* how many the next one has */
+    unsigned progress_still; /* heartbeats since one was acknowledged */
     struct {
         uint64_t number; /* of the last CHECKPOINT; 0: none in this epoch */
         struct message_written *written;

@@ -1280,6 +1280,37 @@ static void test_before_the_welcome_patience_is_short(void **state) {
     fake_close(fake);
 }
 
+/* What was not acknowledged is sent again, twice as much each time that all of it has arrived: after a while without a
+ * controller thousands of clocks are to be told of. */
+static void test_more_is_reported_again_when_it_arrives(void **state) {
+    (void)state;
+    enum { CLOCKS = 150 };
+    struct fake *fake = fake_open(0, CLOCKS);
+    for (uint64_t c = 1; c <= CLOCKS; c++) {
+        computed(fake, 1, c);
+        push(fake, c - 1, c);
+        evaluated(fake, c);
+        forget(fake);
+    }
+    assert_int_equal(fake->node.progress_count, CLOCKS);
+    wait_ms(fake, 150);
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 16);
+    forget(fake);
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 16});
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 32);
+    forget(fake);
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 40});
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 0);
+    give_ack(fake, (struct message_heartbeat_ack){.progress = 48});
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 64);
+    for (unsigned b = 0; b < 10; b++) { /* nothing arrives any more */
+        forget(fake);
+        wait_ms(fake, 150);
+    }
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 16);
+    fake_close(fake);
+}
+
 static void test_a_silent_server_is_reported(void **state) {
     (void)state;
     struct fake *fake = fake_open(0, 0);
@@ -1418,6 +1449,7 @@ int main(void) {
         cmocka_unit_test(test_who_was_given_up_starts_anew),
         cmocka_unit_test(test_the_controller_may_be_gone_for_a_while),
         cmocka_unit_test(test_before_the_welcome_patience_is_short),
+        cmocka_unit_test(test_more_is_reported_again_when_it_arrives),
         cmocka_unit_test(test_a_silent_server_is_reported),
         cmocka_unit_test(test_who_was_stopped_itself_accuses_nobody),
         cmocka_unit_test(test_checkpoints_are_passed_on_and_answered),
