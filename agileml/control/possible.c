@@ -181,18 +181,15 @@ static struct contradiction find_contradiction(const struct controller *controll
 }
 
 /* Whether those who claim a state are to be believed, and not those who deny to have begun its clock: the greater
- * number, of two equal ones the one that has reliable nodes. */
+ * number; of two equal ones those who claim it when all, so the others too, have reported a clock that is denied. */
 static bool claim_stands(const struct controller *controller, const struct contradiction *found) {
-    unsigned claimants[TIER_TRANSIENT + 1] = {0};
-    unsigned deniers[TIER_TRANSIENT + 1] = {0};
+    unsigned claimants = 0;
+    unsigned deniers = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct member *member = &controller->members[m];
-        claimants[member->node.tier] += claims(member, found) ? 1 : 0;
-        deniers[member->node.tier] += denies(controller, member, found) ? 1 : 0;
+        claimants += claims(&controller->members[m], found) ? 1 : 0;
+        deniers += denies(controller, &controller->members[m], found) ? 1 : 0;
     }
-    unsigned one = claimants[TIER_RELIABLE] + claimants[TIER_TRANSIENT];
-    unsigned other = deniers[TIER_RELIABLE] + deniers[TIER_TRANSIENT];
-    return one > other || (one == other && claimants[TIER_RELIABLE] > deniers[TIER_RELIABLE]);
+    return claimants > deniers || (claimants == deniers && found->first <= controller->progress.completed);
 }
 
 bool possible_check_fenced(struct controller *controller) {
