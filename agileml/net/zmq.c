@@ -70,10 +70,10 @@ void net_close(struct net *net) {
 
 /* ---- The directory ---- */
 
-static struct mailbox *net_find(const struct net *net, actor_id actor) {
+static struct net_actor *net_find(struct net *net, actor_id actor) {
     for (size_t i = 0; i < net->directory_count; i++) {
         if (net->directory[i].actor == actor) {
-            return net->directory[i].mailbox;
+            return &net->directory[i];
         }
     }
     return NULL;
@@ -87,10 +87,7 @@ int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struc
     } else if (net->directory_count == NET_ACTORS_MAX) {
         result = error_set(error, AML_ELIMIT, "more than %d actors in one process", NET_ACTORS_MAX);
     } else {
-        net->directory[net->directory_count].actor = actor;
-        net->directory[net->directory_count].mailbox = mailbox;
-        net->directory[net->directory_count].io = io;
-        net->directory_count++;
+        net->directory[net->directory_count++] = (struct net_actor){actor, mailbox, io};
     }
     pthread_rwlock_unlock(&net->directory_lock);
     return result;
@@ -98,11 +95,9 @@ int net_register(struct net *net, actor_id actor, struct mailbox *mailbox, struc
 
 void net_unregister(struct net *net, actor_id actor) {
     pthread_rwlock_wrlock(&net->directory_lock);
-    for (size_t i = 0; i < net->directory_count; i++) {
-        if (net->directory[i].actor == actor) {
-            net->directory[i] = net->directory[--net->directory_count];
-            break;
-        }
+    struct net_actor *found = net_find(net, actor);
+    if (found != NULL) {
+        *found = net->directory[--net->directory_count];
     }
     pthread_rwlock_unlock(&net->directory_lock);
 }
@@ -116,40 +111,36 @@ bool net_is_local(struct net *net, actor_id actor) {
 
 enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message) {
     pthread_rwlock_rdlock(&net->directory_lock);
-    struct mailbox *mailbox = net_find(net, to);
-    enum net_delivery delivery = mailbox == NULL                       ? NET_NOT_HERE
-                                 : mailbox_put(mailbox, from, message) ? NET_DELIVERED
-                                                                       : NET_FULL;
+    struct net_actor *found = net_find(net, to);
+    enum net_delivery delivery = found == NULL                                ? NET_NOT_HERE
+                                 : mailbox_put(found->mailbox, from, message) ? NET_DELIVERED
+                                                                              : NET_FULL;
     pthread_rwlock_unlock(&net->directory_lock);
     return delivery;
 }
 
 void net_wake(struct net *net, actor_id actor) {
     pthread_rwlock_rdlock(&net->directory_lock);
-    struct mailbox *mailbox = net_find(net, actor);
-    if (mailbox != NULL) {
-        mailbox_wake(mailbox);
+    struct net_actor *found = net_find(net, actor);
+    if (found != NULL) {
+        mailbox_wake(found->mailbox);
     }
     pthread_rwlock_unlock(&net->directory_lock);
 }
 
 struct net_io *net_borrow(struct net *net, actor_id actor) {
-    struct net_io *io = NULL;
     pthread_rwlock_rdlock(&net->directory_lock);
-    for (size_t i = 0; i < net->directory_count && io == NULL; i++) {
-        io = net->directory[i].actor == actor ? net->directory[i].io : NULL;
-    }
-    io = io != NULL && net_io_lend(io) ? io : NULL;
+    struct net_actor *found = net_find(net, actor);
+    struct net_io *io = found != NULL && net_io_lend(found->io) ? found->io : NULL;
     pthread_rwlock_unlock(&net->directory_lock);
     return io;
 }
 
 void net_warn(struct net *net, actor_id actor, const char *text) {
     pthread_rwlock_rdlock(&net->directory_lock);
-    for (size_t i = 0; i < net->directory_count; i++) {
-        if (net->directory[i].actor == actor) {
-            net_io_warn_later(net->directory[i].io, text);
-        }
+    struct net_actor *found = net_find(net, actor);
+    if (found != NULL) {
+        net_io_warn_later(found->io, text);
     }
     pthread_rwlock_unlock(&net->directory_lock);
 }

@@ -18,6 +18,13 @@ enum {
 
 /* ---- zmq.c: what the actors of one process share ---- */
 
+/* An actor of this process: an entry of the directory. */
+struct net_actor {
+    actor_id actor;
+    struct mailbox *mailbox;
+    struct net_io *io;
+};
+
 struct net {
     void *context;
     bool secure;   /* has a key */
@@ -27,11 +34,7 @@ struct net {
     struct door *door;
     pthread_rwlock_t directory_lock; /* guards what follows; held while a mailbox is put to, so that none closes then */
     size_t directory_count;
-    struct {
-        actor_id actor;
-        struct mailbox *mailbox;
-        struct net_io *io;
-    } directory[NET_ACTORS_MAX];
+    struct net_actor directory[NET_ACTORS_MAX];
 };
 
 /* Makes an actor's mailbox known to the process. 0; AML_ELIMIT; AML_EINPUT when the actor is there already. */
