@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PRIVATE_FILE_MODE = 0600, PRIVATE_FILE_ATTEMPTS = 8 /* while others make and remove the file */ };
@@ -117,4 +116,12 @@ bool private_store_make(const char *path, const char **reason) {
         close(descriptor);
     }
     return exists || descriptor >= 0;
+}
+
+int private_file_check(const char *path, const struct stat *status, struct error *error) {
+    if ((status->st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        return error_set(error, AML_EINPUT, "%s: group or others may use this file (mode %04o), expected mode 0600",
+                         path, (unsigned)status->st_mode & 07777);
+    }
+    return 0;
 }

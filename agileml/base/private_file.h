@@ -7,7 +7,10 @@
 #ifndef AGILEML_BASE_PRIVATE_FILE_H
 #define AGILEML_BASE_PRIVATE_FILE_H
 
+#include "agileml/base/error.h"
+
 #include <stdbool.h>
+#include <sys/stat.h>
 
 /* Opens `path` as open(2) does with `flags` (O_WRONLY or O_RDWR, perhaps O_APPEND or O_TRUNC), makes it if it isn't
  * there. Returns the descriptor, which closes on exec; or -1 and why in *reason, a text that stays. */
@@ -16,5 +19,8 @@ int private_file_open(const char *path, int flags, const char **reason);
  * above; in a shared folder SQLite's other files are judged too, as it would take a journal for the store's own. A file
  * that is there isn't opened: to close it would end the locks that this process holds on it. */
 bool private_store_make(const char *path, const char **reason);
+
+/* Checks the mode of an open file that holds secrets, before it is read: only its owner may use it. 0 or AML_EINPUT. */
+int private_file_check(const char *path, const struct stat *status, struct error *error);
 
 #endif

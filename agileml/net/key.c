@@ -2,6 +2,7 @@
 #include "agileml/net/key.h"
 
 #include "agileml/base/core_dumps.h"
+#include "agileml/base/private_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -108,10 +108,8 @@ static int key_open(const char *path, struct error *error) {
     int result = 0;
     if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode)) {
         result = error_set(error, AML_EINPUT, "%s: not a file, expected a key file (see 'proteus keygen')", path);
-    } else if ((file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        result =
-            error_set(error, AML_EINPUT, "%s: group or others may use this key file (mode %04o), expected mode 0600",
-                      path, (unsigned)(file.st_mode & 07777));
+    } else {
+        result = private_file_check(path, &file, error);
     }
     if (result != 0) {
         close(fd);

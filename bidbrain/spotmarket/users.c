@@ -2,13 +2,13 @@
 #include "bidbrain/spotmarket/users.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/private_file.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static char *trimmed(char *text) {
     text += strspn(text, " \t\r\n");
@@ -80,11 +80,7 @@ int users_read(struct users *users, const char *path, struct error *error) {
     int code;
     if (file == NULL || fstat(fileno(file), &status) != 0) {
         code = error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
-    } else if ((status.st_mode & 077) != 0) {
-        code = error_set(error, AML_EINPUT,
-                         "%s: group or others may use this file (mode %04o), expected mode 0600", path,
-                         (unsigned)status.st_mode & 0777);
-    } else {
+    } else if ((code = private_file_check(path, &status, error)) == 0) {
         code = users_lines(users, file, path, error);
     }
     if (file != NULL) {
