@@ -2,6 +2,7 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "bidbrain/billing.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market_read.h"
@@ -13,7 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ADVICE_TOP = 10 /* candidates that are shown, the best of each market */ };
 
@@ -34,7 +34,7 @@ struct advise {
     struct policy_view view;
     struct policy_action actions[POLICY_ACTIONS_MAX];
     size_t action_count;
-    double decision_ms;
+    uint64_t decision_us;
 };
 
 /* The best bid of a market as the first allocation beside the on-demand machines. */
@@ -91,12 +91,6 @@ static int advise_markets(struct advise *advise, struct error *error) {
     return 0;
 }
 
-static double milliseconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
-}
-
 /* Learns, and looks at what is offered; only the second is part of each decision. */
 static void advise_learn(struct advise *advise) {
     size_t count = advise->markets.count;
@@ -109,7 +103,7 @@ static void advise_learn(struct advise *advise) {
     eviction_open(&eviction, &advise->markets, on_demand);
     eviction_advance(&eviction, advise->now);
     eviction_table_open(&table, &eviction, advise->now);
-    advise->decision_ms = -milliseconds_now();
+    uint64_t began_us = monotonic_us();
     advise->offers = memory_zeroed(count, sizeof *advise->offers);
     advise->regimes = memory_zeroed(count, sizeof *advise->regimes);
     for (size_t m = 0; m < count; m++) {
@@ -125,7 +119,7 @@ static void advise_learn(struct advise *advise) {
         }
         advise->offers[m].open = true;
     }
-    advise->decision_ms += milliseconds_now();
+    advise->decision_us = monotonic_us() - began_us;
     eviction_table_close(&table);
     eviction_close(&eviction);
     free(on_demand);
@@ -147,9 +141,9 @@ static void advise_decide(struct advise *advise) {
         .offers = advise->offers,
         .offer_count = advise->markets.count};
     double e;
-    advise->decision_ms -= milliseconds_now();
+    uint64_t began_us = monotonic_us();
     advise->action_count = policy_decide(&advise->view, advise->actions, &e);
-    advise->decision_ms += milliseconds_now();
+    advise->decision_us += monotonic_us() - began_us;
 }
 
 /* ---- What is shown ---- */
@@ -233,7 +227,7 @@ static void print_text(const struct advise *advise, const struct advice *best, s
     }
     printf("\nexpected: $%.2f for %.6g vCPU-hours in about %.2f h on %.0f vCPUs; decided in %.2f ms\n",
            e * advise->profile.work_vcpu_hours, advise->profile.work_vcpu_hours,
-           advise->profile.work_vcpu_hours / (vcpus * advise->profile.phi), vcpus, advise->decision_ms);
+           advise->profile.work_vcpu_hours / (vcpus * advise->profile.phi), vcpus, (double)advise->decision_us / 1e3);
 }
 
 static void print_json(const struct advise *advise, const struct advice *best, size_t count) {
@@ -266,7 +260,7 @@ static void print_json(const struct advise *advise, const struct advice *best, s
     json_t *root = json_pack("{s:s,s:s,s:o,s:o,s:o,s:f,s:f}", "time", time, "model", market_model_name(advise->model),
                              "candidates", candidates, "actions", actions, "expected_cost",
                              advise->action_count > 0 ? json_real(e * advise->profile.work_vcpu_hours) : json_null(),
-                             "vcpus", vcpus, "decision_ms", advise->decision_ms);
+                             "vcpus", vcpus, "decision_ms", (double)advise->decision_us / 1e3);
     json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(root);

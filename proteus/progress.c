@@ -2,6 +2,7 @@
 #include "proteus/progress.h"
 
 #include "agileml/base/log.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/base/printable.h"
 #include "agileml/control/report.h"
 
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- Text that is put together ---- */
@@ -241,15 +241,9 @@ static int columns_of(FILE *stream) {
     return known ? size.ws_col : PROGRESS_COLUMNS_DEFAULT;
 }
 
-static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Unless what stands there is younger than `age_ms`. */
 static void progress_live(struct progress *progress, const char *text, int age_ms) {
-    int64_t now = now_ms();
+    int64_t now = monotonic_ms();
     if (progress->terminal && !progress->quiet && (!progress->live || now - progress->live_ms >= age_ms)) {
         int columns = columns_of(progress->stream) - 1; /* a full line would wrap */
         fprintf(progress->stream, "\r%.*s\033[K", columns > 0 ? columns : 0, text);
@@ -296,15 +290,15 @@ void progress_note(struct progress *progress, const char *format, ...) {
 static void silence_begin(struct progress_silence *silence, const json_t *line) {
     silence_end(silence);
     silence->nodes = json_incref(json_object_get(line, "nodes"));
-    silence->began_ms = now_ms() - (int64_t)(fmax(number_of(line, "silent_seconds"), 0) * 1e3);
-    silence->ends_ms = now_ms() + (int64_t)(fmax(number_of(line, "left_seconds"), 0) * 1e3);
+    silence->began_ms = monotonic_ms() - (int64_t)(fmax(number_of(line, "silent_seconds"), 0) * 1e3);
+    silence->ends_ms = monotonic_ms() + (int64_t)(fmax(number_of(line, "left_seconds"), 0) * 1e3);
 }
 
 void progress_tick(struct progress *progress) {
     const struct progress_silence *silence = &progress->silence;
     char bytes[PROGRESS_LINE_TEXT];
     struct text text = {.bytes = bytes, .size = sizeof bytes};
-    int64_t now = now_ms();
+    int64_t now = monotonic_ms();
     if (silence->nodes != NULL) {
         add_silence(&text, silence->nodes, (double)(now - silence->began_ms) / 1e3,
                     (double)(silence->ends_ms - now) / 1e3);

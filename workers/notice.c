@@ -3,6 +3,7 @@
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -31,12 +32,6 @@ struct notice {
     unsigned silent;  /* polls without an answer since the last one that had one */
     bool warned_silent, warned_off, warned_wrong;
 };
-
-static int64_t notice_now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- Whether this is a machine of EC2 ---- */
 
@@ -94,7 +89,7 @@ static void notice_act(struct notice *notice, const struct metadata_answer *answ
         return;
     }
     double left_s = seconds_left(answer, &action);
-    int64_t end_ms = notice_now_ms() + (int64_t)(left_s * 1000);
+    int64_t end_ms = monotonic_ms() + (int64_t)(left_s * 1000);
     if (notice->end_ms != 0 && end_ms > notice->end_ms - 1000) {
         return; /* the same, as far as one can tell by whole seconds */
     }
@@ -108,7 +103,7 @@ static void notice_poll_ended(struct notice *notice, enum metadata_result result
     if (result == METADATA_OFF) {
         notice_warn(notice, &notice->warned_off,
                     "the instance metadata service is switched off: the cloud's notices are not seen here");
-        notice->next_ms = notice_now_ms() + (notice->poll_ms > NOTICE_SLOW_MS ? notice->poll_ms : NOTICE_SLOW_MS);
+        notice->next_ms = monotonic_ms() + (notice->poll_ms > NOTICE_SLOW_MS ? notice->poll_ms : NOTICE_SLOW_MS);
         return;
     }
     if (result != METADATA_UNREACHABLE) {
@@ -122,7 +117,7 @@ static void notice_poll_ended(struct notice *notice, enum metadata_result result
                 "the instance metadata service does not answer: the cloud's notices are not seen here");
     int64_t pause_ms = notice->poll_ms * (notice->silent / NOTICE_TRIES + 1);
     pause_ms = pause_ms > NOTICE_SLOW_MS ? NOTICE_SLOW_MS : pause_ms;
-    notice->next_ms = notice_now_ms() + (pause_ms > notice->poll_ms ? pause_ms : notice->poll_ms);
+    notice->next_ms = monotonic_ms() + (pause_ms > notice->poll_ms ? pause_ms : notice->poll_ms);
 }
 
 static void notice_rebalance_answered(void *context, const struct metadata_answer *answer) {
@@ -153,7 +148,7 @@ static void notice_action_answered(void *context, const struct metadata_answer *
 static void notice_set_timer(struct notice *notice) {
     int64_t wait_ms = -1;
     if (!notice->asking) {
-        int64_t left_ms = notice->next_ms - notice_now_ms();
+        int64_t left_ms = notice->next_ms - monotonic_ms();
         wait_ms = left_ms > 0 ? left_ms : 0;
     }
     int http_ms = http_wait_ms(notice->http);
@@ -172,7 +167,7 @@ static void notice_step(void *context) {
     uint64_t times;
     (void)!read(notice->timer, &times, sizeof times);
     http_step(notice->http);
-    int64_t now_ms = notice_now_ms();
+    int64_t now_ms = monotonic_ms();
     if (!notice->asking && now_ms >= notice->next_ms) {
         notice->asking = true;
         notice->next_ms = now_ms + notice->poll_ms;
@@ -199,7 +194,7 @@ int notice_open(struct notice **notice, struct net_io *io, uint32_t poll_ms, con
         notice_close(new);
         return code;
     }
-    new->next_ms = notice_now_ms();
+    new->next_ms = monotonic_ms();
     notice_set_timer(new);
     *notice = new;
     return 0;
@@ -259,8 +254,8 @@ void notice_stay(void) {
     struct metadata *metadata = NULL;
     struct error error = {0};
     bool open = http_open(&http, &error) == 0 && metadata_open(&metadata, http, NULL, &error) == 0;
-    int64_t end_ms = notice_now_ms() + NOTICE_STAY_ASK_MS;
-    while (open && stay.result == METADATA_UNREACHABLE && notice_now_ms() < end_ms) {
+    int64_t end_ms = monotonic_ms() + NOTICE_STAY_ASK_MS;
+    while (open && stay.result == METADATA_UNREACHABLE && monotonic_ms() < end_ms) {
         stay_ask(http, metadata, &stay);
         if (stay.result == METADATA_UNREACHABLE) {
             nanosleep(&(struct timespec){.tv_nsec = NOTICE_STAY_PAUSE_MS * 1000000L}, NULL);

@@ -2,6 +2,7 @@
 #include "workers/runtime.h"
 
 #include "agileml/base/log.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/net/endpoint.h"
 #include "agileml/ps/checkpoint.h"
 #include "workers/crash.h"
@@ -22,12 +23,6 @@
 #include <unistd.h>
 
 enum runtime_command { COMMAND_COMPUTE, COMMAND_EVALUATE, COMMAND_SAVE };
-
-static uint64_t monotonic_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000U + (uint64_t)now.tv_nsec / 1000U;
-}
 
 static void event_raise(int event) {
     uint64_t one = 1;

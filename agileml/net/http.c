@@ -2,6 +2,7 @@
 #include "agileml/net/http.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { HTTP_EVENTS = 32, HTTP_BUFFER_MIN = 4096, HTTP_NO_TIME = -1 };
@@ -51,12 +51,6 @@ struct http {
     /* Where the authorities' certificates are; NULL: where libcurl looks. */
     const char *certificates, *certificate_folder;
 };
-
-static int64_t http_now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- Memory: what is given back is wiped first, libcurl's too ---- */
 
@@ -120,7 +114,7 @@ static int http_on_socket(CURL *easy, curl_socket_t socket, int what, void *cont
 static int http_on_timer(CURLM *multi, long timeout_ms, void *context) {
     (void)multi;
     struct http *http = context;
-    http->due_ms = timeout_ms < 0 ? HTTP_NO_TIME : http_now_ms() + timeout_ms;
+    http->due_ms = timeout_ms < 0 ? HTTP_NO_TIME : monotonic_ms() + timeout_ms;
     return 0;
 }
 
@@ -458,7 +452,7 @@ int http_wait_ms(struct http *http) {
     if (http->due_ms == HTTP_NO_TIME) {
         return -1;
     }
-    int64_t wait = http->due_ms - http_now_ms();
+    int64_t wait = http->due_ms - monotonic_ms();
     return wait < 0 ? 0 : wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
@@ -473,7 +467,7 @@ void http_step(struct http *http) {
                    ((what & (EPOLLERR | EPOLLHUP)) != 0 ? CURL_CSELECT_ERR : 0);
         (void)curl_multi_socket_action(http->multi, events[i].data.fd, mask, &running);
     }
-    if (http->due_ms != HTTP_NO_TIME && http->due_ms <= http_now_ms()) {
+    if (http->due_ms != HTTP_NO_TIME && http->due_ms <= monotonic_ms()) {
         http->due_ms = HTTP_NO_TIME; /* libcurl tells the next one only when it is another */
         (void)curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     }

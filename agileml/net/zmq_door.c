@@ -3,6 +3,7 @@
  * monitors tell which descriptors were accepted; TCP_INFO shows how far each handshake is. Without a key everyone who
  * speaks ZMTP is admitted. See zmq_private.h. */
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/net/zmq_private.h"
 
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -75,12 +75,6 @@ struct door {
     unsigned knock_count;
     int descriptor_max; /* accepted connections have only descriptors below */
 };
-
-static uint64_t door_now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 /* ---- Who has the key: ZeroMQ asks by its Authentication Protocol (RFC 27) ---- */
 
@@ -193,7 +187,7 @@ static void make_room(struct door *door, const unsigned char *address, unsigned 
 
 static void take_knock(struct door *door, const struct listener *listener, int descriptor) {
     struct stat status;
-    struct knock knock = {.descriptor = descriptor, .since_us = door_now_us()};
+    struct knock knock = {.descriptor = descriptor, .since_us = monotonic_us()};
     if (fstat(descriptor, &status) != 0 || !knock_address(descriptor, knock.address)) {
         return; /* gone again */
     }
@@ -216,7 +210,7 @@ static void take_knock(struct door *door, const struct listener *listener, int d
 }
 
 static void look_at_knocks(struct door *door) {
-    uint64_t now_us = door_now_us();
+    uint64_t now_us = monotonic_us();
     for (unsigned k = door->knock_count; k-- > 0;) {
         enum knock_state state = knock_state(door, &door->knocks[k]);
         bool late = now_us - door->knocks[k].since_us > NET_HANDSHAKE_MS * UINT64_C(1000);

@@ -2,6 +2,7 @@
  * See zmq.h. */
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/net/zmq_private.h"
 
 #include <assert.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -368,9 +368,7 @@ static bool net_io_take_events(struct net_io *io, struct link *link) {
 
 static uint64_t net_io_now_us(struct io *io) {
     (void)io;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return monotonic_us();
 }
 
 static uint64_t net_io_random(struct io *base) {
@@ -522,7 +520,7 @@ static void net_io_connect_or_warn(struct io *base, actor_id actor, const char *
 /* ---- The loop ---- */
 
 static void net_io_run_timer(struct net_io *io) {
-    if (io->timer_us != 0 && !io->stopping && net_io_now_us(&io->io) >= io->timer_us) {
+    if (io->timer_us != 0 && !io->stopping && monotonic_us() >= io->timer_us) {
         io->timer_us = 0;
         io->options.actor.timer(io->options.actor.self);
     }
@@ -587,7 +585,7 @@ static int net_io_wait_ms(const struct net_io *io) {
     }
     uint64_t wait_ms = io->stopped_count > 0 ? NET_RECONNECT_MAX_MS : INT_MAX;
     if (io->timer_us != 0) {
-        uint64_t now_us = net_io_now_us(NULL);
+        uint64_t now_us = monotonic_us();
         uint64_t timer_ms = now_us >= io->timer_us ? 0 : (io->timer_us - now_us) / 1000 + 1;
         wait_ms = timer_ms < wait_ms ? timer_ms : wait_ms;
     }
@@ -658,7 +656,7 @@ int net_io_run(struct net_io *io, struct error *error) {
         net_io_turn(io);
         net_io_close_retired(io);
         if (io->stopped_count > 0) {
-            net_io_revive_stopped(io, net_io_now_us(&io->io));
+            net_io_revive_stopped(io, monotonic_us());
         }
     }
     io->running = false;
@@ -736,7 +734,7 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
         return result;
     }
     if (getrandom(&io->random_state, sizeof io->random_state, 0) != sizeof io->random_state) {
-        io->random_state = net_io_now_us(&io->io) ^ options->self; /* never: 8 bytes come whole on Linux */
+        io->random_state = monotonic_us() ^ options->self; /* never: 8 bytes come whole on Linux */
     }
     net_io_reserve(io);
     result = net_io_open_parts(io, error);

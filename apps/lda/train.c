@@ -3,6 +3,7 @@
 #include "apps/lda/train.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "apps/lda/likelihood.h"
 #include "apps/lda/prior.h"
 
@@ -10,7 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A document of a block. Its words and their counts are in the item. */
 struct document {
@@ -406,12 +406,6 @@ static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct
     return 0;
 }
 
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* n_k, for reading. */
 static const int64_t *topic_totals(aml_worker *worker) {
     struct aml_rows rows = aml_table_rows(worker, TOPICS); /* whole: its one row is slot 0 */
@@ -449,9 +443,10 @@ int lda_clock(aml_worker *worker, const void *items, size_t count, void *context
                           .part = part,
                           .documents = aml_table_rows(worker, DOCUMENTS),
                           .seed = aml_seed(worker)};
-    double start = seconds_now();
+    uint64_t start_us = monotonic_us();
     sample(worker, &phase);
-    aml_metric_add(worker, METRIC_SPEED, part->block.token_count, (seconds_now() - start) / aml_nodes(worker));
+    double seconds = (double)(monotonic_us() - start_us) * 1e-6;
+    aml_metric_add(worker, METRIC_SPEED, part->block.token_count, seconds / aml_nodes(worker));
     aml_metric_add(worker, METRIC_ALPHA, (double)training->clock.alpha, 1);
     if (lda->optimize_alpha && aml_iteration(worker) > LDA_SPREAD_FROM) {
         struct lda_spread spread = sum_threads(training).spread;

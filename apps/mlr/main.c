@@ -8,6 +8,7 @@
  * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that come
  * and go change nothing but the speed. See docs/mlr.md. */
 #include "agileml.h"
+#include "agileml/base/monotonic.h"
 #include "apps/files.h"
 #include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"
@@ -23,7 +24,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WEIGHTS = 0 };                                                               /* the table */
 enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
@@ -556,12 +556,6 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
     return 0;
 }
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* The samples of a step, over all nodes: with the clocks as they are, about --batch. */
 static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
     double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
@@ -574,7 +568,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     struct minibatch *batch = &mlr->batch_of;
     size_t steps;
     uint64_t values = 0;
-    double start = now();
+    uint64_t start_us = monotonic_us();
     double samples = step_samples(worker, mlr, &steps);
     double rate = mlr->first_rate * pow(mlr->decay, (double)aml_iteration(worker) - 1);
     int result = batch_room(worker, mlr, count / steps + 1);
@@ -609,7 +603,8 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     }
     aml_metric_add(worker, LOSS, loss.loss, (double)count);
     aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
-    aml_metric_add(worker, SPEED, 4e-9 * (double)values * mlr->survey.labels.count, now() - start);
+    double seconds = (double)(monotonic_us() - start_us) * 1e-6;
+    aml_metric_add(worker, SPEED, 4e-9 * (double)values * mlr->survey.labels.count, seconds);
     return 0;
 }
 

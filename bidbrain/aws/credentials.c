@@ -5,6 +5,7 @@
 #include "agileml/base/core_dumps.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/net/metadata.h"
 #include "bidbrain/aws/credentials_answer.h"
 #include "bidbrain/aws/profile.h"
@@ -69,12 +70,6 @@ struct credentials {
 static const char *credentials_environment(const char *name) {
     const char *value = getenv(name);
     return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-static int64_t credentials_monotonic_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec;
 }
 
 static int64_t credentials_random(int64_t below) {
@@ -208,7 +203,7 @@ static void credentials_decided(struct credentials *credentials, int64_t date, c
     }
     OPENSSL_cleanse(&secrets->incoming, sizeof secrets->incoming);
     int64_t pause_s = CREDENTIALS_RETRY_S + credentials_random(CREDENTIALS_RETRY_S / 2);
-    credentials->retry_s = credentials_monotonic_s() + (first ? 0 : pause_s);
+    credentials->retry_s = monotonic_ms() / 1000 + (first ? 0 : pause_s);
     struct credentials_waiter *waiters = credentials->waiters; /* who hears may ask again */
     credentials->waiters = NULL;
     while (waiters != NULL) {
@@ -467,7 +462,7 @@ void credentials_get(struct credentials *credentials, credentials_done *done, vo
     const struct credentials_value *value = &credentials->secrets->value;
     int64_t left_s = credentials->have ? credentials_left_s(value) : 0;
     bool due =
-        left_s < credentials->early_s && !credentials->fetching && credentials_monotonic_s() >= credentials->retry_s;
+        left_s < credentials->early_s && !credentials->fetching && monotonic_ms() / 1000 >= credentials->retry_s;
     if (left_s > CREDENTIALS_WAIT_S || (left_s > 0 && !due && !credentials->fetching)) {
         if (due) {
             credentials_fetch(credentials); /* in the background */

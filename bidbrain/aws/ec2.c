@@ -4,6 +4,7 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/net/http.h"
 #include "bidbrain/aws/credentials.h"
 #include "bidbrain/aws/sigv4.h"
@@ -143,12 +144,6 @@ const char *ec2_endpoint(const struct ec2 *ec2) {
 
 /* ---- After an attempt ---- */
 
-static uint64_t ec2_now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static bool ec2_one_of(const char *code, const char *const *codes) {
     while (*codes != NULL && strcmp(*codes, code) != 0) {
         codes++;
@@ -257,7 +252,7 @@ static void ec2_call_failed(struct ec2_call *call, int64_t date) {
         }
     }
     if (verdict == EC2_THROTTLED) {
-        ec2_throttle_drain(&ec2->throttle, call->request->action, call->request->filtered, ec2_now_us());
+        ec2_throttle_drain(&ec2->throttle, call->request->action, call->request->filtered, monotonic_us());
     }
     call->uncertain |= verdict == EC2_AGAIN;
     if (verdict == EC2_TELL || call->attempts >= ec2->attempts) {
@@ -266,7 +261,7 @@ static void ec2_call_failed(struct ec2_call *call, int64_t date) {
         return;
     }
     call->state = EC2_CALL_DUE;
-    call->at_us = ec2_now_us() + (at_once ? 0 : ec2_delay_us(ec2, call, verdict == EC2_THROTTLED));
+    call->at_us = monotonic_us() + (at_once ? 0 : ec2_delay_us(ec2, call, verdict == EC2_THROTTLED));
 }
 
 /* A whole answer with status 2xx: its root must be the call's. */
@@ -416,7 +411,7 @@ void ec2_start(struct ec2 *ec2, struct ec2_request *request, ec2_done *done, voi
 
 /* Has what is due sent, as far as the buckets allow. */
 static void ec2_advance(struct ec2 *ec2) {
-    uint64_t now_us = ec2_now_us();
+    uint64_t now_us = monotonic_us();
     bool wanted = false;
     for (struct ec2_call *call = ec2->calls; call != NULL; call = call->next) {
         if (call->state == EC2_CALL_DUE && call->at_us <= now_us) {
@@ -470,7 +465,7 @@ int ec2_fd(const struct ec2 *ec2) {
 
 int ec2_wait_ms(struct ec2 *ec2) {
     int64_t least = http_wait_ms(ec2->http);
-    uint64_t now_us = ec2_now_us();
+    uint64_t now_us = monotonic_us();
     for (const struct ec2_call *call = ec2->calls; call != NULL; call = call->next) {
         if (call->state != EC2_CALL_DUE && call->state != EC2_CALL_ENDED) {
             continue;

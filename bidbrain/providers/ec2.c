@@ -2,13 +2,13 @@
 #include "bidbrain/providers/ec2_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { EC2_TAG_VALUE_MAX = 128 }; /* characters that the daemon may use of the 256 that a tag's value has */
 
@@ -142,12 +142,6 @@ void provider_ec2_outcome(struct provider_ec2 *of, const struct provider_outcome
 void provider_ec2_defer(struct provider_ec2 *of, const struct provider_outcome *outcome) {
     of->deferred = memory_resized(of->deferred, of->deferred_count + 1, sizeof *of->deferred);
     of->deferred[of->deferred_count++] = *outcome;
-}
-
-uint64_t provider_ec2_now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 struct ec2_request *provider_ec2_page(const char *action, const char *filter, const char *value, const char *token) {

@@ -3,6 +3,7 @@
 #include "bidbrain/providers/ec2_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <stdio.h>
@@ -182,7 +183,7 @@ static void launch_tell_machine(struct provider_ec2 *of, const struct provider_l
     }
     if (of->fresh_count < of->fresh_capacity) {
         of->fresh[of->fresh_count++] =
-            (struct fresh_machine){machine, provider_ec2_now_us() + PROVIDER_EC2_FRESH_S * UINT64_C(1000000)};
+            (struct fresh_machine){machine, monotonic_us() + PROVIDER_EC2_FRESH_S * UINT64_C(1000000)};
     }
     provider_ec2_machine(of, &machine);
 }

@@ -10,6 +10,7 @@
 #include "bidbrain/providers/ec2_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,7 +309,7 @@ static bool list_names(const struct list_operation *list, const char *id) {
 
 /* Forgets the fresh machines that have been named or are no longer fresh, and tells of the others. */
 static void list_tell_fresh(struct provider_ec2 *of, const struct list_operation *list) {
-    uint64_t now_us = provider_ec2_now_us();
+    uint64_t now_us = monotonic_us();
     size_t kept = 0;
     for (size_t i = 0; i < of->fresh_count; i++) {
         if (!list_names(list, of->fresh[i].machine.id) && of->fresh[i].until_us > now_us) {

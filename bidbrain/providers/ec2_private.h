@@ -53,7 +53,6 @@ void provider_ec2_failed_text(struct provider_ec2 *of, const char *action, const
 void provider_ec2_machine(struct provider_ec2 *of, const struct provider_machine *machine);
 void provider_ec2_outcome(struct provider_ec2 *of, const struct provider_outcome *outcome);
 void provider_ec2_defer(struct provider_ec2 *of, const struct provider_outcome *outcome);
-uint64_t provider_ec2_now_us(void);
 /* A request with a filter, the page's size and, from the second page on, its token. */
 struct ec2_request *provider_ec2_page(const char *action, const char *filter, const char *value, const char *token);
 /* The job's tags as parameters that begin with `prefix`, such as "TagSpecification.1.Tag" or "Tag". */

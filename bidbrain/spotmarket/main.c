@@ -3,6 +3,7 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/base/new_file.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market_read.h"
@@ -57,15 +58,9 @@ struct spotmarket {
 
 /* ---- Time ---- */
 
-static int64_t clock_us(clockid_t id) {
-    struct timespec now;
-    clock_gettime(id, &now);
-    return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
-}
-
 static struct service_clock market_clock(void *context) {
     const struct spotmarket *market = context;
-    struct service_clock clock = {.real_us = clock_us(CLOCK_REALTIME), .steady_us = clock_us(CLOCK_MONOTONIC)};
+    struct service_clock clock = {.real = time(NULL), .steady_us = (int64_t)monotonic_us()};
     double passed_us = (double)(clock.steady_us - market->steady_us) * market->options.speed;
     double most_us = ((double)INSTANT_MAX - 1) * 1e6 - (double)market->start * 1e6; /* the end of all calendars here */
     clock.market_us = market->start * 1000000 + (int64_t)(passed_us < most_us ? passed_us : most_us);
@@ -369,7 +364,7 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
     open_cloud(market);
     code = options->faults != NULL ? faults_parse(&market->service.faults, options->faults, error) : 0;
     code = code == 0 && options->roles != NULL ? roles_read(&market->service.roles, options->roles, error) : code;
-    market->steady_us = clock_us(CLOCK_MONOTONIC);
+    market->steady_us = (int64_t)monotonic_us();
     code = code != 0 ? code : open_server(market, error);
     if (code == 0) {
         write_bill(market, market->steady_us);

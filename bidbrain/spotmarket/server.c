@@ -165,7 +165,7 @@ static enum MHD_Result exchange_send(struct exchange *exchange) {
 static void exchange_refuse(struct exchange *exchange, int status, const char *text) {
     struct service_clock clock = exchange->server->options.clock(exchange->server->options.context);
     exchange->answer = (struct service_answer){.status = status, .type = "text/plain"};
-    exchange->answer.date = clock.real_us / 1000000;
+    exchange->answer.date = clock.real;
     text_add(&exchange->answer.body, text);
     exchange->answered = true;
 }

@@ -245,7 +245,7 @@ void service_handle(struct service *service, const struct sigv4_request *request
     bool get = strcmp(request->method, "GET") == 0;
     bool post = strcmp(request->method, "POST") == 0;
     *answer = (struct service_answer){.type = "text/plain"};
-    answer->date = clock->real_us / 1000000 + service->faults.clock_seconds;
+    answer->date = clock->real + service->faults.clock_seconds;
     cloud_advance(service->cloud, clock->market_us / 1000000);
     if (!service_is_local(request)) {
         service_say(answer, 403, "text/plain", "expected a Host that is localhost or 127.0.0.1, and no Origin\n");

@@ -23,7 +23,7 @@ enum {
 
 struct service_clock {
     int64_t market_us; /* market time, microseconds since 1970 */
-    int64_t real_us;   /* real time, likewise */
+    int64_t real;      /* real time, seconds since 1970 */
     int64_t steady_us; /* real time that never jumps, from anywhere */
 };
 

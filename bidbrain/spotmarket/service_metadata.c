@@ -156,7 +156,7 @@ static const struct instance *metadata_machine(const struct service *service, co
 
 void service_metadata(struct service *service, const struct sigv4_request *request, const char *path,
                       const struct service_clock *clock, struct service_answer *answer) {
-    int64_t now = clock->real_us / 1000000;
+    int64_t now = clock->real;
     const char *what;
     const char *token = service_header(request, "x-aws-ec2-metadata-token");
     const struct instance *instance = metadata_machine(service, path, &what);

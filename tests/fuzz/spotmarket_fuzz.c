@@ -54,7 +54,7 @@ static void check_answer(const struct service_answer *answer) {
 
 /* Handles one request; its status. */
 static int handle(struct service *service, const struct sigv4_request *request, int64_t second) {
-    struct service_clock clock = {(START + second) * 1000000, NOW * 1000000, NOW * 1000000 + second};
+    struct service_clock clock = {(START + second) * 1000000, NOW, NOW * 1000000 + second};
     struct service_answer answer;
     service_handle(service, request, &clock, &answer);
     check_answer(&answer);

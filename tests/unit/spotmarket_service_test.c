@@ -75,7 +75,7 @@ static int tear_down(void **unused) {
 /* ---- Asking ---- */
 
 static const char *handle(const struct sigv4_request *request) {
-    struct service_clock clock = {(START + second) * 1000000, real_us, real_us};
+    struct service_clock clock = {(START + second) * 1000000, real_us / 1000000, real_us};
     text_close(&answer.body);
     service_handle(&service, request, &clock, &answer);
     return answer.body.data;
