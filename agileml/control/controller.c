@@ -15,9 +15,8 @@ uint64_t controller_now(const struct controller *controller) {
 }
 
 void controller_tick_at(struct controller *controller, uint64_t at_us) {
-    uint64_t now = controller_now(controller);
-    controller->tick_us = at_us > now ? at_us : now; /* by which own delays are measured */
-    controller->io->set_timer(controller->io, controller->tick_us);
+    controller->tick_us = at_us; /* may have passed while the store was written: a delay of our own, see silence.c */
+    controller->io->set_timer(controller->io, at_us);
 }
 
 static int check_options(const struct controller_options *options, struct error *error) {
