@@ -22,16 +22,16 @@ struct trial {
     unsigned number_count;
 };
 
-/* Finds the folder of the programs, $PROTEUS_BIN or ../bin seen from this program, into folder[size]; false when proteus
- * or `app` is not there. */
+/* Finds the folder of the programs, $PROTEUS_BIN or ../bin seen from this program, into folder[size]; false when
+ * proteus or `app` is not there. */
 bool trial_find_programs(const char *app, char *folder, size_t size);
 
 /* How many passes to measure: `asked`, or if that is 0 as many as do `enough` work, 6 to 200. CPU time is read when the
  * report's line of an iteration comes, up to some 20 ms late, so that a job of a few short passes tells little. */
 unsigned trial_passes(int64_t asked, double work_of_pass, double enough);
 
-/* One job of `app` with `passes` iterations to be measured, one before, and one after: when the last one is told of, the
- * processes and their CPU time may be gone. */
+/* One job of `app` with `passes` iterations to be measured, one before, and one after: when the last one is told of,
+ * the processes and their CPU time may be gone. */
 void trial_open(struct trial *trial, const char *folder, unsigned threads, unsigned partitions, const char *app,
                 unsigned passes);
 __attribute__((format(printf, 2, 3))) void trial_argument(struct trial *trial, const char *format, ...);

@@ -13,8 +13,8 @@ const char *market_model_name(enum market_model model) {
     return model == MODEL_EC2 ? "ec2" : "ec2-2016";
 }
 
-/* The seconds to pay of the hour that a machine ended in `used` seconds (0..3600) after it began. `first` tells the first
- * hour, which begins even if the machine ran no second. */
+/* The seconds to pay of the hour that a machine ended in `used` seconds (0..3600) after it began. `first` tells the
+ * first hour, which begins even if the machine ran no second. */
 static int64_t billing_last_hour(enum market_model model, int64_t used, bool first, enum billing_end how) {
     if (how == BILLING_SHARED || (used == 0 && !first)) {
         return used;

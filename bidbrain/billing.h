@@ -1,8 +1,8 @@
-/* What a machine costs, exact to the rule of its market model (DESIGN section 5; EC2's documentation). Amounts are those of
- * money.h: whole numbers, no rounding. Per machine; pure functions.
+/* What a machine costs, exact to the rule of its market model (DESIGN section 5; EC2's documentation). Amounts are
+ * those of money.h: whole numbers, no rounding. Per machine; pure functions.
  *
- *   ec2-2016  spot: whole hours from the start, each at the price that holds when the hour begins; an hour that EC2 cuts
- *             short is free, one that we cut short is paid. On demand: whole hours.
+ *   ec2-2016  spot: whole hours from the start, each at the price that holds when the hour begins; an hour that EC2
+ *             cuts short is free, one that we cut short is paid. On demand: whole hours.
  *   ec2       spot: by the second, at the price that holds at the start of each of the machine's hours, at least 60 s;
  *             interrupted by EC2 within the first hour: free. On demand: by the second, at least 60 s. */
 #ifndef BIDBRAIN_BILLING_H

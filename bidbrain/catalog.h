@@ -1,5 +1,5 @@
-/* What an instance type is and costs on demand: built in for the types of the usual traces, extended and overridden by a
- * JSON file {"c9.large": {"vcpus": 2, "memory_gib": 4, "on_demand": {"us-east-1": 0.1}}, ...}. */
+/* What an instance type is and costs on demand: built in for the types of the usual traces, extended and overridden by
+ * a JSON file {"c9.large": {"vcpus": 2, "memory_gib": 4, "on_demand": {"us-east-1": 0.1}}, ...}. */
 #ifndef BIDBRAIN_CATALOG_H
 #define BIDBRAIN_CATALOG_H
 

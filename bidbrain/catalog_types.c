@@ -1,5 +1,6 @@
 /* The instance types that the catalog knows by itself: virtual cores, memory, and on-demand prices for Linux in
- * mid-2017 (types that came later: their first price). Facts of AWS's price list; see catalog.h for what overrides them. */
+ * mid-2017 (types that came later: their first price). Facts of AWS's price list; see catalog.h for what overrides
+ * them. */
 #include "bidbrain/catalog_types.h"
 
 const char *const CATALOG_REGIONS[CATALOG_REGION_COUNT] = {"us-east-1", "us-west-1",      "us-west-2",

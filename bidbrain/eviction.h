@@ -1,16 +1,18 @@
 /* How likely a price rises above a bid: learned per market and bid delta from history up to a moment, never beyond it
  * (section 4.1 of the paper, "Estimating Evictions"), for the `ec2-2016` model.
  *
- * Every EVICTION_STEP seconds of history is a sample: had we bid the price of that moment plus each delta of the grid, when
- * within the hour would the price have risen above the bid? A sample counts only once its hour is over. More than the
- * paper: samples are kept by the market's behaviour at their moment (its regime: the price relative to on-demand, and how much
- * it moved in the hour before), and recent history counts for more (half as much for every EVICTION_HALF_LIFE_DAYS).
+ * Every EVICTION_STEP seconds of history is a sample: had we bid the price of that moment plus each delta of the grid,
+ * when within the hour would the price have risen above the bid? A sample counts only once its hour is over. More than
+ * the paper: samples are kept by the market's behaviour at their moment (its regime: the price relative to on-demand,
+ * and how much it moved in the hour before), and recent history counts for more (half as much for every
+ * EVICTION_HALF_LIFE_DAYS).
  *
- * The prior, where data is thin: a regime's samples stand beside EVICTION_REGIME_PRIOR samples of the market's own average,
- * these beside EVICTION_MARKET_PRIOR samples of what all markets did in that regime at that delta relative to on-demand, and
- * those beside one sample that is half evicted.
+ * The prior, where data is thin: a regime's samples stand beside EVICTION_REGIME_PRIOR samples of the market's own
+ * average, these beside EVICTION_MARKET_PRIOR samples of what all markets did in that regime at that delta relative to
+ * on-demand, and those beside one sample that is half evicted.
  *
- * `struct eviction` learns (one thread); `struct eviction_table` is what was learned by some moment (any thread reads). */
+ * `struct eviction` learns (one thread); `struct eviction_table` is what was learned by some moment (any thread
+ * reads). */
 #ifndef BIDBRAIN_EVICTION_H
 #define BIDBRAIN_EVICTION_H
 
@@ -72,7 +74,8 @@ void eviction_advance(struct eviction *eviction, int64_t now);
 void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, int64_t now);
 void eviction_table_close(struct eviction_table *table);
 
-/* The regime of a market at `time`, from prices up to `time`; the first one that holds a price must be at or before it. */
+/* The regime of a market at `time`, from prices up to `time`; the first one that holds a price must be at or before
+ * it. */
 unsigned eviction_regime(const struct market *market, int64_t on_demand, int64_t time);
 
 struct eviction_estimate {

@@ -63,8 +63,8 @@ static int json_read(const char *path, json_t **root, struct error *error) {
 
 /* ---- The advisor's rates ---- */
 
-/* The middle of a band as a constant hazard: P(interrupted within a month) = 1 - exp(-hazard x 730 h). The last band is open:
- * ">20 %" is read as 30 %. */
+/* The middle of a band as a constant hazard: P(interrupted within a month) = 1 - exp(-hazard x 730 h). The last band is
+ * open: ">20 %" is read as 30 %. */
 static double band_hazard(json_int_t band) {
     static const double middle[5] = {0.025, 0.075, 0.125, 0.175, 0.30};
     return -log(1 - middle[band < 0 ? 0 : band > 4 ? 4 : band]) / MONTH_HOURS;

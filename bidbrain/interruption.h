@@ -1,8 +1,8 @@
 /* When EC2 takes machines back in the `ec2` model, where prices do not tell: rates of the Spot Advisor's file, measured
  * lifetimes, or recorded traces of how many machines a zone had. And what a policy may know of it beforehand.
  *
- * Draws are a pure function of the seed and of what is asked, so that all schemes of a study meet the same world, and a run
- * repeats. Any thread may draw; opening and closing belong to one. */
+ * Draws are a pure function of the seed and of what is asked, so that all schemes of a study meet the same world, and a
+ * run repeats. Any thread may draw; opening and closing belong to one. */
 #ifndef BIDBRAIN_INTERRUPTION_H
 #define BIDBRAIN_INTERRUPTION_H
 
@@ -30,9 +30,10 @@ struct interruptions {
     double replay_hazard; /* machines lost per machine-hour over all traces */
 };
 
-/* `spec`: "none", "advisor:FILE" (spot-advisor-data JSON, plain or gzip), "lifetimes:FILE" (lines of hours and their cdf),
- * "replay:PATH" (a file or a folder of {"metadata":{"gap_seconds":N},"data":[...]}, `x,count` CSV or `ms,add|remove,node` CSV).
- * A market that the advisor does not list gets the highest band. AML_EINPUT with one line. */
+/* `spec`: "none", "advisor:FILE" (spot-advisor-data JSON, plain or gzip), "lifetimes:FILE" (lines of hours and their
+ * cdf), "replay:PATH" (a file or a folder of {"metadata":{"gap_seconds":N},"data":[...]}, `x,count` CSV or
+ * `ms,add|remove,node` CSV). A market that the advisor does not list gets the highest band. AML_EINPUT with one
+ * line. */
 int interruptions_open(struct interruptions *interruptions, const char *spec, const struct markets *markets,
                        struct error *error);
 void interruptions_close(struct interruptions *interruptions);

@@ -1,5 +1,5 @@
-/* See job.h. The world (when a price passes a bid, when EC2 takes a machine) is looked up when a machine is bought and kept
- * from the policy, which is given the present and what was learned before. */
+/* See job.h. The world (when a price passes a bid, when EC2 takes a machine) is looked up when a machine is bought and
+ * kept from the policy, which is given the present and what was learned before. */
 #include "bidbrain/job.h"
 
 #include "agileml/base/instant.h"
@@ -316,7 +316,8 @@ static void job_release(struct job *job, const bool released[JOB_ALLOCATIONS_MAX
     }
 }
 
-/* Expiring allocations first, since a decision answers for so many only. Sets `order` to their places among those held. */
+/* Expiring allocations first, since a decision answers for so many only. Sets `order` to their places among those
+ * held. */
 static size_t job_view_held(const struct job *job, struct policy_held held[JOB_ALLOCATIONS_MAX],
                             size_t order[JOB_ALLOCATIONS_MAX], struct policy_offer *offers, bool *expiring) {
     size_t count = 0;
@@ -459,8 +460,8 @@ static bool job_happen(struct job *job) {
     return decide;
 }
 
-/* Ends what still runs: shared with the next job, or, for the last job, kept to the end of hours that are paid already, in
- * the hope of an eviction (section 5). */
+/* Ends what still runs: shared with the next job, or, for the last job, kept to the end of hours that are paid already,
+ * in the hope of an eviction (section 5). */
 static void job_end(struct job *job) {
     const struct study_options *options = &job->study->options;
     bool keep = options->whole_hours && options->model == MODEL_EC2_2016;

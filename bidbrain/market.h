@@ -52,9 +52,9 @@ struct markets {
 /* Adds a point, in any order. AML_ELIMIT when there are too many markets or a text is too long. */
 int markets_add(struct markets *markets, const char *type, const char *zone, const char *product,
                 struct market_point point, struct error *error);
-/* Puts all points in order; to be called after markets_add and before any query, and again after more was added. Of points
- * with the same time and price one stays (counted in duplicates); of different prices at one time the highest stays
- * (conflicts). */
+/* Puts all points in order; to be called after markets_add and before any query, and again after more was added. Of
+ * points with the same time and price one stays (counted in duplicates); of different prices at one time the highest
+ * stays (conflicts). */
 void markets_finish(struct markets *markets);
 struct market *markets_find(const struct markets *markets, const char *type, const char *zone, const char *product);
 /* Frees the markets that `keep` does not want, of finished ones. */

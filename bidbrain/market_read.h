@@ -2,10 +2,10 @@
  * (priceChange), CSV and TSV, each plain or gzip, alone or in folders or (plain or gzip) tar archives.
  *
  * CSV and TSV: a header line names the columns (timestamp, timestamp_utc or epoch_ms; price, price_usd; instance_type;
- * zone; product; others are ignored); without one a line is zone, type, product, price, time. What a file's content does not
- * tell comes from its name, "TYPE-ZONE.EXTENSION", and the product is then Linux/UNIX.
- * JSON items and lines that miss a field, or whose price is 0, are skipped and counted; everything else that is wrong is an error with file and
- * line. Memory: a buffer, whatever the file's size; only points are kept. */
+ * zone; product; others are ignored); without one a line is zone, type, product, price, time. What a file's content
+ * does not tell comes from its name, "TYPE-ZONE.EXTENSION", and the product is then Linux/UNIX.
+ * JSON items and lines that miss a field, or whose price is 0, are skipped and counted; everything else that is wrong
+ * is an error with file and line. Memory: a buffer, whatever the file's size; only points are kept. */
 #ifndef BIDBRAIN_MARKET_READ_H
 #define BIDBRAIN_MARKET_READ_H
 
@@ -19,8 +19,9 @@ enum {
 
 #define MARKET_PRODUCT "Linux/UNIX"
 
-/* Adds the points of `path`, a file or a folder (all files in it whose names say they are prices: .json .csv .tsv, .tar,
- * with or without .gz), of `product` only, NULL for all. Call markets_finish after the last. AML_EINPUT with one line. */
+/* Adds the points of `path`, a file or a folder (all files in it whose names say they are prices: .json .csv .tsv,
+ * .tar, with or without .gz), of `product` only, NULL for all. Call markets_finish after the last. AML_EINPUT with one
+ * line. */
 int market_read(struct markets *markets, const char *path, const char *product, struct error *error);
 /* The same for one file whose name for all purposes but opening and messages is `name`. */
 int market_read_named(struct markets *markets, const char *path, const char *name, const char *product,

@@ -27,8 +27,8 @@ static inline int64_t amount_cents(int64_t amount) {
     return (amount + AMOUNT_DOLLAR / 200) / (AMOUNT_DOLLAR / 100);
 }
 
-/* Reads a decimal number of dollars such as "0.0187" into micro-dollars; digits after the sixth decimal are rounded half
- * up. False: not such a number, or PRICE_MAX or more. A leading '-' is read (for the caller to refuse). */
+/* Reads a decimal number of dollars such as "0.0187" into micro-dollars; digits after the sixth decimal are rounded
+ * half up. False: not such a number, or PRICE_MAX or more. A leading '-' is read (for the caller to refuse). */
 bool price_parse(const char *text, int64_t *price);
 /* The shortest text that price_parse reads as `price`. */
 void price_format(int64_t price, char text[PRICE_TEXT_MAX]);

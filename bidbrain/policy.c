@@ -202,7 +202,8 @@ static struct plan plan_again(const struct plan *plan, size_t without) {
     return again;
 }
 
-/* Adds candidates while they lower the cost per work below `e`, then exchanges single ones for better ones. Returns E_A. */
+/* Adds candidates while they lower the cost per work below `e`, then exchanges single ones for better ones. Returns
+ * E_A. */
 static double plan_fill(struct plan *plan, double e, size_t most) {
     struct choice best;
     while (plan->choice_count < most) {
@@ -232,8 +233,8 @@ static double plan_fill(struct plan *plan, double e, size_t most) {
     return e;
 }
 
-/* Section 4.2: an allocation is not renewed if the rest alone costs less per work. By that rule alone the only allocation
- * that works would be renewed at any price: hence the ceiling. */
+/* Section 4.2: an allocation is not renewed if the rest alone costs less per work. By that rule alone the only
+ * allocation that works would be renewed at any price: hence the ceiling. */
 static bool decide_release(const struct policy_view *view, bool *released, size_t h, size_t most) {
     if (view->held[h].renewed.P > view->offers[view->held[h].market].ceiling) {
         released[h] = true;

@@ -1,6 +1,6 @@
 /* What to buy and what to give back: equations (1) to (4) of the paper's section 4 as pure functions under the paper's
- * symbols, and the decisions of section 4.2 made with them. No clock, no network, no history: all that is known comes in
- * `struct policy_view`, so a decision can't use the future. Times are hours, money is dollars. Any thread. */
+ * symbols, and the decisions of section 4.2 made with them. No clock, no network, no history: all that is known comes
+ * in `struct policy_view`, so a decision can't use the future. Times are hours, money is dollars. Any thread. */
 #ifndef BIDBRAIN_POLICY_H
 #define BIDBRAIN_POLICY_H
 
@@ -22,16 +22,17 @@ struct policy_app {
     double phi;    /* how efficiently it scales, 0..1 */
     double sigma;  /* hours without progress when machines are added or removed */
     double lambda; /* hours without progress when machines are evicted */
-    double
-        reference; /* 0: phi scales all work, as in (3). Otherwise phi is what work beyond this much per hour counts, the
-                         first-order expansion of the scalability curve around the size that phi was measured at */
+    /* 0: phi scales all work, as in (3). Otherwise phi is what work beyond this much per hour counts, the first-order
+     * expansion of the scalability curve around the size that phi was measured at. */
+    double reference;
 };
 
 /* (1) C_A[x_i] = (1 - beta) P k t_r + beta 0 k t_r */
 double policy_cost(const struct policy_allocation *x);
 /* 1 - prod(1 - beta_j) */
 double policy_any_eviction(const struct policy_allocation *x, size_t count);
-/* (2) dt_i = omega_i - (1 - prod(1 - beta_j)) lambda - sigma; sigma only when the footprint changes. May be negative. */
+/* (2) dt_i = omega_i - (1 - prod(1 - beta_j)) lambda - sigma; sigma only when the footprint changes. May be
+ * negative. */
 double policy_useful_time(const struct policy_allocation *x, double any_eviction, const struct policy_app *app,
                           bool changed);
 /* (3) W_A = (sum k_i dt_i nu_i) phi */
@@ -40,7 +41,8 @@ double policy_work(const struct policy_allocation *x, size_t count, const struct
 double policy_cost_per_work(const struct policy_allocation *x, size_t count, const struct policy_app *app,
                             bool changed);
 
-/* The sums that (1) to (4) need, so that one more allocation costs O(1). A zeroed struct with keep = 1 is no allocation. */
+/* The sums that (1) to (4) need, so that one more allocation costs O(1). A zeroed struct with keep = 1 is no
+ * allocation. */
 struct policy_sum {
     double cost;  /* C_A */
     double keep;  /* prod(1 - beta_j) */

@@ -306,8 +306,8 @@ static double study_mttf(const struct study *study, int64_t first) {
     return held / fmax(1, failures) / HOUR;
 }
 
-/* Young's rule: an interval of sqrt(2 C MTTF) for checkpoints of C seconds. With the overhead C / interval given instead,
- * the interval is 2 x overhead x MTTF; at most an hour, in the checkpoints' favour. */
+/* Young's rule: an interval of sqrt(2 C MTTF) for checkpoints of C seconds. With the overhead C / interval given
+ * instead, the interval is 2 x overhead x MTTF; at most an hour, in the checkpoints' favour. */
 static void study_checkpoints(struct study *study) {
     const struct study_options *options = &study->options;
     double mttf = study->mttf_hours * HOUR;

@@ -1,5 +1,6 @@
 /* The cost study of the paper's section 6.3: what all simulated jobs share, read-only once open. A job is one run of an
- * application of given work from a given start under a scheme (job.h); a study runs many in parallel and sums up (study.c).
+ * application of given work from a given start under a scheme (job.h); a study runs many in parallel and sums up
+ * (study.c).
  *
  * Estimates and correlations of markets are kept per day: those of a day use nothing after its first second. */
 #ifndef BIDBRAIN_STUDY_H
@@ -101,15 +102,17 @@ struct study {
     size_t scheme_count;
 };
 
-/* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by MODEL_EC2.
- * AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success only. */
+/* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by
+ * MODEL_EC2. AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success
+ * only. */
 int study_open(struct study *study, const struct study_options *options, struct markets *markets,
                const struct catalog *catalog, const char *interruptions, struct error *error);
 void study_close(struct study *study);
 /* What was known at `time`; at or after the split. */
 const struct study_day *study_day(const struct study *study, int64_t time);
 /* The market that standard bidding takes: in ec2-2016 the cheapest per vCPU whose price is below on-demand; in ec2 the
- * cheapest per vCPU of those least often interrupted, as "price-capacity-optimized" does. SIZE_MAX: none. `seed`: the world. */
+ * cheapest per vCPU of those least often interrupted, as "price-capacity-optimized" does. SIZE_MAX: none. `seed`: the
+ * world. */
 size_t study_standard(const struct study *study, int64_t time, uint64_t seed);
 
 struct job_result {
@@ -131,8 +134,8 @@ struct scheme_summary {
     uint64_t unfinished;
 };
 
-/* Runs all schemes from all starts on the threads of the options. `log`, opened to append: emptied once all have run, then
- * one JSON line an action, in the order of starts and schemes; NULL: none. */
+/* Runs all schemes from all starts on the threads of the options. `log`, opened to append: emptied once all have run,
+ * then one JSON line an action, in the order of starts and schemes; NULL: none. */
 int study_run(const struct study *study, struct scheme_summary summaries[STUDY_SCHEMES_MAX], FILE *log,
               struct error *error);
 

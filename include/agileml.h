@@ -2,8 +2,9 @@
  * revocable machines. This is all that an app includes; docs/api.md walks through a complete app.
  *
  * An app is one struct aml_app: its tables of parameters, how its data is read, and one function that is
- * called with the data items of each clock. main is `return aml_main(&app, argc, argv);`. The program is then started by
- * `proteus run -- ./app ...`, once per node; in each process one worker thread per --threads runs the functions below.
+ * called with the data items of each clock. main is `return aml_main(&app, argc, argv);`. The program is then started
+ * by `proteus run -- ./app ...`, once per node; in each process one worker thread per --threads runs the functions
+ * below.
  *
  * Words. An *iteration* is one pass over the data, a *clock* a part of one (--clocks-per-iteration). What a worker adds
  * during a clock is summed over its process and sent at the clock's end; every read sees all updates of all workers up
@@ -13,8 +14,8 @@
  * Nodes may join and leave while the job runs, so a process's data may change between clocks: `begin` is called
  * again then, and `read` may be. Everything that must outlive a process belongs in tables.
  *
- * Errors: functions return 0 or a negative aml_error_code. Functions of the app return the same; a negative one ends the
- * job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's.
+ * Errors: functions return 0 or a negative aml_error_code. Functions of the app return the same; a negative one ends
+ * the job on all nodes with the line set by aml_error. Memory: whatever a function hands out is the library's.
  *
  * Misuse: a call that is not as described here ends the job, exit status 2, with a line that names the call. With
  * PROTEUS_CHECK=1 in the environment, most mistakes with rows in place end the job likewise (docs/api.md, "Checks"). */
@@ -51,10 +52,10 @@ struct aml_table {
      * The rows that any worker changed in a clock are sent to every process: for tables that each clock reads most of.
      * `finish` uses aml_scan: its process may have none of them. */
     int whole;
-    /* 1: the app itself says which elements it changed in place and by how much (aml_give_changes), for AML_ADD and whole
-     * numbers. Else the library finds that by a second copy of every row in the cache; without it rows take half the
-     * memory, and a clock's exchange takes time for what was changed alone: for wide rows of which a clock changes a few
-     * elements. aml_update_param sees to that by itself; aml_row and aml_touch are not for such a table. */
+    /* 1: the app itself says which elements it changed in place and by how much (aml_give_changes), for AML_ADD and
+     * whole numbers. Else the library finds that by a second copy of every row in the cache; without it rows take half
+     * the memory, and a clock's exchange takes time for what was changed alone: for wide rows of which a clock changes
+     * a few elements. aml_update_param sees to that by itself; aml_row and aml_touch are not for such a table. */
     int changes_given;
     /* Fills `row` (zeros before) with its start value: a pure function of its arguments, called in any thread of any
      * node, perhaps often. NULL: zeros. `context` is aml_app.context. */
@@ -122,9 +123,10 @@ struct aml_app {
     unsigned item_tables[AML_ITEM_ROWS_MAX];
     size_t item_bytes; /* at most AML_ITEM_BYTES_MAX */
     /* 1: items differ: each names any rows and carries any bytes (aml_emit_varied, struct aml_item); item_rows and
-     * item_bytes are 0. An item stays in one part of every iteration and, until the next `begin`, with one thread; parts
-     * and threads get about equal sizes (rows and bytes), not numbers, of items. Several threads may have items that
-     * name the same rows: rows that one item alone names may be changed in place, others as aml_table_rows says. */
+     * item_bytes are 0. An item stays in one part of every iteration and, until the next `begin`, with one thread;
+     * parts and threads get about equal sizes (rows and bytes), not numbers, of items. Several threads may have items
+     * that name the same rows: rows that one item alone names may be changed in place, others as aml_table_rows
+     * says. */
     int item_varied;
 
     /* 1: `clock` and `evaluate` are called in one thread (number 0), with all of the process's items of the clock at
@@ -177,7 +179,8 @@ struct aml_app {
 };
 
 /* Runs the program: parses the command line (--help lists it), takes part in the job, and returns the exit status for
- * main: 0 done, 1 the job failed, 2 bad usage or bad input, with one line on standard error. `app` may change meanwhile. */
+ * main: 0 done, 1 the job failed, 2 bad usage or bad input, with one line on standard error. `app` may change
+ * meanwhile. */
 int aml_main(struct aml_app *app, int argc, char **argv);
 
 /* Sets the line for people that ends the job and returns `code`, for `return aml_error(worker, AML_EINPUT, ...)`. The
@@ -254,9 +257,9 @@ unsigned aml_threads(const aml_worker *worker);                     /* worker th
  * `finish`. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 
-/* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker threads
- * (t = 0 in the caller), and returns when all are through. Takes some microseconds. In `begin` and `finish`, and with
- * clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for rows by key, for
+/* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker
+ * threads (t = 0 in the caller), and returns when all are through. Takes some microseconds. In `begin` and `finish`,
+ * and with clock_alone in `clock` and `evaluate`; not within a part. Parts may use `worker` for rows by key, for
  * aml_give_changes and for what is known from `begin` on, and may use rows in place that were taken from aml_table_rows
  * before. */
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context);

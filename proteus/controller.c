@@ -46,8 +46,8 @@ struct controller_host {
 
 /* ---- What the actor and the loop call ---- */
 
-/* Under `proteus run` the launcher does this. A line that is not stored yet may come again from a controller that is started
- * after this one. */
+/* Under `proteus run` the launcher does this. A line that is not stored yet may come again from a controller that is
+ * started after this one. */
 static void show_new_lines(struct controller_host *host) {
     const struct controller *controller = &host->controller;
     for (; !host->launched && host->lines_shown < controller->lines_stored; host->lines_shown++) {

@@ -82,8 +82,8 @@ static bool any_runs(const struct join *join) {
     return false;
 }
 
-/* SIGTERM: the machine is about to go, the nodes leave in time. Ctrl-C: they say that they end and do so; the second time
- * they aren't asked. */
+/* SIGTERM: the machine is about to go, the nodes leave in time. Ctrl-C: they say that they end and do so; the second
+ * time they aren't asked. */
 static void take_signal(struct join *join, int number) {
     if (number == SIGTERM) {
         signal_nodes(join, SIGTERM);

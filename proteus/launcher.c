@@ -1,5 +1,5 @@
-/* See launcher.h. One loop, all state in struct launcher: signals (a child's end is one), messages of the controller and
- * the timer are what it reacts to. */
+/* See launcher.h. One loop, all state in struct launcher: signals (a child's end is one), messages of the controller
+ * and the timer are what it reacts to. */
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/log.h"

@@ -1,6 +1,6 @@
-/* `proteus run` at work: has the app check its options, starts a controller and the nodes as child processes, starts the
- * controller again when it is lost, follows the job as its observer, tells it which nodes have ended, carries out events,
- * and leaves no process behind, whatever happens. */
+/* `proteus run` at work: has the app check its options, starts a controller and the nodes as child processes, starts
+ * the controller again when it is lost, follows the job as its observer, tells it which nodes have ended, carries out
+ * events, and leaves no process behind, whatever happens. */
 #ifndef PROTEUS_LAUNCHER_H
 #define PROTEUS_LAUNCHER_H
 

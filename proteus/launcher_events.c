@@ -9,8 +9,8 @@
 
 /* ---- Nodes ---- */
 
-/* The nodes that run and that the event is about. node-1 to node-N are in the order of their start: the last ones of a tier
- * go first. */
+/* The nodes that run and that the event is about. node-1 to node-N are in the order of their start: the last ones of a
+ * tier go first. */
 static unsigned select_nodes(const struct launcher *launcher, const struct event *event, unsigned *selected) {
     unsigned count = 0;
     for (size_t n = 0; n < event->node_count; n++) {
@@ -103,11 +103,11 @@ bool launcher_events_start_controller(const struct launcher *launcher) {
 
 /* ---- When ---- */
 
-/* 0: now; UINT64_MAX: nobody knows yet. While there is no controller nobody counts iterations: they are taken to last as
- * long as the one before. */
+/* 0: now; UINT64_MAX: nobody knows yet. While there is no controller nobody counts iterations: they are taken to last
+ * as long as the one before. */
 static uint64_t event_due_us(const struct launcher *launcher, const struct event *event) {
     if (event->action == EVENT_START && launcher->controller_killed && launcher->controller.running) {
-        return UINT64_MAX; /* it is still ending: the iterations at which it is killed and started may be told together */
+        return UINT64_MAX; /* it is still ending: the kill's iteration and the start's may be reported together */
     }
     if (event->by_seconds) {
         return launcher->training_us == 0 ? UINT64_MAX : launcher->training_us + (uint64_t)(event->seconds * 1e6);

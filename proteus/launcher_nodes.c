@@ -104,8 +104,8 @@ static bool is_missing(const struct launcher *launcher, const struct launched_no
     return node < launcher->nodes + launcher->first_nodes && !node->joined;
 }
 
-/* "node-2 was killed by signal 9 (Killed), node-3 ended with exit status 1" for the nodes that are so; without their ends
- * when they run. False when there are none. */
+/* "node-2 was killed by signal 9 (Killed), node-3 ended with exit status 1" for the nodes that are so; without their
+ * ends when they run. False when there are none. */
 static bool describe_nodes(const struct launcher *launcher,
                            bool (*are)(const struct launcher *launcher, const struct launched_node *node), char *text,
                            size_t size) {

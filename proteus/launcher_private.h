@@ -1,6 +1,6 @@
-/* What the parts of the launcher share: launcher.c (the job as a whole, the loop), launcher_controller.c (the controller's
- * process, its report), launcher_nodes.c (the nodes' processes), launcher_market.c (instead of these: a market, and bidbrain, which buys
- * machines there) and launcher_events.c. One thread. */
+/* What the parts of the launcher share: launcher.c (the job as a whole, the loop), launcher_controller.c (the
+ * controller's process, its report), launcher_nodes.c (the nodes' processes), launcher_market.c (instead of these: a
+ * market, and bidbrain, which buys machines there) and launcher_events.c. One thread. */
 #ifndef PROTEUS_LAUNCHER_PRIVATE_H
 #define PROTEUS_LAUNCHER_PRIVATE_H
 

@@ -74,8 +74,8 @@ int marketplace_write_config(const struct marketplace *place, const char *folder
 /* Any text. */
 int marketplace_write(const char *folder, const char *name, const char *text, size_t size, struct error *error);
 
-/* The report's line of type market (docs/proteus.md), from the JSON that GET /bill answers. NULL and AML_EPROTOCOL when it
- * is none. */
+/* The report's line of type market (docs/proteus.md), from the JSON that GET /bill answers. NULL and AML_EPROTOCOL when
+ * it is none. */
 json_t *marketplace_bill(const struct marketplace *place, const char *bill, size_t size, struct error *error);
 /* The same for people, several lines like those of the job's summary. */
 void marketplace_bill_text(const json_t *line, char text[MARKETPLACE_SUMMARY_TEXT]);

@@ -158,8 +158,8 @@ static json_t *limits(const struct marketplace_job *job) {
                      (json_int_t)(most * MARKETPLACE_VCPUS_EACH));
 }
 
-/* All machines share this one's processors, so what is measured here says nothing about a cluster: phi, sigma and lambda
- * are given. */
+/* All machines share this one's processors, so what is measured here says nothing about a cluster: phi, sigma and
+ * lambda are given. */
 static json_t *application(void) {
     return json_pack("{s:f, s:i, s:i, s:b}", "phi", 0.95, "sigma_seconds", 30, "lambda_seconds", 60, "measure", 0);
 }

@@ -19,8 +19,9 @@ struct operator_options {
     bool insecure, help;
 };
 
-/* Reads a command's line: its own options (a table) and these. `usage` is what --help shows before the options. *operand: the
- * first argument that is no option; NULL: there may be none. 0; 1 when --help was given and is printed; AML_EINPUT. */
+/* Reads a command's line: its own options (a table) and these. `usage` is what --help shows before the options.
+ * *operand: the first argument that is no option; NULL: there may be none. 0; 1 when --help was given and is printed;
+ * AML_EINPUT. */
 int operator_parse(struct operator_options *options, const char *usage, const struct aml_option *own, int argc,
                    char **argv, int *operand, struct error *error);
 

@@ -1,5 +1,5 @@
-/* See run_folder.h. A run holds a lock on the file RUN_LOCK in its folder. The file gets that name when it is locked, so
- * a RUN_LOCK that can be locked is one whose run has ended. */
+/* See run_folder.h. A run holds a lock on the file RUN_LOCK in its folder. The file gets that name when it is locked,
+ * so a RUN_LOCK that can be locked is one whose run has ended. */
 #include "proteus/run_folder.h"
 
 #include <dirent.h>

@@ -413,7 +413,8 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     bool told = false;
     if (result == 0) {
         result = runtime_run(runtime, &error);
-        /* A supervised node's errors have reached the controller, which names them once for all nodes, if it was there. */
+        /* A supervised node's errors have reached the controller, which names them once for all nodes, if it was
+         * there. */
         told = runtime->options.supervised && runtime->welcomed;
     }
     if (runtime->rejoin) {

@@ -266,8 +266,8 @@ struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsig
     return values;
 }
 
-/* Room for so many bytes more. What was given of the same slots again and again is summed first: then memory goes by the
- * rows that were changed, not by the number of changes. */
+/* Room for so many bytes more. What was given of the same slots again and again is summed first: then memory goes by
+ * the rows that were changed, not by the number of changes. */
 static void changes_grow(struct cache_changes *changes, const struct table_spec *spec, size_t room) {
     if (changes->rows / 2 >= changes->slots) {
         changes_sum(changes, spec);

@@ -40,8 +40,8 @@ struct cache_list {
     uint32_t count, capacity;
 };
 
-/* The changes of one given table in one partition since the last flush: uint32_t slot and a row as WIRE_SPARSE, again and
- * again. A slot's may be summed before that: they take about four times as much as their sums at the most. */
+/* The changes of one given table in one partition since the last flush: uint32_t slot and a row as WIRE_SPARSE, again
+ * and again. A slot's may be summed before that: they take about four times as much as their sums at the most. */
 struct cache_changes {
     unsigned char *bytes;
     size_t size, capacity;
@@ -67,8 +67,8 @@ int cache_reserve(struct cache *cache, unsigned table, uint64_t capacity);
 int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key);
 /* Frees what cache_find may have been reading while rows were added: nobody finds rows without the lock now. */
 void cache_trim(struct cache *cache);
-/* The slot of a key, added when new (zeroed, not yet subscribed; in a whole table with all other rows), and in use from now
- * on. AML_EINPUT beyond a dense table's rows, AML_ELIMIT when there is no room. */
+/* The slot of a key, added when new (zeroed, not yet subscribed; in a whole table with all other rows), and in use from
+ * now on. AML_EINPUT beyond a dense table's rows, AML_ELIMIT when there is no room. */
 int64_t cache_add(struct cache *cache, unsigned table, uint64_t key);
 /* The same for a row that the set of data with this number, from 1, names: in use until cache_forget. */
 int64_t cache_add_for(struct cache *cache, unsigned table, uint64_t key, uint32_t set);
@@ -78,8 +78,8 @@ void cache_use(struct cache *cache, unsigned table, uint32_t slot, uint32_t set)
  * no state. A row keeps its slot, for when it is added again. Returns how many. */
 uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table, uint32_t oldest);
 
-/* Keeps what was changed in a row of a given table: elements columns[count], ascending; cache_give_row: all of them. Callers
- * see to it that nobody else does so in the same partition at the same time. */
+/* Keeps what was changed in a row of a given table: elements columns[count], ascending; cache_give_row: all of them.
+ * Callers see to it that nobody else does so in the same partition at the same time. */
 void cache_give(struct cache *cache, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                 const void *changes);
 void cache_give_row(struct cache *cache, unsigned table, uint32_t slot, const void *changes);

@@ -692,10 +692,10 @@ static size_t flushed_bytes(const struct table_spec *spec) {
 
 /* Copies the deltas (add) or values (put) of the touched slots into `values`, and sees to what the next deltas are
  * taken against. With staleness that is the rows as they are. Without, every one of these rows is pushed before the
- * next clock begins, and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back and
- * makes its own what the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike.
- * Compressed tables: the old ones plus what is sent of the delta, always; the rest stays the difference between the
- * two, through pushes and restores (apply_rows), until the row is flushed again. */
+ * next clock begins, and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back
+ * and makes its own what the server's will be: not the rows as they are, but the old ones plus the delta, rounded
+ * alike. Compressed tables: the old ones plus what is sent of the delta, always; the rest stays the difference between
+ * the two, through pushes and restores (apply_rows), until the row is flushed again. */
 static void gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                         uint32_t count, uint64_t *keys, unsigned char *values) {
     const struct table_spec *spec = table->spec;
@@ -726,8 +726,8 @@ static void gather_rows(const struct client *client, const struct cache_table *t
     }
 }
 
-/* The same of a sparse table, whose values take what room they need. The old values plus the deltas are the rows as they
- * are, to the bit. */
+/* The same of a sparse table, whose values take what room they need. The old values plus the deltas are the rows as
+ * they are, to the bit. */
 static struct buffer *gather_sparse(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                     uint32_t count, uint64_t *keys) {
     const struct table_spec *spec = table->spec;
@@ -1224,8 +1224,8 @@ static struct client_subscription *subscription_with(struct client_partition *pa
     return server == partition->next.server ? &partition->next : NULL;
 }
 
-/* A server has answered a PULL, with a replica that knows nothing of what was agreed: it had given the partition up, and
- * has got it back by another plan. */
+/* A server has answered a PULL, with a replica that knows nothing of what was agreed: it had given the partition up,
+ * and has got it back by another plan. */
 static void subscribe_anew(struct client *client, uint32_t number, actor_id server, const struct message_push *push) {
     struct client_subscription *subscription = subscription_with(&client->partitions[number], server);
     if (subscription != NULL && push->subscribed < subscription->agreed) {

@@ -125,8 +125,8 @@ bool client_subscribed(const struct client *client);
 bool client_may_begin(const struct client *client, uint64_t clock);
 /* The state at `clock` itself, or later, is in the cache. */
 bool client_has_state(const struct client *client, uint64_t clock);
-/* Every partition is at the job's last clock. Whether the partitions that this node is subscribed to are there in its cache
- * too; asks for what has not come. What it subscribes to from now on comes as of that clock. */
+/* Every partition is at the job's last clock. Whether the partitions that this node is subscribed to are there in its
+ * cache too; asks for what has not come. What it subscribes to from now on comes as of that clock. */
 bool client_want_last(struct client *client, uint64_t clock);
 /* The app begins `clock` under one of this node's origins: pushes wait from now on. */
 void client_begin(struct client *client, actor_id origin, uint64_t clock);
@@ -146,8 +146,8 @@ void client_receive(struct client *client, actor_id from, struct message *messag
 uint64_t client_timer(struct client *client);
 /* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);
-/* This process stood still for the last `late_us` microseconds: subtracts them from every server's silence. No server counts
- * as heard after `latest_us` by that. */
+/* This process stood still for the last `late_us` microseconds: subtracts them from every server's silence. No server
+ * counts as heard after `latest_us` by that. */
 void client_excuse(struct client *client, uint64_t late_us, uint64_t latest_us);
 
 #endif

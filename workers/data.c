@@ -99,7 +99,8 @@ static void tally_put_back(struct data *data, struct data_chunk *chunk) {
 #define DATA_FINGERPRINT 1
 #endif
 
-/* Counts an item, by the hash of its keys and bytes. Hashes are summed, so that the order of the items does not matter. */
+/* Counts an item, by the hash of its keys and bytes. Hashes are summed, so that the order of the items does not
+ * matter. */
 static void tally_add(struct data_tally *tally, uint32_t shard, uint64_t hash) {
     if (DATA_FINGERPRINT) {
         tally->shards[shard] += (hash_product)hash << 64 | 1;

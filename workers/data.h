@@ -2,11 +2,11 @@
  * bytes, by data shard: those of the shards that the node needs, and within a budget of others that may become its own,
  * so that they need not be read again. A *set* is what the app works on: some shards' records turned into
  * compact arrays of row slots and bytes, ordered so that each thread's part of each clock is contiguous and no two
- * threads work on the same rows at once. Records of items that name fixed rows are replaced by these items when their shard
- * is in a set for the first time: later sets copy them. Fixed items without rows are the same as their records, so a set
- * takes these over, and gives them back when the node leaves the shard. While the input is read its *fingerprint* is made: by
- * data shard, how many items there are and a hash of them, kept or not. Does not read files, does not call the app, knows
- * no cache. */
+ * threads work on the same rows at once. Records of items that name fixed rows are replaced by these items when their
+ * shard is in a set for the first time: later sets copy them. Fixed items without rows are the same as their records,
+ * so a set takes these over, and gives them back when the node leaves the shard. While the input is read its
+ * *fingerprint* is made: by data shard, how many items there are and a hash of them, kept or not. Does not read files,
+ * does not call the app, knows no cache. */
 #ifndef AGILEML_WORKERS_DATA_H
 #define AGILEML_WORKERS_DATA_H
 

@@ -86,8 +86,8 @@ static void sort_items(struct solo *items, size_t count, int (*order)(const void
     }
 }
 
-/* Deals a shard's items to the parts of an iteration, from another part on in each shard. By what the shard holds alone:
- * an item is in the same part on every node. */
+/* Deals a shard's items to the parts of an iteration, from another part on in each shard. By what the shard holds
+ * alone: an item is in the same part on every node. */
 static void deal_parts(struct solo *items, size_t count, unsigned parts, struct hand *hands, uint64_t salt) {
     if (parts == 1 || count == 0) {
         return;

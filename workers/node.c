@@ -440,8 +440,8 @@ static bool set_contains(const struct node_set *set, const struct node_set *part
     return common_shards(set, part) == part->count;
 }
 
-/* In the duty's first clock, shards that were another origin's just before: what that one put last must be seen, whatever
- * the staleness, or our puts would undo it. */
+/* In the duty's first clock, shards that were another origin's just before: what that one put last must be seen,
+ * whatever the staleness, or our puts would undo it. */
 static bool shards_are_new(const struct node *node, const struct node_duty *duty, uint64_t clock) {
     if (clock != duty->from_clock) {
         return false;
@@ -469,8 +469,8 @@ static bool worked_by_us(const struct node *node, const struct node_set *set, ui
 }
 
 /* In the duty's first clock, shards that were another node's just before: that node's work must be committed. Else it
- * might be lost with the node and done again, with other results, while ours, which goes on from what the node had put, is
- * kept. (The clock before a duty's first one is a commit point.) */
+ * might be lost with the node and done again, with other results, while ours, which goes on from what the node had put,
+ * is kept. (The clock before a duty's first one is a commit point.) */
 static bool may_be_done_again(const struct node *node, const struct node_duty *duty, uint64_t clock) {
     return clock == duty->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
            !worked_by_us(node, &node->sets[duty->set], clock - 1);
@@ -657,8 +657,8 @@ static void node_set_timer(struct node *node) {
     }
 }
 
-/* The last clock's state is at the servers; what this node's cache has of it may still be on the way, if the node had no
- * part in that clock. The app's finish function may read it. */
+/* The last clock's state is at the servers; what this node's cache has of it may still be on the way, if the node had
+ * no part in that clock. The app's finish function may read it. */
 static void begin_save(struct node *node) {
     if (node->saving && !node->save_asked && !node->unsaving && node->final != 0 &&
         client_want_last(&node->client, node->final)) {
@@ -1361,8 +1361,8 @@ static bool node_check_silence(struct node *node, uint64_t now) {
     return true;
 }
 
-/* Time in which this process itself stood still (a debugger, a laptop's lid, a busy machine) counts as nobody's silence.
- * After a long stop connections may be broken: servers get the time that new ones take, too. */
+/* Time in which this process itself stood still (a debugger, a laptop's lid, a busy machine) counts as nobody's
+ * silence. After a long stop connections may be broken: servers get the time that new ones take, too. */
 static void discount_stop(struct node *node, uint64_t now) {
     uint64_t late_us = node->timer_us != 0 && now > node->timer_us ? now - node->timer_us : 0;
     if (late_us > node->timeout_ms * UINT64_C(500)) {

@@ -12,7 +12,7 @@ enum {
     NODE_PROGRESS_BURST = 16,      /* sent again at once; twice as many each time that all have arrived, ... */
     NODE_PROGRESS_BURST_MAX = 512, /* ... up to so many, ... */
     NODE_PROGRESS_STILL_MAX = 8,   /* ... until none arrives for so many heartbeats */
-    NODE_PROGRESS_US = 5000,       /* PROGRESS of short clocks goes out together, this often and at an iteration's end */
+    NODE_PROGRESS_US = 5000,       /* PROGRESS of short clocks is sent together, this often and at an iteration's end */
     NODE_EVALUATIONS_MAX = 64,     /* that the controller has asked for at once; it repeats what was not taken */
 };
 

@@ -44,8 +44,9 @@ int notice_open(struct notice **notice, struct net_io *io, uint32_t poll_ms, con
                 struct error *error);
 void notice_close(struct notice *notice); /* NULL is allowed */
 
-/* For a node that has left its job: if the cloud is about to take this machine, waits until it does, and does not return
- * (a signal ends the process). One that shuts itself down before that is paid for, one that is taken may not be. */
+/* For a node that has left its job: if the cloud is about to take this machine, waits until it does, and does not
+ * return (a signal ends the process). One that shuts itself down before that is paid for, one that is taken may not
+ * be. */
 void notice_stay(void);
 
 #endif

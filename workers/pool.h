@@ -33,8 +33,8 @@ struct pool_team {
 struct pool {
     /* Run by every thread (0..threads-1) for each command. */
     void (*run)(void *context, unsigned thread, int command);
-    /* Called by the last thread that is through with a command, which may be handed the next one meanwhile; false: `done`
-     * is to become readable. NULL or pool_close was called: always. May be set before the first command. */
+    /* Called by the last thread that is through with a command, which may be handed the next one meanwhile; false:
+     * `done` is to become readable. NULL or pool_close was called: always. May be set before the first command. */
     bool (*through)(void *context);
     void *context;
     unsigned threads;

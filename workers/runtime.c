@@ -554,8 +554,8 @@ static void loader_arrange(struct runtime *runtime) {
     }
 }
 
-/* Reads and arranges; whoever works on this machine meanwhile goes first. A thread of its own, since a priority that was
- * lowered stays so: it and the threads that `read` starts end with the reading. */
+/* Reads and arranges; whoever works on this machine meanwhile goes first. A thread of its own, since a priority that
+ * was lowered stays so: it and the threads that `read` starts end with the reading. */
 static void *loader_read_main(void *context) {
     struct runtime *runtime = context;
     crash_thread_begin();

@@ -4,7 +4,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-/* The limit alone would not do: the kernel does not apply it where it hands dumps to a program (core_pattern "|..."). */
+/* The limit alone would not do: the kernel does not apply it where it hands dumps to a program (core_pattern
+ * "|..."). */
 void core_dumps_forbid(void) {
     const struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none);

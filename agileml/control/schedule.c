@@ -126,8 +126,8 @@ static int clock_order(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* The clocks in (committed, end + 1] at which some part or catch-up begins or has ended, ascending, each once; the first
- * is committed + 1, the last end + 1, and the one after the restored clock is among them. */
+/* The clocks in (committed, end + 1] at which some part or catch-up begins or has ended, ascending, each once; the
+ * first is committed + 1, the last end + 1, and the one after the restored clock is among them. */
 static uint64_t *stretch_bounds(const struct schedule *schedule, const struct schedule_restore *restore, uint64_t end,
                                 unsigned *count) {
     unsigned most = 3 + schedule->part_count + 2 * schedule->catch_up_count;

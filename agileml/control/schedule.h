@@ -1,9 +1,10 @@
 /* Who works on which data shard in which clocks: the source of a plan's duties. Pure data.
  *
- * From each part's clock on its owners hold, up to the next part's. The last part may have no clock yet (WIRE_CLOCK_NEVER).
- * What dead nodes left undone is in catch-ups: there the parts name no owner (ACTOR_NONE). What they did, but is not
- * committed, is in catch-ups of nobody: the state holds it, and a later recovery may go back behind it. At each clock that is
- * not committed every shard has exactly one owner, or is in exactly one catch-up: I6. */
+ * From each part's clock on its owners hold, up to the next part's. The last part may have no clock yet
+ * (WIRE_CLOCK_NEVER). What dead nodes left undone is in catch-ups: there the parts name no owner (ACTOR_NONE). What
+ * they did, but is not committed, is in catch-ups of nobody: the state holds it, and a later recovery may go back
+ * behind it. At each clock that is not committed every shard has exactly one owner, or is in exactly one catch-up:
+ * I6. */
 #ifndef AGILEML_CONTROL_SCHEDULE_H
 #define AGILEML_CONTROL_SCHEDULE_H
 
@@ -55,9 +56,9 @@ struct schedule_restore {
     uint64_t epoch;
 };
 
-/* Nodes died: what they had to do beyond the restored clock goes to `takeover[shard]`, as catch-ups under origins of the
- * epoch up to the clock begun, beyond as part of the owners' own. `dead` tells of a node whether it is. Returns the last clock
- * of a catch-up. */
+/* Nodes died: what they had to do beyond the restored clock goes to `takeover[shard]`, as catch-ups under origins of
+ * the epoch up to the clock begun, beyond as part of the owners' own. `dead` tells of a node whether it is. Returns the
+ * last clock of a catch-up. */
 uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
                           const void *context, const actor_id *takeover, const struct schedule_restore *restore);
 

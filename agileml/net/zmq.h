@@ -78,9 +78,9 @@ int net_io_watch(struct net_io *io, int fd, void (*ready)(void *context), void *
 /* Dispatches messages, the timer and watched descriptors until net_io_stop. 0 or AML_EFAIL. May be called again. */
 int net_io_run(struct net_io *io, struct error *error);
 /* From another thread of the process: while the loop's own thread sleeps, calls `ready` in its place, as it would for a
- * descriptor, and dispatches what comes of that, until nothing more is there or `enough` says so; the rest is left to the
- * loop's thread. To wake that and to be woken by it costs more than a little work. False: it does not sleep, and nothing
- * was called. */
+ * descriptor, and dispatches what comes of that, until nothing more is there or `enough` says so; the rest is left to
+ * the loop's thread. To wake that and to be woken by it costs more than a little work. False: it does not sleep, and
+ * nothing was called. */
 bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
                      void *context);
 /* From a callback of the loop: no callback follows, net_io_run returns. */

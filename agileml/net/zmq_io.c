@@ -43,7 +43,7 @@ struct net_io {
     struct mailbox mailbox;
     struct source mailbox_source;
     bool mailbox_active;
-    pthread_mutex_t turn; /* held by whoever uses what follows: our thread but while it sleeps, or who borrows us then */
+    pthread_mutex_t turn; /* guards what follows; our thread holds it except while it sleeps; then who borrows us */
     bool running;         /* in the loop, which wakes sleepers at each turn's end */
     actor_id sleepers[SLEEPERS_MAX]; /* to whom messages were delivered in this turn */
     unsigned sleeper_count, sleepers_messages;

@@ -72,8 +72,8 @@ enum {
 int door_open(struct door **door, struct net *net, struct error *error);
 /* After every listener is closed. NULL is fine. */
 void door_close(struct door *door);
-/* Takes over the monitor of this actor's listener, which tells of DOOR_EVENTS; it is closed when the socket's monitoring
- * ends. */
+/* Takes over the monitor of this actor's listener, which tells of DOOR_EVENTS; it is closed when the socket's
+ * monitoring ends. */
 void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint);
 
 /* ---- zmq_link.c ---- */

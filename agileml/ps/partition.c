@@ -654,8 +654,8 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
     }
 }
 
-/* Applies and takes over a contribution as WIRE_SPARSE. If it is much smaller than the rows it is itself what is kept to
- * go back; not else, for there is one of each clock since the point. */
+/* Applies and takes over a contribution as WIRE_SPARSE. If it is much smaller than the rows it is itself what is kept
+ * to go back; not else, for there is one of each clock since the point. */
 static void contribution_apply_sparse(struct partition *partition, unsigned t, struct contribution *one) {
     struct table *table = &partition->tables[t];
     bool kept = partition->point_count > 0 &&

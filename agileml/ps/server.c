@@ -249,8 +249,8 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
     replica_close(server, replica);
 }
 
-/* A new replica: in the job's first plan it is whole; the first plan of an epoch may name one that serves from a checkpoint;
- * every other one is copied from the one that serves. */
+/* A new replica: in the job's first plan it is whole; the first plan of an epoch may name one that serves from a
+ * checkpoint; every other one is copied from the one that serves. */
 static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
     const struct message_plan *plan = &server->plan.plan;
     struct server_replica *replica = &server->replicas[number];

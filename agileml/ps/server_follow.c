@@ -322,8 +322,8 @@ static struct durable backups_have(const struct server *server, const struct ser
 }
 
 /* What is durable by itself, also where the plan names no backup, having found no reliable machine (one may have come
- * since): then there is nothing to wait for. Commit points only: other partitions can't be put at another clock, if that
- * became the least of all. */
+ * since): then there is nothing to wait for. Commit points only: other partitions can't be put at another clock, if
+ * that became the least of all. */
 static struct durable own_has(const struct server *server, const struct server_replica *replica) {
     const struct partition *partition = replica->partition;
     struct durable has = {.until = partition->clock};

@@ -62,7 +62,8 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     const struct message_subscribe *subscribe = &message->subscribe;
     struct error error = {0};
     struct rows_view views[WIRE_TABLES_MAX];
-    /* One that has handed over is asked by who knows of a plan in which it serves again: this replica may go before that. */
+    /* One that has handed over is asked by who knows of a plan in which it serves again: this replica may go before
+     * that. */
     bool behind = replica->served && replica->partition->clock < subscribe->known;
     if (!replica_may_serve(server, replica) || behind) {
         answer_later(server, from, message);

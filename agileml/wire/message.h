@@ -171,8 +171,8 @@ struct message_welcome {
 
 /* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md, "Plans").
  * The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Whole in itself: a receiver needs
- * no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per partition), duties (struct
- * wire_duty), the duties' shards (uint32_t each), endpoints (struct wire_endpoint of every server thread). */
+ * no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per partition), duties
+ * (struct wire_duty), the duties' shards (uint32_t each), endpoints (struct wire_endpoint of every server thread). */
 struct message_plan {
     uint64_t version;
     uint64_t restore; /* the clock at which this epoch's first plan put every partition; 0 in the first epoch */
@@ -257,8 +257,8 @@ struct message_heartbeat_ack {
     uint64_t input; /* `reading` of the node's last INPUT that is the same as the job's; 0: none */
 };
 
-/* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the header's,
- * begin no clock, serve nobody, and answer FENCED: repeated until then. A PLAN of that epoch follows. */
+/* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the
+ * header's, begin no clock, serve nobody, and answer FENCED: repeated until then. A PLAN of that epoch follows. */
 
 /* Frame: what the node's servers can be put at, a struct wire_reach each. */
 struct message_fenced {
@@ -289,9 +289,9 @@ struct message_gone {
     uint32_t signal;  /* that ended all of them; 0: none, or not known */
 };
 
-/* From who buys machines: those that it has been given and that have not joined yet, all of them each time; without any,
- * none are expected any more. Frame: struct wire_machine each, of different names. Answered by OUTCOME. A controller that
- * is started again knows of none: the sender repeats the message now and then. */
+/* From who buys machines: those that it has been given and that have not joined yet, all of them each time; without
+ * any, none are expected any more. Frame: struct wire_machine each, of different names. Answered by OUTCOME. A
+ * controller that is started again knows of none: the sender repeats the message now and then. */
 struct message_allocation {
     uint64_t request; /* as in message_evict */
 };
@@ -360,8 +360,8 @@ struct message_saved {
 };
 
 /* DONE: the job, or this node's part in it, is over: leave. LEAVE: the node leaves. FENCE: see above.
- * REJOIN: the controller does not know the sender (it was declared dead): what it did since is void, it may register as a
- * new node. */
+ * REJOIN: the controller does not know the sender (it was declared dead): what it did since is void, it may register as
+ * a new node. */
 struct message_empty {
     uint8_t unused; /* 0 */
 };

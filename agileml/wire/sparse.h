@@ -1,12 +1,12 @@
-/* Rows of whole numbers written by their elements that are not 0 (WIRE_SPARSE): deltas of wide rows of counts, of which a
- * clock changes a few. Such a row is
+/* Rows of whole numbers written by their elements that are not 0 (WIRE_SPARSE): deltas of wide rows of counts, of which
+ * a clock changes few. Such a row is
  *
  *   uint32_t count                   how many elements follow; SPARSE_ALL: all of them, in order, without columns
  *   count x (uint32_t column, value) columns ascending, below the row's width; values of the table's type
  *
- * whichever of the two is shorter. Rows follow each other without gaps, so they have no fixed size. Exact: elements that
- * are not there add 0. Values stand at multiples of 4 bytes. The functions use elements of 4 or 8 bytes as unsigned numbers,
- * which wrap. They allocate nothing; any thread. */
+ * whichever of the two is shorter. Rows follow each other without gaps, so they have no fixed size. Exact: elements
+ * that are not there add 0. Values stand at multiples of 4 bytes. The functions use elements of 4 or 8 bytes as
+ * unsigned numbers, which wrap. They allocate nothing; any thread. */
 #ifndef AGILEML_WIRE_SPARSE_H
 #define AGILEML_WIRE_SPARSE_H
 
@@ -21,8 +21,8 @@ static inline size_t sparse_most(uint32_t width, uint32_t element_bytes) {
     return sizeof(uint32_t) + (size_t)width * element_bytes;
 }
 
-/* Writes row - base to `to`, which has room for sparse_most bytes, and returns the bytes; with `settle`, base becomes row.
- * None overlap. */
+/* Writes row - base to `to`, which has room for sparse_most bytes, and returns the bytes; with `settle`, base becomes
+ * row. None overlap. */
 size_t sparse_delta(uint32_t element_bytes, unsigned char *to, const void *row, void *base, uint32_t width,
                     bool settle);
 

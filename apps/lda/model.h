@@ -39,8 +39,8 @@ int lda_model_writer_open(struct lda_model_writer **writer, const char *path, co
                           struct error *error);
 /* Adds a word's row, once each: counts[topics], none negative. A row of zeros is left out. 0 or AML_EFAIL. */
 int lda_model_writer_row(struct lda_model_writer *writer, uint32_t word, const int32_t *counts, struct error *error);
-/* Completes the file, with the words' names (V or more) unless `names` is NULL or empty, and frees the writer, also when it
- * fails. */
+/* Completes the file, with the words' names (V or more) unless `names` is NULL or empty, and frees the writer, also
+ * when it fails. */
 int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error);
 /* Removes what was written and frees the writer. NULL is allowed. */
 void lda_model_writer_abandon(struct lda_model_writer *writer);

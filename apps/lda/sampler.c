@@ -290,8 +290,8 @@ static unsigned columns_shift(uint32_t topics) {
     return shift;
 }
 
-/* Gives the changes in the columns of the set bits, and makes them zeros. Returns their number; they are left in thread->columns
- * and thread->given. */
+/* Gives the changes in the columns of the set bits, and makes them zeros. Returns their number; they are left in
+ * thread->columns and thread->given. */
 static uint32_t give_changes(const struct lda_clock *clock, struct lda_thread *thread, uint32_t slot, uint64_t bits) {
     const unsigned shift = columns_shift(clock->topics);
     uint32_t count = 0;

@@ -85,8 +85,8 @@ struct lda_clock {
      * each. */
     unsigned char *words;
     size_t stride;
-    /* Called with what was added to the elements columns[count], ascending, of a word's row, in the thread that did it; NULL:
-     * not wanted. */
+    /* Called with what was added to the elements columns[count], ascending, of a word's row, in the thread that did it;
+     * NULL: not wanted. */
     void (*give)(void *context, uint32_t slot, uint32_t count, const uint32_t *columns, const int32_t *changes);
     void *give_context;
     /* Made by lda_clock_totals: */

@@ -1,16 +1,17 @@
-/* device.h on NVIDIA's GPUs: the process's device 0 (CUDA_VISIBLE_DEVICES chooses). Both products of a step in cuBLAS, the
- * rest in cuda_kernels.cu.
+/* device.h on NVIDIA's GPUs: the process's device 0 (CUDA_VISIBLE_DEVICES chooses). Both products of a step in cuBLAS,
+ * the rest in cuda_kernels.cu.
  *
- * cuBLAS's matrices are in columns, ours in rows. A matrix A in rows, r x c with rows `stride` apart, is in columns A^T,
- * c x r with leading dimension `stride`. So, for samples X (n x d), weights W (d x K), logits and then errors Z (n x K):
+ * cuBLAS's matrices are in columns, ours in rows. A matrix A in rows, r x c with rows `stride` apart, is in columns
+ * A^T, c x r with leading dimension `stride`. So, for samples X (n x d), weights W (d x K), logits and then errors Z
+ * (n x K):
  *     Z = X W                 is asked for as  Z^T = W^T X^T,                K x n, a sum over d; both as they lie
  *     W = beta W - r X^T Z    is asked for as  W^T = beta W^T - r Z^T X,     K x d, a sum over n; X lies transposed
  *     b = b - r Z^T 1         is a product of Z^T, K x n as it lies, with a vector of ones.
  *
  * Two streams: `compute` takes weights over, multiplies and gives weights back; `copy` brings samples that are not kept
- * into one of two slots, while `compute` works on the other one. What goes to the device or comes from it passes through
- * two pinned buffers, one of which the CPU copies while the other one is on its way. All weights are taken over at the
- * beginning of a clock: to find the rows that others have changed, the CPU would have to read as much as it
+ * into one of two slots, while `compute` works on the other one. What goes to the device or comes from it passes
+ * through two pinned buffers, one of which the CPU copies while the other one is on its way. All weights are taken over
+ * at the beginning of a clock: to find the rows that others have changed, the CPU would have to read as much as it
  * copies.
  *
  * cuBLAS is loaded when a device was found, so a program that was built with CUDA also runs where there is none. */
@@ -26,8 +27,8 @@
 
 enum { STAGING_BYTES = 8 << 20 };
 
-/* Training samples are kept if they take at most this part of the memory that is free: the rest is for logits, samples to
- * test on, cuBLAS, and other processes. */
+/* Training samples are kept if they take at most this part of the memory that is free: the rest is for logits, samples
+ * to test on, cuBLAS, and other processes. */
 static const double KEPT_PART = 0.75;
 
 typedef cublasStatus_t create_function(cublasHandle_t *handle);
@@ -145,7 +146,8 @@ _Static_assert(_Generic(&cublasSgemm_v2, sgemm_function * : 1, default : 0), "cu
 _Static_assert(_Generic(&cublasSgemv_v2, sgemv_function * : 1, default : 0), "cublasSgemv");
 _Static_assert(_Generic(&cublasGetStatusString, status_function * : 1, default : 0), "cublasGetStatusString");
 
-/* It stays loaded. dlsym's pointers are to objects, which C does not turn into pointers to functions; POSIX's way around. */
+/* It stays loaded. dlsym's pointers are to objects, which C does not turn into pointers to functions; POSIX's way
+ * around. */
 static int load_cublas(struct cublas *cublas, struct error *error) {
     void *library = dlopen(CUBLAS_LIBRARY, RTLD_NOW | RTLD_NODELETE);
     if (library == NULL) {

@@ -23,9 +23,9 @@ struct mlr_cuda_sums {
 /* Whether the device can run these kernels. */
 cudaError_t mlr_cuda_usable(void);
 
-/* logits[count][stride], of which `classes` are used, become errors in place: softmax(logits + bias) - onehot(label). The
- * loss of each sample and whether its label has the largest logit (the first one of equal ones) go to sums. The label of
- * sample s is the uint32_t at samples[s * (features + 1) + features]. */
+/* logits[count][stride], of which `classes` are used, become errors in place: softmax(logits + bias) - onehot(label).
+ * The loss of each sample and whether its label has the largest logit (the first one of equal ones) go to sums. The
+ * label of sample s is the uint32_t at samples[s * (features + 1) + features]. */
 cudaError_t mlr_cuda_softmax(cudaStream_t stream, float *logits, size_t stride, uint32_t classes, const float *bias,
                              const float *samples, uint32_t features, size_t count,
                              struct mlr_cuda_sums sums[MLR_CUDA_SUMS]);

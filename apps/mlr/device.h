@@ -1,10 +1,10 @@
-/* An accelerator that takes dense steps, from samples to new weights: the same formulas as dense.c and kernel.h's softmax,
- * so the same results but for rounding. cuda.c is one for NVIDIA's GPUs. A build without CUDA has device_none.c, which
- * says so to whoever asks.
+/* An accelerator that takes dense steps, from samples to new weights: the same formulas as dense.c and kernel.h's
+ * softmax, so the same results but for rounding. cuda.c is one for NVIDIA's GPUs. A build without CUDA has
+ * device_none.c, which says so to whoever asks.
  *
- * The order of calls: open; items, whenever the training samples are others; and for each clock begin, step ..., end, or
- * to evaluate begin, evaluate ..., end. The weights stay on the device from begin to end, and so does the momentum from
- * open to close. Calls of one device do not overlap; any thread.
+ * The order of calls: open; items, whenever the training samples are others; and for each clock begin, step ..., end,
+ * or to evaluate begin, evaluate ..., end. The weights stay on the device from begin to end, and so does the momentum
+ * from open to close. Calls of one device do not overlap; any thread.
  *
  * Samples are rows of features + 1 words of 4 bytes: the features, floats, and behind them the label, a uint32_t below
  * the number of classes. `stride` of a struct mlr_dense is features + 1.
@@ -22,8 +22,8 @@ struct mlr_device;
 /* Whether this program has a device to run on; else AML_EINPUT, and why not. Takes a moment where there is one. */
 int mlr_device_check(struct error *error);
 
-/* A device for weights of the shape of `weights` (the contents do not matter), with room for a velocity, of zeros, if steps
- * have a momentum. *device is NULL after an error. */
+/* A device for weights of the shape of `weights` (the contents do not matter), with room for a velocity, of zeros, if
+ * steps have a momentum. *device is NULL after an error. */
 int mlr_device_open(struct mlr_device **device, const struct mlr_weights *weights, bool momentum, struct error *error);
 /* NULL: nothing. */
 void mlr_device_close(struct mlr_device *device);
@@ -34,8 +34,8 @@ int mlr_device_items(struct mlr_device *device, const float *items, size_t count
 
 /* Takes the weights over, all of them, and begins the sums of losses at 0. */
 int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weights, struct error *error);
-/* Queues a step, as mlr_dense_logits, softmax, mlr_dense_update and mlr_bias_update take it. step->velocity is not used:
- * the device has its own. The samples may be changed afterwards. */
+/* Queues a step, as mlr_dense_logits, softmax, mlr_dense_update and mlr_bias_update take it. step->velocity is not
+ * used: the device has its own. The samples may be changed afterwards. */
 int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
                     struct error *error);
 /* Queues the losses of samples alone. */

@@ -1,8 +1,8 @@
-/* The arithmetic of multinomial logistic regression, on arrays: no tables, files or threads. A caller splits a step over
- * threads by the ranges that the functions take; calls on ranges that do not overlap may run at once.
+/* The arithmetic of multinomial logistic regression, on arrays: no tables, files or threads. A caller splits a step
+ * over threads by the ranges that the functions take; calls on ranges that do not overlap may run at once.
  *
- * The model: weights W, a row of K floats (one for each class) for each of d features, and a row b of biases. A sample x
- * has the logits z = x W + b, the probabilities p_k = exp(z_k) / sum_j exp(z_j), and with the label y the loss
+ * The model: weights W, a row of K floats (one for each class) for each of d features, and a row b of biases. A sample
+ * x has the logits z = x W + b, the probabilities p_k = exp(z_k) / sum_j exp(z_j), and with the label y the loss
  * -log p_y. The gradient of the loss by z is the error e = p - onehot(y); by W it is x^T e, by b it is e.
  *
  * A step with rate r over samples of which n would make the average:  W -= r/n sum x^T e + decay W,  b -= r/n sum e. */
@@ -50,8 +50,8 @@ struct mlr_step {
  *
  * sparse_logits: fills logits[count][classes] for samples[count].
  *
- * sparse_update: takes the step for those features that are `part`'s of `parts` (a row is changed by one part alone), and
- * sets touched[f] for the rows that it changed. errors[count][classes] are those of the samples. Blocks of
+ * sparse_update: takes the step for those features that are `part`'s of `parts` (a row is changed by one part alone),
+ * and sets touched[f] for the rows that it changed. errors[count][classes] are those of the samples. Blocks of
  * MLR_PART_ROWS neighbouring rows belong together, so that parts do not share cache lines more than they must. */
 struct mlr_kernel {
     const char *name;

@@ -5,8 +5,8 @@
  * samples.c, the model's file in model.c, `mlr --predict` in predict.c.
  *
  * Steps and nodes: a step is taken over --batch samples *of all nodes together*. A process takes its part of it, scaled
- * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that come
- * and go change nothing but the speed. See docs/mlr.md. */
+ * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that
+ * come and go change nothing but the speed. See docs/mlr.md. */
 #include "agileml.h"
 #include "agileml/base/monotonic.h"
 #include "apps/files.h"

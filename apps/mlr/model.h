@@ -1,5 +1,5 @@
-/* The file that holds a trained model, and predictions from it. The writer takes rows as they come and leaves either the
- * whole file or none; the reader believes nothing that it has not checked.
+/* The file that holds a trained model, and predictions from it. The writer takes rows as they come and leaves either
+ * the whole file or none; the reader believes nothing that it has not checked.
  *
  * The format, version 1. All numbers are little-endian; "float" is an IEEE 754 binary32.
  *
@@ -39,12 +39,12 @@ struct mlr_model_header {
 /* Writing, in one thread. The file is made beside its place and takes it in mlr_model_writer_close. */
 struct mlr_model_writer;
 
-/* 0 and a writer, which mlr_model_writer_close or _abandon frees; or AML_EFAIL, AML_ELIMIT (the path's length), AML_ENOMEM,
- * and *writer is NULL. */
+/* 0 and a writer, which mlr_model_writer_close or _abandon frees; or AML_EFAIL, AML_ELIMIT (the path's length),
+ * AML_ENOMEM, and *writer is NULL. */
 int mlr_model_writer_open(struct mlr_model_writer **writer, const char *path, const struct mlr_model_header *header,
                           struct error *error);
-/* Adds rows[count][classes], with their numbers; those that are all 0 are left out. 0, or AML_EFAIL: the disk is full, or
- * a value is not finite. After a failure only _abandon may follow. */
+/* Adds rows[count][classes], with their numbers; those that are all 0 are left out. 0, or AML_EFAIL: the disk is full,
+ * or a value is not finite. After a failure only _abandon may follow. */
 int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbers, const float *rows, size_t count,
                           struct error *error);
 int mlr_model_writer_close(struct mlr_model_writer *writer, struct error *error);

@@ -1,5 +1,5 @@
-/* See narrow.h. The vector operations of each set of instructions; the loops over them are narrow_variants.h, included once
- * per set. */
+/* See narrow.h. The vector operations of each set of instructions; the loops over them are narrow_variants.h, included
+ * once per set. */
 #include "apps/mlr/narrow.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Dense steps with few classes. A product of which one side has few columns is mostly packing and unused lanes in a general
- * matrix product; here vectors go along the features, of which there are many. Same results as dense.c but for rounding. */
+/* Dense steps with few classes. A product of which one side has few columns is mostly packing and unused lanes in a
+ * general matrix product; here vectors go along the features, of which there are many. Same results as dense.c but for
+ * rounding. */
 #ifndef APPS_MLR_NARROW_H
 #define APPS_MLR_NARROW_H
 

@@ -1,6 +1,6 @@
-/* The loops of narrow.c, included there once for each set of vector instructions. No include guard: it is a template over the
- * NARROW_ macros, which it undefines: NARROW_SET is the prefix of what is defined here, NARROW_LANES the floats of
- * a NARROW_VECTOR, and NARROW_TOGETHER how many samples, or vectors of features, are worked on at once: with
+/* The loops of narrow.c, included there once for each set of vector instructions. No include guard: it is a template
+ * over the NARROW_ macros, which it undefines: NARROW_SET is the prefix of what is defined here, NARROW_LANES the
+ * floats of a NARROW_VECTOR, and NARROW_TOGETHER how many samples, or vectors of features, are worked on at once: with
  * NARROW_CLASSES, as many sums as fit the registers. `n` and `m` below are constants where these are inlined. */
 
 #define NARROW_JOIN_(a, b) a##_##b

@@ -3,8 +3,8 @@
  * keep, scale or shuffle samples.
  *
  * Formats:
- * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; what follows `#` is
- *   a comment. Indexes count from 0 or 1.
+ * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; what follows `#`
+ *   is a comment. Indexes count from 0 or 1.
  * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them (the first, see
  *   label_column) the label, which may be a word.
  * - csv: the same with commas or semicolons, with or without a header: the first line is one when none of its features

@@ -106,7 +106,8 @@ def run_job(chosen, cluster, app, events=(), see=None, program="mf", environment
         command = [os.path.join(chosen.bin, "proteus"), "run", "--quiet", f"--report=/proc/self/fd/{writable}",
                    *cluster]
         command += [f"--events={file.name}"] if events else []
-        job = subprocess.Popen([*prefix, *command, "--", program, *app], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        job = subprocess.Popen([*prefix, *command, "--", program, *app],
+                               stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                pass_fds=[writable], env=environment)
         os.close(writable)
         try:

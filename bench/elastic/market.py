@@ -1,5 +1,5 @@
-"""What the benchmarks of `proteus run --market` share: recorded prices, and EC2's bill of 2016 made once more from them by
-rules written here, in whole units of 1/3600 micro-dollar."""
+"""What the benchmarks of `proteus run --market` share: recorded prices, and EC2's bill of 2016 made once more from them
+by rules written here, in whole units of 1/3600 micro-dollar."""
 
 import bisect
 import csv
@@ -97,7 +97,7 @@ def evictions(bill):
 
 
 def doubled(bill, most):
-    """Moments at which more machines ran than there may be; those that the cloud is taking are replaced before they go."""
+    """Moments at which more machines ran than there may be; those that the cloud takes are replaced before they go."""
     found = []
     for machine in bill["instances"]:
         moment = seconds(machine["start"])

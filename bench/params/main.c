@@ -10,8 +10,8 @@
 
 static const char *const APP = "skipgram";
 
-/* What is compared: rows a second that are read for the first time, then pairs a second, of the app's clock alone and of
- * whole iterations. */
+/* What is compared: rows a second that are read for the first time, then pairs a second, of the app's clock alone and
+ * of whole iterations. */
 enum subject { SEEN_ALONE, SEEN_BATCHED, ALONE, BATCHED, ITERATION, SUBJECTS };
 static const char *const SUBJECT_NAMES[SUBJECTS] = {"first seen, one a call", "first seen, 1000 a call",
                                                     "skip-gram, one a call", "skip-gram, 30 a call",
@@ -23,8 +23,8 @@ struct bench {
     char programs[PATH_MAX], app[PATH_MAX];
 };
 
-/* Thousands of rows or pairs in a second, of all threads, and in a CPU-second. Other threads fetch the rows that are read
- * for the first time: for these both rates are by wall time. */
+/* Thousands of rows or pairs in a second, of all threads, and in a CPU-second. Other threads fetch the rows that are
+ * read for the first time: for these both rates are by wall time. */
 struct rates {
     double wall[SUBJECTS], cpu[SUBJECTS];
 };

@@ -139,8 +139,11 @@ static int run_shape(const struct bench *bench, const struct shape *shape, struc
 }
 
 int main(int argc, char **argv) {
-    static const struct shape SHAPES[] = {
-        {1000, 1, 1, 500, NULL}, {10000, 100, 1, 20, NULL}, {10000, 100, 8, 20, NULL}, {10000, 1000, 1, 3, NULL}, {10000, 1000, 8, 3, NULL}};
+    static const struct shape SHAPES[] = {{1000, 1, 1, 500, NULL},
+                                          {10000, 100, 1, 20, NULL},
+                                          {10000, 100, 8, 20, NULL},
+                                          {10000, 1000, 1, 3, NULL},
+                                          {10000, 1000, 8, 3, NULL}};
     static const struct shape QUICK_SHAPES[] = {{1000, 1, 1, 20, NULL}, {10000, 100, 8, 2, NULL}};
     struct bench bench = {.samples = 15, .width = 100, .partitions = 1};
     const struct aml_option options[] = {

@@ -1,5 +1,6 @@
-/* See ec2.h. Each call goes round: due (waits for its time and for room in its bucket), wants credentials, sent, and then due
- * again or ended. Callers hear of ended calls at one place alone, ec2_tell, so that they may start others there. */
+/* See ec2.h. Each call goes round: due (waits for its time and for room in its bucket), wants credentials, sent, and
+ * then due again or ended. Callers hear of ended calls at one place alone, ec2_tell, so that they may start others
+ * there. */
 #include "bidbrain/aws/ec2.h"
 
 #include "agileml/base/hash.h"

@@ -1,12 +1,12 @@
-/* A client of EC2's Query API (version 2016-11-15): calls that don't block, on http.h. It signs, waits for room in the token
- * buckets, tries again what may be tried again, and reads the answer's XML. What a call asks is ec2_request.h, what
- * answers say ec2_answer.h.
+/* A client of EC2's Query API (version 2016-11-15): calls that don't block, on http.h. It signs, waits for room in the
+ * token buckets, tries again what may be tried again, and reads the answer's XML. What a call asks is ec2_request.h,
+ * what answers say ec2_answer.h.
  *
- * Tried again, each time signed anew, after a random part of a delay that doubles (at most 20 s): broken connections, time
- * outs, 5xx, answers that can't be read, throttling (that empties the call's bucket here), credentials that can't be had
- * or have expired (they are read anew first), and, once the clock is corrected by the answer's Date, signatures that were
- * out of time. Never another 4xx, and never a lack of capacity, which EC2 tells by a 500. After `attempts` the last
- * failure is told.
+ * Tried again, each time signed anew, after a random part of a delay that doubles (at most 20 s): broken connections,
+ * time outs, 5xx, answers that can't be read, throttling (that empties the call's bucket here), credentials that can't
+ * be had or have expired (they are read anew first), and, once the clock is corrected by the answer's Date, signatures
+ * that were out of time. Never another 4xx, and never a lack of capacity, which EC2 tells by a 500. After `attempts`
+ * the last failure is told.
  *
  * A call that changes something may be sent again because EC2 knows it again: RunInstances, RequestSpotInstances and
  * CreateFleet by the ClientToken, which they must have; terminating, cancelling and tagging twice is as once.
@@ -18,12 +18,13 @@
  *     DescribeSpotPriceHistory       ec2:DescribeSpotPriceHistory
  *     DescribeInstances              ec2:DescribeInstances
  *     DescribeSpotInstanceRequests   ec2:DescribeSpotInstanceRequests
- *     RunInstances                   ec2:RunInstances on instance, image, subnet, security-group, network-interface, volume,
- *                                    key-pair, launch-template; ec2:CreateTags (ec2:CreateAction RunInstances);
+ *     RunInstances                   ec2:RunInstances on instance, image, subnet, security-group, network-interface,
+ *                                    volume, key-pair, launch-template; ec2:CreateTags (ec2:CreateAction
+ *                                    RunInstances);
  *                                    iam:PassRole for the instance profile's role
  *     RequestSpotInstances           ec2:RequestSpotInstances, ec2:RunInstances, ec2:CreateTags, iam:PassRole
- *     CreateFleet                    ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags, iam:PassRole, and what the launch
- *                                    template needs: ec2:DescribeLaunchTemplateVersions
+ *     CreateFleet                    ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags, iam:PassRole, and what the
+ *                                    launch template needs: ec2:DescribeLaunchTemplateVersions
  *     CreateTags                     ec2:CreateTags on instances (those of RequestSpotInstances)
  *     CancelSpotInstanceRequests     ec2:CancelSpotInstanceRequests
  *     TerminateInstances             ec2:TerminateInstances; may be limited to ec2:ResourceTag/proteus:job
@@ -53,8 +54,8 @@ struct ec2_options {
     uint32_t timeout_ms, delay_ms;
 };
 
-/* Has an http and a credentials chain of its own. 0; AML_EINPUT: no region, an endpoint that is no URL or is neither https
- * nor a loopback address, broken files of credentials; AML_EFAIL. */
+/* Has an http and a credentials chain of its own. 0; AML_EINPUT: no region, an endpoint that is no URL or is neither
+ * https nor a loopback address, broken files of credentials; AML_EFAIL. */
 int ec2_open(struct ec2 **ec2, const struct ec2_options *options, struct error *error);
 /* Calls under way are dropped: their `done` is not called. NULL is allowed. */
 void ec2_close(struct ec2 *ec2);
@@ -69,7 +70,8 @@ void ec2_step(struct ec2 *ec2);
 struct ec2_answer {
     struct ec2_node root;              /* "no element" when the call has failed; lives until `done` returns */
     const struct ec2_failure *failure; /* NULL: it has not */
-    /* EC2 has said no: neither this attempt nor one before it was carried out. Otherwise a failed call may have been. */
+    /* EC2 has said no: neither this attempt nor one before it was carried out. Otherwise a failed call may have
+     * been. */
     bool refused;
 };
 

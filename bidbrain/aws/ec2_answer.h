@@ -1,5 +1,5 @@
-/* What EC2's answers say, as typed values: read from XML by path (ec2_xml.h), whatever the namespace, the order of elements
- * and what else there is. Pure functions: nothing is asked or remembered here. Any thread.
+/* What EC2's answers say, as typed values: read from XML by path (ec2_xml.h), whatever the namespace, the order of
+ * elements and what else there is. Pure functions: nothing is asked or remembered here. Any thread.
  *
  * A reader of an item returns false when the item lacks what it can't do without: the caller skips it. */
 #ifndef BIDBRAIN_AWS_EC2_ANSWER_H

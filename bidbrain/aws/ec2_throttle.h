@@ -1,5 +1,5 @@
-/* EC2's token buckets, kept here too so that they are not run into: each call of an account and region has one, which holds
- * so many calls and is refilled at so many a second. Pure: the caller tells the time. One thread. */
+/* EC2's token buckets, kept here too so that they are not run into: each call of an account and region has one, which
+ * holds so many calls and is refilled at so many a second. Pure: the caller tells the time. One thread. */
 #ifndef BIDBRAIN_AWS_EC2_THROTTLE_H
 #define BIDBRAIN_AWS_EC2_THROTTLE_H
 

@@ -1,8 +1,8 @@
-/* An XML answer as a tree of elements: local names only (EC2's namespace varies), children in the order they came, text of
- * elements that have no children. Knows nothing of what answers mean.
+/* An XML answer as a tree of elements: local names only (EC2's namespace varies), children in the order they came, text
+ * of elements that have no children. Knows nothing of what answers mean.
  *
- * Refused: document types (and with them entities of any kind but XML's own five), more than the limits below, what is not
- * well-formed. Attributes are passed over. Any thread; a tree may be read by several. */
+ * Refused: document types (and with them entities of any kind but XML's own five), more than the limits below, what is
+ * not well-formed. Attributes are passed over. Any thread; a tree may be read by several. */
 #ifndef BIDBRAIN_AWS_EC2_XML_H
 #define BIDBRAIN_AWS_EC2_XML_H
 

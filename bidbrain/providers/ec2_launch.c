@@ -1,5 +1,5 @@
-/* The provider `ec2`: asking for machines, by one of three calls. All carry the launch's token as ClientToken, so that EC2
- * knows a repetition, and tags by which what came of it is found again. */
+/* The provider `ec2`: asking for machines, by one of three calls. All carry the launch's token as ClientToken, so that
+ * EC2 knows a repetition, and tags by which what came of it is found again. */
 #include "bidbrain/providers/ec2_private.h"
 
 #include "agileml/base/memory.h"

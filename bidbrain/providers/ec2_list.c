@@ -5,8 +5,8 @@
  *  5. all is told, and instances without tags get them.
  * Ids are asked for by filters, which pass over what EC2 does not know (yet); asking by id would fail for all.
  *
- * EC2 shows new things late. So an instance that a request or a launch has named, and that is not shown, is pending, not
- * gone: for as long as the request is active, or for PROVIDER_EC2_FRESH_S after the launch. */
+ * EC2 shows new things late. So an instance that a request or a launch has named, and that is not shown, is pending,
+ * not gone: for as long as the request is active, or for PROVIDER_EC2_FRESH_S after the launch. */
 #include "bidbrain/providers/ec2_private.h"
 
 #include "agileml/base/memory.h"

@@ -1,5 +1,5 @@
-/* The provider `ec2`: the price history, page by page. Pages come newest first and in no promised order; they are told as
- * they come. The last change before the beginning is part of the history: it is the price that holds there. */
+/* The provider `ec2`: the price history, page by page. Pages come newest first and in no promised order; they are told
+ * as they come. The last change before the beginning is part of the history: it is the price that holds there. */
 #include "bidbrain/providers/ec2_private.h"
 
 #include "agileml/base/instant.h"

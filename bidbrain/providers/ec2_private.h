@@ -17,8 +17,8 @@ enum {
 
 struct provider_ec2;
 
-/* Something under way that takes several calls: it is the context of each, one at a time, and freed when it has ended or
- * with the provider. The first member of each kind's struct. */
+/* Something under way that takes several calls: it is the context of each, one at a time, and freed when it has ended
+ * or with the provider. The first member of each kind's struct. */
 struct operation {
     struct provider_ec2 *of;
     struct operation *next;
@@ -72,8 +72,8 @@ bool provider_ec2_ours(const char *code);
 /* ---- ec2_list.c ---- */
 
 void provider_ec2_list(struct provider *provider);
-/* Tells of the machines and requests of one launch. `carried_out`: EC2's code, a text that stays, that says so of the launch;
- * then there is an outcome in any case. Or NULL. */
+/* Tells of the machines and requests of one launch. `carried_out`: EC2's code, a text that stays, that says so of the
+ * launch; then there is an outcome in any case. Or NULL. */
 void provider_ec2_list_token(struct provider_ec2 *of, const char *token, const char *carried_out);
 /* What spot requests (of one launch) have come to. */
 struct provider_outcome provider_ec2_outcome_of(const struct ec2_spot_request *requests, size_t count);

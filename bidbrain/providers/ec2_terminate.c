@@ -1,5 +1,5 @@
-/* The provider `ec2`: giving machines back and withdrawing requests. Requests go first: terminating the instance of one that
- * is still active could have it filled again. */
+/* The provider `ec2`: giving machines back and withdrawing requests. Requests go first: terminating the instance of one
+ * that is still active could have it filled again. */
 #include "bidbrain/providers/ec2_private.h"
 
 #include "agileml/base/memory.h"

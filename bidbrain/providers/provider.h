@@ -112,8 +112,8 @@ void provider_launch(struct provider *provider, const struct provider_launch *la
 void provider_cancel(struct provider *provider, const char *token);
 /* Gives machines back: open requests of theirs are cancelled first. */
 void provider_terminate(struct provider *provider, const char *const *ids, size_t count);
-/* Tells of all machines of the job, found by their tags, and of what its requests have come to (as outcomes, the same ones
- * again each time). A second while one is under way is part of it. */
+/* Tells of all machines of the job, found by their tags, and of what its requests have come to (as outcomes, the same
+ * ones again each time). A second while one is under way is part of it. */
 void provider_list(struct provider *provider);
 
 /* ---- The two ---- */

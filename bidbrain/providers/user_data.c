@@ -10,8 +10,9 @@
 
 enum { USER_DATA_KEY_MAX = 256, USER_DATA_NAME_MAX = 32 };
 
-/* Everything that the machine does, whatever fails, ends in its shutdown: a machine that idles costs as much as one that
- * works. PROTEUS_SHUTDOWN is what spotmarket's machines call instead. Only the node's own output goes to the console. */
+/* Everything that the machine does, whatever fails, ends in its shutdown: a machine that idles costs as much as one
+ * that works. PROTEUS_SHUTDOWN is what spotmarket's machines call instead. Only the node's own output goes to the
+ * console. */
 const char USER_DATA_TEMPLATE[] =
     "#!/bin/bash\n"
     "# Starts a node of a Proteus job on this machine, and shuts the machine down when the node has ended.\n"
@@ -199,8 +200,8 @@ static bool user_data_value(struct user_data_text *text, const struct user_data_
 
 /* ---- Rendering ---- */
 
-/* The length of "${name}" at `at`, its name copied; 0 when it is something else, such as a shell's "${NAME:-word}". A name
- * that is too long is told as it begins. */
+/* The length of "${name}" at `at`, its name copied; 0 when it is something else, such as a shell's "${NAME:-word}". A
+ * name that is too long is told as it begins. */
 static size_t user_data_name(const char *at, char name[USER_DATA_NAME_MAX]) {
     size_t length = strspn(at + 2, "abcdefghijklmnopqrstuvwxyz_");
     if (strncmp(at, "${", 2) != 0 || length == 0 || at[2 + length] != '}') {

@@ -1,4 +1,5 @@
-/* The script that starts a node on a machine, from a template: text in which ${name} stands for a value. Pure functions. */
+/* The script that starts a node on a machine, from a template: text in which ${name} stands for a value. Pure
+ * functions. */
 #ifndef BIDBRAIN_PROVIDERS_USER_DATA_H
 #define BIDBRAIN_PROVIDERS_USER_DATA_H
 
@@ -7,14 +8,15 @@
 enum { USER_DATA_MAX = 16384 }; /* bytes, what EC2 takes */
 
 /* The built-in template: a cloud-init script (bash) that fetches the binary, writes the key file (mode 0600), asks the
- * metadata service for the instance's id, runs the node under it as its name, and shuts the machine down when it ends. */
+ * metadata service for the instance's id, runs the node under it as its name, and shuts the machine down when it
+ * ends. */
 extern const char USER_DATA_TEMPLATE[];
 
-/* Names: app, binary, controller, job, linger (seconds), threads, tier, token: each one word, quoted for a shell; arguments: their words,
- * quoted; key: the key file's lines as they are, or nothing, for a here-document. "${" with anything but a name in small
- * letters and "}" behind it is the shell's, and stays.
- * From malloc; it may hold the key, so wipe it. AML_EINPUT: an unknown name (with its line), a key file that is none, a binary
- * that is neither s3://, https://, file:/// nor an absolute path, too long. */
+/* Names: app, binary, controller, job, linger (seconds), threads, tier, token: each one word, quoted for a shell;
+ * arguments: their words, quoted; key: the key file's lines as they are, or nothing, for a here-document. "${" with
+ * anything but a name in small letters and "}" behind it is the shell's, and stays.
+ * From malloc; it may hold the key, so wipe it. AML_EINPUT: an unknown name (with its line), a key file that is none, a
+ * binary that is neither s3://, https://, file:/// nor an absolute path, too long. */
 int user_data_render(const struct provider_options *options, const struct provider_launch *launch, char **text,
                      struct error *error);
 

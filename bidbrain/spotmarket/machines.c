@@ -69,8 +69,8 @@ static void kill_children(void) {
     fclose(children);
 }
 
-/* Orphans become our children (we are their subreaper), so when we have none left, nothing of the machine is left. Lists
- * of children may miss some that come and go: we look again until there are none. */
+/* Orphans become our children (we are their subreaper), so when we have none left, nothing of the machine is left.
+ * Lists of children may miss some that come and go: we look again until there are none. */
 static void kill_all(pid_t script) {
     kill(-script, SIGKILL);
     for (long wait_ns = 1000000;; wait_ns += wait_ns < WAIT_NS_MAX ? wait_ns : 0) {

@@ -1,6 +1,6 @@
-/* bidbrain as a user runs it: bills recomputed from --log and the trace by code of this file alone (its own rules, prices
- * found by a plain loop), actions that do not change when only later prices do, figures that add up, and bad command lines
- * and files that end with one line and exit status 2. */
+/* bidbrain as a user runs it: bills recomputed from --log and the trace by code of this file alone (its own rules,
+ * prices found by a plain loop), actions that do not change when only later prices do, figures that add up, and bad
+ * command lines and files that end with one line and exit status 2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,8 @@ static uint64_t draw(void) {
     return state >> 33;
 }
 
-/* Prices that wander, and sometimes jump to many times as much for a while. After `change` they follow other numbers. */
+/* Prices that wander, and sometimes jump to many times as much for a while. After `change` they follow other
+ * numbers. */
 static void write_prices(int64_t change, uint64_t other) {
     char path[128];
     for (int m = 0; m < MARKETS; m++) {

@@ -327,8 +327,8 @@ static void a_machine_that_is_back_is_given_back(void **state) {
     end_all();
 }
 
-/* A launch that a bidbrain asked for days ago, and whose answer nobody has: its machine is taken in, and it is not asked for
- * again, as the cloud has forgotten the token. */
+/* A launch that a bidbrain asked for days ago, and whose answer nobody has: its machine is taken in, and it is not
+ * asked for again, as the cloud has forgotten the token. */
 static void an_old_launch_is_not_repeated(void **state) {
     (void)state;
     start_controller();

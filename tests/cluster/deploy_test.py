@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What deploy/ and docs/operations.md offer, against the programs as they are: manifests and units hold together, their
-command lines are accepted, those of Kubernetes run a job, the policies allow the calls that BidBrain makes and no other,
-a package runs. Finds the programs in $PROTEUS_BIN, the project in $PROTEUS_SOURCE."""
+command lines are accepted, those of Kubernetes run a job, the policies allow the calls that BidBrain makes and no
+other, a package runs. Finds the programs in $PROTEUS_BIN, the project in $PROTEUS_SOURCE."""
 import json
 import os
 import pathlib
@@ -30,7 +30,8 @@ PATIENCE_S = 60  # for what takes a second; no time is asserted
 
 
 def run(*command, **options):
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=PATIENCE_S, **options)
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=PATIENCE_S,
+                          **options)
 
 
 def program(name):
@@ -92,12 +93,13 @@ def manifests():
 
 def pods():
     """Name of the workload, its object, and the pods' spec."""
-    return [(document["metadata"]["name"], document, document["spec"]["template"]["spec"]) for _, document in manifests()
+    return [(document["metadata"]["name"], document, document["spec"]["template"]["spec"])
+            for _, document in manifests()
             if document["kind"] in ("StatefulSet", "Deployment")]
 
 
 def command_line(container, values):
-    """A container's command with its $(VARIABLES), as Kubernetes makes it; without a shell that only stands before it."""
+    """A container's command with its $(VARIABLES), as Kubernetes makes it; without a shell that only precedes it."""
     words = container["command"] + container.get("args", [])
     if words[:2] == ["sh", "-c"]:
         words = words[4:]
@@ -187,8 +189,8 @@ class Kubernetes(Folder):
                 self.assertIn((rule["key"], rule["values"][0]), excluded)
 
     def test_a_job_by_the_command_lines(self):
-        """The pods' processes, here: they train; a node with SIGTERM leaves, and started again joins as a new one; a killed
-        controller goes on from its store."""
+        """The pods' processes, here: they train; a node with SIGTERM leaves, and started again joins as a new one; a
+        killed controller goes on from its store."""
         for name in ("shared", "store", "key"):
             (self.folder / name).mkdir()
         ratings(self.folder / "shared")
@@ -208,7 +210,8 @@ class Kubernetes(Folder):
         for name in ("reliable", "transient"):
             checked = run(program(lines[name][0]), *lines[name][1:], "--check")
             self.assertEqual(checked.returncode, 0, checked.stderr)
-        lines = {name: [re.sub("^--threads=.*", "--threads=1", word) for word in words] for name, words in lines.items()}
+        lines = {name: [re.sub("^--threads=.*", "--threads=1", word) for word in words]
+                 for name, words in lines.items()}
         self.job(lines, port)
 
     def job(self, lines, port):
@@ -309,7 +312,8 @@ class Ec2(Folder):
             words = shlex.split(re.search("^ExecStart=(.*)$", text, re.M).group(1))
             command = [program(pathlib.Path(words[0]).name)] + words[1:]
             node = pathlib.Path(words[0]).name == "mf"
-            command = [str(self.folder / "ratings.csv") if word.endswith("ratings.csv.gz") else word for word in command]
+            data = str(self.folder / "ratings.csv")
+            command = [data if word.endswith("ratings.csv.gz") else word for word in command]
             checked = run(*command, "--check" if node else "--help", cwd=self.folder)
             self.assertEqual((checked.returncode, checked.stderr), (0, ""), path.name)
             wrong = run(*command, "--no-such-option", cwd=self.folder)
@@ -349,7 +353,8 @@ class Ec2(Folder):
 class Package(Folder):
     def pack(self, *arguments):
         with open(self.folder / "package", "wb") as file:
-            packed = subprocess.run([str(DEPLOY / "package"), *map(str, arguments)], stdout=file, stderr=subprocess.PIPE,
+            packed = subprocess.run([str(DEPLOY / "package"), *map(str, arguments)],
+                                    stdout=file, stderr=subprocess.PIPE,
                                     text=True, timeout=PATIENCE_S)
         return packed
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The documents, in the source tree and as installed: every link leads to a file and a heading that are there. The README's
-commands compile the installed example against the installed library. Finds the build by $PROTEUS_BIN, the project by
-$PROTEUS_SOURCE."""
+"""The documents, in the source tree and as installed: every link leads to a file and a heading that are there. The
+README's commands compile the installed example against the installed library. Finds the build by $PROTEUS_BIN, the
+project by $PROTEUS_SOURCE."""
 import os
 import pathlib
 import re

@@ -50,12 +50,14 @@ static void test_others_do_not_choose_what_is_written_to(void **state) {
  * also those that look alike, and that of a job that runs. */
 static void test_what_a_killed_run_left_is_swept(void **state) {
     (void)state;
-    run_well("mkdir tmp tmp/proteus-backup && echo precious >tmp/proteus-backup/file && ln -s ../out tmp/proteus-abcdef; "
-             "export TMPDIR=$PWD/tmp; "
+    run_well("mkdir tmp tmp/proteus-backup && echo precious >tmp/proteus-backup/file; "
+             "ln -s ../out tmp/proteus-abcdef; export TMPDIR=$PWD/tmp; "
              "begin() { $bin/proteus run --reliable 1 -- " SUM " --iterations 100000 --slow-us 5000 >$1 2>&1 & }; "
-             "folders() { find tmp -mindepth 1 -maxdepth 1 -type d -name 'proteus-*' ! -name proteus-backup | wc -l; }; "
+             "folders() { find tmp -mindepth 1 -maxdepth 1 -type d -name 'proteus-*' ! -name proteus-backup |"
+             " wc -l; }; "
              "begin one; one=$!; begin two; two=$!; "
-             "for f in one two; do while ! grep -q 'iteration 2 ' $f; do kill -0 $one $two || exit 1; sleep 0.05; done; done; "
+             "for f in one two; do while ! grep -q 'iteration 2 ' $f; do"
+             " kill -0 $one $two || exit 1; sleep 0.05; done; done; "
              "[ $(folders) = 2 ] || { echo not two; exit 1; }; kill -9 $one; wait $one; "
              "[ $(folders) = 2 ] || { echo no folder left; exit 1; }; "
              "$bin/proteus run --reliable 1 -- " SUM " --iterations 2 && [ $(folders) = 1 ] || "

@@ -1,7 +1,8 @@
 /* proteus run --market with real processes: a market made up of two prices, one of which jumps above every bid, so that
- * machines are bought, taken and bought anew while a job goes on whose sums must be right at its end (sum_app). The bill is
- * made once more from the prices, to the last unit. Then everything is killed that may be: no process and no machine may
- * be left, and none may be bought twice. Limits on time are there to end a hang, and assert nothing else. */
+ * machines are bought, taken and bought anew while a job goes on whose sums must be right at its end (sum_app). The
+ * bill is made once more from the prices, to the last unit. Then everything is killed that may be: no process and no
+ * machine may be left, and none may be bought twice. Limits on time are there to end a hang, and assert nothing
+ * else. */
 #include <ctype.h>
 #include <dirent.h>
 #include <jansson.h>
@@ -161,7 +162,8 @@ static void expand(const char *word, char *text, size_t size) {
     free(line);
 }
 
-/* sum_app in the market until it is stopped; `before` and `more`: settings of the environment, options of proteus run. */
+/* sum_app in the market until it is stopped; `before` and `more`: settings of the environment, options of proteus
+ * run. */
 static struct job begin(const char *before, const char *more) {
     struct job job = {0};
     char start[INSTANT_TEXT_MAX];

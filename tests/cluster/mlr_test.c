@@ -1,6 +1,6 @@
-/* Tests of mlr with real processes: that dense and sparse samples, one node or several, one thread or several, and nodes
- * that come and go lead to the same losses; models that are written and read again; what is refused; accuracy where the
- * real data is at hand. Nothing here depends on time. */
+/* Tests of mlr with real processes: that dense and sparse samples, one node or several, one thread or several, and
+ * nodes that come and go lead to the same losses; models that are written and read again; what is refused; accuracy
+ * where the real data is at hand. Nothing here depends on time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,8 +128,8 @@ static void test_devices_are_alike(void **state) {
     }
 }
 
-/* The device's part of the program on the device that tests/cuda emulates: samples that are trained and tested on, a smaller last
- * minibatch, several threads, nodes that come and go. */
+/* The device's part of the program on the device that tests/cuda emulates: samples that are trained and tested on, a
+ * smaller last minibatch, several threads, nodes that come and go. */
 static void test_an_emulated_device_is_alike(void **state) {
     (void)state;
     if (run("test -x $tests/mlr_emulated") != 0) {

@@ -1,5 +1,5 @@
-/* The provider `ec2` against spotmarket, with machines that are processes: prices as recorded, machines by each call, evictions
- * and withdrawals, and the right footprint by spotmarket's own bill while everything fails that can. */
+/* The provider `ec2` against spotmarket, with machines that are processes: prices as recorded, machines by each call,
+ * evictions and withdrawals, and the right footprint by spotmarket's own bill while everything fails that can. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-/* Tests of the proteus program with real processes: jobs that go well, bad usage, everything that may end a job early, and
- * everything that may happen to its nodes and its controller while it goes on. What must go on is run with the sum app,
- * which checks at its end that every item was counted once in each iteration. Such jobs have no end of their own: a test
- * waits until the report says that what it wants has happened, and stops the job then. After each test no process of the job
- * may be left; they are known by a tag in their environment. Limits on time are there to end a hang, and assert nothing
- * else. PROTEUS_CYCLES=200 starts and stops as many clusters in the last test. */
+/* Tests of the proteus program with real processes: jobs that go well, bad usage, everything that may end a job early,
+ * and everything that may happen to its nodes and its controller while it goes on. What must go on is run with the sum
+ * app, which checks at its end that every item was counted once in each iteration. Such jobs have no end of their own:
+ * a test waits until the report says that what it wants has happened, and stops the job then. After each test no
+ * process of the job may be left; they are known by a tag in their environment. Limits on time are there to end a hang,
+ * and assert nothing else. PROTEUS_CYCLES=200 starts and stops as many clusters in the last test. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -1093,8 +1093,8 @@ static bool cloud_is_polled(void *context) {
     return atomic_load(&((struct cloud *)context)->polls) > 2;
 }
 
-/* A job of 2 + 2 nodes where `node` is a machine of its own: its environment names a metadata service, which it polls with
- * `options`. */
+/* A job of 2 + 2 nodes where `node` is a machine of its own: its environment names a metadata service, which it polls
+ * with `options`. */
 static struct job start_in_cloud(const struct http_server *server, const char *node, const char *options) {
     char script[WORDS_MAX + 2 * PATH_MAX];
     snprintf(script, sizeof script,

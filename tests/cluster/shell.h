@@ -6,13 +6,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Makes the folder, /tmp/NAME.XXXXXX; finds the programs by PROTEUS_BIN. 0, or -1 as cmocka's set-up functions return. */
+/* Makes the folder, /tmp/NAME.XXXXXX; finds the programs by PROTEUS_BIN. 0, or -1 as cmocka's set-up functions
+ * return. */
 int shell_open(const char *name);
 /* Removes the folder: a group's tear-down function. */
 int shell_close(void **state);
 
 /* Runs a command line in the folder: $bin, $tests and $examples are the build's folders, $run is "$bin/proteus run
- * --report report"; the output goes to the files `out` and `err`. Returns the exit status, 128 + the signal's number. */
+ * --report report"; the output goes to the files `out` and `err`. Returns the exit status, 128 + the signal's
+ * number. */
 __attribute__((format(printf, 1, 2))) int run(const char *format, ...);
 /* ... which must be 0. */
 __attribute__((format(printf, 1, 2))) void run_well(const char *format, ...);

@@ -1,9 +1,9 @@
-/* varied: the counterpart of sum_app.c for items that differ (invariant I1). Each document counts itself in its own row, its
- * words in rows that many documents share, and its tokens in a whole table; shared rows are changed in place by atomic
- * adds, in every thread or, with --alone, in parts that one thread has run by all. With --samples documents are fixed
- * items without rows: they have no words, and their own rows are a whole table too. With --given words are changed in place and
- * told (aml_give_changes), topics by copy, and neither table has a second copy. `finish` makes the documents
- * once more, scans all tables and fails the job when a number differs. A test's app, no example. */
+/* varied: the counterpart of sum_app.c for items that differ (invariant I1). Each document counts itself in its own
+ * row, its words in rows that many documents share, and its tokens in a whole table; shared rows are changed in place
+ * by atomic adds, in every thread or, with --alone, in parts that one thread has run by all. With --samples documents
+ * are fixed items without rows: they have no words, and their own rows are a whole table too. With --given words are
+ * changed in place and told (aml_give_changes), topics by copy, and neither table has a second copy. `finish` makes the
+ * documents once more, scans all tables and fails the job when a number differs. A test's app, no example. */
 #include "agileml.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* What kernels are written in: a block's threads are fibers of one thread, which change where CUDA's threads wait for each
- * other. See cuda_runtime_api.h. A kernel's launch, k<<<blocks, threads, shared, stream>>>(...), is no C++: the build
- * writes CUDA_LAUNCH(k, blocks, threads, shared, stream)(...) for it. */
+/* What kernels are written in: a block's threads are fibers of one thread, which change where CUDA's threads wait for
+ * each other. See cuda_runtime_api.h. A kernel's launch, k<<<blocks, threads, shared, stream>>>(...), is no C++: the
+ * build writes CUDA_LAUNCH(k, blocks, threads, shared, stream)(...) for it. */
 #ifndef TESTS_CUDA_CUDA_RUNTIME_H
 #define TESTS_CUDA_CUDA_RUNTIME_H
 

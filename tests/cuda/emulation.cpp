@@ -1,6 +1,6 @@
 /* See cuda_runtime_api.h and emulation.h. Memory of the device is memory of the host with a fence of values that are no
- * numbers around what is given out; memory that was given back is filled with such values and kept until the end, so that
- * what is still queued then does harm that shows. */
+ * numbers around what is given out; memory that was given back is filled with such values and kept until the end, so
+ * that what is still queued then does harm that shows. */
 #include "emulation.h"
 #include "cublas_v2.h"
 #include "cuda_runtime.h"

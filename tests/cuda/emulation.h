@@ -11,7 +11,8 @@ extern "C" {
 
 /* Whether what is queued happens at once, or (at first) only when somebody waits for it. */
 void emulation_set_eager(bool eager);
-/* The call of the API with this number from now on, from 1, fails: of those that allocate memory for lack of it. 0: none. */
+/* The call of the API with this number from now on, from 1, fails: of those that allocate memory for lack of it. 0:
+ * none. */
 void emulation_fail(unsigned call);
 /* The device's free memory. */
 void emulation_set_memory(size_t bytes);

@@ -1,5 +1,5 @@
-/* libFuzzer target for bidbrain/daemon/config: any text is either a configuration within its limits, or one line that says
- * what is wrong. */
+/* libFuzzer target for bidbrain/daemon/config: any text is either a configuration within its limits, or one line that
+ * says what is wrong. */
 #include "bidbrain/daemon/config.h"
 
 #include <stdlib.h>

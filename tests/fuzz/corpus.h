@@ -1,4 +1,5 @@
-/* What the generators of seed corpora share: writing one seed to a file of its own, and a main for seeds that are texts. */
+/* What the generators of seed corpora share: writing one seed to a file of its own, and a main for seeds that are
+ * texts. */
 #ifndef TESTS_FUZZ_CORPUS_H
 #define TESTS_FUZZ_CORPUS_H
 
@@ -22,8 +23,8 @@ static inline bool corpus_write(const char *folder, const char *name, const void
     return fclose(file) == 0 && written;
 }
 
-/* The main function of a generator `program`: writes texts, without their final 0, into the folder that is its only argument.
- * Returns the exit status. */
+/* The main function of a generator `program`: writes texts, without their final 0, into the folder that is its only
+ * argument. Returns the exit status. */
 static inline int corpus_main(const char *program, int argc, char **argv, const char *const *seeds, size_t count) {
     if (argc != 2) {
         fprintf(stderr, "usage: %s FOLDER\n", program);

@@ -1,5 +1,5 @@
-/* Writes the seeds of ec2_answer_fuzz into the folder that is its only argument: an answer of each kind. No seed is stored in
- * the repository. */
+/* Writes the seeds of ec2_answer_fuzz into the folder that is its only argument: an answer of each kind. No seed is
+ * stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
 static const char *const corpus_seeds[] = {

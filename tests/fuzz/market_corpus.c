@@ -1,5 +1,5 @@
-/* Writes the seeds of market_fuzz into the folder that is its only argument: each form of price files, and a tar archive.
- * No seed is stored in the repository. */
+/* Writes the seeds of market_fuzz into the folder that is its only argument: each form of price files, and a tar
+ * archive. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
 #include <string.h>

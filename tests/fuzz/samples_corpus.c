@@ -1,5 +1,5 @@
-/* Writes the seeds of samples_fuzz into the folder that is its only argument: each format, numbers at their limits, what
- * is wrong by little, gzip. No seed is stored in the repository. */
+/* Writes the seeds of samples_fuzz into the folder that is its only argument: each format, numbers at their limits,
+ * what is wrong by little, gzip. No seed is stored in the repository. */
 #include "tests/fuzz/corpus.h"
 
 #include "apps/mlr/samples.h"

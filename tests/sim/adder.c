@@ -1,6 +1,6 @@
-/* The app that adds whole numbers (app.h): every data item adds numbers, chosen by item and clock, to a few rows, so that a
- * contribution that is lost, repeated or in the wrong clock makes a row differ. The oracle adds the same up in one
- * place. */
+/* The app that adds whole numbers (app.h): every data item adds numbers, chosen by item and clock, to a few rows, so
+ * that a contribution that is lost, repeated or in the wrong clock makes a row differ. The oracle adds the same up in
+ * one place. */
 #include "tests/sim/app.h"
 
 #include <stdio.h>

@@ -45,7 +45,7 @@ enum mistake {
     MISTAKE_LOSS_CONCEALED,        /* after a recovery the controller forgets that lost nodes' reports are missing */
     MISTAKE_LAST_UNSAID,           /* how the last clock was evaluated before it was named counts as its evaluation */
     MISTAKE_ANSWER_AWAITED,        /* the controller waits for ever for a node that answers nothing */
-    MISTAKE_LIE_BELIEVED,          /* the controller believes a node that calls clocks committed which nobody has begun */
+    MISTAKE_LIE_BELIEVED,          /* the controller believes a node that calls clocks committed that nobody began */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];

@@ -1,4 +1,5 @@
-/* The invariants of DESIGN section 3 on a simulated cluster, step by step: I1 to I7 and the bounds. See cluster_private.h. */
+/* The invariants of DESIGN section 3 on a simulated cluster, step by step: I1 to I7 and the bounds. See
+ * cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <math.h>
@@ -401,8 +402,8 @@ static void expected_row(struct cluster_node *node, unsigned number, uint64_t cl
     }
 }
 
-/* I2: what a worker sees is the partition at its clock and the worker's own later changes. New rows may have come with a
- * later state, before the pushes that lead there. */
+/* I2: what a worker sees is the partition at its clock and the worker's own later changes. New rows may have come with
+ * a later state, before the pushes that lead there. */
 void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
@@ -474,7 +475,8 @@ static struct cluster_work *work_at(struct cluster *cluster, uint32_t shard, uin
     return &cluster->works[(clocks - 1) * cluster->policy.shards + shard];
 }
 
-/* I6: a shard is worked on once in each clock; again only when the one who did is lost, and beyond what was restored. */
+/* I6: a shard is worked on once in each clock; again only when the one who did is lost, and beyond what was
+ * restored. */
 static void check_shards(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     for (uint32_t s = 0; s < set->count; s++) {

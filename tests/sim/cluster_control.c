@@ -1,5 +1,5 @@
-/* The controller's process in the simulated cluster, which may die and start again at any moment, even in a write to its
- * store; the store; and the operator, who asks for evictions and tells what has ended. See cluster_private.h. */
+/* The controller's process in the simulated cluster, which may die and start again at any moment, even in a write to
+ * its store; the store; and the operator, who asks for evictions and tells what has ended. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
 #include <stdlib.h>

@@ -357,7 +357,7 @@ static void see_reliable_again(struct cluster *cluster, struct cluster_node *nod
     }
 }
 
-/* ---- All other transient nodes die when one has worked on shards that were another's in clocks not yet committed ---- */
+/* ---- All other transient nodes die when one has worked, in clocks not yet committed, on shards of another ---- */
 
 /* Commits are rare and come late, clocks are short, and the one that dies first need not serve. */
 static void shape_taken_over(struct cluster *cluster) {

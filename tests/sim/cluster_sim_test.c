@@ -3,7 +3,8 @@
  *
  *   cluster_sim_test [--app NAME] [--seeds N] [--first-seed S] [--campaign NAME | --schedule NAME]  that many seeds
  *   cluster_sim_test --seed S [--app NAME] [--campaign NAME | --schedule NAME] [--mistake NAME]     one, every event
- *   cluster_sim_test --mistake NAME                                                                 whether it is found */
+ *   cluster_sim_test --mistake NAME                                                                 is it found?
+ */
 #include "tests/sim/cluster.h"
 
 #include <stdlib.h>
@@ -76,8 +77,9 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
         (unsigned long long)counts->resumes, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
         (unsigned long long)counts->partial, (unsigned long long)counts->evaluations,
-        (unsigned long long)counts->unsaved, (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
-        (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
+        (unsigned long long)counts->unsaved, (unsigned long long)statistics->events,
+        (unsigned long long)statistics->messages, (unsigned long long)statistics->lost,
+        (unsigned long long)statistics->duplicated);
     if (options->schedule != SCHEDULE_NONE) {
         printf(", the moment came in %llu", (unsigned long long)counts->triggered);
     }

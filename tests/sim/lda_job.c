@@ -1,7 +1,7 @@
 /* apps/lda as the app of a simulated job (app.h): its own tables, training and end, on documents that are made up here.
  * Sampled topics depend on what a node sees, so the oracle sums up what the owners of each clock have changed; and it
- * checks that every clock's tables are what lda relies on: no count is negative, those of a word over the topics add up to
- * its tokens, those of a topic over the words to its total, and counting the topics in the documents' rows gives the
+ * checks that every clock's tables are what lda relies on: no count is negative, those of a word over the topics add up
+ * to its tokens, those of a topic over the words to its total, and counting the topics in the documents' rows gives the
  * same. In place of workers/app.c this file has the functions that an app calls. */
 #include "tests/sim/app.h"
 

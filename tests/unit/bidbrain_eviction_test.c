@@ -36,7 +36,8 @@ static const int64_t on_demand[2] = {100000, 100000};
 
 static void probabilities_follow_the_counts(void **state) {
     (void)state;
-    /* $0.02, and for five minutes from each full third hour on $0.05: a sample within the hour before a spike sees it. */
+    /* $0.02, and for five minutes from each full third hour on $0.05: a sample within the hour before a spike sees
+     * it. */
     struct markets markets = {0};
     for (int64_t t = 0; t < 60 * DAY; t += 3 * HOUR) {
         add(&markets, "t", t, 50000);
@@ -48,8 +49,8 @@ static void probabilities_follow_the_counts(void **state) {
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60 * DAY);
     eviction_table_open(&table, &eviction, START + 60 * DAY);
-    /* Of the 36 samples of three hours 12 see the next spike within the hour; the one in the spike itself does not see a
-     * higher price. The prior of a day stands beside 86 days' worth of decayed samples... */
+    /* Of the 36 samples of three hours 12 see the next spike within the hour; the one in the spike itself does not see
+     * a higher price. The prior of a day stands beside 86 days' worth of decayed samples... */
     double all = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR).probability;
     assert_true(fabs(all - 12.0 / 36) < 0.01);
     double half = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR / 2).probability;
@@ -67,7 +68,8 @@ static void probabilities_follow_the_counts(void **state) {
 
 static void a_regime_tells_more_than_the_average(void **state) {
     (void)state;
-    /* A price that has just moved a lot goes up again within the hour; one that was still for an hour stays so all day. */
+    /* A price that has just moved a lot goes up again within the hour; one that was still for an hour stays so all
+     * day. */
     struct markets markets = {0};
     for (int64_t day = 0; day < 40; day++) {
         add(&markets, "t", day * DAY, 20000);

@@ -96,7 +96,8 @@ static void traces_are_replayed(void **state) {
     (void)state;
     struct interruptions risks;
     struct error error = {0};
-    /* Four machines, then two for a while, then none, then four again: within a lap each loses its machine by hour 3. */
+    /* Four machines, then two for a while, then none, then four again: within a lap each loses its machine by hour
+     * 3. */
     const char *spec =
         spec_of("replay", "t.json", "{\"metadata\": {\"gap_seconds\": 3600}, \"data\": [4, 4, 2, 0, 4, 4]}");
     assert_int_equal(interruptions_open(&risks, spec, &markets, &error), 0);

@@ -43,8 +43,8 @@ static void equations_by_hand(void **state) {
     struct policy_allocation paid = SPOT;
     paid.refund = false;
     assert_near(policy_cost(&paid), 0.1 * 64 * 0.45);
-    /* The paper's figure 6: phase 1 is an on-demand allocation without work and a spot one; a second spot one raises the
-     * cost but lowers the cost per work, since the on-demand part is shared by more work. */
+    /* The paper's figure 6: phase 1 is an on-demand allocation without work and a spot one; a second spot one raises
+     * the cost but lowers the cost per work, since the on-demand part is shared by more work. */
     const struct policy_allocation phase1[] = {RELIABLE, SPOT};
     const struct policy_allocation phase2[] = {RELIABLE, SPOT, SPOT};
     const struct policy_app smooth = {.phi = 1};
@@ -187,7 +187,8 @@ static void expiring_allocations_are_renewed_unless_too_dear(void **state) {
     assert_true(count >= 1);
     assert_int_equal(actions[0].kind, POLICY_RELEASE);
     assert_int_equal(actions[0].index, 1);
-    /* Alone, it does all the work there is, and the paper's rule keeps it at any price; choosing jointly exchanges it. */
+    /* Alone, it does all the work there is, and the paper's rule keeps it at any price; choosing jointly exchanges
+     * it. */
     view.held = &held[1];
     view.held_count = 1;
     offers[0].held = 0;

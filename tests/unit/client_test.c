@@ -652,7 +652,8 @@ static void test_new_rows_are_filled_during_a_clock(void **state) {
     fake_close(fake);
 }
 
-/* Whichever row is wanted first, all come, each at the slot that is its key; what they are pushed in does not matter. */
+/* Whichever row is wanted first, all come, each at the slot that is its key; what they are pushed in does not
+ * matter. */
 static void test_a_whole_table_is_there_in_order(void **state) {
     (void)state;
     struct fake *fake = fake_bare(0, true);
@@ -1417,7 +1418,8 @@ static struct fake *fake_given(uint32_t staleness) {
     return fake;
 }
 
-/* What the app gives of a row in pieces is flushed as one, once; pushes replace rows, to which later flushes are added. */
+/* What the app gives of a row in pieces is flushed as one, once; pushes replace rows, to which later flushes are
+ * added. */
 static void test_given_changes_are_what_is_flushed(void **state) {
     (void)state;
     struct fake *fake = fake_given(2);
@@ -1454,7 +1456,8 @@ static void test_given_changes_are_what_is_flushed(void **state) {
     fake_close(fake);
 }
 
-/* However often changes of a row are given, what is kept goes by the rows; and so when much less is given than before. */
+/* However often changes of a row are given, what is kept goes by the rows; and so when much less is given than
+ * before. */
 static void test_given_changes_take_room_for_rows(void **state) {
     (void)state;
     enum { WIDTH = 50, SLOTS = 100, TIMES = 200 };

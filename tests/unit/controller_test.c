@@ -747,7 +747,8 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
     }
 }
 
-/* Metrics stand beside the report's own keys, so no metric may have the name of such a key: report_key knows them all. */
+/* Metrics stand beside the report's own keys, so no metric may have the name of such a key: report_key knows them
+ * all. */
 static void check_keys(const struct fake *fake, const char *line) {
     json_t *object = json_loads(line, 0, NULL);
     const char *key;
@@ -2920,7 +2921,8 @@ static void report_clock_of_2_s(struct fake *fake, uint64_t clock) {
     }
 }
 
-/* Training went on while there was no controller: what comes all at once when there is one again did not take no time. */
+/* Training went on while there was no controller: what comes all at once when there is one again did not take no
+ * time. */
 static void test_time_without_a_controller(void **state) {
     (void)state;
     struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 2, .iterations = 100});

@@ -1,7 +1,7 @@
 /* mlr's steps on a device beside the same ones on the CPU: shapes that are no multiples of anything, minibatches of one
  * sample and smaller last ones, L2, momentum, samples that the device keeps and others, and rows that others change
- * between clocks. Skipped where there is no device. Built once more as mlr_cuda_test, for the device that tests/cuda emulates:
- * then whatever order the device may do its work in, and with each call failing in turn. */
+ * between clocks. Skipped where there is no device. Built once more as mlr_cuda_test, for the device that tests/cuda
+ * emulates: then whatever order the device may do its work in, and with each call failing in turn. */
 #include "apps/mlr/device.h"
 #ifdef MLR_DEVICE_EMULATED
 #include "tests/cuda/emulation.h"
@@ -119,8 +119,8 @@ static struct mlr_dense batch_of(const struct problem *problem, size_t first) {
 
 static struct mlr_step step_of(struct problem *problem, size_t count) {
     bool momentum = problem->shape->momentum > 0;
-    /* Small enough for steps to converge (by the largest eigenvalue of X^T X / n): else rounding would grow from step to
-     * step. */
+    /* Small enough for steps to converge (by the largest eigenvalue of X^T X / n): else rounding would grow from step
+     * to step. */
     double spread = 1 + sqrt((double)problem->shape->features / (double)count);
     float rate = (float)(2 / (1 + spread * spread / 3));
     return (struct mlr_step){.scale = rate / (float)count,

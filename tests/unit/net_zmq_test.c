@@ -447,8 +447,8 @@ static void local_actors_share_frames(void **state) {
     net_close(net);
 }
 
-/* Sends bursts of messages to ECHO, with pauses, so that it sleeps before each. Every other one begins with a message that
- * ECHO is not lent for. All come back in order. */
+/* Sends bursts of messages to ECHO, with pauses, so that it sleeps before each. Every other one begins with a message
+ * that ECHO is not lent for. All come back in order. */
 struct pinger {
     struct net_io *io;
     uint64_t sent, answered;
@@ -498,8 +498,8 @@ static void a_lent_actor_is_not_woken(void **state) {
     assert_true(echo.received_elsewhere <= BURSTS / 2 * BURST); /* what comes behind others waits for its thread */
 }
 
-/* Another thread stands in for a loop that sleeps: what it sends to an actor that is lent is answered there and then; what
- * it leaves, messages of others, timers and the stop, the loop's own thread sees to. */
+/* Another thread stands in for a loop that sleeps: what it sends to an actor that is lent is answered there and then;
+ * what it leaves, messages of others, timers and the stop, the loop's own thread sees to. */
 struct standing {
     struct net_io *io;
     pthread_t loop;

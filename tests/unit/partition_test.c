@@ -648,8 +648,8 @@ static void assert_image(struct partition *partition, const struct image *image)
     assert_memory_equal(&now, image, sizeof now);
 }
 
-/* Appends an origin's sparse rows of a clock: few elements of each or, at times, all; in most clocks of one origin only,
- * whose deltas are then kept as they came, before and after others in an interval of commit points. True
+/* Appends an origin's sparse rows of a clock: few elements of each or, at times, all; in most clocks of one origin
+ * only, whose deltas are then kept as they came, before and after others in an interval of commit points. True
  * when there are any. */
 static bool add_sparse(struct message *message, const struct table_spec *spec, unsigned origin, uint64_t clock,
                        uint64_t salt, struct wire_directory_entry *entry) {

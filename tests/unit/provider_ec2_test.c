@@ -1,4 +1,5 @@
-/* bidbrain/providers/ec2: what is asked of EC2 for each wish of the daemon, and what the daemon is told of each answer. */
+/* bidbrain/providers/ec2: what is asked of EC2 for each wish of the daemon, and what the daemon is told of each
+ * answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -377,7 +378,8 @@ static void refused_launches_are_told(void **state) {
     provider->methods->close(provider);
 }
 
-/* The configuration was changed between a launch and its repetition, or its machine has ended: what it brought is ours. */
+/* The configuration was changed between a launch and its repetition, or its machine has ended: what it brought is
+ * ours. */
 static void repetitions_of_what_was_carried_out_find_it(void **state) {
     (void)state;
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);

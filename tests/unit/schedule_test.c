@@ -1,5 +1,5 @@
-/* The schedule of duties: parts that follow each other, catch-ups after failures, and at random that every shard has exactly
- * one duty at each clock that is still to be done (I6), whatever happened. */
+/* The schedule of duties: parts that follow each other, catch-ups after failures, and at random that every shard has
+ * exactly one duty at each clock that is still to be done (I6), whatever happened. */
 #include "agileml/control/schedule.h"
 
 #include "agileml/base/hash.h"

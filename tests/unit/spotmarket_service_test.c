@@ -242,7 +242,8 @@ static void test_pages_get_nothing(void **unused) {
                                          "2130706433",
                                          "[::1]:8181"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-        struct sigv4_header headers[] = {{"Host", ours[i]}, {"Origin", "http://127.0.0.1:8181"}, {"host", "example.com"}};
+        struct sigv4_header headers[] = {
+            {"Host", ours[i]}, {"Origin", "http://127.0.0.1:8181"}, {"host", "example.com"}};
         assert_int_equal(status_of(headers, 1), 200);
         assert_int_equal(status_of(headers, 2), 403);
         headers[1] = headers[2];

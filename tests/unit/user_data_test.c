@@ -1,5 +1,5 @@
-/* bidbrain/providers/user_data: templates are filled in, and the built-in script does on a machine (here: a folder, with a
- * curl that plays the metadata service) what it says, whatever fails. */
+/* bidbrain/providers/user_data: templates are filled in, and the built-in script does on a machine (here: a folder,
+ * with a curl that plays the metadata service) what it says, whatever fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -832,7 +832,8 @@ static void check_written_row(uint32_t element, uint32_t width, const void *befo
     assert_memory_equal(base, row, (size_t)width * element);
 }
 
-/* Rows of every width with every number of changes: what is written is accepted, adds up to the row and takes it back. */
+/* Rows of every width with every number of changes: what is written is accepted, adds up to the row and takes it
+ * back. */
 static void test_sparse_rows_are_exact(void **state) {
     (void)state;
     uint64_t random = 1;
