@@ -129,7 +129,7 @@ static bool token_right(const struct sigv4_request *request, const struct user *
     return strcmp(token, user->token) == 0;
 }
 
-bool authorize(const struct sigv4_request *request, const struct users *users, const struct user *other,
+bool authorize(const struct sigv4_request *request, const struct users *users, const struct user *role,
                const char *region, int64_t now, struct authorized *authorized, struct api_error *error) {
     struct authorization authorization;
     const char *header = header_value(request, "authorization");
@@ -147,8 +147,8 @@ bool authorize(const struct sigv4_request *request, const struct users *users, c
         return false;
     }
     const struct user *user = users_find(users, authorization.key_id);
-    if (user == NULL && other != NULL && strcmp(other->key_id, authorization.key_id) == 0) {
-        user = other;
+    if (user == NULL && role != NULL && strcmp(role->key_id, authorization.key_id) == 0) {
+        user = role;
     }
     if (user == NULL) {
         api_error_set(error, 401, "AuthFailure", "AWS was not able to validate the provided access credentials");
@@ -167,7 +167,7 @@ bool authorize(const struct sigv4_request *request, const struct users *users, c
         api_error_set(error, 400, "RequestExpired", "Request has expired.");
     }
     if (error->status == 0) {
-        *authorized = (struct authorized){.other = user == other, .date = time};
+        *authorized = (struct authorized){.by_role = user == role, .date = time};
         memcpy(authorized->signature, authorization.signature, SIGV4_HEX);
     }
     return error->status == 0;

@@ -1,7 +1,7 @@
 /* See keyring.h. */
 #include "bidbrain/spotmarket/keyring.h"
 
-#include "agileml/base/memory.h"
+#include "agileml/base/log.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -10,13 +10,15 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { UNTIL_HEX = 16, ROLE_ID_HEX = 16, ROLE_SECRET_HEX = 40, ROLE_MARK_HEX = 32 };
 
 void keyring_open(struct keyring *keyring) {
     if (RAND_bytes(keyring->secret, KEYRING_SECRET) != 1) {
-        memory_exhausted(KEYRING_SECRET); /* no entropy: nothing that is to be secret can be made */
+        log_error("the system gives no random numbers, of which secrets are made");
+        exit(EXIT_FAILURE);
     }
 }
 
@@ -24,7 +26,8 @@ void keyring_close(struct keyring *keyring) {
     explicit_bzero(keyring, sizeof *keyring);
 }
 
-/* Hexadecimal digits, at most 64, that only this service can make for that use, machine and time. */
+/* Makes `digits` hexadecimal digits, at most 64, that nobody without the secret can make for this use, machine and
+ * time. */
 static void mark_make(const struct keyring *keyring, const char *use, const char *id, int64_t until, char *hex,
                       size_t digits) {
     unsigned char mark[EVP_MAX_MD_SIZE];

@@ -1,6 +1,6 @@
-/* What lets in whom spotmarket itself lets in: its owner, by a token, and each machine, by the secret part of its
- * metadata's path, by metadata tokens and by the keys of its role. All are made from one secret that is drawn at the
- * start, so nothing else has to be remembered. One thread. */
+/* The secrets that spotmarket hands out: a token for its owner, and for each machine the secret part of its metadata's
+ * path, metadata tokens and the keys of its role. All are made from one secret that is drawn at the start, so nothing
+ * else has to be remembered. One thread. */
 #ifndef BIDBRAIN_SPOTMARKET_KEYRING_H
 #define BIDBRAIN_SPOTMARKET_KEYRING_H
 
@@ -33,7 +33,7 @@ bool keyring_path_good(const struct keyring *keyring, const char *id, const char
 void keyring_token(const struct keyring *keyring, const char *id, int64_t until, char token[KEYRING_TOKEN_HEX + 1]);
 bool keyring_token_good(const struct keyring *keyring, const char *id, const char *token, int64_t now);
 
-/* The keys of the machine's role, good before `until`: temporary ones, whose session token says whose they are. */
+/* The keys of the machine's role, good before `until`: temporary ones, whose session token names the machine. */
 void keyring_role(const struct keyring *keyring, const char *id, int64_t until, struct user *user);
 /* The keys, machine and end of a session token; false when it is not one of keyring_role's. */
 bool keyring_role_of(const struct keyring *keyring, const char *token, struct user *user, char id[CLOUD_ID_TEXT],

@@ -17,9 +17,8 @@ struct machines {
     size_t count, capacity;
 };
 
-/* Starts a machine's process if its user data is a script ("#!"); `metadata` is the URL of its metadata service, which
- * it alone may know. When that fails it says so on the log, and the
- * machine runs without one, as a machine whose script is broken does. */
+/* Starts a machine's process if its user data is a script ("#!"). `metadata` is the URL of its metadata service, which
+ * it alone may know. A failure is logged, and the machine runs without a process, like one whose script is broken. */
 void machines_start(struct machines *machines, const struct instance *instance, const char *metadata);
 /* Has the machine's processes killed. */
 void machines_stop(struct machines *machines, size_t number);

@@ -287,7 +287,7 @@ static void open_cloud(struct spotmarket *market) {
     market->service.faults.seed = (uint64_t)options->seed;
 }
 
-/* The header by which our owner is known, as `curl -H @FILE` takes it. */
+/* Writes the header that identifies our owner, as `curl -H @FILE` takes it. */
 static int write_authorization(const struct spotmarket *market, struct error *error) {
     char owner[KEYRING_OWNER_HEX + 1];
     keyring_owner(&market->service.keyring, owner);
@@ -353,7 +353,7 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
         return error_set(error, AML_EINPUT, "--%s is missing",
                          options->credentials == NULL ? "credentials FILE" : "folder DIR");
     }
-    (void)prctl(PR_SET_DUMPABLE, 0); /* secrets; unlike core_dumps_forbid, the machines' programs may dump core */
+    (void)prctl(PR_SET_DUMPABLE, 0); /* not core_dumps_forbid: the machines' programs, unlike us, may dump core */
     int code = users_read(&market->users, options->credentials, error);
     code = code != 0 ? code : open_folder(market, error);
     code = code != 0 ? code : open_signals(market, error);

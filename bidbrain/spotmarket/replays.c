@@ -1,5 +1,5 @@
-/* See replays.h. Two hash tables: signatures go into the recent one; when it is full it becomes the older one, and what
- * the older one held is forgotten. */
+/* See replays.h. Two hash tables: signatures are added to the recent one. When that is full it becomes the older one,
+ * and the signatures of the older one before it are forgotten. */
 #include "bidbrain/spotmarket/replays.h"
 
 #include "agileml/base/memory.h"
@@ -36,12 +36,10 @@ static const struct replay *table_find(const struct replays_table *table, const 
 
 /* Makes room in the recent table. */
 static void replays_turn(struct replays *replays) {
-    if (replays->older.places != NULL) {
-        bool later = !replays->forgetful || replays->older.newest > replays->forgotten;
-        replays->forgotten = later ? replays->older.newest : replays->forgotten;
-        replays->forgetful = true;
-        free(replays->older.places);
+    if (replays->older.newest > replays->forgotten) {
+        replays->forgotten = replays->older.newest;
     }
+    free(replays->older.places);
     replays->older = replays->recent;
     replays->recent = (struct replays_table){.places = memory_zeroed(PLACES, sizeof(struct replay))};
 }
@@ -53,7 +51,7 @@ bool replays_take(struct replays *replays, const char signature[SIGV4_HEX], int6
     if (before != NULL) {
         return reading && now_us - before->first_us <= REPLAYS_READ_US;
     }
-    if (replays->forgetful && date <= replays->forgotten) {
+    if (date <= replays->forgotten) {
         return false;
     }
     struct replays_table *recent = &replays->recent;
@@ -63,7 +61,7 @@ bool replays_take(struct replays *replays, const char signature[SIGV4_HEX], int6
     struct replay *place = table_place(recent, signature);
     memcpy(place->key, signature, KEY_BYTES);
     place->first_us = now_us;
-    recent->newest = recent->count == 0 || date > recent->newest ? date : recent->newest;
+    recent->newest = date > recent->newest ? date : recent->newest;
     recent->count++;
     return true;
 }

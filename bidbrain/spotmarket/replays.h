@@ -1,5 +1,6 @@
-/* Which signed requests have come before: a signature is for one request. What was signed at a time that it no longer
- * remembers all of is refused too, so that its memory is bounded. No I/O, one thread. */
+/* Which signed requests have come before: a signature is good for one request. The memory is bounded: the oldest
+ * signatures are forgotten, and from then on whatever was signed at their time or earlier is refused. No I/O, one
+ * thread. */
 #ifndef BIDBRAIN_SPOTMARKET_REPLAYS_H
 #define BIDBRAIN_SPOTMARKET_REPLAYS_H
 
@@ -10,7 +11,7 @@
 
 enum {
     REPLAYS_MAX = 1 << 15, /* signatures remembered at least */
-    REPLAYS_READ_US = 2000000,
+    REPLAYS_READ_US = 2000000, /* within which a reading request may be repeated */
 };
 
 /* A zeroed struct remembers nothing. */
@@ -20,14 +21,12 @@ struct replays {
         size_t count;
         int64_t newest; /* of the signatures' dates */
     } recent, older;
-    bool forgetful;
-    int64_t forgotten; /* if so: signatures of this date, and all before, are no longer known */
+    int64_t forgotten; /* not all signatures up to this date are known any more; 0: all are */
 };
 
-/* Takes note of a good signature, made at `date` (seconds since 1970). False: it is to be refused. `reading`: the
- * request changes nothing, and may come again within REPLAYS_READ_US of the first time: what AWS's own command line
- * signs says the second, and no more, so that two equal requests of a second are the same. `now_us`: real time that
- * never jumps. */
+/* Takes note of a good signature, made at `date` (seconds since 1970, more than 0). False: the request is to be
+ * refused. `reading`: the request changes nothing and may be repeated within REPLAYS_READ_US: AWS's command line signs
+ * whole seconds, so two equal requests in one second have the same signature. `now_us`: real time that never jumps. */
 bool replays_take(struct replays *replays, const char signature[SIGV4_HEX], int64_t date, bool reading,
                   int64_t now_us);
 void replays_close(struct replays *replays);

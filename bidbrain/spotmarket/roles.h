@@ -3,8 +3,7 @@
  *
  *     {"proteus-bidbrain": ["Describe*", "RunInstances"], "proteus-node": []}
  *
- * Resources and conditions, which IAM's policies have too, it does not know. A role that is not there may do nothing.
- */
+ * IAM's resources and conditions are not supported. A role that is not named may do nothing. */
 #ifndef BIDBRAIN_SPOTMARKET_ROLES_H
 #define BIDBRAIN_SPOTMARKET_ROLES_H
 

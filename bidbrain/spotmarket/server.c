@@ -34,7 +34,7 @@ struct link {
     struct link *older, *newer;
     struct MHD_Connection *connection;
     int socket;
-    bool given_way; /* shut by us, and no longer in the list: libmicrohttpd will see it and close it */
+    bool given_way; /* we have shut it and taken it out of the list; libmicrohttpd will notice and close it */
 };
 
 struct server {
@@ -82,7 +82,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* A request on it is over: it is the newest now. */
+/* A request on this connection is over, which makes it the newest. */
 static void link_renew(struct server *server, struct MHD_Connection *connection) {
     struct link *link = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     if (link != NULL && !link->given_way) {
@@ -91,7 +91,7 @@ static void link_renew(struct server *server, struct MHD_Connection *connection)
     }
 }
 
-/* Takes the exchange out of those that wait. False: it does not. */
+/* Takes the exchange out of those that wait. False: it was not among them. */
 static bool waiting_remove(struct server *server, const struct exchange *exchange) {
     for (struct exchange **at = &server->waiting; *at != NULL; at = &(*at)->next) {
         if (*at == exchange) {

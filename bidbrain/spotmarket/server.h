@@ -9,8 +9,8 @@
 
 enum {
     SERVER_CONNECTIONS_MAX = 512,
-    SERVER_CONNECTIONS_KEPT = 448, /* so many stay: there is always room for new ones */
-    SERVER_MEMORY = 64 << 10, /* bytes of a connection's headers */
+    SERVER_CONNECTIONS_KEPT = 448, /* after each step, so that there is always room for new ones */
+    SERVER_MEMORY = 64 << 10,      /* bytes of a connection's headers */
     SERVER_IDLE_SECONDS = 60,
     SERVER_URL = 64, /* bytes */
 };

@@ -81,7 +81,8 @@ static bool is_unfiltered(const struct parameters *parameters) {
            !parameters_has(parameters, "SpotInstanceRequestId.") && !parameters_has(parameters, "MaxResults");
 }
 
-/* The role's keys that a request's session token is of, unless their machine has ended. NULL: of none. */
+/* The machine whose role's keys the request's session token belongs to, with these keys and their end. NULL: there is
+ * no such machine, or it has ended. */
 static const struct instance *service_role(const struct service *service, const struct sigv4_request *request,
                                            struct user *role, int64_t *until) {
     char id[CLOUD_ID_TEXT];
@@ -93,7 +94,7 @@ static const struct instance *service_role(const struct service *service, const 
     return machine != NULL && instance_lives(machine) && machine->spec->profile != NULL ? machine : NULL;
 }
 
-/* Whether who has signed the request may do this: users all, a machine what its role may. */
+/* Whether the request's signer may do this: a user may do everything, a machine what its role may. */
 static bool service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
                               int64_t now, struct authorized *authorized, struct api_error *error) {
     struct user role;
@@ -101,7 +102,7 @@ static bool service_authorize(const struct service *service, const struct sigv4_
     const struct instance *machine = service_role(service, request, &role, &until);
     bool is_role = authorize(request, service->users, machine != NULL ? &role : NULL, service->cloud->options.region,
                              now, authorized, error) &&
-                   authorized->other;
+                   authorized->by_role;
     if (is_role && until <= now) {
         api_error_set(error, 400, "ExpiredToken", "The security token included in the request is expired");
     } else if (is_role && !roles_allow(&service->roles, machine->spec->profile, action)) {
@@ -179,7 +180,7 @@ static bool service_owner_asks(const struct service *service, const struct sigv4
                  keyring_owner_good(&service->keyring, header + sizeof scheme - 1);
     if (!owner) {
         service_say(answer, 401, "text/plain",
-                    "expected the header that stands in the file 'authorization' of --folder\n");
+                    "expected the header in the file 'authorization' of --folder\n");
     }
     return owner;
 }
@@ -225,8 +226,8 @@ static bool host_is_loopback(const char *host) {
            (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 
-/* Whether no web page can have sent it. A page sends its Origin; one that was read from a name which now leads here
- * (DNS rebinding) sends that name as its Host. Ports may differ from ours: a tunnel's does. */
+/* Whether no web page can have sent the request. A page sends its Origin. A page from a name that now leads here (DNS
+ * rebinding) sends that name as its Host. Ports may differ from ours: a tunnel's does. */
 static bool service_is_local(const struct sigv4_request *request) {
     size_t hosts = 0;
     bool local = true;

@@ -134,8 +134,8 @@ void service_metadata_path(const struct service *service, const char *id, char p
     snprintf(path, SERVICE_METADATA_PATH, "/metadata/%s/%s", id, secret);
 }
 
-/* The machine whose metadata is asked for, and what of it ("latest/..."). NULL: there is none, it has ended, or the
- * path's secret part is not its own. */
+/* The machine that `path` ("ID/SECRET/WHAT") names, with *what ("latest/..."). NULL: there is no such machine, it has
+ * ended, or the secret is not its own. */
 static const struct instance *metadata_machine(const struct service *service, const char *path, const char **what) {
     char id[CLOUD_ID_TEXT], secret[KEYRING_PATH_HEX + 1];
     size_t id_length = strcspn(path, "/");
