@@ -420,6 +420,11 @@ static void registration_refusal(const struct controller *controller, const stru
     }
 }
 
+/* Whether a node that is refused is the first of nodes that were all started alike: then each would be. */
+static bool is_refused_for_all(const struct controller *controller) {
+    return controller->options.observed && controller->phase == PHASE_GATHER && controller->member_count == 0;
+}
+
 /* The first node's terms are the job's. */
 static void take_terms(struct controller *controller, const struct message *message) {
     const struct job_terms *job = &message->registration.job;
@@ -511,6 +516,13 @@ static void receive_register(struct controller *controller, actor_id from, const
         send_empty(controller, from, MESSAGE_REJOIN); /* as a new one, if it is still there */
         return;
     }
+    char refusal[ERROR_TEXT_MAX] = "";
+    if (member == NULL && controller->phase < PHASE_LEAVE) {
+        registration_refusal(controller, message, refusal, sizeof refusal);
+    }
+    if (refusal[0] != '\0' && is_refused_for_all(controller)) {
+        controller_abort(controller, AML_EINPUT, refusal);
+    }
     if (member == NULL && controller->phase >= PHASE_LEAVE) {
         /* Too late: taken in, so that it knows the reason was told, and sent away for the job's reason. */
         send_welcome(controller, from, new->name);
@@ -518,13 +530,11 @@ static void receive_register(struct controller *controller, actor_id from, const
                    controller->code != 0 ? controller->text : "the job is over");
         return;
     }
+    if (refusal[0] != '\0') {
+        send_abort(controller, from, AML_EINPUT, refusal);
+        return;
+    }
     if (member == NULL) {
-        char reason[ERROR_TEXT_MAX];
-        registration_refusal(controller, message, reason, sizeof reason);
-        if (reason[0] != '\0') {
-            send_abort(controller, from, AML_EINPUT, reason);
-            return;
-        }
         if (controller->member_count == 0) {
             take_terms(controller, message);
         }

@@ -47,7 +47,7 @@ struct controller_options {
     uint32_t checkpoint_every; /* iterations */
     bool checkpoint_at_end;    /* and one of the job's last clock */
     const char *resume;        /* a directory that holds a checkpoint; NULL: start at clock 0 */
-    bool observed;             /* somebody will come to observe: the end waits for it, too */
+    bool observed;             /* who has started all nodes alike will come to observe: the end waits for it, too */
     struct store *store;       /* stays the caller's; NULL: nothing is kept */
     void (*end)(void *context, int code, const char *text); /* the job is over and everyone was told; once */
     void *context;

@@ -1273,8 +1273,10 @@ static void test_checkpoint_and_resume(void **state) {
     job = start_sums(options, "", "--clocks-per-iteration 3");
     finish(&job);
     assert_int_equal(job.status, 2);
-    assert_non_null(strstr(job.err, "other options than the job of the checkpoint"));
+    assert_non_null(strstr(job.err, "proteus: error: sum was started with other options than the job of the "
+                                    "checkpoint"));
     assert_non_null(strstr(job.err, "--clocks-per-iteration 3, was 2"));
+    assert_null(strstr(strstr(job.err, "error: ") + 1, "error: ")); /* once for all nodes */
     assert_nobody_left();
     discard(&job);
 }

@@ -1024,6 +1024,27 @@ static void test_who_may_join(void **state) {
     fake_close(fake);
 }
 
+/* The nodes of a job that is observed were all started with the same command line: when its first one is refused, the
+ * job ends, and the reason is given once for all of them. */
+static void test_an_observed_job_ends_when_its_first_node_is_refused(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 0, .iterations = 1});
+    fake->options.observed = true;
+    fake_start(fake);
+    for (unsigned n = 0; n < 2; n++) {
+        join(fake, n, "", TIER_RELIABLE, &fake->terms);
+        struct message message;
+        assert_int_equal(sent(fake, node(n), MESSAGE_WELCOME, NULL), 1); /* the job's end is not its own to tell */
+        assert_int_equal(sent(fake, node(n), MESSAGE_ABORT, &message), 1);
+        assert_non_null(strstr(message.text.text, "0 clocks"));
+        forget(fake);
+    }
+    assert_int_equal(fake->controller.phase, PHASE_LEAVE);
+    assert_int_equal(fake->controller.code, AML_EINPUT);
+    assert_non_null(strstr(fake->controller.text, "0 clocks"));
+    fake_close(fake);
+}
+
 /* All nodes go again before there is a plan: the next ones may be of another job. */
 static void test_terms_go_with_the_last_node(void **state) {
     (void)state;
@@ -3815,6 +3836,7 @@ int main(void) {
         cmocka_unit_test(test_a_model_that_is_not_saved_is_saved_again),
         cmocka_unit_test(test_a_refused_model_is_not_saved_again),
         cmocka_unit_test(test_who_may_join),
+        cmocka_unit_test(test_an_observed_job_ends_when_its_first_node_is_refused),
         cmocka_unit_test(test_terms_go_with_the_last_node),
         cmocka_unit_test(test_a_removed_node_does_not_register_again),
         cmocka_unit_test(test_the_hold_names_a_clock_nobody_has_passed),
