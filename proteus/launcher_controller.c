@@ -4,6 +4,7 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/control/controller.h"
+#include "agileml/control/report.h"
 
 #include <errno.h>
 #include <math.h>
@@ -265,12 +266,6 @@ void launcher_show(struct launcher *launcher, const json_t *line) {
     progress_report(launcher->progress, line);
 }
 
-/* A file's name or an error may be no UTF-8. */
-static json_t *new_text(const char *text) {
-    json_t *value = json_string(text);
-    return value != NULL ? value : json_string("(not text)");
-}
-
 struct missed {
     struct launcher *launcher;
     double seconds; /* that the job lasted */
@@ -280,7 +275,7 @@ static void report_missed_event(void *context, const char *event) {
     const struct missed *missed = context;
     json_t *line =
         json_pack("{s:s, s:s, s:[], s:I, s:f, s:o}", "type", "event", "event", "missed", "nodes", "iteration",
-                  (json_int_t)missed->launcher->iteration, "seconds", missed->seconds, "reason", new_text(event));
+                  (json_int_t)missed->launcher->iteration, "seconds", missed->seconds, "reason", report_text(event));
     write_line(missed->launcher, line);
     json_decref(line);
 }
@@ -305,7 +300,7 @@ void launcher_write_summary(struct launcher *launcher, int status) {
     json_object_update_missing(line, metrics);
     json_object_set_new(line, "ok", json_false());
     json_object_set_new(line, "status", json_integer(status));
-    json_object_set_new(line, "error", new_text(launcher->error.text));
+    json_object_set_new(line, "error", report_text(launcher->error.text));
     report_missed_events(launcher, line);
     launcher_show(launcher, line);
     json_decref(metrics);

@@ -4,7 +4,6 @@
 #include "agileml/base/memory.h"
 #include "agileml/control/controller_private.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -176,8 +175,7 @@ static json_t *new_event(const struct controller *controller, const char *event)
     return object;
 }
 
-/* A name or reason comes from another process and need not be text. */
-static json_t *new_text(const char *text) {
+json_t *report_text(const char *text) {
     json_t *value = json_string(text);
     return value != NULL ? value : json_string("(not text)");
 }
@@ -186,11 +184,11 @@ char *report_event(const struct controller *controller, const char *event, const
     json_t *object = new_event(controller, event);
     json_t *nodes = json_array();
     if (node != NULL) {
-        json_array_append_new(nodes, new_text(node));
+        json_array_append_new(nodes, report_text(node));
     }
     json_object_set_new(object, "nodes", nodes);
     if (reason != NULL) {
-        json_object_set_new(object, "reason", new_text(reason));
+        json_object_set_new(object, "reason", report_text(reason));
     }
     return finish_line(object);
 }
@@ -200,7 +198,7 @@ static json_t *new_event_nodes(const struct controller *controller, const char *
     json_t *object = new_event(controller, event);
     json_t *list = json_array();
     for (unsigned n = 0; n < count; n++) {
-        json_array_append_new(list, new_text(nodes[n]));
+        json_array_append_new(list, report_text(nodes[n]));
     }
     json_object_set_new(object, "nodes", list);
     return object;
@@ -247,13 +245,12 @@ char *report_summary(const struct controller *controller, double seconds) {
     set_whole(object, "bytes_received", received);
     char failed[ERROR_TEXT_MAX];
     if (checkpoints_last_failed(controller, failed, sizeof failed)) {
-        json_object_set_new(object, "checkpoint_failed", new_text(failed));
+        json_object_set_new(object, "checkpoint_failed", report_text(failed));
     }
     json_object_set_new(object, "ok", json_boolean(controller->code == 0));
     set_whole(object, "status", (uint64_t)error_exit_status(controller->code));
     if (controller->code != 0) {
-        json_t *text = json_string(controller->text);
-        json_object_set_new(object, "error", text != NULL ? text : json_string("(not text)"));
+        json_object_set_new(object, "error", report_text(controller->text));
     }
     return finish_line(object);
 }
@@ -267,7 +264,7 @@ static const char *member_name_of(struct controller *controller, actor_id actor)
 
 static void set_place(json_t *object, struct controller *controller, const char *key, actor_id actor) {
     const char *name = member_name_of(controller, actor);
-    json_object_set_new(object, key, name != NULL ? new_text(name) : json_null());
+    json_object_set_new(object, key, name != NULL ? report_text(name) : json_null());
 }
 
 static json_t *status_partitions(struct controller *controller) {
@@ -296,8 +293,8 @@ static json_t *status_node(const struct controller *controller, const struct mem
         serves += actor_node(controller->placement[p].server) == member->node.actor ? 1 : 0;
         follows += actor_node(controller->placement[p].backup) == member->node.actor ? 1 : 0;
     }
-    json_object_set_new(object, "name", new_text(member->name));
-    json_object_set_new(object, "host", new_text(member->host));
+    json_object_set_new(object, "name", report_text(member->name));
+    json_object_set_new(object, "host", report_text(member->host));
     set_whole(object, "pid", member->process_id);
     json_object_set_new(object, "tier", json_string(member->node.tier == TIER_RELIABLE ? "reliable" : "transient"));
     set_whole(object, "threads", member->node.threads);
@@ -322,7 +319,7 @@ static json_t *status_expected(const struct controller *controller) {
     for (size_t m = 0; m < controller->expected_count; m++) {
         const struct wire_machine *machine = &controller->expected[m];
         json_t *object = json_object();
-        json_object_set_new(object, "name", new_text(machine->name));
+        json_object_set_new(object, "name", report_text(machine->name));
         json_object_set_new(object, "tier", json_string(machine->tier == TIER_RELIABLE ? "reliable" : "transient"));
         json_array_append_new(list, object);
     }
@@ -339,7 +336,7 @@ char *report_status(struct controller *controller) {
         json_array_append_new(nodes, status_node(controller, &controller->members[m]));
     }
     struct plan_thresholds thresholds = tuner_thresholds(&controller->tuner);
-    json_object_set_new(object, "app", new_text(controller->job.app));
+    json_object_set_new(object, "app", report_text(controller->job.app));
     json_object_set_new(object, "phase", json_string(phases[controller->phase]));
     json_object_set_new(object, "change", json_string(changes[controller->change]));
     set_stage(object, controller);

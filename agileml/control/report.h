@@ -4,6 +4,8 @@
 
 #include "agileml/control/controller.h"
 
+#include <jansson.h>
+
 /* How a metric's value is made of its sum and weight; the wire's wire_metric.kind. */
 enum metric_kind {
     METRIC_SUM = 0,      /* sum */
@@ -17,6 +19,9 @@ double report_metric(const struct wire_metric *metric, const struct wire_metric_
 
 /* Whether `key` is one of the report's own keys, which no metric may have. */
 bool report_key(const char *key);
+
+/* A string, or "(not text)": a name, reason or error comes from another process and need not be UTF-8. */
+json_t *report_text(const char *text);
 
 /* Each returns one line without a newline, from malloc. `seconds` since training began. */
 char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds);
