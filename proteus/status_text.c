@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes name themselves: makes each string of `value` one that a terminal only shows. */
+/* Makes each string in `value` safe for a terminal: nodes choose their own names. */
 static void make_printable(json_t *value) {
     const char *key;
     size_t index;

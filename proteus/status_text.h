@@ -7,7 +7,8 @@
 
 enum { STATUS_ROLE_TEXT = 64 };
 
-/* Texts in the answer are a node's or an app's: what of them orders a terminal about is shown as '?'. */
+/* Texts in the answer come from nodes and apps: control characters in them, which a terminal would obey, are printed as
+ * '?'. */
 void status_print(FILE *stream, const json_t *answer);
 
 #endif

@@ -464,7 +464,8 @@ static bool allowed(const aml_worker *worker, unsigned calls, const char *functi
     return !worker->runtime->check.on || check_thread(worker, function);
 }
 
-/* The same, and always whether this thread may: for functions that take longer than finding that out. */
+/* The same, and checks the thread even when mistakes are not searched for: for functions that take longer than that
+ * check. */
 static bool allowed_here(const aml_worker *worker, unsigned calls, const char *function) {
     return allowed(worker, calls, function) && check_thread(worker, function);
 }
@@ -592,7 +593,7 @@ int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, con
                : data_emit_varied(&worker->runtime->data, worker->chunk, use, key, runs, run_count, bytes, size);
 }
 
-/* Whether `function` may be called now, and `index` is that of a total; else sets the error. */
+/* Checks that `function` may be called now and that there is a total `index`; else sets the error. */
 static bool total_allowed(const aml_worker *worker, unsigned index, unsigned calls, const char *function) {
     if (!allowed(worker, calls, function)) {
         return false;
@@ -604,7 +605,7 @@ static bool total_allowed(const aml_worker *worker, unsigned index, unsigned cal
     return true;
 }
 
-/* The totals that the item emitted last counts in; NULL: none. */
+/* The totals to which the item emitted last contributes; NULL: none. */
 static double *item_totals(aml_worker *worker, unsigned index, const char *function) {
     return total_allowed(worker, index, CALL_READ, function) ? data_totals(&worker->runtime->data, worker->chunk)
                                                              : NULL;
@@ -720,7 +721,7 @@ double aml_total_maximum(const aml_worker *worker, unsigned index) {
                : 0;
 }
 
-/* Whether `function` may be called now, which returns what is known from `begin` on; else sets the error. */
+/* Checks that a `function` whose result is known from `begin` on may be called now; else sets the error. */
 static bool known(const aml_worker *worker, const char *function) {
     return allowed(worker, CALLS_WORKING | CALL_PART, function);
 }

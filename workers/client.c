@@ -116,8 +116,9 @@ static bool plan_origin_works(const struct message *plan, actor_id origin, uint6
     return works;
 }
 
-/* Which commit the next clock wants: so near behind it, or of what others did before a duty's first clock (node.c). The
- * last clock of a job with a checkpoint at its end is to be committed, though no clock follows. */
+/* Returns the clock that must be committed before the next one begins: one not too far behind it, and before a duty's
+ * first clock also the one that another origin did last (node.c). The last clock of a job with a checkpoint at its end
+ * must be committed too, though no clock follows. */
 static uint64_t durable_wanted(const struct client *client) {
     const struct wire_duty *duties;
     size_t count = plan_duties(&client->plan, &duties);

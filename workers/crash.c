@@ -33,8 +33,8 @@ struct place {
     uint64_t clock;
 };
 
-/* Of the process. The thread that crashes first takes `crashed`. What follows it belongs to that thread, and to the
- * loop once the thread has raised `wake`. */
+/* The process's. The thread that crashes first takes `crashed`. The fields after it are that thread's, and also the
+ * loop's once the thread has raised `wake`. */
 static struct {
     char name[NAME_MAX_BYTES];
     char program[PATH_MAX];

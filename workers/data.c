@@ -372,8 +372,8 @@ static uint64_t next_number(struct data_chunk *chunk, enum aml_item_use use) {
     return hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
 }
 
-/* Of a fixed item whose first key has the hash `first`. Reading a rating takes some 50 ns: the hash of two keys and
- * four bytes costs one multiplication. */
+/* Returns the hash of a fixed item whose first key has the hash `first`. Reading a rating takes some 50 ns, so the hash
+ * of two keys and four bytes costs only one multiplication. */
 static uint64_t item_hash(const struct data *data, enum aml_item_use use, uint64_t first, const uint64_t *keys,
                           const void *bytes) {
     static const uint64_t USE_SALT[] = {UINT64_C(0xE7037ED1A0B428DB), UINT64_C(0x8EBC6AF09C88C6E3)};

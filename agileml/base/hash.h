@@ -91,8 +91,9 @@ int64_t index_map_find(const struct index_map *map, uint64_t key);
 void index_map_prefetch(const struct index_map *map, uint64_t key);
 /* Adds `key`, which is not in the map. */
 void index_map_add(struct index_map *map, uint64_t key, uint32_t value);
-/* The same beside lookups: a lookup finds either nothing or `value`; if it finds `value` it also sees what this thread
- * wrote before. Entries that the map has outgrown stay until index_map_trim; they at most double its memory. */
+/* Adds while other threads look up: a lookup finds either nothing or `value`; if it finds `value` it also sees what
+ * this thread wrote before. Entries that the map has outgrown stay until index_map_trim; they at most double its
+ * memory. */
 void index_map_add_shared(struct index_map *map, uint64_t key, uint32_t value);
 void index_map_trim(struct index_map *map);
 /* Makes `copy`, which is zeroed, equal to `map`. */

@@ -21,8 +21,7 @@ enum {
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming; after an eviction that */
     CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
-    /* After the first of several machines that are known to come: the others have so long to come in by the same
-     * plan. */
+    /* When several machines are expected, the first one's plan waits this long for the others. */
     CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
     CONTROLLER_STORE_US = 20 * 1000,      /* progress is stored at most so much later, and acknowledged then */
     CONTROLLER_CLOCK_LINE_US = 20 * 1000, /* between clocks that get a line in the report, if not evaluated */
@@ -73,7 +72,7 @@ struct hold {
     enum hold_purpose purpose;
 };
 
-/* A member that is not heard, or does not hear another. Only silence.c knows more of it. */
+/* When the member was heard, and which node it says it can't hear. Only silence.c changes it. */
 struct silence {
     uint64_t heard_us;   /* its silence counts from then: when it was last heard, or later */
     uint64_t lively_us;  /* heard without long gaps since then; 0: not heard since silence_begin_anew */

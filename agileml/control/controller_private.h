@@ -28,12 +28,12 @@ uint64_t controller_now(const struct controller *controller);
 uint64_t controller_trained_us(const struct controller *controller);
 double controller_seconds(const struct controller *controller);
 struct member *member_find(struct controller *controller, actor_id node);
-/* Whether the member has registered and, as far as is known, done nothing since: it has not told of any plan, and no
- * clock counts on it. Nobody waits for such a member, so registrations alone stop no job. */
+/* Whether the member has registered and, as far as is known, done nothing since: it has reported no plan, and no clock
+ * depends on it. Nobody waits for such a member, so registrations alone stop no job. */
 bool member_is_outside(const struct controller *controller, const struct member *member);
 /* Reliable and transient members that are not leaving. */
 void members_count(const struct controller *controller, unsigned count[2]);
-/* A member says that so much is committed. It counts as far as all origins have reported these clocks. */
+/* A member reports that the clocks up to `clock` are committed. Only clocks that all origins have reported count. */
 void controller_committed(struct controller *controller, uint64_t clock);
 void controller_send(struct controller *controller, actor_id to, struct message *message);
 void send_ack(struct controller *controller, struct member *member);
@@ -151,8 +151,7 @@ void answers_came(struct member *member, enum answer answer);
 uint64_t possible_clock(const struct controller *controller);
 /* Whether a member may have said this. If not, the member has failed; that invalidates members' addresses. */
 bool possible_check(struct controller *controller, struct member *member, const struct message *message);
-/* The same of what all members have said in FENCED together: nobody has the state of a clock that an origin of that
- * clock has not begun. */
+/* The same for all members' FENCED together: nobody has the state of a clock that one of its origins has not begun. */
 bool possible_check_fenced(struct controller *controller);
 
 /* ---- recover.c ---- */

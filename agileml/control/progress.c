@@ -338,7 +338,7 @@ static void undo_reports(struct controller *controller, struct clock_window *win
     }
 }
 
-/* Moves what lost nodes had reported of a clock that stands into controller.lost. */
+/* Moves the reports of lost nodes on a clock whose work stands into controller.lost. */
 static void keep_reports(struct controller *controller, struct clock_window *window) {
     for (unsigned r = 0; r < window->count;) {
         const struct clock_report *report = &window->reports[r];
@@ -359,8 +359,8 @@ static void keep_reports(struct controller *controller, struct clock_window *win
     }
 }
 
-/* Returns how many shards of a clock that stands lost nodes had worked on without a report. Marks in `missing` the
- * shards that are not evaluated. */
+/* Returns the number of shards, of a clock whose work stands, that lost nodes worked on and did not report. Marks in
+ * `missing` the shards that are not evaluated. */
 static uint64_t find_missing(struct controller *controller, uint64_t clock, const actor_id *owners,
                              unsigned char *missing) {
     const struct clock_window *window = window_at(controller, clock);
@@ -381,7 +381,7 @@ static uint64_t find_missing(struct controller *controller, uint64_t clock, cons
     return unreported;
 }
 
-/* Marks what a lost node was to evaluate in place of another node, and had not reported. */
+/* Marks the shards that a lost node was to evaluate in place of another node and did not report. */
 static void find_unevaluated(struct controller *controller, uint64_t clock, unsigned char *missing) {
     const struct clock_window *window = window_at(controller, clock);
     for (unsigned e = controller->lost.evaluation_count; e-- > 0;) {

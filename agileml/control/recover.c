@@ -164,8 +164,7 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
     return found;
 }
 
-/* The reliable one that has least to catch up with what `server` has at the clock; ACTOR_NONE when none has
- * anything. */
+/* The reliable server that lacks the least of what `server` has at the clock; ACTOR_NONE when none has anything. */
 static actor_id closest_follower(const struct controller *controller, const struct wire_reach *all, size_t count,
                                  uint32_t partition, uint64_t clock, actor_id server) {
     for (size_t r = 0; r < count; r++) {

@@ -14,8 +14,8 @@
 enum { IO_RECONNECT_MS = 1500 };
 static const uint64_t IO_RECONNECT_US = IO_RECONNECT_MS * UINT64_C(1000);
 
-/* For a peer that was last heard at `heard_us` by somebody who then stood still for `late_us`: from when on its silence
- * counts. That is as much later, but not later than `latest_us`. */
+/* Returns from when on the silence of a peer counts that was last heard at `heard_us`, when the listener itself stood
+ * still for `late_us` since: so much later, but no later than `latest_us`. */
 static inline uint64_t io_excused(uint64_t heard_us, uint64_t late_us, uint64_t latest_us) {
     uint64_t left_us = latest_us > heard_us ? latest_us - heard_us : 0;
     return heard_us + (late_us < left_us ? late_us : left_us);

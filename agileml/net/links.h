@@ -9,8 +9,8 @@
  * frames. */
 size_t links_endpoints(const struct message *plan, const struct wire_endpoint **endpoints);
 
-/* Has the io forget the server threads that `old` names and `new` does not, both PLANs. Server threads of the process
- * of `self` are left alone. */
+/* Has the io forget the server threads that the PLAN `old` names and the PLAN `new` does not, except those in the
+ * process of `self`. */
 void links_forget_absent(struct io *io, actor_id self, const struct message *old, const struct message *new);
 
 #endif
