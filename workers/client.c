@@ -2,6 +2,8 @@
 #include "workers/client.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,19 @@ static uint64_t client_now(const struct client *client) {
 /* Clocks whose pushes wait at most: servers can't be further ahead of an origin; those of a node without duties can. */
 static unsigned waiting_entries(const struct client *client) {
     return client->job->staleness + 2;
+}
+
+/* A server has sent what can't be, which has had no effect. `format` begins with the message's name. */
+__attribute__((format(printf, 3, 4))) static void accuse(struct client *client, actor_id server, const char *format,
+                                                         ...) {
+    if (client->accused != ACTOR_NONE) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(client->accusation, sizeof client->accusation, format, arguments);
+    va_end(arguments);
+    client->accused = actor_node(server);
 }
 
 /* ---- Opening and closing ---- */
@@ -48,7 +63,7 @@ static void subscription_close(struct client_subscription *subscription) {
 
 static void waiting_drop(struct client_partition *partition) {
     for (unsigned w = 0; w < partition->waiting_count; w++) {
-        message_close(&partition->waiting[w]);
+        message_close(&partition->waiting[w].message);
     }
     partition->waiting_count = 0;
 }
@@ -158,6 +173,7 @@ static void find_wanted(struct client *client) {
             catch_up = from;
         }
     }
+    client->possible = next != WIRE_CLOCK_NEVER ? next - 1 : WIRE_CLOCK_NEVER;
     client->wanted = next != WIRE_CLOCK_NEVER ? next - 1 : client->flushed;
     if (client->clock == 0) {
         client->flushed = client->wanted;
@@ -176,8 +192,8 @@ static void find_wanted(struct client *client) {
 /* The clock of the state that has arrived, be it in the cache or waiting. */
 static uint64_t partition_arrived(const struct client_partition *partition) {
     for (unsigned w = partition->waiting_count; w > 0; w--) {
-        if (partition->waiting[w - 1].push.request == 0) {
-            return partition->waiting[w - 1].push.clock;
+        if (partition->waiting[w - 1].message.push.request == 0) {
+            return partition->waiting[w - 1].message.push.clock;
         }
     }
     return partition->clock;
@@ -978,17 +994,21 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     }
 }
 
-/* Puts a PUSH's rows into the cache. False when it breaks the protocol. */
-static bool apply_message(struct client *client, uint32_t number, const struct message *message,
+/* Puts a PUSH's rows into the cache. False, with nothing changed, when they can't be. */
+static bool apply_message(struct client *client, uint32_t number, actor_id from, const struct message *message,
                           enum rows_wanted wanted) {
+    struct error error = {0};
     struct rows_view views[WIRE_TABLES_MAX];
     uint32_t *slots[WIRE_TABLES_MAX];
-    int count = rows_check(message, client->job->shapes, client->job->table_count, views, &client->error);
+    int count = rows_check(message, client->job->shapes, client->job->table_count, views, &error);
+    if (count < 0) {
+        accuse(client, from, "PUSH: partition %u, %s", number, error.text);
+    }
     for (int v = 0; v < count; v++) {
         slots[v] = view_cache_slots(client, number, &views[v], wanted);
         if (slots[v] == NULL) {
-            error_set(&client->error, AML_EPROTOCOL, "PUSH: partition %u, table %s: a row that was not asked for",
-                      number, client->job->tables[views[v].table].name);
+            accuse(client, from, "PUSH: partition %u, table %s: a row that was not asked for", number,
+                   client->job->tables[views[v].table].name);
             while (v-- > 0) {
                 free(slots[v]);
             }
@@ -1059,25 +1079,25 @@ static void partition_came_to(struct client *client, uint32_t number, uint64_t c
 }
 
 /* Applies a push whose turn it is, or the answer to `restore_request`. */
-static void apply_push(struct client *client, uint32_t number, const struct message *message) {
+static void apply_push(struct client *client, uint32_t number, actor_id from, const struct message *message) {
     struct client_partition *partition = &client->partitions[number];
     if (message->push.request != 0) {
-        apply_message(client, number, message, ROWS_VOID);
+        apply_message(client, number, from, message, ROWS_VOID);
     } else if (message->push.clock > partition->clock && message->push.from_clock <= partition->clock &&
-               apply_message(client, number, message, ROWS_ALL)) {
+               apply_message(client, number, from, message, ROWS_ALL)) {
         partition_came_to(client, number, message->push.clock);
     }
 }
 
 /* Applies a push, or keeps it until the app is through with the cache. */
-static void take_push(struct client *client, uint32_t number, struct message *message) {
+static void take_push(struct client *client, uint32_t number, actor_id from, struct message *message) {
     struct client_partition *partition = &client->partitions[number];
     if (!client->working && !client->frozen) {
-        apply_push(client, number, message);
+        apply_push(client, number, from, message);
         return;
     }
     partition->waiting = memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
-    partition->waiting[partition->waiting_count++] = *message;
+    partition->waiting[partition->waiting_count++] = (struct waiting_push){.from = from, .message = *message};
     message->frame_count = 0; /* ours now */
 }
 
@@ -1085,7 +1105,7 @@ static void apply_waiting(struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned w = 0; w < partition->waiting_count; w++) {
-            apply_push(client, p, &partition->waiting[w]);
+            apply_push(client, p, partition->waiting[w].from, &partition->waiting[w].message);
         }
         waiting_drop(partition);
         restore_step(client, p);
@@ -1100,9 +1120,9 @@ static bool push_has_room(const struct client *client, const struct client_parti
 }
 
 /* Takes a push that fits. It may bring us to the switch. */
-static void go_on(struct client *client, uint32_t number, struct message *message) {
+static void go_on(struct client *client, uint32_t number, actor_id from, struct message *message) {
     struct client_partition *partition = &client->partitions[number];
-    take_push(client, number, message);
+    take_push(client, number, from, message);
     if (client_server(client, number, partition_arrived(partition) + 1) != partition->now.server) {
         partition_place(client, number);
         partition_ask(client, number, NULL);
@@ -1136,7 +1156,7 @@ static bool receive_changes(struct client *client, uint32_t number, struct clien
         }
         return false;
     }
-    go_on(client, number, message);
+    go_on(client, number, subscription->server, message);
     return true;
 }
 
@@ -1160,7 +1180,7 @@ static bool fill_rows(struct client *client, uint32_t number, const struct clien
             return true;
         }
     }
-    if (!apply_message(client, number, message, ROWS_NEW)) {
+    if (!apply_message(client, number, subscription->server, message, ROWS_NEW)) {
         return false;
     }
     for (unsigned t = 0; t < client->job->table_count; t++) {
@@ -1203,7 +1223,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
         message->push.request = 0;
         message->push.from_clock = subscription->since;
         if (subscription->since <= partition_arrived(partition) && push_has_room(client, partition)) {
-            go_on(client, number, message);
+            go_on(client, number, subscription->server, message);
         }
     }
     partition_ask(client, number, NULL); /* rows added meanwhile */
@@ -1211,7 +1231,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
 
 static bool restored_waits(const struct client_partition *partition) {
     for (unsigned w = 0; w < partition->waiting_count; w++) {
-        if (partition->waiting[w].push.request != 0) {
+        if (partition->waiting[w].message.push.request != 0) {
             return true;
         }
     }
@@ -1257,8 +1277,27 @@ static void send_lost(struct client *client, uint32_t number, actor_id server, c
     }
 }
 
+/* A server can't be beyond the clock before the next one of our own duty: it waits for our flush of that one. */
+static bool push_is_possible(struct client *client, actor_id from, const struct message_push *push) {
+    const struct {
+        const char *name;
+        uint64_t clock;
+    } clocks[] = {{"clock", push->clock}, {"durable clock", push->durable}, {"received clock", push->received}};
+    for (unsigned c = 0; c < sizeof clocks / sizeof *clocks; c++) {
+        if (clocks[c].clock > client->possible) {
+            accuse(client, from, "PUSH: %s %llu, at most %llu is possible", clocks[c].name,
+                   (unsigned long long)clocks[c].clock, (unsigned long long)client->possible);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void receive_push(struct client *client, actor_id from, struct message *message) {
     uint32_t number = message->push.partition;
+    if (!push_is_possible(client, from, &message->push)) {
+        return;
+    }
     struct client_partition *partition = &client->partitions[number];
     struct client_subscription *subscription = subscription_with(partition, from);
     const struct message_push push = message->push;
@@ -1271,10 +1310,13 @@ static void receive_push(struct client *client, actor_id from, struct message *m
         lacking = !receive_changes(client, number, subscription, message);
     } else if (partition->restoring && push.request == partition->restore_request) {
         if (message->frame_count > 0 && !restored_waits(partition)) {
-            take_push(client, number, message);
+            take_push(client, number, from, message);
         }
     } else if (subscription != NULL && subscription->open && push.request == subscription->request) {
         receive_answer(client, number, subscription, message);
+    }
+    if (client->accused != ACTOR_NONE) {
+        return;
     }
     /* Where nothing is kept for undoing, nothing is waited for either. */
     uint64_t durable = client->plan.plan.recoverable != 0 ? push.durable : push.clock;
@@ -1295,6 +1337,23 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     }
 }
 
+/* The next piece of a table, of its rows alone: false when ROWS is anything else. */
+static bool rows_are_possible(struct client *client, actor_id from, const struct message *message) {
+    const struct message_rows *rows = &message->rows;
+    struct error error = {0};
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = rows_check(message, client->job->shapes, client->job->table_count, views, &error);
+    bool others = count > 1 || (count == 1 && views[0].table != rows->table);
+    bool ascends = rows->next == 0 || rows->next > rows->cursor;
+    if (count < 0 || others || !ascends) {
+        accuse(client, from, "ROWS: %s",
+               count < 0 ? error.text
+               : others  ? "rows of another table than was asked for"
+                         : "the next piece is not behind this one");
+    }
+    return count >= 0 && !others && ascends;
+}
+
 void client_receive(struct client *client, actor_id from, struct message *message) {
     bool push = message->type == MESSAGE_PUSH;
     uint32_t number = push ? message->push.partition : message->rows.partition;
@@ -1308,7 +1367,7 @@ void client_receive(struct client *client, actor_id from, struct message *messag
     }
     if (push) {
         receive_push(client, from, message);
-    } else if (client->rows != NULL) {
+    } else if (client->rows != NULL && rows_are_possible(client, from, message)) {
         client->rows(client->context, message);
     }
 }

@@ -43,6 +43,12 @@ struct client_subscription {
     uint64_t heard_us;  /* when the server last answered; since when we wait if later */
 };
 
+/* A PUSH that has come while the app has the cache. */
+struct waiting_push {
+    actor_id from;
+    struct message message; /* frames held */
+};
+
 struct client_partition {
     struct client_subscription now, next; /* with the server of the next clock's state; with the one after the switch */
     bool subscribed;                      /* the first state has come: `clock` holds */
@@ -55,8 +61,8 @@ struct client_partition {
     struct retained_flush gathered;  /* of the clock under way; touched by client_gather until client_flush */
     struct retained_flush *retained; /* in the order of clocks, then of origins */
     unsigned retained_count;
-    struct message *waiting; /* pushes that came during a clock or while frozen, each from where the one before ends;
-                                and the answer to `restore_request` */
+    struct waiting_push *waiting; /* pushes that came during a clock or while frozen, each from where the one before
+                                     ends; and the answer to `restore_request` */
     unsigned waiting_count;
     uint64_t pulls;    /* number of the last PULL. When a server answers one, what was sent to it before that has come,
                           and so has what it sent on that; or it was lost, and is sent again */
@@ -78,6 +84,7 @@ struct client {
     uint64_t requests;       /* the last SUBSCRIBE's number */
     uint64_t committed;      /* every partition is durable up to there */
     uint64_t flushed;        /* the highest clock flushed under `self`; before the first duty, the clock before it */
+    uint64_t possible;       /* no server can be beyond this clock: the next one is ours to flush */
     uint64_t wanted;         /* the state that the next clock of a duty waits for, at the most ... */
     uint64_t durable_wanted; /* ... and the commit */
     uint64_t last;           /* the job's last clock, once every partition is there (client_want_last); 0: not so */
@@ -89,10 +96,12 @@ struct client {
     bool frozen;     /* the app reads the cache between clocks: it does not change */
     uint32_t stamp;  /* number of the last push applied */
     void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* tests: called after each push applied */
-    /* An answer to SCAN; the message stays the caller's. */
+    /* An answer to SCAN, rows_check done; the message stays the caller's. */
     void (*rows)(void *context, const struct message *message);
     void *context;
-    struct error error; /* a server sent what the protocol does not allow: the node can't go on */
+    /* The node of a server that has sent what can't be, and what that was, until the agent sets it to ACTOR_NONE. */
+    actor_id accused;
+    char accusation[WIRE_TEXT_MAX];
 };
 
 /* `cache` is open and may already hold rows. */

@@ -150,6 +150,22 @@ static void send_evict(struct node *node) {
     node_send(node, &message);
 }
 
+static void send_accusation(struct node *node) {
+    if (node->accusation.accused != ACTOR_NONE) {
+        struct message accuse = {.type = MESSAGE_ACCUSE, .accuse = node->accusation};
+        node_send(node, &accuse);
+    }
+}
+
+/* One in an epoch: the controller answers with the next epoch. */
+static void node_accuse(struct node *node, actor_id accused, const char *text) {
+    if (node->accusation.accused == ACTOR_NONE && !node->client.fenced) {
+        node->accusation.accused = accused;
+        snprintf(node->accusation.text, sizeof node->accusation.text, "%s", text);
+        send_accusation(node);
+    }
+}
+
 static void send_leave(struct node *node) {
     struct message message = {.type = MESSAGE_LEAVE};
     node_send(node, &message);
@@ -675,8 +691,9 @@ static void node_step(struct node *node) {
     while (node_advance(node)) {
     }
     node->stepping = false;
-    if (node->client.error.code != 0) {
-        node_fail(node, node->client.error.code, node->client.error.text);
+    if (node->client.accused != ACTOR_NONE) {
+        node_accuse(node, node->client.accused, node->client.accusation);
+        node->client.accused = ACTOR_NONE;
     }
     if (!node->ended) {
         tell_loaded(node);
@@ -975,6 +992,7 @@ static void receive_plan(struct node *node, const struct message *plan) {
     find_roles(node);
     take_duties(node);
     if (new_epoch) {
+        node->accusation.accused = ACTOR_NONE;
         undo_evaluations(node);
         checkpoint_drop(node);
         save_drop(node);
@@ -1035,6 +1053,7 @@ static void receive_fence(struct node *node, const struct message *fence) {
     }
     if (fence->epoch > node->client.epoch) {
         client_fence(&node->client, fence->epoch);
+        node->accusation.accused = ACTOR_NONE;
         checkpoint_drop(node);
         for (unsigned s = 0; s < node->options.server_count; s++) {
             node->servers[s].fenced = false;
@@ -1084,6 +1103,11 @@ static void receive_server(struct node *node, struct node_server *server, const 
     switch ((unsigned)message->type) {
     case MESSAGE_FAIL:
         node_fail(node, message->text.code, message->text.text);
+        break;
+    case MESSAGE_ACCUSE:
+        if (message->epoch == node->client.epoch) {
+            node_accuse(node, message->accuse.accused, message->accuse.text);
+        }
         break;
     case MESSAGE_REPLICAS:
         receive_replicas(node, server, message);
@@ -1379,6 +1403,7 @@ static void discount_stop(struct node *node, uint64_t now) {
 /* What the controller is told each time, until it answers. */
 static void repeat(struct node *node) {
     send_heartbeat(node);
+    send_accusation(node);
     send_input_again(node);
     if (node->state == NODE_LOADED && node->loaded == node->plan.plan.version) {
         send_loaded(node);

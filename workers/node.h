@@ -145,6 +145,7 @@ struct node {
         struct message_written *written;
         unsigned count;
     } checkpoint;
+    struct message_accuse accusation; /* of this epoch; accused ACTOR_NONE: none */
     uint32_t save_attempt;          /* of the last SAVE */
     bool saving, save_asked, saved; /* SAVE has come; hooks.save was called; node_saved was, and with what: */
     struct message_saved save_outcome;

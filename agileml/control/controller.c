@@ -866,6 +866,9 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_HEARTBEAT:
         receive_heartbeat(controller, member, message);
         break;
+    case MESSAGE_ACCUSE:
+        accusations_receive(controller, member, message);
+        break;
     case MESSAGE_FENCED:
         recover_receive_fenced(controller, member, message);
         break;

@@ -16,6 +16,7 @@
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
     CONTROLLER_CRASHES_MAX = 16,
+    CONTROLLER_ACCUSATIONS_MAX = 64,
     CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
@@ -141,6 +142,21 @@ struct crash {
 /* The last crashes, oldest first: a new crash is compared with these. */
 struct controller_crashes {
     struct crash list[CONTROLLER_CRASHES_MAX];
+    unsigned count;
+};
+
+/* A node's process: it may take part under several incarnations, one after the other. */
+struct accused_process {
+    char host[WIRE_HOST_MAX];
+    uint64_t process_id;
+    enum node_tier tier;
+};
+
+/* Who has accused whom of having sent what can't be, oldest first. Not stored. */
+struct controller_accusations {
+    struct accusation {
+        struct accused_process accuser, accused;
+    } list[CONTROLLER_ACCUSATIONS_MAX];
     unsigned count;
 };
 
@@ -291,6 +307,7 @@ struct controller {
     uint64_t redone_until;       /* catch-ups of clocks up to this do again what had been begun */
     struct controller_checkpoint checkpoint;
     struct controller_crashes crashes;
+    struct controller_accusations accusations;
     char resume[WIRE_PATH_MAX];
 
     bool store_due; /* there is progress that is not stored */

@@ -1,7 +1,8 @@
 /* What the parts of the controller share: controller.c (membership, messages, the end), change.c (plans and
  * announced changes), expected.c (machines that are to join), input.c (what nodes have read), silence.c (who has
- * failed), answers.c (who is heard and does not answer), possible.c (who says what can't be), recover.c (what follows),
- * crashes.c (apps that crash), save.c (the model), progress.c, checkpoints.c, persist.c. */
+ * failed), accusations.c (who has sent another node what can't be), answers.c (who is heard and does not answer),
+ * possible.c (who says what can't be), recover.c (what follows), crashes.c (apps that crash), save.c (the model),
+ * progress.c, checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -135,6 +136,11 @@ void silence_accuse(struct controller *controller, struct member *member, actor_
 uint64_t silence_of(const struct member *member, uint64_t now_us);
 /* Whether the member was heard since silence_begin_anew, and not long ago. */
 bool silence_is_lively(const struct controller *controller, const struct member *member, uint64_t now_us);
+
+/* ---- accusations.c ---- */
+
+/* ACCUSE: one of the two members has failed. Invalidates members' addresses. */
+void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message);
 
 /* ---- answers.c ---- */
 

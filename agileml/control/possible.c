@@ -89,6 +89,12 @@ static bool check_fenced(struct controller *controller, struct member *member, c
     if (!within(controller, member, "FENCED", numbers, sizeof numbers / sizeof *numbers)) {
         return false;
     }
+    bool awaited = message->epoch == controller->epoch && controller->change == CHANGE_RECOVER;
+    if (awaited && message->fenced.begun < member->clock) {
+        fail(controller, member, "FENCED with begun clock %llu, but it has told of clock %llu before",
+             (unsigned long long)message->fenced.begun, (unsigned long long)member->clock);
+        return false;
+    }
     for (size_t r = 0; r < message->frames[0]->size / sizeof *reaches; r++) {
         const struct limited point[] = {{"partition", reaches[r].partition, controller->options.policy.partitions - 1},
                                         {"restore point", reaches[r].clock, clock}};

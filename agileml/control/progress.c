@@ -531,7 +531,9 @@ void progress_receive(struct controller *controller, struct member *member, cons
         controller->progress.items_redone += report->clock <= controller->redone_until ? report->items : 0;
         persist_soon(controller);
     }
-    member->clock = report->clock > member->clock ? report->clock : member->clock;
+    if (report->evaluation == 0 && report->clock > member->clock) {
+        member->clock = report->clock;
+    }
     controller_committed(controller, report->committed);
     member->bytes_sent = report->bytes_sent;
     member->bytes_received = report->bytes_received;

@@ -339,8 +339,13 @@ static int pending_take(struct pending_table *pending, const struct table *table
     return result;
 }
 
-uint32_t *view_slots(struct table *table, const struct rows_view *view, const struct slot_list *list,
-                     struct error *error) {
+static const uint32_t SLOT_NEW = UINT32_MAX; /* of a row that is not there yet: no slot, by TABLE_SLOTS_MAX */
+
+/* Slots of a view's keys, or SLOT_NEW. NULL when a key is not of this partition. Whoever sends rows of a subscription
+ * does so in its order, so the next key is usually further on in `list`, which is quicker to see than to look up; NULL
+ * when there is none. */
+static uint32_t *view_find(const struct table *table, const struct rows_view *view, const struct slot_list *list,
+                           struct error *error) {
     uint32_t *slots = memory_resized(NULL, view->count, sizeof *slots);
     uint32_t listed = list != NULL ? list->count : 0;
     uint32_t at = 0;
@@ -352,14 +357,36 @@ uint32_t *view_slots(struct table *table, const struct rows_view *view, const st
             slots[i] = list->slots[at++];
             continue;
         }
-        int64_t slot = table_slot(table, view->keys[i]);
-        if (slot < 0) {
-            error_set(error, (int)slot, "table %s: key %llu is not a row of partition %u", table->spec->name,
+        if (!table_holds(table, view->keys[i])) {
+            error_set(error, AML_EPROTOCOL, "table %s: key %llu is not a row of partition %u", table->spec->name,
                       (unsigned long long)view->keys[i], table->partition);
             free(slots);
             return NULL;
         }
+        int64_t slot = table_find(table, view->keys[i]);
+        slots[i] = slot == INDEX_NONE ? SLOT_NEW : (uint32_t)slot;
+    }
+    return slots;
+}
+
+/* Makes the rows that view_find has not found. */
+static int view_make(struct table *table, const struct rows_view *view, uint32_t *slots, struct error *error) {
+    for (uint32_t i = 0; i < view->count; i++) {
+        int64_t slot = slots[i] != SLOT_NEW ? slots[i] : table_slot(table, view->keys[i]);
+        if (slot < 0) {
+            return error_set(error, (int)slot, "table %s: no room for row %llu in partition %u", table->spec->name,
+                             (unsigned long long)view->keys[i], table->partition);
+        }
         slots[i] = (uint32_t)slot;
+    }
+    return 0;
+}
+
+uint32_t *view_slots(struct table *table, const struct rows_view *view, struct error *error) {
+    uint32_t *slots = view_find(table, view, NULL, error);
+    if (slots != NULL && view_make(table, view, slots, error) != 0) {
+        free(slots);
+        return NULL;
     }
     return slots;
 }
@@ -368,7 +395,7 @@ uint32_t *view_slots(struct table *table, const struct rows_view *view, const st
 static int check_put(const struct partition *partition, unsigned t, const struct pending *pending_clock,
                      const struct contribution *new, struct error *error) {
     const struct table *table = &partition->tables[t];
-    if (!partition->job->checked || table->spec->mode != AML_PUT || pending_clock == NULL || new->slots == NULL) {
+    if (!partition->job->checked || table->spec->mode != AML_PUT || pending_clock == NULL) {
         return 0;
     }
     const struct pending_table *pending = &pending_clock->tables[t];
@@ -393,6 +420,37 @@ static int check_put(const struct partition *partition, unsigned t, const struct
                      (unsigned long long)new->clock);
 }
 
+static void slots_free(struct contribution *contributions, unsigned count) {
+    for (unsigned c = 0; c < count; c++) {
+        free(contributions[c].slots);
+    }
+}
+
+/* Makes contributions of a flush's rows. First it looks at all rows, then it makes those that are new, so that a flush
+ * with a bad row leaves nothing behind. On error the caller frees the slots all the same. */
+static int flush_contributions(struct partition *partition, unsigned origin, uint64_t clock,
+                               const struct message *message, const struct rows_view *views, unsigned view_count,
+                               struct contribution *new, struct error *error) {
+    const struct subscription *subscription = partition_subscription(partition, partition->origins[origin].actor);
+    int result = 0;
+    for (unsigned v = 0; v < view_count; v++) {
+        const struct slot_list *list = subscription != NULL ? &subscription->lists[views[v].table] : NULL;
+        new[v] = (struct contribution){.values = message->frames[2 + 2 * v],
+                                       .encoding = views[v].encoding,
+                                       .count = views[v].count,
+                                       .writer = origin + 1,
+                                       .clock = clock};
+        if (result == 0) {
+            new[v].slots = view_find(&partition->tables[views[v].table], &views[v], list, error);
+            result = new[v].slots == NULL ? AML_EPROTOCOL : 0;
+        }
+    }
+    for (unsigned v = 0; v < view_count && result == 0; v++) {
+        result = view_make(&partition->tables[views[v].table], &views[v], new[v].slots, error);
+    }
+    return result;
+}
+
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct message *message,
                     const struct rows_view *views, unsigned view_count, struct error *error) {
     int found = partition_origin(partition, origin);
@@ -411,26 +469,13 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
         return FLUSH_REPEATED;
     }
     struct contribution new[WIRE_TABLES_MAX];
-    const struct subscription *subscription = partition_subscription(partition, origin);
-    for (unsigned v = 0; v < view_count; v++) {
-        new[v] = (struct contribution){
-            .values = message->frames[2 + 2 * v],
-            .encoding = views[v].encoding,
-            .slots = view_slots(&partition->tables[views[v].table], &views[v],
-                                subscription != NULL ? &subscription->lists[views[v].table] : NULL, error),
-            .count = views[v].count,
-            .writer = (uint32_t)found + 1,
-            .clock = clock};
-        if (check_put(partition, views[v].table, pending, &new[v], error) != 0) {
-            free(new[v].slots);
-            new[v].slots = NULL;
-        }
-        if (new[v].slots == NULL) {
-            while (v-- > 0) {
-                free(new[v].slots);
-            }
-            return error->code;
-        }
+    int result = flush_contributions(partition, (unsigned)found, clock, message, views, view_count, new, error);
+    for (unsigned v = 0; v < view_count && result == 0; v++) {
+        result = check_put(partition, views[v].table, pending, &new[v], error);
+    }
+    if (result != 0) {
+        slots_free(new, view_count);
+        return result;
     }
     pending = pending_open(partition, clock);
     for (unsigned v = 0; v < view_count; v++) {
@@ -866,19 +911,14 @@ bool partition_restore(struct partition *partition, uint64_t clock) {
 
 /* ---- Following ---- */
 
-uint64_t partition_reached(const struct partition *partition) {
-    return partition->held_count > 0 ? partition->held[partition->held_count - 1].update.clock : partition->clock;
-}
-
-/* The views of an update's rows, every one of which is this partition's. Their number, or an error. */
-static int update_views(const struct partition *partition, const struct message *update, struct rows_view *views,
-                        struct error *error) {
-    int count = rows_check(update, partition->job->shapes, partition->job->table_count, views, error);
+int partition_views(const struct partition *partition, const struct message *message, struct rows_view *views,
+                    struct error *error) {
+    int count = rows_check(message, partition->job->shapes, partition->job->table_count, views, error);
     for (int v = 0; v < count; v++) {
         const struct table *table = &partition->tables[views[v].table];
         for (uint32_t i = 0; i < views[v].count; i++) {
             if (!table_holds(table, views[v].keys[i])) {
-                return error_set(error, AML_EPROTOCOL, "UPDATE: table %s: key %llu is not a row of partition %u",
+                return error_set(error, AML_EPROTOCOL, "table %s: key %llu is not a row of partition %u",
                                  table->spec->name, (unsigned long long)views[v].keys[i], partition->id);
             }
         }
@@ -886,9 +926,13 @@ static int update_views(const struct partition *partition, const struct message 
     return count;
 }
 
+uint64_t partition_reached(const struct partition *partition) {
+    return partition->held_count > 0 ? partition->held[partition->held_count - 1].update.clock : partition->clock;
+}
+
 int partition_hold(struct partition *partition, const struct message *update, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
-    int count = update_views(partition, update, views, error);
+    int count = partition_views(partition, update, views, error);
     if (count < 0) {
         return count;
     }
@@ -900,10 +944,10 @@ int partition_hold(struct partition *partition, const struct message *update, st
 int partition_apply(struct partition *partition, struct error *error) {
     struct message *update = &partition->held[0];
     struct rows_view views[WIRE_TABLES_MAX];
-    int count = update_views(partition, update, views, error);
+    int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
         struct contribution rows = {.values = buffer_hold(update->frames[2 + 2 * v]),
-                                    .slots = view_slots(&partition->tables[views[v].table], &views[v], NULL, error),
+                                    .slots = view_slots(&partition->tables[views[v].table], &views[v], error),
                                     .count = views[v].count,
                                     .clock = update->update.clock};
         if (rows.slots == NULL) {
@@ -926,10 +970,10 @@ int partition_apply(struct partition *partition, struct error *error) {
 
 int partition_fill(struct partition *partition, const struct message *update, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
-    int count = update_views(partition, update, views, error);
+    int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
         struct table *table = &partition->tables[views[v].table];
-        uint32_t *slots = view_slots(table, &views[v], NULL, error);
+        uint32_t *slots = view_slots(table, &views[v], error);
         if (slots == NULL) {
             return error->code;
         }

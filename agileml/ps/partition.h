@@ -146,6 +146,11 @@ static inline unsigned partition_ahead(const struct job *job) {
     return job->staleness + WIRE_WINDOW_MAX + 2;
 }
 
+/* Views of the rows in a FLUSH, SUBSCRIBE or UPDATE, every one of which is this partition's. Their number, or
+ * AML_EPROTOCOL with what is wrong. */
+int partition_views(const struct partition *partition, const struct message *message, struct rows_view *views,
+                    struct error *error);
+
 /* Takes one flush of `origin`: `views` come from rows_check of `message`, whose frames may be held. Exactly once:
  * a repeat changes nothing. A flush_result, or AML_EPROTOCOL/AML_ELIMIT with nothing changed. */
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct message *message,

@@ -16,9 +16,7 @@ static inline uint32_t slots_run(const uint32_t *slots, uint32_t count) {
     return run;
 }
 
-/* Slots of a view's keys, made where new; NULL on error. Whoever sends rows of a subscription does so in its order, so
- * the next key is usually further on in `list`, which is quicker to see than to look up; NULL when there is none. */
-uint32_t *view_slots(struct table *table, const struct rows_view *view, const struct slot_list *list,
-                     struct error *error);
+/* Slots of a view's keys, made where new; NULL on error. */
+uint32_t *view_slots(struct table *table, const struct rows_view *view, struct error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include "agileml/net/links.h"
 #include "agileml/ps/server_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,41 @@ void server_fail(struct server *server, const struct error *error) {
     fail.text.code = error->code;
     memcpy(fail.text.text, error->text, sizeof fail.text.text);
     server->io->send(server->io, server_agent(server), &fail);
+}
+
+static uint32_t message_partition(const struct message *message) {
+    switch ((unsigned)message->type) {
+    case MESSAGE_SUBSCRIBE:
+        return message->subscribe.partition;
+    case MESSAGE_PULL:
+        return message->pull.partition;
+    case MESSAGE_FLUSH:
+        return message->flush.partition;
+    case MESSAGE_SCAN:
+        return message->scan.partition;
+    case MESSAGE_FOLLOW:
+        return message->follow.partition;
+    case MESSAGE_UPDATE:
+        return message->update.partition;
+    default:
+        return UINT32_MAX;
+    }
+}
+
+bool server_knows(const struct server *server, actor_id actor) {
+    return index_map_find(&server->members.index, actor_node(actor)) != INDEX_NONE;
+}
+
+void server_accuse(struct server *server, actor_id from, const struct message *message, const struct error *error) {
+    if (!server_knows(server, from) || server->accused) {
+        return;
+    }
+    struct message accuse = {.type = MESSAGE_ACCUSE, .epoch = server->epoch};
+    accuse.accuse.accused = actor_node(from);
+    snprintf(accuse.accuse.text, sizeof accuse.accuse.text, "%s: partition %u, %.400s",
+             message_name(message->type), message_partition(message), error->text);
+    server->accused = true;
+    server->io->send(server->io, server_agent(server), &accuse);
 }
 
 static struct server_replica *server_replica_of(const struct server *server, uint32_t number) {
@@ -184,6 +220,7 @@ static void replica_promote(struct server *server, struct server_replica *replic
         replica->durable = committed;
         replica->durable_from = 0;
     }
+    replica->promoted = partition->clock;
     replica->serving = true;
     replica->served = false;
 }
@@ -346,19 +383,11 @@ static struct plan_members members_open(const struct message *plan) {
     return members;
 }
 
-/* Of two plans, the one before and the one now in force. */
-struct two_members {
-    const struct plan_members *before, *now;
-};
-
-/* One that neither plan knows goes by a later plan than this one, and has just come. */
-static bool member_stays(void *context, actor_id subscriber) {
-    const struct two_members *members = context;
-    return index_map_find(&members->now->index, actor_node(subscriber)) != INDEX_NONE ||
-           index_map_find(&members->before->index, actor_node(subscriber)) == INDEX_NONE;
+static bool member_stays(void *server, actor_id subscriber) {
+    return server_knows(server, subscriber);
 }
 
-static void replica_plan(struct server *server, uint32_t number, bool new_epoch, struct two_members *members) {
+static void replica_plan(struct server *server, uint32_t number, bool new_epoch) {
     struct server_replica *replica = &server->replicas[number];
     const struct wire_duty *duties = (const void *)server->plan.frames[2]->data;
     struct error error = {0};
@@ -377,7 +406,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch,
         return;
     }
     partition_expect(replica->partition, duties, (unsigned)(server->plan.frames[2]->size / sizeof *duties));
-    partition_unsubscribe(replica->partition, member_stays, members);
+    partition_unsubscribe(replica->partition, member_stays, server);
     for (unsigned i = 0; i < replica->partition->subscription_count; i++) {
         struct subscription *subscription = &replica->partition->subscriptions[i];
         subscription->needs_from = server_needs_from(server, subscription->subscriber);
@@ -430,8 +459,7 @@ static void server_plan(struct server *server, const struct message *plan) {
         return;
     }
     bool new_epoch = first || server->fenced || plan->epoch > server->epoch;
-    struct plan_members before = server->members;
-    struct two_members members = {.before = &before, .now = &server->members};
+    members_close(&server->members);
     server->members = members_open(plan);
     links_forget_absent(server->io, server->self, &server->plan, plan);
     message_close(&server->plan);
@@ -449,11 +477,11 @@ static void server_plan(struct server *server, const struct message *plan) {
     }
     if (new_epoch) {
         server->scan_count = 0;
+        server->accused = false;
     }
     for (uint32_t p = 0; p < server->partition_count; p++) {
-        replica_plan(server, p, new_epoch, &members);
+        replica_plan(server, p, new_epoch);
     }
-    members_close(&before);
     server_report(server);
     server_take_early(server);
 }
@@ -477,28 +505,10 @@ static void server_fence(struct server *server, uint64_t epoch) {
 /* ---- Messages ---- */
 
 static void server_keep_early(struct server *server, actor_id from, const struct message *message) {
-    if (server->early_count < SERVER_EARLY_MAX) { /* else whoever sent it asks again */
+    bool stranger = server->plan.type != 0 && !server_knows(server, from);
+    if (!stranger && server->early_count < SERVER_EARLY_MAX) { /* else whoever sent it, if of the job, asks again */
         server->early = memory_resized(server->early, server->early_count + 1, sizeof *server->early);
         server->early[server->early_count++] = (struct early_message){.from = from, .message = message_share(message)};
-    }
-}
-
-static uint32_t message_partition(const struct message *message) {
-    switch ((unsigned)message->type) {
-    case MESSAGE_SUBSCRIBE:
-        return message->subscribe.partition;
-    case MESSAGE_PULL:
-        return message->pull.partition;
-    case MESSAGE_FLUSH:
-        return message->flush.partition;
-    case MESSAGE_SCAN:
-        return message->scan.partition;
-    case MESSAGE_FOLLOW:
-        return message->follow.partition;
-    case MESSAGE_UPDATE:
-        return message->update.partition;
-    default:
-        return UINT32_MAX;
     }
 }
 
@@ -534,7 +544,7 @@ void server_receive(void *self, actor_id from, struct message *message) {
         return;
     }
     struct server_replica *replica = server_replica_of(server, message_partition(message));
-    if (replica == NULL) {
+    if (replica == NULL || !server_knows(server, from)) {
         answer_later(server, from, message);
         return;
     }

@@ -2,7 +2,8 @@
  * node's agent; from workers SUBSCRIBE, PULL, FLUSH and SCAN, and pushes changed rows to its subscribers each time a
  * partition that it serves advances; from followers FOLLOW, which it answers with UPDATE, now and at each
  * commit point; and follows others itself (docs/design.md, "Plans"). Tells its agent (REPLICAS) when it is in step
- * with a plan and, once fenced, at which clocks its replicas can be put. Does no I/O of its own. */
+ * with a plan and, once fenced, at which clocks its replicas can be put; and of a node that has sent what can't be
+ * (ACCUSE). Does no I/O of its own. */
 #ifndef AGILEML_PS_SERVER_H
 #define AGILEML_PS_SERVER_H
 
@@ -41,6 +42,7 @@ struct server_replica {
     bool in_step;                /* as counted in server.lagging */
     uint64_t durable;            /* up to there a reliable machine has it ... */
     uint64_t durable_from;       /* ... at every commit point from there, or from the committed one, on */
+    uint64_t promoted;           /* its clock when it began to serve: what was durable by then, others have told */
     struct server_follower *followers;
     unsigned follower_count;
     /* while it follows: */
@@ -102,7 +104,7 @@ struct server {
         struct message_scan scan;
     } * scans; /* waiting for their clock */
     unsigned scan_count;
-    bool forgery_told; /* a node has flushed in another's name, and the log says so; said once */
+    bool accused;        /* a node, in this epoch: see server_accuse */
 };
 
 /* `hooks` may be NULL. */

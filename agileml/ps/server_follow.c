@@ -469,16 +469,28 @@ void server_timer(void *self) {
     }
 }
 
+/* An update has been taken with this result. True when that went well; a bad update is its sender's failure. */
+static bool update_taken(struct server *server, actor_id from, const struct message *update, int result,
+                         const struct error *error) {
+    if (result == AML_EPROTOCOL) {
+        server_accuse(server, from, update, error);
+    } else if (result != 0) {
+        server_fail(server, error);
+    }
+    return result == 0;
+}
+
 /* Of a copy, the piece asked for, or the first one of another copy. Taken: true. */
-static bool take_piece(struct server *server, struct server_replica *replica, const struct message *message) {
+static bool take_piece(struct server *server, struct server_replica *replica, actor_id from,
+                       const struct message *message) {
     const struct message_update *update = &message->update;
     struct error error = {0};
     bool expected = update->cursor == replica->cursor && update->from_clock == replica->copy_from;
     if (replica->whole || !(expected || update->cursor == 0)) {
         return false;
     }
-    if (partition_fill(replica->partition, message, &error) != 0) {
-        server_fail(server, &error);
+    int result = partition_fill(replica->partition, message, &error);
+    if (!update_taken(server, from, message, result, &error)) {
         return false;
     }
     replica->copy_from = update->from_clock;
@@ -487,7 +499,8 @@ static bool take_piece(struct server *server, struct server_replica *replica, co
 }
 
 /* What makes a copy whole, or the next update. Taken: true. */
-static bool take_update(struct server *server, struct server_replica *replica, const struct message *message) {
+static bool take_update(struct server *server, struct server_replica *replica, actor_id from,
+                        const struct message *message) {
     const struct message_update *update = &message->update;
     struct error error = {0};
     int result;
@@ -505,10 +518,7 @@ static bool take_update(struct server *server, struct server_replica *replica, c
         }
         result = partition_hold(replica->partition, message, &error);
     }
-    if (result != 0) {
-        server_fail(server, &error);
-    }
-    return result == 0;
+    return update_taken(server, from, message, result, &error);
 }
 
 /* What was sent, as the answer to a FOLLOW tells, would be taken if it came now, and should have come before that. */
@@ -541,7 +551,7 @@ void receive_update(struct server *server, struct server_replica *replica, actor
     if (update->update.follow != 0) {
         receive_sent(server, replica, from, &update->update);
     } else {
-        taken = update->update.piece ? take_piece(server, replica, update) : take_update(server, replica, update);
+        taken = (update->update.piece ? take_piece : take_update)(server, replica, from, update);
     }
     server_commit(server, update->update.committed);
     if (taken) {

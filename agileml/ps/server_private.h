@@ -40,6 +40,13 @@ static inline uint64_t server_needs_from(const struct server *server, actor_id a
 /* A failure of this server ends the job: its own node's agent tells the controller. */
 void server_fail(struct server *server, const struct error *error);
 
+/* Whether the plan names the actor's node. Nobody else is given rows, and nothing is taken from anybody else. */
+bool server_knows(const struct server *server, actor_id actor);
+
+/* `from` has sent a message that can't be, for the reason in `error`; the message has had no effect. The node's agent
+ * reports that to the controller, once in an epoch. */
+void server_accuse(struct server *server, actor_id from, const struct message *message, const struct error *error);
+
 /* Serves or follows, as the plan says, and applies the clocks that are complete. */
 void replica_step(struct server *server, struct server_replica *replica);
 

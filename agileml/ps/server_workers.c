@@ -1,5 +1,4 @@
 /* What workers ask of a server. See server_private.h. */
-#include "agileml/base/log.h"
 #include "agileml/ps/server_private.h"
 
 static void push_head(const struct server *server, const struct server_replica *replica, actor_id to,
@@ -69,8 +68,12 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
         answer_later(server, from, message);
         return;
     }
-    int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
-    int result = count < 0 ? count : 0;
+    int count = partition_views(replica->partition, message, views, &error);
+    if (count < 0) {
+        server_accuse(server, from, message, &error);
+        return;
+    }
+    int result = 0;
     const struct subscription *before = partition_subscription(replica->partition, from);
     bool first = before == NULL;
     bool tells = replica_tells(server, replica, from);
@@ -78,7 +81,7 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
         answer_later(server, from, message);
         return;
     }
-    if (result == 0 && !subscribe->again) {
+    if (!subscribe->again) {
         result = partition_subscribe(replica->partition, from, subscribe->request, subscribe->only, views,
                                      (unsigned)count, &error);
     }
@@ -131,29 +134,53 @@ void receive_pull(struct server *server, struct server_replica *replica, actor_i
     server->io->send(server->io, from, &push);
 }
 
+/* Raises what is known to be committed as far as a worker says, and as far as that can be: of each partition that is
+ * served here the state has to be durable, or to have been when another server handed the partition over. A server that
+ * serves nothing can't know, and learns it from those whom it follows. */
+static void take_committed(struct server *server, uint64_t committed) {
+    bool serves = false;
+    for (uint32_t p = 0; p < server->partition_count && committed > server->committed; p++) {
+        const struct server_replica *replica = &server->replicas[p];
+        if (replica->partition != NULL && replica->serving) {
+            uint64_t most = replica->durable > replica->promoted ? replica->durable : replica->promoted;
+            committed = committed < most ? committed : most;
+            serves = true;
+        }
+    }
+    if (serves) {
+        server_commit(server, committed);
+    }
+}
+
+/* A flush_result, or an error with nothing changed. */
+static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
+                      const struct message *message, struct error *error) {
+    const struct message_flush *flush = &message->flush;
+    struct rows_view views[WIRE_TABLES_MAX];
+    if (actor_node(flush->origin) != actor_node(from)) {
+        return error_set(error, AML_EPROTOCOL, "in the name of another node");
+    }
+    if (!server_serves(server, flush->partition, flush->clock)) {
+        return FLUSH_UNEXPECTED;
+    }
+    int count = rows_check(message, server->job->shapes, server->job->table_count, views, error);
+    return count < 0 ? count
+                     : partition_flush(replica->partition, flush->origin, flush->clock, message, views,
+                                       (unsigned)count, error);
+}
+
 void receive_flush(struct server *server, struct server_replica *replica, actor_id from,
                    const struct message *message) {
     struct error error = {0};
-    struct rows_view views[WIRE_TABLES_MAX];
-    if (actor_node(message->flush.origin) != actor_node(from)) {
-        if (!server->forgery_told) {
-            log_warn("dropped a FLUSH that actor %llx sent in the name of %llx", (unsigned long long)from,
-                     (unsigned long long)message->flush.origin);
-            server->forgery_told = true;
-        }
-        return;
-    }
-    server_commit(server, message->flush.committed);
-    if (!server_serves(server, message->flush.partition, message->flush.clock)) {
-        return;
-    }
-    int count = rows_check(message, server->job->shapes, server->job->table_count, views, &error);
-    int result = count < 0 ? count
-                           : partition_flush(replica->partition, message->flush.origin, message->flush.clock, message,
-                                             views, (unsigned)count, &error);
-    if (result < 0) {
+    int result = take_flush(server, replica, from, message, &error);
+    if (result == AML_EPROTOCOL) {
+        server_accuse(server, from, message, &error);
+    } else if (result < 0) {
         server_fail(server, &error);
-    } else if (result == FLUSH_TAKEN) {
+    } else if (result != FLUSH_UNEXPECTED) {
+        take_committed(server, message->flush.committed);
+    }
+    if (result == FLUSH_TAKEN) {
         replica_step(server, replica);
     }
 }

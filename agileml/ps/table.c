@@ -204,15 +204,16 @@ bool table_holds(const struct table *table, uint64_t key) {
            (table->spec->rows == 0 || key < table->spec->rows);
 }
 
+int64_t table_find(const struct table *table, uint64_t key) {
+    return table->spec->rows > 0 ? (int64_t)(key / table->partitions) : index_map_find(&table->index, key);
+}
+
 int64_t table_slot(struct table *table, uint64_t key) {
     const struct table_spec *spec = table->spec;
     if (!table_holds(table, key)) {
         return AML_EPROTOCOL;
     }
-    if (spec->rows > 0) {
-        return (int64_t)(key / table->partitions);
-    }
-    int64_t found = index_map_find(&table->index, key);
+    int64_t found = table_find(table, key);
     if (found != INDEX_NONE) {
         return found;
     }

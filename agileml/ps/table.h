@@ -101,6 +101,9 @@ int table_copy(struct table *copy, const struct table *table, struct error *erro
 /* Whether `key` names a row of this partition's part. */
 bool table_holds(const struct table *table, uint64_t key);
 
+/* The slot of `key`, which the table holds; INDEX_NONE: a sparse row that is not there yet. */
+int64_t table_find(const struct table *table, uint64_t key);
+
 /* The slot of `key`; a sparse row that is not there yet is made with its start value. AML_EPROTOCOL when
  * the key is not of this partition or beyond a dense table's rows; AML_ELIMIT when the table is full. */
 int64_t table_slot(struct table *table, uint64_t key);

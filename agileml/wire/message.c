@@ -186,6 +186,7 @@ static const struct layout LAYOUTS[] = {
                          NO_FRAMES,
                          {U32(crashed.signal, WIRE_SIGNAL_MAX), I32(crashed.status), U64(crashed.clock, CLOCK),
                           TEXT(crashed.function)}},
+    [MESSAGE_ACCUSE] = {"ACCUSE", NO_FRAMES, {U64(accuse.accused, ANY), TEXT(accuse.text)}},
     [MESSAGE_OBSERVE] = {"OBSERVE", NO_FRAMES, {U64(observe.from, ANY)}},
     [MESSAGE_REPORT] =
         {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY), U64(report.oldest, ANY)}},
@@ -550,23 +551,22 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
         uint32_t table = directory[t].table;
         uint32_t count = directory[t].rows;
         if (table >= table_count || (seen & (1U << table)) != 0 || count == 0) {
-            return error_set(error, AML_EPROTOCOL, "%s: table %u is unknown, repeated or empty", layout->name, table);
+            return error_set(error, AML_EPROTOCOL, "table %u is unknown, repeated or empty", table);
         }
         seen |= 1U << table;
         uint32_t row_bytes = encoded_bytes(message, &shapes[table], directory[t].encoding);
         if (row_bytes == 0) {
-            return error_set(error, AML_EPROTOCOL, "%s: table %u in encoding %u, which it may not have", layout->name,
-                             table, directory[t].encoding);
+            return error_set(error, AML_EPROTOCOL, "table %u in encoding %u, which it may not have", table,
+                             directory[t].encoding);
         }
         bool sparse = directory[t].encoding == WIRE_SPARSE;
         if (keys->size != count * sizeof(uint64_t) ||
             (values != NULL && !sparse && values->size != (size_t)count * row_bytes)) {
-            return error_set(error, AML_EPROTOCOL, "%s: frames of table %u do not hold %u rows of %u bytes",
-                             layout->name, table, count, row_bytes);
+            return error_set(error, AML_EPROTOCOL, "frames of table %u do not hold %u rows of %u bytes", table,
+                             count, row_bytes);
         }
         if (sparse && (values == NULL || !sparse_rows_check(values, &shapes[table], count))) {
-            return error_set(error, AML_EPROTOCOL, "%s: the values of table %u are not %u sparse rows", layout->name,
-                             table, count);
+            return error_set(error, AML_EPROTOCOL, "the values of table %u are not %u sparse rows", table, count);
         }
         views[t] = (struct rows_view){.table = table,
                                       .count = count,

@@ -51,7 +51,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 7,
+    WIRE_VERSION = 8,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -122,6 +122,7 @@ enum message_type {
     MESSAGE_REPLICAS = 28, /* within a node: a server to its agent */
     MESSAGE_INPUT = 29,    /* node -> controller */
     MESSAGE_CRASHED = 31,
+    MESSAGE_ACCUSE = 41,   /* node -> controller; a server to its agent */
     /* more of observer <-> controller */
     MESSAGE_CHECKPOINT_NOW = 30,
     /* worker <-> partition server */
@@ -273,6 +274,13 @@ struct message_replicas {
     uint8_t fenced;
     uint8_t in_step; /* every replica that the plan of this version has here is there, or close behind */
     uint64_t committed;
+};
+
+/* A node has sent the sender, or one of its servers, what can't be; nothing of that has taken effect. `text` says what
+ * it was. The header's epoch is that in which it came. Repeated with each HEARTBEAT until the epoch is over. */
+struct message_accuse {
+    actor_id accused; /* the node, part 0 */
+    char text[WIRE_TEXT_MAX];
 };
 
 /* From an operator: make these nodes leave in time. Frame: names of WIRE_NAME_MAX bytes each; without any, the sender
@@ -490,6 +498,7 @@ struct message {
         struct message_fenced fenced;
         struct message_replicas replicas;
         struct message_crashed crashed;
+        struct message_accuse accuse;
         struct message_evict evict;
         struct message_gone gone; /* begins as message_evict */
         struct message_allocation allocation;

@@ -98,6 +98,9 @@ static void push_from(struct fake *fake, actor_id server, uint64_t from, uint64_
     if (value >= 0) {
         row_frames(&message, KEY, value);
     }
+    if (to > fake->client.possible) {
+        fake->client.possible = to; /* as if this node had worked on these clocks */
+    }
     give_from(fake, server, &message);
 }
 
@@ -576,15 +579,96 @@ static void test_without_recovery_nothing_is_retained(void **state) {
     fake_close(fake);
 }
 
-static void test_what_the_protocol_forbids_is_an_error(void **state) {
+/* The server that sent the last message is accused of it; the client is as before, and takes what can be. */
+static void expect_accused(struct fake *fake, const char *what) {
+    assert_int_equal(fake->client.accused, actor_node(SERVER));
+    assert_string_equal(fake->client.accusation, what);
+    assert_int_equal(part(fake)->clock, 0);
+    assert_int_equal(fake->client.committed, 0);
+    assert_int_equal(*row(fake), 100);
+    fake->client.accused = ACTOR_NONE;
+}
+
+static void test_a_server_that_sends_what_can_not_be_is_accused(void **state) {
     (void)state;
     struct fake *fake = fake_open(0);
-    struct message message = {.type = MESSAGE_PUSH};
+    const struct message_push possible = {.clock = 0};
+    struct message message = {.type = MESSAGE_PUSH, .push = possible};
+    row_frames(&message, OTHER_KEY, 1);
+    work(fake, 0);
     message.push.clock = 1;
-    row_frames(&message, OTHER_KEY, 1); /* never asked for */
     give_from(fake, SERVER, &message);
-    assert_int_equal(fake->client.error.code, AML_EPROTOCOL);
-    assert_int_equal(*row(fake), 100);
+    expect_accused(fake, "PUSH: partition 0, table t: a row that was not asked for");
+    message = (struct message){.type = MESSAGE_PUSH, .push = possible};
+    row_frames(&message, KEY, 1);
+    message.push.clock = 1;
+    message.push.durable = 1;
+    message.frames[2]->size -= 1;
+    give_from(fake, SERVER, &message);
+    expect_accused(fake, "PUSH: partition 0, frames of table 0 do not hold 1 rows of 8 bytes");
+    message = (struct message){.type = MESSAGE_PUSH, .push = {.clock = 2}};
+    give_from(fake, SERVER, &message); /* our flush of clock 2 is not sent yet */
+    expect_accused(fake, "PUSH: clock 2, at most 1 is possible");
+    message = (struct message){.type = MESSAGE_PUSH, .push = {.durable = WIRE_CLOCK_NEVER}};
+    give_from(fake, SERVER, &message);
+    expect_accused(fake, "PUSH: durable clock 4294967280, at most 1 is possible");
+    message = (struct message){.type = MESSAGE_PUSH, .push = {.received = 2}};
+    give_from(fake, SERVER, &message);
+    expect_accused(fake, "PUSH: received clock 2, at most 1 is possible");
+    push(fake, 0, 1, 0, 107);
+    assert_int_equal(fake->client.accused, ACTOR_NONE);
+    assert_int_equal(part(fake)->clock, 1);
+    assert_int_equal(*row(fake), 107);
+    fake_close(fake);
+}
+
+/* A push that waits until the app is through with the cache is checked when it is applied. */
+static void test_a_push_that_waited_is_its_senders(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0);
+    struct message message = {.type = MESSAGE_PUSH, .push = {.clock = 0}};
+    client_begin(&fake->client, SELF, 1);
+    row_frames(&message, OTHER_KEY, 1);
+    message.push.request = 0;
+    finish(fake);
+    client_freeze(&fake->client);
+    message.push.clock = 1;
+    give_from(fake, SERVER, &message);
+    assert_int_equal(fake->client.accused, ACTOR_NONE);
+    client_thaw(&fake->client);
+    expect_accused(fake, "PUSH: partition 0, table t: a row that was not asked for");
+    fake_close(fake);
+}
+
+static void count_rows(void *context, const struct message *message) {
+    (void)message;
+    ++*(unsigned *)context;
+}
+
+static void test_pieces_of_a_table_are_checked(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0);
+    unsigned pieces = 0;
+    fake->client.rows = count_rows;
+    fake->client.context = &pieces;
+    struct message message = {.type = MESSAGE_ROWS, .rows = {.cursor = 5, .next = 5}};
+    give_from(fake, SERVER, &message);
+    expect_accused(fake, "ROWS: the next piece is not behind this one");
+    message = (struct message){.type = MESSAGE_ROWS, .rows = {.table = 1}};
+    row_frames(&message, KEY, 1);
+    give_from(fake, SERVER, &message);
+    expect_accused(fake, "ROWS: rows of another table than was asked for");
+    message = (struct message){.type = MESSAGE_ROWS};
+    row_frames(&message, KEY, 1);
+    message.frames[2]->size -= 1;
+    give_from(fake, SERVER, &message);
+    expect_accused(fake, "ROWS: frames of table 0 do not hold 1 rows of 8 bytes");
+    assert_int_equal(pieces, 0);
+    message = (struct message){.type = MESSAGE_ROWS, .rows = {.cursor = 5, .next = 6}};
+    row_frames(&message, KEY, 1);
+    give_from(fake, SERVER, &message);
+    assert_int_equal(fake->client.accused, ACTOR_NONE);
+    assert_int_equal(pieces, 1);
     fake_close(fake);
 }
 
@@ -735,6 +819,7 @@ static void push_other(struct fake *fake, uint64_t from, uint64_t to, uint64_t r
     message.push = (struct message_push){.from_clock = from, .clock = to, .durable = to, .received = to};
     message.push.request = request;
     row_frames(&message, OTHER_KEY, value);
+    fake->client.possible = WIRE_CLOCK_NEVER;
     give_from(fake, SERVER, &message);
 }
 
@@ -1535,7 +1620,9 @@ int main(void) {
         cmocka_unit_test(test_flushes_that_did_not_arrive_are_sent_again),
         cmocka_unit_test(test_flushes_are_retained_until_committed),
         cmocka_unit_test(test_without_recovery_nothing_is_retained),
-        cmocka_unit_test(test_what_the_protocol_forbids_is_an_error),
+        cmocka_unit_test(test_a_server_that_sends_what_can_not_be_is_accused),
+        cmocka_unit_test(test_a_push_that_waited_is_its_senders),
+        cmocka_unit_test(test_pieces_of_a_table_are_checked),
         cmocka_unit_test(test_strangers_and_other_epochs_are_ignored),
         cmocka_unit_test(test_the_silent_server_is_named),
         cmocka_unit_test(test_new_rows_are_filled_during_a_clock),

@@ -3792,6 +3792,7 @@ static void test_impossible_restore_points(void **state) {
         {{.begun = 5}, {.clock = 5000}, "FENCED with restore point 5000, at most 4102 is possible"},
         {{.begun = 5000}, {.clock = 5}, "FENCED with begun clock 5000, at most 4102 is possible"},
         {{.begun = 5, .committed = 5000}, {.clock = 5}, "FENCED with committed clock 5000, at most 4102 is possible"},
+        {{.begun = 3}, {.clock = 3}, "FENCED with begun clock 3, but it has told of clock 4 before"},
         {{.begun = 5, .committed = 6}, {.clock = 5}, "FENCED with the state of clock 6, but one has not begun clock 6"},
         {{.begun = 9}, {.clock = 9}, "FENCED with the state of clock 9, but one has not begun clock 6"},
     };
@@ -3820,6 +3821,7 @@ static void test_who_denies_what_others_have_is_given_up(void **state) {
     struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
     begin_with_three(fake, 4);
     ask(fake, OPERATOR, MESSAGE_GONE, "three");
+    member_find(&fake->controller, node(1))->clock = 0; /* as a controller that has just started knows it */
     answer_fence(fake, 1, 0, 0);
     answer_fence(fake, 0, 5, 5);
     assert_int_equal(lines_with(fake, "FENCED with clock 1 not begun, but one has the state of clock 5"), 1);
@@ -3827,6 +3829,115 @@ static void test_who_denies_what_others_have_is_given_up(void **state) {
     assert_non_null(member_find(&fake->controller, node(0)));
     answer_fence(fake, 0, 5, 5); /* of the next epoch */
     assert_int_equal(fake->controller.restore, 5);
+    fake_close(fake);
+}
+
+/* ---- Accusations ---- */
+
+/* Four nodes in training at clock 4: one is reliable, the others are not. Each is a process of its own. */
+static struct fake *begin_with_four(void) {
+    static const char *const names[] = {"one", "two", "three", "four"};
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    fake->options.transient = 3;
+    fake_start(fake);
+    for (unsigned n = 0; n < 4; n++) {
+        join(fake, n, names[n], n == 0 ? TIER_RELIABLE : TIER_TRANSIENT, &fake->terms);
+        fake->controller.members[n].process_id = 11 + n;
+    }
+    for (unsigned n = 0; n < 4; n++) {
+        heartbeat(fake, n, NODE_LOADED, 0);
+        loaded(fake, n, 1, SHARDS / 4 * SHARD_ITEMS);
+    }
+    assert_int_equal(fake->controller.phase, PHASE_TRAIN);
+    return fake;
+}
+
+static void accuse(struct fake *fake, unsigned accuser, unsigned accused, uint64_t epoch) {
+    struct message message = {.type = MESSAGE_ACCUSE, .accuse = {.accused = node(accused), .text = "FLUSH: bad rows"}};
+    give_as(fake, accuser, epoch, &message);
+}
+
+/* Those who are left answer the fence, and the job goes on. */
+static void recover_from_clock_0(struct fake *fake) {
+    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    for (unsigned n = 0; n < 4; n++) {
+        if (member_find(&fake->controller, node(n)) != NULL) {
+            answer_fence(fake, n, 0, 0);
+        }
+    }
+    assert_true(fake->controller.change != CHANGE_RECOVER);
+}
+
+static bool takes_part(struct fake *fake, unsigned number) {
+    return member_find(&fake->controller, node(number)) != NULL;
+}
+
+/* Whoever sends what can't be is given up, once; an accusation of an epoch that is over says nothing. */
+static void test_who_sends_what_can_not_be_is_given_up(void **state) {
+    (void)state;
+    struct fake *fake = begin_with_four();
+    uint64_t epoch = fake->controller.epoch;
+    accuse(fake, 2, 1, epoch - 1);
+    accuse(fake, 2, 5, epoch); /* no node of the job */
+    accuse(fake, 5, 1, epoch); /* by a stranger */
+    assert_int_equal(fake->controller.member_count, 4);
+    accuse(fake, 2, 1, epoch);
+    accuse(fake, 2, 1, epoch);
+    assert_int_equal(lines_with(fake, "two (host, pid 12) sent three (host) what can't be: FLUSH: bad rows\""), 1);
+    assert_false(takes_part(fake, 1));
+    recover_from_clock_0(fake);
+    accuse(fake, 3, 2, epoch); /* came late */
+    assert_int_equal(fake->controller.member_count, 3);
+    accuse(fake, 2, 2, fake->controller.epoch); /* its worker and its server disagree */
+    assert_false(takes_part(fake, 2));
+    fake_close(fake);
+}
+
+/* Who accuses one after the other costs one node beside itself. */
+static void test_a_false_accuser_costs_one_other_node(void **state) {
+    (void)state;
+    struct fake *fake = begin_with_four();
+    accuse(fake, 2, 1, fake->controller.epoch);
+    assert_false(takes_part(fake, 1));
+    recover_from_clock_0(fake);
+    accuse(fake, 2, 3, fake->controller.epoch);
+    assert_true(takes_part(fake, 3));
+    assert_false(takes_part(fake, 2));
+    assert_int_equal(lines_with(fake, "FLUSH: bad rows: not believed, the accuser is given up"), 1);
+    fake_close(fake);
+}
+
+/* A process that starts anew and sends again what can't be does not make its accuser less credible. */
+static void test_a_process_that_starts_anew_is_the_same(void **state) {
+    (void)state;
+    struct fake *fake = begin_with_four();
+    accuse(fake, 2, 1, fake->controller.epoch);
+    recover_from_clock_0(fake);
+    member_find(&fake->controller, node(3))->process_id = 12; /* as that of two */
+    accuse(fake, 2, 3, fake->controller.epoch);
+    assert_true(takes_part(fake, 2));
+    assert_false(takes_part(fake, 3));
+    fake_close(fake);
+}
+
+/* Against a reliable node one transient node is not enough. */
+static void test_a_reliable_node_is_believed(void **state) {
+    (void)state;
+    struct fake *fake = begin_with_four();
+    accuse(fake, 1, 0, fake->controller.epoch);
+    assert_true(takes_part(fake, 0));
+    assert_false(takes_part(fake, 1));
+    recover_from_clock_0(fake);
+    accuse(fake, 2, 0, fake->controller.epoch);
+    assert_false(takes_part(fake, 0));
+    assert_true(takes_part(fake, 2));
+    fake_close(fake);
+    fake = begin_with_four();
+    for (unsigned n = 1; n < 4; n++) {
+        accuse(fake, 0, n, fake->controller.epoch);
+        assert_false(takes_part(fake, n));
+        recover_from_clock_0(fake);
+    }
     fake_close(fake);
 }
 
@@ -3931,6 +4042,10 @@ int main(void) {
         cmocka_unit_test(test_a_commit_counts_when_its_clocks_are_reported),
         cmocka_unit_test(test_impossible_restore_points),
         cmocka_unit_test(test_who_denies_what_others_have_is_given_up),
+        cmocka_unit_test(test_who_sends_what_can_not_be_is_given_up),
+        cmocka_unit_test(test_a_false_accuser_costs_one_other_node),
+        cmocka_unit_test(test_a_process_that_starts_anew_is_the_same),
+        cmocka_unit_test(test_a_reliable_node_is_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1412,9 +1412,44 @@ static void test_a_server_that_fails_fails_the_node(void **state) {
     fake_close(fake);
 }
 
+/* The controller hears of it at once, and with each heartbeat, until the epoch is over; then the next one may be
+ * accused. */
+static void test_an_accusation_is_repeated_in_its_epoch(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message heard = {0};
+    struct message foreign = {.type = MESSAGE_ACCUSE, .accuse = {.accused = actor_node(REMOTE), .text = "foreign"}};
+    give(fake, REMOTE, &foreign); /* not of our server */
+    assert_int_equal(told(fake, MESSAGE_ACCUSE, NULL), 0);
+    struct message own = {.type = MESSAGE_ACCUSE, .accuse = {.accused = actor_node(REMOTE), .text = "own"}};
+    give(fake, SELF + 1, &own);
+    assert_int_equal(told(fake, MESSAGE_ACCUSE, &heard), 1);
+    assert_int_equal(heard.accuse.accused, actor_node(REMOTE));
+    assert_string_equal(heard.accuse.text, "own");
+    struct message impossible = {.type = MESSAGE_PUSH, .push = {.clock = 1000}};
+    give(fake, REMOTE, &impossible); /* one at a time */
+    forget(fake);
+    wait_ms(fake, 100);
+    assert_int_equal(told(fake, MESSAGE_ACCUSE, &heard), 1);
+    assert_string_equal(heard.accuse.text, "own");
+    fake->epoch = 2;
+    forget(fake);
+    give_fence(fake, 2);
+    give(fake, SELF + 1, &(struct message){.type = MESSAGE_ACCUSE, .epoch = 1, .accuse = {.text = "late"}});
+    wait_ms(fake, 100);
+    assert_int_equal(told(fake, MESSAGE_ACCUSE, NULL), 0);
+    give_plan(fake);
+    impossible = (struct message){.type = MESSAGE_PUSH, .push = {.clock = 1000}};
+    give(fake, REMOTE, &impossible);
+    assert_int_equal(told(fake, MESSAGE_ACCUSE, &heard), 1);
+    assert_string_equal(heard.accuse.text, "PUSH: clock 1000, at most 0 is possible");
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_beginning_of_a_job),
+        cmocka_unit_test(test_an_accusation_is_repeated_in_its_epoch),
         cmocka_unit_test(test_no_clock_begins_on_input_that_was_not_compared),
         cmocka_unit_test(test_input_that_has_changed_is_compared_anew),
         cmocka_unit_test(test_a_node_without_duties_is_loaded_at_once),

@@ -48,8 +48,10 @@ struct world {
     enum message_type lose; /* messages of this type are lost ... */
     unsigned lose_count;    /* ... so many */
     unsigned sent[64];      /* by type */
-    struct heard replicas[SERVERS], written[SERVERS], pushed[ORIGINS][SERVERS];
+    struct heard replicas[SERVERS], written[SERVERS], accused[SERVERS], pushed[ORIGINS][SERVERS];
     unsigned failures; /* FAILs that agents heard */
+    unsigned accusations; /* that agents heard */
+    unsigned scanned;  /* ROWS that were sent */
     struct partition *reference;
     struct image images[CLOCKS + 1]; /* by clock */
     uint64_t version, epoch;
@@ -122,6 +124,14 @@ static void outside_receive(struct world *world, actor_id from, actor_id to, con
         break;
     case MESSAGE_FAIL:
         world->failures++;
+        break;
+    case MESSAGE_ACCUSE:
+        assert_int_equal(to, actor_node(from));
+        hear(&world->accused[server], message);
+        world->accusations++;
+        break;
+    case MESSAGE_ROWS:
+        world->scanned++;
         break;
     default:
         assert_int_equal(message->type, MESSAGE_PUSH);
@@ -254,6 +264,7 @@ static void world_close(struct world *world) {
         server_close(&world->servers[s]);
         message_close(&world->replicas[s].message);
         message_close(&world->written[s].message);
+        message_close(&world->accused[s].message);
         for (unsigned o = 0; o < ORIGINS; o++) {
             message_close(&world->pushed[o][s].message);
         }
@@ -704,6 +715,29 @@ static void test_a_lost_update_is_sent_again(void **state) {
     world_close(world);
 }
 
+/* ---- What can't be ---- */
+
+/* Server `s` has just been sent what can't be, by the node of `sender`: it reports that once, and no failure of its
+ * own. */
+static void expect_accused(struct world *world, unsigned s, actor_id sender, const char *what) {
+    assert_int_equal(world->accusations, 1);
+    assert_int_equal(world->failures, 0);
+    assert_int_equal(world->accused[s].message.accuse.accused, actor_node(sender));
+    assert_int_equal(world->accused[s].message.epoch, world->epoch);
+    assert_string_equal(world->accused[s].message.accuse.text, what);
+    world->accusations = 0;
+    world->servers[s].accused = false; /* as if it were another epoch */
+}
+
+/* Has server 0 receive the message from the node, twice. */
+static void give(struct world *world, actor_id from, struct message *message) {
+    message->epoch = world->epoch;
+    server_receive(&world->servers[0], from, message);
+    server_receive(&world->servers[0], from, message);
+    message_close(message);
+    settle(world);
+}
+
 /* Only a node itself delivers what its worker has computed. */
 static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
     (void)state;
@@ -711,17 +745,142 @@ static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
     world->reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
-    struct image before = image_of(partition_at(world, 0));
     struct message forged = make_flush(world, 0, 1);
-    server_receive(&world->servers[0], origins[1], &forged);
-    message_close(&forged);
-    settle(world);
+    give(world, origins[1], &forged);
+    expect_accused(world, 0, origins[1], "FLUSH: partition 0, in the name of another node");
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
     run_clocks(world, 0, 1, 5, 4);
-    assert_int_equal(partition_at(world, 0)->clock, 5);
-    struct image after = image_of(partition_at(world, 0));
-    assert_memory_not_equal(&before, &after, sizeof before);
     assert_state(world, 0, 5);
+    world_close(world);
+}
+
+/* A flush with one bad row in its last table is dropped as a whole: the rows before it are not even made. The same
+ * flush without the bad row is taken. */
+static void test_a_bad_flush_is_its_senders(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    const struct partition *partition = partition_at(world, 0);
+    uint32_t rows = partition->tables[0].count + partition->tables[1].count + partition->tables[2].count;
+    struct message flush = make_flush(world, 0, 1);
+    unsigned last = flush.frame_count - 1;
+    uint64_t *keys = (uint64_t *)(void *)flush.frames[last - 1]->data;
+    keys[flush.frames[last - 1]->size / sizeof *keys - 1] = UINT64_MAX - 1; /* of a dense table */
+    give(world, origins[0], &flush);
+    expect_accused(world, 0, origins[0],
+                   "FLUSH: partition 0, table t: key 18446744073709551614 is not a row of partition 0");
+    flush = make_flush(world, 0, 1);
+    flush.frames[flush.frame_count - 1]->size--;
+    give(world, origins[0], &flush);
+    assert_int_equal(world->accusations, 1);
+    world->servers[0].accused = false;
+    world->accusations = 0;
+    flush = make_flush(world, 0, 1);
+    ((struct wire_directory_entry *)(void *)flush.frames[0]->data)->encoding = WIRE_SPARSE;
+    give(world, origins[0], &flush);
+    expect_accused(world, 0, origins[0], "FLUSH: partition 0, table 0 in encoding 2, which it may not have");
+    assert_int_equal(partition->tables[0].count + partition->tables[1].count + partition->tables[2].count, rows);
+    assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
+    run_clocks(world, 0, 1, 5, 4);
+    assert_state(world, 0, 5);
+    assert_int_equal(world->accusations, 0);
+    world_close(world);
+}
+
+static void test_a_bad_subscription_is_its_senders(void **state) {
+    (void)state;
+    static const struct wire_directory_entry entry = {.table = 2, .rows = 1};
+    static const uint64_t key = UINT64_MAX - 1;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .subscribe.request = 1, .frame_count = 2};
+    subscribe.frames[0] = buffer_copy(&entry, sizeof entry);
+    subscribe.frames[1] = buffer_copy(&key, sizeof key);
+    give(world, origins[0], &subscribe);
+    expect_accused(world, 0, origins[0],
+                   "SUBSCRIBE: partition 0, table t: key 18446744073709551614 is not a row of partition 0");
+    assert_null(partition_subscription(partition_at(world, 0), origins[0]));
+    send_subscribe(world, 0, 0, 1, 0, false);
+    assert_int_equal(last_push(world, 0, 0)->request, 1);
+    world_close(world);
+}
+
+/* A follower drops a bad update, and takes the right one when it comes. */
+static void test_a_bad_update_is_its_senders(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 1, 0, 1, 0);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    struct message flush = make_flush(world, 0, 1);
+    struct message update = {.type = MESSAGE_UPDATE, .frame_count = flush.frame_count};
+    memcpy(update.frames, flush.frames, sizeof flush.frames);
+    update.update.clock = 1;
+    unsigned last = update.frame_count - 1;
+    *(uint64_t *)(void *)update.frames[last - 1]->data = UINT64_MAX - 1;
+    give(world, server_id(1), &update);
+    expect_accused(world, 0, server_id(1),
+                   "UPDATE: partition 0, table t: key 18446744073709551614 is not a row of partition 0");
+    assert_int_equal(partition_reached(partition_at(world, 0)), 0);
+    run_clocks(world, 1, 1, 5, 4);
+    assert_int_equal(partition_reached(partition_at(world, 0)), 5);
+    assert_int_equal(world->accusations, 0);
+    world_close(world);
+}
+
+/* Whom the plan does not name hears at most that the server is there, and is not even accused. */
+static void test_strangers_get_nothing(void **state) {
+    (void)state;
+    const actor_id stranger = (actor_id)77 << ACTOR_PART_BITS;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 3, 0);
+    struct message scan = {.type = MESSAGE_SCAN, .scan = {.table = 0}};
+    give(world, stranger, &scan);
+    scan.scan.min_clock = 9;
+    give(world, stranger, &scan);
+    struct message follow = {.type = MESSAGE_FOLLOW, .follow.number = 1};
+    give(world, stranger, &follow);
+    struct message flush = {.type = MESSAGE_FLUSH, .flush = {.origin = stranger, .clock = 4, .committed = 3}};
+    give(world, stranger, &flush);
+    flush.flush.origin = origins[0];
+    give(world, stranger, &flush);
+    assert_int_equal(world->scanned, 0);
+    assert_int_equal(world->servers[0].scan_count, 0);
+    assert_int_equal(world->servers[0].committed, 0);
+    assert_int_equal(world->accusations, 0);
+    scan.scan.min_clock = 0;
+    give(world, origins[0], &scan);
+    assert_int_equal(world->scanned, 2);
+    for (unsigned n = 0; n < 3; n++) { /* of an epoch whose plan is still to come */
+        struct message early = {.type = MESSAGE_SCAN, .epoch = world->epoch + 1};
+        server_receive(&world->servers[0], n < 2 ? stranger : origins[0], &early);
+    }
+    assert_int_equal(world->servers[0].early_count, 1);
+    world_close(world);
+}
+
+/* Of what is committed a server believes a worker what it knows to be possible. */
+static void test_a_clock_is_not_committed_before_it_is_durable(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, 1, 0, 1);
+    world->reliable[1] = true;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    world->down[1] = true;
+    for (uint64_t c = 1; c <= 5; c++) {
+        send_flush(world, 0, 0, c, WIRE_CLOCK_NEVER);
+        send_flush(world, 0, 1, c, c);
+    }
+    assert_int_equal(world->servers[0].committed, 0);
+    world->down[1] = false;
+    pass(world, SERVER_FOLLOW_RETRY_MAX_US);
+    send_flush(world, 0, 0, 6, WIRE_CLOCK_NEVER);
+    assert_int_equal(world->servers[0].committed, 5);
     world_close(world);
 }
 
@@ -1239,7 +1398,8 @@ static void test_a_job_goes_on_from_a_checkpoint(void **state) {
 
 /* ---- Workers ---- */
 
-/* A stranger goes by a later plan than the server, which is still to come. */
+/* A stranger goes by a later plan than the server, which is still to come: it hears that the server is there, and asks
+ * again. */
 static void test_subscriptions_of_who_left_are_dropped(void **state) {
     (void)state;
     const actor_id guest = (actor_id)77 << ACTOR_PART_BITS;
@@ -1250,11 +1410,16 @@ static void test_subscriptions_of_who_left_are_dropped(void **state) {
     struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = 1};
     subscribe.subscribe.request = 1;
     server_receive(&world->servers[0], guest, &subscribe);
+    assert_int_equal(world->queued, 1);
+    assert_int_equal(world->queue[0].message.type, MESSAGE_PUSH);
+    assert_int_equal(world->queue[0].message.push.request, 0);
+    assert_int_equal(world->queue[0].message.frame_count, 0);
     world->queued = 0; /* to nobody */
-    new_plan(world, WIRE_CLOCK_NEVER, 1);
-    assert_non_null(partition_subscription(partition_at(world, 0), guest));
+    assert_null(partition_subscription(partition_at(world, 0), guest));
     world->guest = guest;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
+    server_receive(&world->servers[0], guest, &subscribe);
+    world->queued = 0;
     assert_int_equal(partition_subscription(partition_at(world, 0), guest)->needs_from, WIRE_CLOCK_NEVER);
     world->guest = ACTOR_NONE;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
@@ -1320,7 +1485,11 @@ static void test_who_serves_the_first_clock_pushes_what_came_before(void **state
     place(world, 0, NEVER, 1, NEVER);
     world->joins = WIRE_CLOCK_NEVER;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
-    run_clocks(world, 0, 1, 3, 3);
+    run_clocks(world, 0, 1, 3, 0);
+    send_flush(world, 0, 0, 3, 3);
+    struct message committed = {.type = MESSAGE_UPDATE, .epoch = 1, .update.committed = 3};
+    server_receive(&world->servers[1], server_id(0), &committed);
+    settle(world);
     send_subscribe(world, 0, 0, 1, 0, false);
     send_subscribe(world, 1, 0, 2, 3, false);
     assert_int_equal(last_push(world, 0, 1)->clock, 0); /* who works has the state from the other */
@@ -1478,6 +1647,11 @@ int main(void) {
         cmocka_unit_test(test_a_follower_asks_again_once),
         cmocka_unit_test(test_a_lost_update_is_sent_again),
         cmocka_unit_test(test_a_flush_in_the_name_of_another_changes_nothing),
+        cmocka_unit_test(test_a_bad_flush_is_its_senders),
+        cmocka_unit_test(test_a_bad_subscription_is_its_senders),
+        cmocka_unit_test(test_a_bad_update_is_its_senders),
+        cmocka_unit_test(test_strangers_get_nothing),
+        cmocka_unit_test(test_a_clock_is_not_committed_before_it_is_durable),
         cmocka_unit_test(test_a_deaf_follower_is_caught_up),
         cmocka_unit_test(test_another_server_takes_over),
         cmocka_unit_test(test_a_boundary_that_is_reached_already),

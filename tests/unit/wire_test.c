@@ -128,6 +128,8 @@ static const struct wire_field {
     FIELD(MESSAGE_CRASHED, SIGNED, crashed.status, 0),
     FIELD(MESSAGE_CRASHED, WHOLE, crashed.clock, CLOCK),
     FIELD(MESSAGE_CRASHED, TEXT, crashed.function, 0),
+    FIELD(MESSAGE_ACCUSE, WHOLE, accuse.accused, UINT64_MAX),
+    FIELD(MESSAGE_ACCUSE, TEXT, accuse.text, 0),
     FIELD(MESSAGE_OBSERVE, WHOLE, observe.from, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.number, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.oldest, UINT64_MAX),
@@ -192,7 +194,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW,
-    MESSAGE_EVALUATE,
+    MESSAGE_EVALUATE,   MESSAGE_ACCUSE,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 

@@ -1,0 +1,72 @@
+/* The controller's part that decides when a member accuses another of having sent what can't be (ACCUSE). One of the
+ * two has failed: the accused, or the accuser that says so. Which one can't be proved, so the harm that a false accuser
+ * does is limited: see `is_false`. See controller_private.h. */
+#include "agileml/control/controller_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct accusation accusation_of(const struct member *accuser, const struct member *accused) {
+    struct accusation accusation = {
+        .accuser = {.process_id = accuser->process_id, .tier = accuser->node.tier},
+        .accused = {.process_id = accused->process_id, .tier = accused->node.tier},
+    };
+    memcpy(accusation.accuser.host, accuser->host, sizeof accusation.accuser.host);
+    memcpy(accusation.accused.host, accused->host, sizeof accusation.accused.host);
+    return accusation;
+}
+
+/* A process that is given up and starts anew as another node is the same one here. */
+static bool same_process(const struct accused_process *one, const struct accused_process *other) {
+    return one->process_id == other->process_id && strcmp(one->host, other->host) == 0;
+}
+
+/* Adds what was not said before. When the list is full the oldest one is forgotten. */
+static void accusations_add(struct controller_accusations *accusations, const struct accusation *new) {
+    for (unsigned a = 0; a < accusations->count; a++) {
+        const struct accusation *old = &accusations->list[a];
+        if (same_process(&old->accuser, &new->accuser) && same_process(&old->accused, &new->accused)) {
+            return;
+        }
+    }
+    if (accusations->count == CONTROLLER_ACCUSATIONS_MAX) {
+        memmove(accusations->list, accusations->list + 1, --accusations->count * sizeof *accusations->list);
+    }
+    accusations->list[accusations->count++] = *new;
+}
+
+/* Whether the accuser has to go, and not the accused. A reliable node is believed against a transient one, unless two
+ * or more accuse it. Between two of one kind the accused has to go, unless the accuser has accused more nodes than
+ * there are that accuse this one. So a false accuser costs one node beside itself, and a transient one no reliable
+ * node. */
+static bool is_false(const struct controller_accusations *accusations, const struct accusation *accusation) {
+    unsigned accused = 0;  /* by the accuser */
+    unsigned accusers = 0; /* of the accused */
+    for (unsigned a = 0; a < accusations->count; a++) {
+        accused += same_process(&accusations->list[a].accuser, &accusation->accuser) ? 1 : 0;
+        accusers += same_process(&accusations->list[a].accused, &accusation->accused) ? 1 : 0;
+    }
+    if (accusation->accuser.tier != accusation->accused.tier) {
+        return accusation->accused.tier == TIER_RELIABLE && accusers < 2;
+    }
+    return accused > accusers;
+}
+
+void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message) {
+    struct member *accused = member_find(controller, message->accuse.accused);
+    bool present = controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE &&
+                   message->epoch == controller->epoch && controller->change != CHANGE_RECOVER &&
+                   !controller->fence_due;
+    if (!present || accused == NULL || accused->dismissed || accuser->dismissed ||
+        member_is_outside(controller, accuser)) {
+        return; /* what was sent in an epoch that is over will be sent, and told of, again */
+    }
+    const struct accusation accusation = accusation_of(accuser, accused);
+    accusations_add(&controller->accusations, &accusation);
+    bool believed = accused == accuser || !is_false(&controller->accusations, &accusation);
+    char text[ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s (%s, pid %llu) sent %s (%s) what can't be: %.160s%s", accused->name, accused->host,
+             (unsigned long long)accused->process_id, accuser->name, accuser->host, message->accuse.text,
+             believed ? "" : ": not believed, the accuser is given up");
+    recover_lost(controller, believed ? accused : accuser, text);
+}
