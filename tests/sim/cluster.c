@@ -10,7 +10,7 @@ enum { SECOND_US = 1000 * 1000, SAVES_FAIL_MAX = 3 };
 
 static const uint64_t SAVE_SALT = UINT64_C(0x534156454D4F4445);
 
-const char *const campaign_names[CAMPAIGNS] = {"faults", "missing", "elastic"};
+const char *const campaign_names[CAMPAIGNS] = {"faults", "missing", "elastic", "mad"};
 const char *const app_names[APPS] = {"adder", "lda"};
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
@@ -78,6 +78,7 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
     if (server->node->gone || !cluster_mad_server(server->node, message) || !cluster_mistake_server(server, message)) {
         return;
     }
+    cluster_mad_peer(server->node, from, message);
     cluster_mistake_keep_row(server, message, &kept);
     server_receive(&server->server, from, message);
     cluster_mistake_put_row(server, &kept);
@@ -101,6 +102,7 @@ static void node_actor_receive(void *self, actor_id from, struct message *messag
     if (node->gone || !cluster_mad_node(node, from, message)) {
         return;
     }
+    cluster_mad_peer(node, from, message);
     cluster_mistake_node(node, message);
     node_receive(&node->node, from, message);
     cluster_check_node(node);
@@ -511,7 +513,7 @@ static void job_run(struct cluster *cluster) {
     while (result->violation[0] == '\0' && !job_ended(cluster)) {
         if (!sim_step(cluster->sim) || sim_now(cluster->sim) > deadline_us(cluster) || ++steps > CLUSTER_STEPS_MAX) {
             const struct controller *controller = &cluster->control.controller;
-            cluster_violation(cluster, "I8",
+            cluster_violation(cluster, cluster->forged ? "ended" : "I8",
                               "not ended after %llu steps, begun clock %llu, committed %llu; controller: phase %u, "
                               "change %u, epoch %llu, version %llu, completed %llu, final %llu",
                               (unsigned long long)steps, (unsigned long long)cluster->begun,
@@ -525,8 +527,8 @@ static void job_run(struct cluster *cluster) {
         cluster_violation(cluster, "wire", "the decoder refused %llu messages",
                           (unsigned long long)sim_statistics(cluster->sim)->refused);
     }
-    if (result->violation[0] != '\0') {
-        return;
+    if (result->violation[0] != '\0' || cluster->forged) {
+        return; /* nobody has crashed, and the job has ended */
     }
     if (cluster->options.campaign == CAMPAIGN_MISSING) {
         cluster_check_bad_end(cluster);
@@ -564,6 +566,8 @@ static bool next_job(struct cluster *cluster) {
                            .checkpoint_every = cluster->checkpoint_every,
                            .checkpoint_at_end = cluster->checkpoint_at_end,
                            .disk_failed = cluster->disk_failed,
+                           .mad_certain = cluster->mad_certain,
+                           .forged = cluster->forged,
                            .thresholds = cluster->thresholds,
                            .compute_us = cluster->compute_us,
                            .resume_clock = cluster->begun / 2};
@@ -582,6 +586,10 @@ bool cluster_run(const struct cluster_options *options, struct cluster_result *r
     struct cluster *cluster = memory_zeroed(1, sizeof *cluster);
     *result = (struct cluster_result){0};
     cluster->options = *options;
+    cluster->mad_certain = options->campaign == CAMPAIGN_MAD;
+    if (cluster->mad_certain) {
+        cluster->options.campaign = CAMPAIGN_ELASTIC; /* but for the mad node it is */
+    }
     cluster->result = result;
     run_open(cluster);
     job_open(cluster);

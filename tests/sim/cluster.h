@@ -11,6 +11,7 @@ enum campaign {
     CAMPAIGN_MISSING, /* stage traditional, a machine or a way to it is missing for longer: the job ends with an error
                          that names it */
     CAMPAIGN_ELASTIC, /* nodes join, are evicted, die, wake up again; so does the controller: the job ends well */
+    CAMPAIGN_MAD,     /* the same, and a node goes mad. Where it forges what it sends, the job ends in whatever way */
     CAMPAIGNS
 };
 extern const char *const campaign_names[CAMPAIGNS];

@@ -238,6 +238,7 @@ static void control_receive(void *self, actor_id from, struct message *message) 
         node->fenced = message->epoch;
     }
     cluster_mistake_controller(cluster, from, message);
+    cluster_check_accusation(cluster, node, message);
     cluster_mad_controller(cluster, from, message);
     cluster_check_written(cluster, message);
     controller_receive(&cluster->control.controller, from, message);

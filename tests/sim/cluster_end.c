@@ -160,6 +160,16 @@ void cluster_check_written(struct cluster *cluster, const struct message *messag
     }
 }
 
+void cluster_check_accusation(struct cluster *cluster, const struct cluster_node *accuser,
+                              const struct message *message) {
+    const struct cluster_node *accused =
+        message->type == MESSAGE_ACCUSE ? cluster_node_of(cluster, message->accuse.accused) : NULL;
+    if (accused != NULL && accused->mad == MAD_NOT && accuser != NULL && accuser->mad == MAD_NOT) {
+        cluster_violation(cluster, "accused", "%s is accused and not mad: %s", accused->node.name,
+                          message->accuse.text);
+    }
+}
+
 bool cluster_lacks_checkpoints(const struct cluster *cluster) {
     return strstr(cluster->control.text, "no checkpoint could be written") != NULL;
 }

@@ -1,11 +1,12 @@
 /* Mad nodes in the simulated cluster: they go on with their heartbeats, but answer nothing else of some kind, or say
  * what can't be. The job must go on without them, or take no harm. What is drawn here comes from a stream of its own,
  * so that other runs stay as they are. See cluster_private.h. */
+#include "tests/forge.h"
 #include "tests/sim/cluster_private.h"
 
 #include <string.h>
 
-enum { MAD_ONE_IN = 6 };
+enum { MAD_ONE_IN = 6, FORGED_ONE_IN = 8 };
 
 static const uint64_t NO_CLOCK = UINT64_C(0xFFFFFFF0);
 
@@ -23,7 +24,7 @@ void cluster_draw_mad(struct cluster *cluster) {
     bool forced = mistake == MISTAKE_ANSWER_AWAITED || mistake == MISTAKE_LIE_BELIEVED;
     uint64_t clocks = cluster->terms.iterations * cluster->terms.clocks_per_iteration;
     uint64_t random = hash_mix(cluster->options.seed ^ ((uint64_t)cluster->jobs << 32) ^ 0x3AD);
-    if (random % MAD_ONE_IN != 0 && !forced) {
+    if (random % MAD_ONE_IN != 0 && !forced && !cluster->mad_certain) {
         return;
     }
     cluster->mad_random = hash_mix(random);
@@ -32,12 +33,15 @@ void cluster_draw_mad(struct cluster *cluster) {
     action->at_clock = cluster->resume_clock + 1 + hash_mix(random + 1) % (clocks > 0 ? clocks : 8);
     action->delay_us = hash_mix(random + 2) % (4 * cluster->compute_us);
     action->who = hash_mix(random + 3) % 12 == 0 ? WHO_RELIABLE : WHO_TRANSIENT;
-    action->mad = (enum mad)(1 + hash_mix(random + 4) % (MAD_KINDS - 1));
+    action->mad = (enum mad)(1 + hash_mix(random + 4) % (MAD_FORGES - 1));
+    if (cluster->mad_certain && hash_mix(random + 6) % 2 == 0) {
+        action->mad = MAD_FORGES;
+    }
     if (forced) {
         action->who = WHO_TRANSIENT;
         action->mad = mistake == MISTAKE_LIE_BELIEVED ? MAD_COMMITTED : MAD_AGENT;
     }
-    if (needs_fence(action->mad) || mistake == MISTAKE_LIE_BELIEVED) {
+    if (needs_fence(action->mad) || action->mad == MAD_FORGES || mistake == MISTAKE_LIE_BELIEVED) {
         struct action *kill = &cluster->actions[cluster->action_count++];
         *kill = (struct action){.cluster = cluster, .kind = ACTION_KILL, .count = 1, .told = true};
         kill->who = WHO_TRANSIENT;
@@ -50,6 +54,7 @@ void cluster_go_mad(struct cluster_node *node, enum mad mad) {
     struct cluster *cluster = node->cluster;
     node->mad = mad;
     node->hurt = true;
+    cluster->forged = cluster->forged || mad == MAD_FORGES;
     cluster->disturbed = true;
     cluster->may_fail = cluster->may_fail || node->tier == TIER_RELIABLE;
     cluster->result->counts.mad++;
@@ -95,6 +100,52 @@ static void lie_in_fenced(struct cluster_node *node, struct message *message) {
     }
 }
 
+/* Rows of a table that there is not, or values that are too few. */
+static void lie_in_rows(struct cluster *cluster, struct message *message) {
+    if (message->frame_count < 2 || message->type == MESSAGE_PLAN || message->type == MESSAGE_REPLICAS) {
+        return;
+    }
+    unsigned frame = cluster->mad_random % 2 == 0 ? 0 : message->frame_count - 1;
+    struct buffer *copy = buffer_copy(message->frames[frame]->data, message->frames[frame]->size);
+    buffer_drop(message->frames[frame]);
+    message->frames[frame] = copy;
+    if (frame == 0) {
+        ((struct wire_directory_entry *)(void *)copy->data)->table = WIRE_TABLES_MAX - 1;
+    } else {
+        copy->size--;
+    }
+}
+
+static void forge_some(struct cluster *cluster, struct message *message) {
+    if (hash_mix(cluster->mad_random++) % FORGED_ONE_IN == 0) {
+        forge_change(message, &cluster->mad_random);
+    }
+}
+
+void cluster_mad_peer(const struct cluster_node *node, actor_id from, struct message *message) {
+    const struct cluster_node *sender = cluster_node_of(node->cluster, from);
+    if (sender == NULL || sender == node) {
+        return;
+    }
+    if (sender->mad == MAD_ROWS) {
+        lie_in_rows(node->cluster, message);
+    } else if (sender->mad == MAD_FORGES) {
+        forge_some(node->cluster, message);
+    }
+}
+
+/* With each heartbeat it accuses another node. */
+static void accuse(struct cluster *cluster, actor_id from) {
+    struct controller *controller = &cluster->control.controller;
+    actor_id accused = controller->members[cluster->mad_random++ % controller->member_count].node.actor;
+    struct message message = {.type = MESSAGE_ACCUSE, .epoch = controller->epoch, .accuse.accused = accused};
+    struct cluster_node *node = cluster_node_of(cluster, accused);
+    if (node != NULL) {
+        node->hurt = true;
+    }
+    controller_receive(controller, from, &message);
+}
+
 void cluster_mad_controller(struct cluster *cluster, actor_id from, struct message *message) {
     struct cluster_node *node = cluster_node_of(cluster, from);
     struct controller *controller = &cluster->control.controller;
@@ -115,6 +166,10 @@ void cluster_mad_controller(struct cluster *cluster, actor_id from, struct messa
     } else if (message->type == MESSAGE_PROGRESS && node->mad == MAD_ORIGIN) {
         actor_id first = controller->members[0].node.actor;
         message->progress.origin = first != node->id ? first : first ^ (UINT64_C(1) << 50);
+    } else if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_ACCUSES) {
+        accuse(cluster, from);
+    } else if (node->mad == MAD_FORGES) {
+        forge_some(cluster, message);
     } else if (message->type == MESSAGE_FENCED) {
         lie_in_fenced(node, message);
     }

@@ -80,6 +80,9 @@ enum mad {
     MAD_UNBEGUN,      /* when fenced, it denies to have begun what others have the state of */
     MAD_OTHER_SERVER, /* when fenced, it has restore points of another node's servers */
     MAD_POINTS,       /* when fenced, it has restore points of clocks that nobody has begun */
+    MAD_ROWS,         /* it sends nodes rows that are not the job's */
+    MAD_ACCUSES,      /* it accuses others of having sent what can't be */
+    MAD_FORGES,       /* it changes numbers of all kinds in what it sends: only in CAMPAIGN_MAD */
     MAD_KINDS
 };
 
@@ -215,6 +218,8 @@ struct cluster {
     struct cluster_result *result;
     uint64_t random;
     uint64_t mad_random; /* chooses what a mad node says */
+    bool mad_certain;    /* CAMPAIGN_MAD: there is a mad node in any case, and it may forge */
+    bool forged;         /* a node forges what it sends: states, metrics and clocks may be anything */
     /* Of all jobs of the run: */
     struct app app;
     struct job_terms terms;
@@ -374,6 +379,8 @@ void cluster_go_mad(struct cluster_node *node, enum mad mad);
 /* Each may change what reaches an actor. False: it does not reach it. */
 bool cluster_mad_node(const struct cluster_node *node, actor_id from, struct message *message);
 bool cluster_mad_server(const struct cluster_node *node, const struct message *message);
+/* Changes what a mad node sends to another one. */
+void cluster_mad_peer(const struct cluster_node *node, actor_id from, struct message *message);
 void cluster_mad_controller(struct cluster *cluster, actor_id from, struct message *message);
 
 /* ---- cluster_schedules.c ---- */
@@ -438,6 +445,9 @@ void cluster_check_line(struct cluster *cluster, const char *text);
 void cluster_check_good_end(struct cluster *cluster);
 /* A message to the controller. */
 void cluster_check_written(struct cluster *cluster, const struct message *message);
+/* A message from the node to the controller, as the node has sent it: nobody accuses a node that is not mad. */
+void cluster_check_accusation(struct cluster *cluster, const struct cluster_node *accuser,
+                              const struct message *message);
 /* The job was done, and failed only because no checkpoint could be written. */
 bool cluster_lacks_checkpoints(const struct cluster *cluster);
 void cluster_check_bad_end(struct cluster *cluster);

@@ -24,6 +24,7 @@ enum {
 #endif
     FAULTS_PART = 2, /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
+    MAD_PART = 5,
     SCHEDULE_PART = 15,     /* ... or of each schedule, with either app */
     LDA_PART = 5,           /* of each campaign's, with lda as the app */
     MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
@@ -211,6 +212,8 @@ static bool run_app(enum cluster_app app, uint64_t seeds) {
     passed = run_seeds(options, 1, seeds / FAULTS_PART) && passed;
     options.campaign = CAMPAIGN_MISSING;
     passed = run_seeds(options, 1, seeds / MISSING_PART) && passed;
+    options.campaign = CAMPAIGN_MAD;
+    passed = run_seeds(options, 1, seeds / MAD_PART) && passed;
     options.campaign = CAMPAIGN_ELASTIC;
     for (unsigned s = 0; s < cluster_schedules(); s++) {
         options.schedule = (int)s;
