@@ -41,6 +41,8 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "clocks that a worker may be ahead of the slowest (SSP); 0: none (BSP)"},
         {"compress", "HOW", AML_OPTION_STRING, &o->compress, 0, 0,
          "how updates of float32 tables travel: none, as they are, or bf16, half as large"},
+        {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
+         "end the job when an update has a NaN or an infinity, and give up a node that sends one all the same"},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, DESCRIBE_CLOCKS_MAX,
          "parts of a pass between which updates are exchanged; 0: as the app thinks best"},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, DESCRIBE_ITERATIONS_MAX,
@@ -129,6 +131,7 @@ static int make_job(struct runtime *runtime, struct error *error) {
     }
     job->table_count = app->table_count;
     job->staleness = (uint32_t)runtime->options.staleness;
+    job->reject_nan = runtime->options.reject_nan;
     for (unsigned t = 0; t < app->table_count; t++) {
         make_table(&job->tables[t], &app->tables[t], compress, app->context);
         job->shapes[t] = table_shape(&job->tables[t]);
@@ -235,6 +238,7 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"tolerance", "X", AML_OPTION_REAL, &o->tolerance, 0, 0, NULL},
         {"tolerance-iterations", "N", AML_OPTION_INTEGER, &o->tolerance_iterations, 0, 0, NULL},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 0, 0, NULL},
+        {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0, NULL},
     };
     struct settings_list *list = memory_zeroed(1, sizeof *list);
     int result = 0;

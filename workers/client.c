@@ -858,6 +858,24 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     return 0;
 }
 
+int client_check_numbers(const struct client *client, uint32_t number, const char *node, struct error *error) {
+    const struct message *flush = &client->partitions[number].gathered.message;
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = rows_check(flush, client->job->shapes, client->job->table_count, views, error);
+    for (int v = 0; v < count; v++) {
+        const struct table_spec *spec = &client->job->tables[views[v].table];
+        size_t bad = table_not_finite(spec, views[v].values, views[v].encoding, views[v].count);
+        if (bad < views[v].count) {
+            return error_set(error, AML_EINPUT,
+                             "clock: table %s: the update of row %llu in clock %llu on %s has a NaN or an infinity "
+                             "(--reject-nan)",
+                             spec->name, (unsigned long long)views[v].keys[bad],
+                             (unsigned long long)flush->flush.clock, node);
+        }
+    }
+    return count < 0 ? count : 0;
+}
+
 /* ---- Pushes into the cache ---- */
 
 /* The cache slots of a view's rows. Servers push in the order of our list, so the next row is usually further on in it;

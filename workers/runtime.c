@@ -79,6 +79,9 @@ static void run_gather(struct runtime *runtime, unsigned thread) {
         struct error error = {0};
         pthread_rwlock_rdlock(&runtime->lists);
         int result = client_gather(client, p, &error);
+        if (result == 0 && runtime->job.reject_nan) {
+            result = client_check_numbers(client, p, runtime->node.name, &error);
+        }
         pthread_rwlock_unlock(&runtime->lists);
         if (result != 0) {
             runtime_fail(runtime, error.code, error.text);

@@ -35,7 +35,7 @@ enum {
 /* The options that the library adds to an app's own. */
 struct runtime_options {
     const char *controller, *tier, *name, *listen, *key, *compress;
-    bool insecure, supervised, check, help, version, leave_on_rebalance;
+    bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
     int64_t threads, server_threads;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
     int64_t standby_memory; /* MiB */

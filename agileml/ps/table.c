@@ -53,6 +53,36 @@ void table_copy_rows(const struct table_spec *spec, void *target, const void *so
     }
 }
 
+/* Whether an exponent of a floating point number is all ones: then the number is infinite or none. */
+#define TABLE_FINITE(name, type, exponent)                                                                             \
+    static bool name(const void *source, size_t count) {                                                               \
+        const type *from = source;                                                                                     \
+        type bad = 0;                                                                                                  \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            bad |= (type)((from[i] & (type)(exponent)) == (type)(exponent));                                           \
+        }                                                                                                              \
+        return bad == 0;                                                                                               \
+    }
+TABLE_FINITE(finite_bf16, uint16_t, 0x7F80)
+TABLE_FINITE(finite_float32, uint32_t, 0x7F800000)
+TABLE_FINITE(finite_float64, uint64_t, UINT64_C(0x7FF0000000000000))
+
+size_t table_not_finite(const struct table_spec *spec, const void *source, enum wire_encoding encoding, size_t rows) {
+    bool (*finite)(const void *source, size_t count) = encoding == WIRE_BF16         ? finite_bf16
+                                                       : spec->type == AML_FLOAT32 ? finite_float32
+                                                       : spec->type == AML_FLOAT64 ? finite_float64
+                                                                                   : NULL;
+    size_t row_bytes = encoding == WIRE_BF16 ? spec->width * sizeof(uint16_t) : spec->row_bytes;
+    if (finite == NULL || finite(source, rows * spec->width)) {
+        return rows; /* most often all are looked at once */
+    }
+    size_t row = 0;
+    while (finite((const unsigned char *)source + row * row_bytes, spec->width)) {
+        row++;
+    }
+    return row;
+}
+
 #define TABLE_DELTA(name, type)                                                                                        \
     static void name(void *restrict delta, const void *restrict row, const void *restrict base, size_t count) {        \
         type *restrict difference = delta;                                                                             \

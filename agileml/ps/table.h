@@ -38,6 +38,7 @@ struct job {
     struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables (table_shape), for rows_check */
     uint32_t staleness;
     bool checked; /* search for an app's mistakes also where that takes time (workers/check.h) */
+    bool reject_nan; /* a NaN or an infinity in an update is a failure of the node that sends it */
 };
 
 /* Whether what a node does may go on from what another one has put, and not only from sums. */
@@ -69,6 +70,10 @@ void table_add_rows(const struct table_spec *spec, void *target, const void *sou
                     size_t rows);
 void table_copy_rows(const struct table_spec *spec, void *target, const void *source, enum wire_encoding encoding,
                      size_t rows);
+
+/* The first of `rows` rows, which stand in `source` as a message's values, that has a NaN or an infinity; `rows`: none
+ * has. */
+size_t table_not_finite(const struct table_spec *spec, const void *source, enum wire_encoding encoding, size_t rows);
 
 /* delta[i] = row[i] - base[i]. None overlap. */
 void table_delta(enum aml_type type, void *delta, const void *row, const void *base, size_t count);

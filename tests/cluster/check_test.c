@@ -128,6 +128,16 @@ static void test_slots_kept_over_begin(void **state) {
     assert_found("PROTEUS_CHECK=1", "--threads 1 --events events", &mistake);
 }
 
+static void test_numbers_that_are_none(void **state) {
+    (void)state;
+    static const struct mistake mistake = {
+        "nan --reject-nan",
+        "clock: table dense: the update of row 3 in clock 3 on node-1 has a NaN or an infinity (--reject-nan)"};
+    assert_found("", "", &mistake);
+    run_well("$bin/proteus run -- $tests/misuse_app --mistake nan");
+    run_well("$bin/proteus run -- $tests/misuse_app --mistake none --reject-nan");
+}
+
 static void test_what_is_allowed(void **state) {
     (void)state;
     static const char *const uses[] = {"none", "two-threads-well", "given-well"};
@@ -203,7 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_always_found),     cmocka_unit_test(test_what_is_found_when_asked_for),
         cmocka_unit_test(test_slots_kept_over_begin),    cmocka_unit_test(test_what_is_allowed),
-        cmocka_unit_test(test_the_apps_make_no_mistake),
+        cmocka_unit_test(test_the_apps_make_no_mistake), cmocka_unit_test(test_numbers_that_are_none),
     };
     return cmocka_run_group_tests_name("check", tests, make_data, shell_close);
 }

@@ -3,6 +3,7 @@
  * tables. A test's app, no example. */
 #include "agileml.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -293,6 +294,8 @@ static int row_mistake(aml_worker *worker, const struct misuse *misuse, const st
         *(float *)aml_row(&sums, sums.count) = 1;
     } else if (makes(misuse, "slot-read")) {
         return *(const float *)aml_row_read(&dense, UINT32_MAX) > 0 ? AML_EFAIL : 0;
+    } else if (makes(misuse, "nan") && aml_clock(worker) == 3 && aml_thread(worker) == 0) {
+        *(float *)aml_row(&dense, 3) = NAN;
     } else if (makes(misuse, "touch")) {
         aml_touch(&dense, DENSE_ROWS);
     } else if (makes(misuse, "unmarked")) {

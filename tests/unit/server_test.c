@@ -3,6 +3,8 @@
  * same flushes and knew no servers. */
 #include "agileml/ps/server.h"
 
+#include <float.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -787,6 +789,70 @@ static void test_a_bad_flush_is_its_senders(void **state) {
     assert_state(world, 0, 5);
     assert_int_equal(world->accusations, 0);
     world_close(world);
+}
+
+/* Of a flush: its numbers of table `t`, which are there. */
+static unsigned char *flushed_values(const struct message *flush, unsigned t) {
+    const struct wire_directory_entry *directory = (const void *)flush->frames[0]->data;
+    unsigned v = 0;
+    while (directory[v].table != t) {
+        v++;
+    }
+    return flush->frames[2 + 2 * v]->data;
+}
+
+/* Only where the job says so, and of floating point tables. */
+static void test_numbers_that_are_none_are_the_senders_failure(void **state) {
+    (void)state;
+    static const float infinite = INFINITY;
+    static const double none = NAN;
+    struct world *world = world_open();
+    world->reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    world->job.reject_nan = true;
+    struct message flush = make_flush(world, 0, 1);
+    memcpy(flushed_values(&flush, 1) + sizeof infinite, &infinite, sizeof infinite);
+    give(world, origins[0], &flush);
+    assert_int_equal(world->accusations, 1);
+    assert_non_null(strstr(world->accused[0].message.accuse.text, "has a NaN or an infinity"));
+    world->accusations = 0;
+    world->servers[0].accused = false;
+    flush = make_flush(world, 0, 1);
+    memcpy(flushed_values(&flush, 2), &none, sizeof none);
+    give(world, origins[0], &flush);
+    assert_int_equal(world->accusations, 1);
+    assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
+    flush = make_flush(world, 0, 1);
+    memset(flushed_values(&flush, 0), 0xFF, sizeof(int64_t)); /* a whole number */
+    give(world, origins[0], &flush);
+    assert_int_equal(world->accusations, 1);
+    assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 1);
+    world->job.reject_nan = false;
+    flush = make_flush(world, 0, 2);
+    memcpy(flushed_values(&flush, 2), &none, sizeof none);
+    give(world, origins[0], &flush);
+    assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 2);
+    world_close(world);
+}
+
+static void test_finite_numbers_are_told_from_others(void **state) {
+    (void)state;
+    static const struct table_spec real = {.type = AML_FLOAT32, .width = 3, .row_bytes = 12};
+    static const struct table_spec whole = {.type = AML_INT32, .width = 3, .row_bytes = 12};
+    float values[4][3] = {{1, -FLT_MAX, FLT_MIN}, {0, -0.0F, FLT_TRUE_MIN}, {1, 1, 1}, {1, 1, 1}};
+    uint16_t half[4][3] = {{0x3F80, 0xFF7F, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+    assert_int_equal(table_not_finite(&real, values, WIRE_FULL, 4), 4);
+    assert_int_equal(table_not_finite(&real, half, WIRE_BF16, 4), 4);
+    values[3][2] = -INFINITY;
+    half[3][0] = 0xFF80; /* the same */
+    assert_int_equal(table_not_finite(&real, values, WIRE_FULL, 4), 3);
+    assert_int_equal(table_not_finite(&real, half, WIRE_BF16, 4), 3);
+    values[1][1] = NAN;
+    half[2][2] = 0x7FC0; /* the same */
+    assert_int_equal(table_not_finite(&real, values, WIRE_FULL, 4), 1);
+    assert_int_equal(table_not_finite(&real, half, WIRE_BF16, 4), 2);
+    assert_int_equal(table_not_finite(&whole, values, WIRE_FULL, 4), 4);
 }
 
 static void test_a_bad_subscription_is_its_senders(void **state) {
@@ -1648,6 +1714,8 @@ int main(void) {
         cmocka_unit_test(test_a_lost_update_is_sent_again),
         cmocka_unit_test(test_a_flush_in_the_name_of_another_changes_nothing),
         cmocka_unit_test(test_a_bad_flush_is_its_senders),
+        cmocka_unit_test(test_numbers_that_are_none_are_the_senders_failure),
+        cmocka_unit_test(test_finite_numbers_are_told_from_others),
         cmocka_unit_test(test_a_bad_subscription_is_its_senders),
         cmocka_unit_test(test_a_bad_update_is_its_senders),
         cmocka_unit_test(test_strangers_get_nothing),
