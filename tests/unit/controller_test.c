@@ -928,6 +928,25 @@ static void test_a_model_that_is_not_saved_is_saved_again(void **state) {
     }
 }
 
+/* A node that comes meanwhile is not in the plan: no server would let it read the tables. */
+static void test_a_node_that_comes_at_the_end_does_not_save(void **state) {
+    (void)state;
+    static const unsigned savers[] = {0, 0, 0};
+    struct fake *fake = stored_cluster(STAGE_1, 3);
+    fake->saves_fail = 2;
+    fake->save_code = AML_EFAIL;
+    cluster_open(fake, 1, 2);
+    while (fake->controller.phase != PHASE_SAVE) {
+        play(fake);
+    }
+    enter(fake, 3, TIER_RELIABLE);
+    play_to_end(fake);
+    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->saver_count, 3);
+    assert_memory_equal(fake->savers, savers, sizeof savers);
+    fake_close(fake);
+}
+
 /* What the app was given wrong stays wrong. */
 static void test_a_refused_model_is_not_saved_again(void **state) {
     (void)state;
@@ -3945,6 +3964,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
         cmocka_unit_test(test_a_model_that_is_not_saved_is_saved_again),
+        cmocka_unit_test(test_a_node_that_comes_at_the_end_does_not_save),
         cmocka_unit_test(test_a_refused_model_is_not_saved_again),
         cmocka_unit_test(test_who_may_join),
         cmocka_unit_test(test_an_observed_job_ends_when_its_first_node_is_refused),
