@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { STATUS_LINE_MAX = 256 /* longer lines of bidbrain status are cut */ };
@@ -608,7 +609,9 @@ int daemon_run(const struct daemon_options *options, struct error *error) {
 
 int daemon_user_data(const struct config *config, bool reliable, char **text, struct error *error) {
     const struct daemon_options options = {.config = config, .quiet = true};
-    const struct provider_launch launch = {.token = "launch-template", .count = 1, .reliable = reliable};
+    const struct provider_launch launch = {.token = "launch-template",
+                                           .reliable = reliable,
+                                           .join_until = (int64_t)time(NULL) + DAEMON_TEMPLATE_ADMIT_S};
     struct daemon *daemon = daemon_new(&options);
     int code = open_signals(daemon, error);
     code = code != 0 ? code : open_clock(daemon, error);

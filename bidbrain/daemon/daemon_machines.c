@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Rows ---- */
@@ -222,7 +223,8 @@ static void send_launch(struct daemon *daemon, size_t l) {
 }
 
 static void plan_launch(struct daemon *daemon, const struct provider_launch *launch, bool fallback) {
-    const struct ledger_launch row = {.launch = *launch, .fallback = fallback, .planned = daemon_now(daemon)};
+    struct ledger_launch row = {.launch = *launch, .fallback = fallback, .planned = daemon_now(daemon)};
+    row.launch.join_until = (int64_t)time(NULL) + DAEMON_ADMIT_S;
     size_t l = add_launch(daemon, &row);
     store_launch(daemon, l);
     if (daemon->error.code != 0) {

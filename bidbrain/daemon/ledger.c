@@ -19,15 +19,16 @@
 enum { LEDGER_WAIT_MS = 2000, LEDGER_POLL_MS = 20 };
 
 /* In the file's header; as in the text below. */
-enum { LEDGER_APPLICATION = 0x42424C44 /* "BBLD" */, LEDGER_VERSION = 1 };
+enum { LEDGER_APPLICATION = 0x42424C44 /* "BBLD" */, LEDGER_VERSION = 2 };
 
 static const char ledger_create[] =
-    "PRAGMA application_id = 0x42424C44; PRAGMA user_version = 1;"
+    "PRAGMA application_id = 0x42424C44; PRAGMA user_version = 2;"
     "CREATE TABLE job (name TEXT NOT NULL);"
     "CREATE TABLE launch (number INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL,"
     " type TEXT NOT NULL, zone TEXT NOT NULL, product TEXT NOT NULL, count INTEGER NOT NULL, bid INTEGER NOT NULL,"
     " reliable INTEGER NOT NULL, stage INTEGER NOT NULL, fallback INTEGER NOT NULL, planned INTEGER NOT NULL,"
-    " answered INTEGER NOT NULL, machines INTEGER NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL);"
+    " answered INTEGER NOT NULL, machines INTEGER NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL,"
+    " join_until INTEGER NOT NULL);"
     "CREATE TABLE machine (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, token TEXT NOT NULL,"
     " kind INTEGER NOT NULL, type TEXT NOT NULL, zone TEXT NOT NULL, state INTEGER NOT NULL, launched INTEGER NOT NULL,"
     " noticed INTEGER NOT NULL, evicted INTEGER NOT NULL, reason TEXT NOT NULL, reliable INTEGER NOT NULL,"
@@ -280,8 +281,8 @@ int ledger_put_launch(struct ledger *ledger, const struct ledger_launch *l, stru
     struct row row;
     int code = row_begin(ledger, &row,
                          "INSERT INTO launch (token, kind, type, zone, product, count, bid, reliable, stage, fallback,"
-                         " planned, answered, machines, code, text) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,"
-                         "?14,?15) ON CONFLICT (token) DO UPDATE SET stage = ?9, answered = ?12, machines = ?13,"
+                         " planned, answered, machines, code, text, join_until) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,"
+                         "?11,?12,?13,?14,?15,?16) ON CONFLICT (token) DO UPDATE SET stage = ?9, answered = ?12, machines = ?13,"
                          " code = ?14, text = ?15",
                          error);
     if (code != 0) {
@@ -302,6 +303,7 @@ int ledger_put_launch(struct ledger *ledger, const struct ledger_launch *l, stru
     row_number(&row, l->machines);
     row_text(&row, l->code);
     row_text(&row, l->text);
+    row_number(&row, l->launch.join_until);
     return row_put(ledger, &row, error);
 }
 
@@ -310,7 +312,7 @@ int ledger_launches(struct ledger *ledger, void (*visit)(void *context, const st
     struct row row;
     int code = row_begin(ledger, &row,
                          "SELECT token, kind, type, zone, product, count, bid, reliable, stage, fallback, planned,"
-                         " answered, machines, code, text FROM launch ORDER BY number",
+                         " answered, machines, code, text, join_until FROM launch ORDER BY number",
                          error);
     while (code == 0 && row_step(ledger, &row, &code, error)) {
         struct ledger_launch l = {0};
@@ -330,6 +332,7 @@ int ledger_launches(struct ledger *ledger, void (*visit)(void *context, const st
         l.machines = (unsigned)row_get(&row);
         row_get_text(&row, l.code, sizeof l.code);
         row_get_text(&row, l.text, sizeof l.text);
+        l.launch.join_until = row_get(&row);
         visit(context, &l);
     }
     return code;

@@ -24,9 +24,11 @@ struct provider_launch {
     char token[PROVIDER_TOKEN_TEXT]; /* unique; stored before it is sent, never used for other arguments */
     enum provider_kind kind;
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX], product[MARKET_TEXT_MAX];
-    unsigned count;
+    unsigned count; /* 0: any number, of a launch template */
     int64_t bid;   /* spot: the most to be paid, micro-dollars per machine-hour; 0: no cap of ours */
     bool reliable; /* the nodes' tier */
+    int64_t join_until; /* seconds since 1970 by the computer's clock: its nodes may join the job until then; 0: at any
+                           time */
 };
 
 enum machine_state {
@@ -134,7 +136,7 @@ struct provider_options {
     const char *const *arguments; /* its own, NULL at the end; without --controller, --tier, --key, --name */
     const char *binary;           /* s3://..., https://..., or an absolute path on the machine */
     const char *controller;       /* tcp://... */
-    const char *key;              /* the job's key file, whose text goes into the user data; NULL: none */
+    const char *key;              /* the job's key file: a token goes into the user data; NULL: none */
     int64_t threads;              /* 0: as many as the machine has */
     int64_t linger_seconds; /* that a spot machine waits to be taken, once its node has ended well: its hour is paid */
     /* ec2: */

@@ -1,14 +1,16 @@
 /* See user_data.h. */
 #include "bidbrain/providers/user_data.h"
 
+#include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/key.h"
+#include "agileml/wire/message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { USER_DATA_KEY_MAX = 256, USER_DATA_NAME_MAX = 32 };
+enum { USER_DATA_NAME_MAX = 32 };
 
 /* Everything that the machine does, whatever fails, ends in its shutdown: a machine that idles costs as much as one
  * that works. PROTEUS_SHUTDOWN is what spotmarket's machines call instead. Only the node's own output goes to the
@@ -135,26 +137,31 @@ static void user_data_arguments(struct user_data_text *text, const char *const *
 
 /* ---- Values ---- */
 
-/* The key file's text without its last newline; nothing without a key. net_key_load has refused what is no key file. */
-static int user_data_key(const char *path, char text[USER_DATA_KEY_MAX], struct error *error) {
+/* A node's token for the machines of this launch, without its last newline; nothing without a key. The same launch gets
+ * the same token each time: EC2 refuses to carry out the same launch with other user data. */
+static int user_data_key(const char *path, const struct provider_launch *launch, char text[NET_TOKEN_FILE_MAX],
+                         struct error *error) {
     struct net_key key;
     text[0] = '\0';
     if (path == NULL) {
         return 0;
     }
     int result = net_key_load(path, &key, error);
-    explicit_bzero(&key, sizeof key);
     if (result != 0) {
         return result;
     }
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return error_set(error, AML_EINPUT, "%s: can't read the key file", path);
+    const struct net_token_terms terms = {
+        .roles = ROLE_NODE,
+        .nodes = launch->count,
+        .serial = hash_bytes((const unsigned char *)launch->token, strlen(launch->token), 0) | 1,
+        .expires = (uint64_t)launch->join_until,
+    };
+    int size = net_token_text(&key, terms, text, error);
+    explicit_bzero(&key, sizeof key);
+    if (size < 0) {
+        return error_set(error, size, "%s: bidbrain needs the job's key, as it makes a token for each machine", path);
     }
-    setvbuf(file, NULL, _IONBF, 0); /* no other copy of it in memory */
-    size_t size = fread(text, 1, USER_DATA_KEY_MAX - 1, file);
-    fclose(file);
-    text[size - (size > 0 && text[size - 1] == '\n')] = '\0';
+    text[size - 1] = '\0';
     return 0;
 }
 
@@ -166,7 +173,7 @@ static bool user_data_binary_known(const char *binary) {
 struct user_data_values {
     const struct provider_options *options;
     const struct provider_launch *launch;
-    char key[USER_DATA_KEY_MAX];
+    char key[NET_TOKEN_FILE_MAX];
     char threads[24], linger[24];
 };
 
@@ -251,7 +258,7 @@ int user_data_render(const struct provider_options *options, const struct provid
     snprintf(values.threads, sizeof values.threads, "%lld", (long long)options->threads);
     snprintf(values.linger, sizeof values.linger, "%lld",
              launch->kind == PROVIDER_SPOT ? (long long)options->linger_seconds : 0);
-    int result = user_data_key(options->key, values.key, error);
+    int result = user_data_key(options->key, launch, values.key, error);
     struct user_data_text made = {.bytes = memory_zeroed(USER_DATA_MAX + 1, 1)};
     if (result == 0) {
         result =

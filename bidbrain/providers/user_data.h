@@ -13,9 +13,10 @@ enum { USER_DATA_MAX = 16384 }; /* bytes, what EC2 takes */
 extern const char USER_DATA_TEMPLATE[];
 
 /* Names: app, binary, controller, job, linger (seconds), threads, tier, token: each one word, quoted for a shell;
- * arguments: their words, quoted; key: the key file's lines as they are, or nothing, for a here-document. "${" with
- * anything but a name in small letters and "}" behind it is the shell's, and stays.
- * From malloc; it may hold the key, so wipe it. AML_EINPUT: an unknown name (with its line), a key file that is none, a
+ * arguments: their words, quoted; key: the lines of a token's file, by which this
+ * launch's machines may join as nodes, or nothing, for a here-document. "${" with anything but a name in small letters
+ * and "}" behind it is the shell's, and stays.
+ * From malloc; it may hold the token, so wipe it. AML_EINPUT: an unknown name (with its line), a key file that is none, a
  * binary that is neither s3://, https://, file:/// nor an absolute path, too long. */
 int user_data_render(const struct provider_options *options, const struct provider_launch *launch, char **text,
                      struct error *error);

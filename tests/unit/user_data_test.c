@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "agileml/net/key.h"
+#include "agileml/wire/message.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <stdio.h>
@@ -60,7 +61,8 @@ static struct provider_options options_of(const char *binary, const char *key) {
 
 static struct provider_launch launch_of(bool reliable) {
     return (struct provider_launch){
-        .token = "token-1", .type = "c4.large", .zone = "us-east-1a", .count = 1, .reliable = reliable};
+        .token = "token-1", .type = "c4.large", .zone = "us-east-1a", .count = 3, .reliable = reliable,
+        .join_until = 2000000000};
 }
 
 static char *rendered(const struct provider_options *options, bool reliable) {
@@ -88,6 +90,23 @@ static int tear_down(void **state) {
     return system(command);
 }
 
+/* The file is a token for this launch's three nodes, made with the job's key, and not the key itself. */
+static void assert_is_the_launchs_token(const char *name) {
+    struct net_key token, job;
+    struct error error = {0};
+    if (net_key_load(path_of(name), &token, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(net_key_load(path_of("job.key.file"), &job, &error), 0);
+    struct net_token_terms terms = net_token_terms(token.token);
+    assert_string_equal(token.secret_text, "");
+    assert_string_equal(token.public_text, job.public_text);
+    assert_true(net_token_genuine(token.token, &job));
+    assert_int_equal(terms.roles, ROLE_NODE);
+    assert_int_equal(terms.nodes, 3);
+    assert_int_equal(terms.expires, 2000000000);
+}
+
 static void names_are_filled_in(void **state) {
     (void)state;
     struct provider_options options = options_of("/opt/mf", NULL);
@@ -101,8 +120,12 @@ static void names_are_filled_in(void **state) {
     options = options_of("/opt/mf", path_of("job.key.file"));
     options.user_data = "${key}\n";
     text = rendered(&options, false);
-    assert_string_equal(text, read_file("job.key.file"));
+    char *again = rendered(&options, false);
+    assert_string_equal(text, again); /* EC2 would refuse a repeated launch with other user data */
+    write_file("token", text, 0600);
+    assert_is_the_launchs_token("token");
     free(text);
+    free(again);
 }
 
 static void assert_render_fails(const struct provider_options *options, const char *message) {
@@ -210,14 +233,15 @@ static void the_script_starts_a_node(void **state) {
     options = options_of("https://good/mf", path_of("job.key.file"));
     run_script(&options);
     assert_arguments(true);
+    assert_is_the_launchs_token("machine/job.key");
     char key[500];
-    snprintf(key, sizeof key, "%s", read_file("job.key.file"));
-    assert_string_equal(read_file("machine/job.key"), key);
-    char *secret = strstr(key, "secret ");
+    snprintf(key, sizeof key, "%s", read_file("machine/job.key"));
+    char *secret = strstr(key, "\ntoken ");
     assert_non_null(secret);
+    secret += strlen("\ntoken ");
     secret[20] = '\0';
-    assert_null(strstr(read_file("bin/curl.log"), secret + 7));
-    assert_null(strstr(read_file("console"), secret + 7));
+    assert_null(strstr(read_file("bin/curl.log"), secret));
+    assert_null(strstr(read_file("console"), secret));
 }
 
 static void the_script_fetches_from_s3(void **state) {
