@@ -1,40 +1,129 @@
-/* proteus keygen: makes a job's key file. */
+/* proteus keygen: makes a job's key file, and tokens from it. */
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
 #include "agileml/net/key.h"
+#include "agileml/wire/message.h"
 #include "proteus/command.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DAY_S = 24 * 60 * 60, LIFETIME_MAX_DAYS = 3650 };
+
+struct keygen {
+    bool help;
+    const char *role, *key, *lifetime;
+    int64_t nodes;
+};
+
+static const char USAGE[] =
+    "usage: proteus keygen [FILE]\n"
+    "       proteus keygen --role ROLE --key JOB.KEY [--lifetime TIME] [--nodes N] FILE\n\n"
+    "Writes a new key to FILE (default: job.key), mode 0600. Connections of a job with a key are encrypted, and the key\n"
+    "gives every right in the job. With --role it writes a token instead, which gives a part of them and is used in the\n"
+    "same way, by --key FILE:\n"
+    "  node      may join, read and change the job's parameters, and leave\n"
+    "  operator  may look, stop, evict, have checkpoints written; what bidbrain tells the controller\n"
+    "  observer  may look: proteus status\n\n";
+
+static unsigned role_of(const char *name) {
+    return strcmp(name, "node") == 0       ? ROLE_NODE
+           : strcmp(name, "operator") == 0 ? ROLE_OPERATOR
+           : strcmp(name, "observer") == 0 ? ROLE_OBSERVER
+                                           : 0;
+}
+
+/* Seconds of a time such as 90m, 12h or 7d; 0: none. */
+static uint64_t lifetime_of(const char *text) {
+    static const struct {
+        char unit;
+        uint64_t seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 60 * 60}, {'d', DAY_S}};
+    char *end;
+    unsigned long number = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+    for (size_t u = 0; number > 0 && u < sizeof units / sizeof units[0]; u++) {
+        if (end[0] == units[u].unit && end[1] == '\0' && number <= LIFETIME_MAX_DAYS * (uint64_t)DAY_S / units[u].seconds) {
+            return number * units[u].seconds;
+        }
+    }
+    return 0;
+}
+
+static int make_token(const struct keygen *keygen, const char *path, struct error *error) {
+    struct net_key job;
+    struct net_token_terms terms = {.roles = role_of(keygen->role), .nodes = (uint32_t)keygen->nodes};
+    uint64_t lifetime = lifetime_of(keygen->lifetime);
+    if (terms.roles == 0) {
+        return error_set(error, AML_EINPUT, "--role '%.100s': expected node, operator or observer", keygen->role);
+    }
+    if (keygen->key == NULL || path == NULL) {
+        return error_set(error, AML_EINPUT, "--role needs --key, the job's key file, and the name of a new file");
+    }
+    if (lifetime == 0) {
+        return error_set(error, AML_EINPUT, "--lifetime '%.100s': expected a time up to %d days, such as 90m, 12h or 7d",
+                         keygen->lifetime, LIFETIME_MAX_DAYS);
+    }
+    terms.expires = (uint64_t)time(NULL) + lifetime;
+    int result = net_key_load(keygen->key, &job, error);
+    if (result == 0 && job.secret_text[0] == '\0') {
+        result = error_set(error, AML_EINPUT, "--key %s: a token, expected the job's key", keygen->key);
+    }
+    result = result == 0 ? net_token_issue(&job, terms, path, error) : result;
+    explicit_bzero(&job, sizeof job);
+    if (result == 0) {
+        char title[NET_TOKEN_TITLE_MAX];
+        net_token_title(&terms, title);
+        printf("wrote %s, a token %s: give it by --key\n", path, title);
+    }
+    return result;
+}
+
+static int make_key(const char *path, struct error *error) {
+    path = path != NULL ? path : "job.key";
+    int result = net_key_generate(path, error);
+    if (result == 0) {
+        printf("wrote %s: whoever can read it has every right in the job; give it by --key, and to machines that may be\n"
+               "taken over only tokens made from it (--role node)\n",
+               path);
+    }
+    return result;
+}
 
 int command_keygen(int argc, char **argv) {
-    bool help = false;
+    struct keygen keygen = {.lifetime = "24h", .nodes = 1};
     const struct aml_option table[] = {
-        {.name = "help", .type = AML_OPTION_FLAG, .target = &help, .help = "this text"},
+        {"role", "ROLE", AML_OPTION_STRING, &keygen.role, 0, 0, "make a token for a node, an operator or an observer"},
+        {"key", "FILE", AML_OPTION_STRING, &keygen.key, 0, 0, "the job's key, which a token is made from"},
+        {"lifetime", "TIME", AML_OPTION_STRING, &keygen.lifetime, 0, 0,
+         "how long a token lets newcomers in: 90m, 12h, 7d"},
+        {"nodes", "N", AML_OPTION_INTEGER, &keygen.nodes, 0, WIRE_NODES_MAX,
+         "nodes that may be in the job by a token at a time; 0: any number"},
+        {.name = "help", .type = AML_OPTION_FLAG, .target = &keygen.help, .help = "this text"},
         {0},
     };
     const struct aml_option *const tables[] = {table};
     struct error error = {0};
-    const char *path = "job.key";
     int operand;
     int result = options_parse(tables, 1, argc, argv, &operand, &error);
-    if (result == 0 && help) {
-        printf("usage: proteus keygen [FILE]\n\n"
-               "Writes a new key to FILE (default: job.key), mode 0600. Every process of a job gets it by --key FILE:\n"
-               "connections are then encrypted, and only holders of the key can join the job.\n\n");
+    if (result == 0 && keygen.help) {
+        fputs(USAGE, stdout);
         options_help(stdout, table);
         return 0;
     }
+    const char *path = operand < argc ? argv[operand] : NULL;
     if (result == 0 && operand < argc - 1) {
         result = error_set(&error, AML_EINPUT, "keygen: unexpected '%.100s' after the file", argv[operand + 1]);
-    }
-    if (result == 0) {
-        path = operand < argc ? argv[operand] : path;
-        result = net_key_generate(path, &error);
+    } else if (result == 0 && keygen.role == NULL && keygen.key != NULL) {
+        result = error_set(&error, AML_EINPUT, "keygen: --key is for tokens, expected --role too");
+    } else if (result == 0) {
+        result = keygen.role != NULL ? make_token(&keygen, path, &error) : make_key(path, &error);
     }
     if (result != 0) {
         log_error("%s", error.text);
         return error_exit_status(result);
     }
-    printf("wrote %s: whoever can read it can join the job; copy it to the job's machines, give it by --key\n", path);
     return 0;
 }

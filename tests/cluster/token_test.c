@@ -1,0 +1,90 @@
+/* Tokens in a job of real processes: nodes join by one that lets so many in, each role may do what is its own, and what
+ * a token may not do is refused in words. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define SUM "$tests/sum_app --data ratings.csv"
+
+/* A controller that listens at $at, and its end; `begin OPTIONS`. */
+#define BEGIN                                                                                                          \
+    "rm -f says; begin() { $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --report report $* >says &" \
+    " controller=$!; while ! grep -q nodes says; do kill -0 $controller || exit 1; sleep 0.05; done;"                  \
+    " read -r listening on at more <says; }; "
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("token_test") != 0) {
+        return -1;
+    }
+    run_well("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv; "
+             "$bin/proteus keygen job.key && $bin/proteus keygen other.key && "
+             "for role in node operator observer; do "
+             "$bin/proteus keygen --role $role --key job.key --nodes 3 $role.token || exit 1; done && "
+             "stat -c %%a *.token | sort -u | grep -qx 600 && ! grep -q secret *.token");
+    return 0;
+}
+
+/* Three nodes by a token for three. An observer sees them, an operator evicts one and stops the job. */
+static void test_a_job_by_tokens(void **state) {
+    (void)state;
+    run_well(BEGIN "begin --reliable 1 --transient 2 --stage 1; "
+             "for tier in reliable transient transient; do " SUM " --iterations 100000 --slow-us 2000 --controller=$at "
+             "--tier=$tier --key node.token 2>>nodes & done; "
+             "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
+             "p() { command=$1; key=$2; shift 2; $bin/proteus $command --controller $at --key $key \"$@\"; }; "
+             "p status observer.token --json >status && grep -q '\"name\":\"node-3\"' status || exit 10; "
+             "p stop observer.token 2>refused; [ $? = 2 ] && grep -q 'does not allow STOP' refused || exit 11; "
+             "p evict node.token node-2 2>refused; [ $? = 2 ] && grep -q 'does not allow EVICT' refused || exit 12; "
+             "p status node.token 2>refused; [ $? = 2 ] && grep -q 'does not allow STATUS' refused || exit 13; "
+             "p status other.key 2>refused; [ $? = 2 ] && grep -q 'same --key' refused || exit 14; "
+             "p evict operator.token --notice 1s node-3 || exit 15; "
+             "p stop operator.token || exit 16; wait $controller || exit 17; "
+             "tail -n 1 report | grep -q '\"ok\":true' || exit 18; wait");
+}
+
+/* The fourth node waits outside until one of three has gone. */
+static void test_a_token_for_three_lets_a_fourth_wait(void **state) {
+    (void)state;
+    run_well(BEGIN "begin --reliable 1 --transient 2 --stage 1 --failure-timeout 2; "
+             "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 --key node.token 2>>nodes & "
+             "last=$!; }; node reliable; node transient; node transient; first=$last; "
+             "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
+             "node transient; fourth=$last; sleep 1.5; joins() { grep -c '\"event\":\"join\"' report; }; "
+             "kill -0 $fourth || exit 10; [ $(joins) = 3 ] || exit 11; "
+             "kill -9 $first; while [ $(joins) = 3 ]; do kill -0 $controller $fourth || exit 12; sleep 0.1; done; "
+             "$bin/proteus stop --controller $at --key operator.token || exit 13; wait $controller");
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    run_refused("$bin/proteus controller --listen tcp://127.0.0.1:0 --key node.token --reliable 1",
+                "the controller needs the job's key: a token was given");
+    run_refused("$bin/proteus keygen --role node --key node.token new.token", "a token, expected the job's key");
+    run_refused("$bin/proteus keygen --role nod --key job.key new.token", "expected node, operator or observer");
+    run_refused("$bin/proteus keygen --role node new.token", "--role needs --key");
+    run_refused("$bin/proteus keygen --role node --key job.key --lifetime soon new.token", "such as 90m, 12h or 7d");
+    run_refused("$bin/proteus keygen --role node --key job.key node.token", "never overwritten");
+    run_well("[ ! -e new.token ]; " BEGIN "begin --reliable 1 --transient 0; "
+             "$bin/proteus keygen --role node --key job.key --lifetime 1s late.token && sleep 2; "
+             SUM " --iterations 2 --controller=$at --tier=reliable --key late.token 2>refused; [ $? = 2 ] && "
+             "grep -q 'has expired' refused || exit 10; "
+             SUM " --iterations 2 --controller=$at --tier=reliable --key observer.token 2>refused; [ $? = 2 ] && "
+             "grep -q 'does not allow REGISTER' refused || exit 11; "
+             "kill $controller; wait $controller; true");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_job_by_tokens),
+        cmocka_unit_test(test_a_token_for_three_lets_a_fourth_wait),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, set_up, shell_close);
+}
