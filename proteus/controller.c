@@ -132,7 +132,7 @@ static int host_open(struct controller_host *host, const struct controller_optio
         result = signals_open(&host->signal_fd, numbers, error);
     }
     if (result == 0) {
-        result = job_open_net(options->job.key, options->job.insecure, &host->net, error);
+        result = job_open_net(options->job.key, options->job.insecure, true, &host->net, error);
     }
     if (result == 0 && options->store != NULL) {
         result = store_open(&host->store, options->store, error);

@@ -128,9 +128,9 @@ unsigned job_heartbeat_ms(const struct job_options *options) {
                                             : (unsigned)each_ms;
 }
 
-int job_open_net(const char *key_path, bool insecure, struct net **net, struct error *error) {
+int job_open_net(const char *key_path, bool insecure, bool controller, struct net **net, struct error *error) {
     struct net_key key;
-    struct net_options net_options = {.insecure = insecure};
+    struct net_options net_options = {.insecure = insecure, .controller = controller};
     if (key_path != NULL) {
         int result = net_key_load(key_path, &key, error);
         if (result != 0) {

@@ -54,8 +54,9 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
 
 unsigned job_heartbeat_ms(const struct job_options *options);
 
-/* Opens a process's net, with the key in the file `key` unless that is NULL. */
-int job_open_net(const char *key, bool insecure, struct net **net, struct error *error);
+/* Opens a process's net, with the key or token in the file `key` unless that is NULL. `controller`: it is the
+ * controller's. */
+int job_open_net(const char *key, bool insecure, bool controller, struct net **net, struct error *error);
 
 /* Appends to `text`, the reason why a job ends without a model, the command that would have saved the model. */
 void job_name_stop(const struct job_options *options, const char *endpoint, char *text, size_t size);

@@ -258,7 +258,8 @@ static int launcher_open(struct launcher *launcher, struct error *error) {
     };
     int result = signals_open(&launcher->signal_fd, numbers, error);
     if (result == 0) {
-        result = job_open_net(launcher->options->job->key, launcher->options->job->insecure, &launcher->net, error);
+        result = job_open_net(launcher->options->job->key, launcher->options->job->insecure, false, &launcher->net,
+                              error);
     }
     if (result == 0) {
         result = net_io_open(&launcher->io, launcher->net, &io_options, error);

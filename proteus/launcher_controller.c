@@ -359,5 +359,7 @@ void launcher_receive(void *self, actor_id from, struct message *message) {
         receive_outcome(launcher, &message->outcome);
     } else if (from == ACTOR_CONTROLLER && message->type == MESSAGE_REPORT && !launcher->summary) {
         receive_report(launcher, message);
+    } else if (from == ACTOR_CONTROLLER && message->type == MESSAGE_ABORT && !launcher->summary) {
+        launcher_fail(launcher, message->text.code, "%s", message->text.text);
     }
 }

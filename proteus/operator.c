@@ -58,7 +58,10 @@ static void operator_receive(void *self, actor_id from, struct message *message)
     struct io *io = net_io_of(conversation->io);
     if (from == ACTOR_CONTROLLER) {
         conversation->heard_us = io->now_us(io);
-        if (conversation->call->answer(conversation->call->context, io, message)) {
+        if (message->type == MESSAGE_ABORT) { /* our key does not allow it */
+            error_set(&conversation->error, message->text.code, "%s", message->text.text);
+            net_io_stop(conversation->io);
+        } else if (conversation->call->answer(conversation->call->context, io, message)) {
             net_io_stop(conversation->io);
         }
     }
@@ -94,7 +97,7 @@ static int conversation_open(struct conversation *conversation, struct error *er
     if (options->controller == NULL) {
         return error_set(error, AML_EINPUT, "--controller tcp://HOST:PORT is missing");
     }
-    int result = job_open_net(options->key, options->insecure, &conversation->net, error);
+    int result = job_open_net(options->key, options->insecure, false, &conversation->net, error);
     if (result == 0) {
         result = net_io_open(&conversation->io, conversation->net, &io_options, error);
     }

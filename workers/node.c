@@ -849,10 +849,11 @@ static int compare_shards(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
-/* Makes the servers of a new plan known to the io, and has it forget those that left. */
+/* Makes the nodes and servers of a new plan known to the io, and has it forget those that left. */
 static void connect_servers(struct node *node, const struct message *plan) {
     const struct wire_endpoint *endpoints;
     size_t count = links_endpoints(plan, &endpoints);
+    node->io->admit(node->io, (const void *)plan->frames[0]->data, plan->frames[0]->size / sizeof(struct wire_node));
     for (size_t e = 0; e < count; e++) {
         if (actor_node(endpoints[e].actor) != node->options.self) {
             node->io->connect(node->io, endpoints[e].actor, endpoints[e].endpoint);

@@ -631,6 +631,10 @@ static void agent_refused(void *self, const char *endpoint, const char *why) {
     struct runtime *runtime = self;
     char text[ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "%s: %s", endpoint, why);
+    if (strcmp(endpoint, runtime->options.controller) != 0) {
+        log_warn("%s", text); /* a server, or who has its port by now: the node reports it as silent */
+        return;
+    }
     node_enter(runtime);
     node_fail(&runtime->node, AML_EINPUT, text);
     node_leave(runtime);
@@ -1291,6 +1295,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
                   .context = runtime},
     };
     node.registration = runtime->registration;
+    snprintf(node.registration.key, sizeof node.registration.key, "%s", net_public_key(runtime->net));
     node_init(&runtime->node, net_io_of(runtime->agent), &node, &runtime->job);
     runtime->node.client.rows = client_rows;
     runtime->node.client.context = runtime;

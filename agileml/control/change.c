@@ -42,7 +42,7 @@ static bool commit_grows(const struct controller *controller) {
            change_commit_every(controller, false) > controller->commit_every;
 }
 
-static struct buffer *plan_nodes(const struct controller *controller) {
+struct buffer *plan_nodes(const struct controller *controller) {
     struct buffer *records = buffer_new(controller->member_count * sizeof(struct wire_node));
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
@@ -50,6 +50,7 @@ static struct buffer *plan_nodes(const struct controller *controller) {
         *record =
             (struct wire_node){.actor = member->node.actor, .tier = member->node.tier, .threads = member->node.threads};
         memcpy(record->name, member->name, sizeof record->name);
+        memcpy(record->key, member->key, sizeof record->key);
     }
     return records;
 }
@@ -93,6 +94,9 @@ void change_build(struct controller *controller) {
     plan->frames[1] = buffer_copy(controller->placement, policy->partitions * sizeof *controller->placement);
     schedule_duties(&controller->schedule, &plan->frames[2], &plan->frames[3]);
     plan->frames[4] = plan_endpoints(controller);
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        controller->members[m].named = true;
+    }
 }
 
 void change_publish(struct controller *controller) {

@@ -44,10 +44,18 @@ static int check_options(const struct controller_options *options, struct error 
     return 0;
 }
 
+/* Tells the io who the nodes are. */
+static void members_admit(struct controller *controller) {
+    struct buffer *nodes = plan_nodes(controller);
+    controller->io->admit(controller->io, (const void *)nodes->data, controller->member_count);
+    buffer_drop(nodes);
+}
+
 /* Goes on with what the store held. */
 static void controller_take_up(struct controller *controller) {
     uint64_t now = controller_now(controller);
     controller->lost_us = now;
+    members_admit(controller);
     checkpoints_take_up(controller);
     if (controller->member_count > 0) {
         progress_open(controller);
@@ -344,6 +352,7 @@ void member_remove(struct controller *controller, struct member *member) {
     buffer_drop(member->reaches);
     controller->member_count--;
     memmove(member, member + 1, (controller->member_count - index) * sizeof *member);
+    members_admit(controller);
 }
 
 static bool name_taken(const struct controller *controller, const char *name) {
@@ -458,6 +467,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         .worked_us = controller_trained_us(controller),
     };
     memcpy(member->host, new->host, sizeof member->host);
+    memcpy(member->key, new->key, sizeof member->key);
     snprintf(member->name, sizeof member->name, "%s", new->name);
     for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
         char name[WIRE_NAME_MAX] = {0}; /* goes out whole */
@@ -467,6 +477,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         }
     }
     controller->member_count++;
+    members_admit(controller);
     expected_joined(controller, member->name);
     controller->replan = true;
     expected_replan(controller);

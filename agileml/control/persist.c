@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 5 };
+enum { PERSIST_VERSION = 6 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- A growing run of bytes, and reading it back ---- */
@@ -105,7 +105,7 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
                     each(observer_count) each(save_attempt)
 
 #define MEMBER_FIELDS(each)                                                                                            \
-    each(node) each(name) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \
+    each(node) each(name) each(key) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \
         each(settled) each(dismissed) each(clock)
 
 /* What changes with a member's progress. */

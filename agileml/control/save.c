@@ -10,15 +10,9 @@ enum {
     SAVE_RETRY_US = 1000 * 1000, /* after the first failure; doubles */
 };
 
-/* Servers let only nodes of the plan read their tables: not one that has come since it was made. */
-static bool may_save(const struct controller *controller, const struct member *member) {
-    const struct wire_node *nodes = (const void *)controller->plan.frames[0]->data;
-    for (size_t n = 0; n < controller->plan.frames[0]->size / sizeof *nodes && !member->dismissed; n++) {
-        if (nodes[n].actor == member->node.actor) {
-            return true;
-        }
-    }
-    return false;
+/* The servers answer only nodes that the plan names; one that came after it, at the job's end, is in none. */
+static bool can_save(const struct member *member) {
+    return member->named && !member->dismissed;
 }
 
 /* The node that runs the app's finish function in this attempt: the first reliable one, so that the model is where
@@ -27,13 +21,13 @@ static struct member *saver(struct controller *controller) {
     unsigned count[TIER_TRANSIENT + 1] = {0};
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        count[member->node.tier] += may_save(controller, member) ? 1 : 0;
+        count[member->node.tier] += can_save(member) ? 1 : 0;
     }
     enum node_tier tier = count[TIER_RELIABLE] > 0 ? TIER_RELIABLE : TIER_TRANSIENT;
     unsigned number = count[tier] > 0 ? (controller->save_attempt - 1) / SAVE_ATTEMPTS_EACH % count[tier] : 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        if (may_save(controller, member) && member->node.tier == tier && number-- == 0) {
+        if (member->node.tier == tier && can_save(member) && number-- == 0) {
             return member;
         }
     }

@@ -13,6 +13,8 @@
 enum {
     SIM_START_US = 1000 * 1000,
     SIM_TIMER_LATE_US = 500,
+    SIM_ADMISSION_US = 20 * 1000, /* between two attempts to connect */
+    SIM_ADMISSION_MAX_US = 60 * 1000 * 1000,
     SIM_FRAME_OVERHEAD = 9, /* bytes that ZeroMQ adds to a frame */
     SIM_DUPLICATE_PERCENT = 20
 };
@@ -26,6 +28,7 @@ struct flight {
     bool at_link; /* it has come to the receiving node, whose link takes one message after the other */
     bool lost;
     uint64_t not_before_us;
+    uint64_t waited_us; /* to be admitted */
     struct message *local; /* within a node: as it was sent */
     size_t head_size;
     unsigned frame_count;
@@ -38,6 +41,7 @@ struct lane {
     unsigned from, to;
     bool dialed; /* `from` connected, so it keeps messages while the connection is broken */
     bool closed; /* forgotten by the one that had dialed */
+    bool stood;  /* a message has passed */
     uint64_t latency_us;
     uint64_t last_us; /* arrival of the latest message */
     uint64_t down_until_us;
@@ -81,6 +85,8 @@ struct sim_node_state {
     uint64_t paused_until_us;
     bool removed;
     unsigned char side;
+    actor_id *admitted; /* the nodes that its actors have been told of; part 0, ascending */
+    size_t admitted_count;
 };
 
 struct sim {
@@ -305,6 +311,50 @@ static void sim_io_connect(struct io *io, actor_id actor, const char *endpoint) 
     lane_open(sim, to, self->index, false, latency);
 }
 
+static int compare_actors(const void *one, const void *other) {
+    actor_id a = *(const actor_id *)one;
+    actor_id b = *(const actor_id *)other;
+    return a < b ? -1 : a > b;
+}
+
+static void sim_io_admit(struct io *io, const struct wire_node *nodes, size_t count) {
+    struct sim_actor_state *self = io_actor(io);
+    struct sim_node_state *node = &self->sim->nodes[self->node];
+    node->admitted = memory_resized(node->admitted, count + 1, sizeof *node->admitted);
+    node->admitted_count = count;
+    for (size_t n = 0; n < count; n++) {
+        node->admitted[n] = actor_node(nodes[n].actor);
+    }
+    qsort(node->admitted, count, sizeof *node->admitted, compare_actors);
+}
+
+/* As in a job with a key: the controller hears everybody, and a node hears the nodes that it was told of. Whom a node
+ * connects to itself it hears, too. */
+static bool lane_is_admitted(const struct sim *sim, const struct lane *lane) {
+    const struct sim_actor_state *to = sim->actors[lane->to];
+    const struct sim_node_state *node = &sim->nodes[to->node];
+    actor_id wanted = actor_node(sim->actors[lane->from]->id);
+    return !sim->config.admission || !lane->dialed || to->id == ACTOR_CONTROLLER ||
+           (node->admitted_count > 0 &&
+            bsearch(&wanted, node->admitted, node->admitted_count, sizeof wanted, compare_actors) != NULL);
+}
+
+/* When a message can be received, as far as admission goes: a connection comes about when its maker is admitted, and
+ * messages wait for it. Once it stands, those of one that is not admitted any more are lost. */
+static uint64_t admission_passes_us(struct sim *sim, struct flight *flight) {
+    struct lane *lane = &sim->lanes[flight->lane];
+    if (lane_is_admitted(sim, lane)) {
+        lane->stood = true;
+        return sim->now_us;
+    }
+    flight->waited_us += SIM_ADMISSION_US;
+    if (lane->stood || flight->waited_us > SIM_ADMISSION_MAX_US) {
+        flight->lost = true;
+        return sim->now_us;
+    }
+    return sim->now_us + SIM_ADMISSION_US;
+}
+
 /* When a message of `bytes` that is sent now comes to the receiving node, after what the sender's link has to carry. */
 static uint64_t arrival_us(struct sim *sim, const struct lane *lane, size_t bytes) {
     struct sim_node_state *from = &sim->nodes[sim->actors[lane->from]->node];
@@ -393,6 +443,9 @@ void sim_close(struct sim *sim) {
     free(sim->lanes);
     free(sim->actors);
     free(sim->events);
+    for (unsigned n = 0; n < sim->config.nodes; n++) {
+        free(sim->nodes[n].admitted);
+    }
     free(sim->nodes);
     free(sim);
 }
@@ -404,7 +457,8 @@ void sim_actor(struct sim *sim, unsigned node, actor_id id, const char *endpoint
                             .random = sim_io_random,
                             .send = sim_io_send,
                             .set_timer = sim_io_set_timer,
-                            .connect = sim_io_connect};
+                            .connect = sim_io_connect,
+                            .admit = sim_io_admit};
     state->sim = sim;
     state->index = sim->actor_count;
     state->node = node;
@@ -760,6 +814,9 @@ static bool event_execute(struct sim *sim, struct event event) {
         bool travels = flight->local == NULL && !flight->lost;
         uint64_t passes_us = travels ? flight_passes_us(sim, flight) : 0;
         if (travels && passes_us <= sim->now_us) {
+            passes_us = admission_passes_us(sim, flight);
+        }
+        if (travels && passes_us <= sim->now_us && !flight->lost) {
             passes_us = link_passes_us(sim, flight);
         }
         if (passes_us > sim->now_us) {

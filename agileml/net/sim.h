@@ -22,6 +22,7 @@ struct sim_config {
     uint64_t bytes_per_second_min, bytes_per_second_max; /* of a node, in and out; each draws its own */
     uint64_t hold_max_us;      /* a separation up to so long holds messages back; a longer one breaks connections */
     uint64_t reconnect_max_us; /* after a break, a connection stands again after up to so long */
+    bool admission;            /* nodes hear only those that io.admit has named, as in a job with a key */
     FILE *trace;               /* one line for each event; NULL: none */
 };
 
@@ -32,7 +33,7 @@ struct sim_statistics {
     uint64_t messages;    /* between nodes, sent */
     uint64_t bytes;       /* of those */
     uint64_t local;       /* within a node, sent */
-    uint64_t lost;        /* by breaks, or sent by the answering side of a broken connection */
+    uint64_t lost;        /* by breaks, sent by the answering side of a broken connection, or not admitted */
     uint64_t duplicated;  /* by breaks */
     uint64_t unreachable; /* sent to an actor that is unknown or not connected */
     uint64_t refused;     /* the decoder refused the message: always a mistake of ours */

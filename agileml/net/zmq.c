@@ -14,6 +14,34 @@
 
 /* ---- Life cycle ---- */
 
+/* Takes the job's key or a token, and has or makes this process's own key pair. */
+static int net_take_key(struct net *net, const struct net_key *key, struct error *error) {
+    unsigned char decoded[NET_KEY_TEXT];
+    bool job = key->secret_text[0] != '\0';
+    if (strnlen(key->public_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1 || zmq_z85_decode(decoded, key->public_text) == NULL ||
+        (job && strnlen(key->secret_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1)) {
+        return error_set(error, AML_EINPUT, "the job's key is malformed (see 'proteus keygen')");
+    }
+    if (net->controller && !job) {
+        return error_set(error, AML_EINPUT, "the controller needs the job's key: a token was given");
+    }
+    net->secure = true;
+    net->key = *key;
+    if (net->controller) {
+        memcpy(net->own_public, key->public_text, NET_KEY_TEXT);
+        memcpy(net->own_secret, key->secret_text, NET_KEY_TEXT);
+    } else if (zmq_curve_keypair(net->own_public, net->own_secret) != 0) {
+        return error_set(error, AML_EFAIL, "can't make a key: %s", zmq_strerror(errno));
+    }
+    return 0;
+}
+
+static void net_free(struct net *net) {
+    free(net->nodes);
+    explicit_bzero(net, sizeof *net);
+    free(net);
+}
+
 int net_open(struct net **opened, const struct net_options *options, struct error *error) {
     *opened = NULL;
     if (options->io_threads < 0 || options->io_threads > NET_IO_THREADS_MAX) {
@@ -22,30 +50,26 @@ int net_open(struct net **opened, const struct net_options *options, struct erro
     }
     struct net *net = memory_zeroed(1, sizeof *net);
     net->insecure = options->insecure;
-    if (options->key != NULL) {
-        net->secure = true;
-        net->key = *options->key;
-        if (strnlen(net->key.public_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1 ||
-            strnlen(net->key.secret_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1 ||
-            zmq_z85_decode(net->public_key, net->key.public_text) == NULL) {
-            explicit_bzero(net, sizeof *net);
-            free(net);
-            return error_set(error, AML_EINPUT, "the job's key is malformed (see 'proteus keygen')");
-        }
+    net->controller = options->controller;
+    int result = options->key != NULL ? net_take_key(net, options->key, error) : 0;
+    if (result != 0) {
+        net_free(net);
+        return result;
     }
     net->context = zmq_ctx_new();
     if (net->context == NULL) {
-        free(net);
+        net_free(net);
         return error_set(error, AML_EFAIL, "can't start ZeroMQ: %s", zmq_strerror(errno));
     }
     pthread_rwlock_init(&net->directory_lock, NULL);
+    pthread_rwlock_init(&net->nodes_lock, NULL);
     zmq_ctx_set(net->context, ZMQ_IO_THREADS, options->io_threads > 0 ? options->io_threads : 1);
     zmq_ctx_set(net->context, ZMQ_MAX_SOCKETS, zmq_ctx_get(net->context, ZMQ_SOCKET_LIMIT));
     /* New threads inherit the mask: signals stay with the threads that wait for them. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int result = door_open(&net->door, net, error);
+    result = door_open(&net->door, net, error);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (result != 0) {
         net_close(net);
@@ -64,8 +88,12 @@ void net_close(struct net *net) {
     while (zmq_ctx_term(net->context) != 0 && errno == EINTR) {
     }
     pthread_rwlock_destroy(&net->directory_lock);
-    explicit_bzero(&net->key, sizeof net->key);
-    free(net);
+    pthread_rwlock_destroy(&net->nodes_lock);
+    net_free(net);
+}
+
+const char *net_public_key(const struct net *net) {
+    return net->own_public;
 }
 
 /* ---- The directory ---- */
@@ -143,6 +171,61 @@ void net_warn(struct net *net, actor_id actor, const char *text) {
         net_io_warn_later(found->io, text);
     }
     pthread_rwlock_unlock(&net->directory_lock);
+}
+
+/* ---- The nodes of the job ---- */
+
+static int compare_nodes(const void *one, const void *other) {
+    actor_id a = ((const struct admitted *)one)->node;
+    actor_id b = ((const struct admitted *)other)->node;
+    return a < b ? -1 : a > b;
+}
+
+void net_admit(struct net *net, const struct wire_node *nodes, size_t count) {
+    if (!net->secure) {
+        return;
+    }
+    struct admitted *admitted = memory_zeroed(count + 1, sizeof *admitted);
+    for (size_t n = 0; n < count; n++) {
+        admitted[n].node = actor_node(nodes[n].actor);
+        memcpy(admitted[n].key, nodes[n].key, NET_KEY_TEXT - 1);
+    }
+    qsort(admitted, count, sizeof *admitted, compare_nodes);
+    pthread_rwlock_wrlock(&net->nodes_lock);
+    struct admitted *old = net->nodes;
+    net->nodes = admitted;
+    net->node_count = count;
+    net->nodes_version++;
+    pthread_rwlock_unlock(&net->nodes_lock);
+    free(old);
+    door_admit(net->door);
+}
+
+bool net_key_of(struct net *net, actor_id actor, char key[NET_KEY_TEXT]) {
+    struct admitted wanted = {.node = actor_node(actor)};
+    pthread_rwlock_rdlock(&net->nodes_lock);
+    const struct admitted *found =
+        net->node_count == 0 ? NULL : bsearch(&wanted, net->nodes, net->node_count, sizeof wanted, compare_nodes);
+    memcpy(key, found != NULL ? found->key : net->key.public_text, NET_KEY_TEXT);
+    pthread_rwlock_unlock(&net->nodes_lock);
+    return found != NULL;
+}
+
+bool net_key_admitted(struct net *net, const char *key) {
+    bool found = false;
+    pthread_rwlock_rdlock(&net->nodes_lock);
+    for (size_t n = 0; n < net->node_count && !found; n++) {
+        found = strcmp(net->nodes[n].key, key) == 0;
+    }
+    pthread_rwlock_unlock(&net->nodes_lock);
+    return found;
+}
+
+uint64_t net_nodes_version(struct net *net) {
+    pthread_rwlock_rdlock(&net->nodes_lock);
+    uint64_t version = net->nodes_version;
+    pthread_rwlock_unlock(&net->nodes_lock);
+    return version;
 }
 
 /* ---- Endpoints ---- */

@@ -1,6 +1,9 @@
-/* The real io: actors exchange messages by TCP through ZeroMQ, and inside a process through mailboxes. With
- * a key every TCP connection is encrypted and admits only holders of the same key (CURVE); without one only loopback
- * addresses are allowed. Decides nothing about what messages mean. */
+/* The real io: actors exchange messages by TCP through ZeroMQ, and inside a process through mailboxes. Without a key
+ * only loopback addresses are allowed. With one every TCP connection is encrypted (CURVE), and each process has a key
+ * pair of its own, made by net_open:
+ *   - the controller's process has the job's. It lets in whoever shows a token of the job, in the token's role;
+ *   - the others let in the processes of the nodes that io.admit named last, each under its own actors' ids only.
+ * Decides nothing about what messages mean, but who may send which (message_roles). */
 #ifndef AGILEML_NET_ZMQ_H
 #define AGILEML_NET_ZMQ_H
 
@@ -23,7 +26,8 @@ enum {
 struct net;
 
 struct net_options {
-    const struct net_key *key; /* NULL: none. Copied */
+    const struct net_key *key; /* the job's, or a token; NULL: none. Copied */
+    bool controller;           /* the controller is in this process: the key, if any, must be the job's */
     bool insecure;             /* allow addresses other than loopback without a key */
     int io_threads;            /* ZeroMQ's threads; 0: one, which fills about 10 Gbit/s */
 };
@@ -32,6 +36,9 @@ struct net_options {
 int net_open(struct net **net, const struct net_options *options, struct error *error);
 /* After every net_io is closed. Waits up to about a second for what they sent last to leave. */
 void net_close(struct net *net);
+
+/* This process's public key, as in struct wire_node; "" without a key. Stays until net_close. */
+const char *net_public_key(const struct net *net);
 
 /* ---- One actor's io: a loop, used by the one thread that runs it (but see lent_for and net_io_stand_in) ---- */
 

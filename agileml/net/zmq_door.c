@@ -27,6 +27,8 @@ enum {
     DOOR_ADDRESS_KNOCKS_MAX = 128, /* from one address */
     DOOR_KNOCK_BYTES_MAX = 4096,   /* a handshake takes some 800 */
     DOOR_SPARE_DESCRIPTORS = 128,  /* are kept for files; or a quarter of all, if that is fewer */
+    DOOR_ASKERS_MAX = 64,
+    DOOR_ASKER_MS = 1000,          /* how long a key may not be in the list of nodes; below NET_HANDSHAKE_MS */
     DOOR_ADDRESS_BYTES = 16,
     DOOR_NETWORK_BYTES = 8, /* an IPv6 peer is counted by its /64 network, as it can use every address in it */
 };
@@ -35,14 +37,35 @@ enum {
  * it sends READY, or a shorter ERROR. */
 enum { GREETING_BYTES = 64, WELCOME_BYTES = 2 + 168, REFUSAL_BYTES = 14 };
 
-enum { ZAP_PARTS = 7, ZAP_PART_BYTES = 256 };
+enum { PUBLIC_KEY_BYTES = 32, ZAP_PART_BYTES = 256 };
+
+/* The parts of ZeroMQ's question. */
+enum {
+    ZAP_ROUTING,
+    ZAP_DELIMITER,
+    ZAP_VERSION,
+    ZAP_ID,
+    ZAP_DOMAIN,
+    ZAP_ADDRESS,
+    ZAP_IDENTITY,
+    ZAP_MECHANISM,
+    ZAP_CREDENTIALS, /* the peer's public key */
+    ZAP_PARTS
+};
 
 struct zap_request {
     unsigned parts; /* received; those beyond ZAP_PARTS are not kept */
     struct {
         size_t size;
         unsigned char bytes[ZAP_PART_BYTES];
-    } part[ZAP_PARTS]; /* version, request id, domain, address, identity, mechanism, client's public key */
+    } part[ZAP_PARTS];
+};
+
+/* One who has a key that is not in the list of nodes, yet: lists do not reach all nodes at once. */
+struct asker {
+    uint64_t since_us;
+    char key[NET_KEY_TEXT];
+    struct zap_request request;
 };
 
 /* A connection that was accepted and is not known to be admitted. */
@@ -73,6 +96,8 @@ struct door {
     size_t listener_count;
     struct knock knocks[DOOR_KNOCKS_MAX + 1]; /* the oldest first */
     unsigned knock_count;
+    struct asker askers[DOOR_ASKERS_MAX + 1]; /* the oldest first */
+    unsigned asker_count;
     int descriptor_max; /* accepted connections have only descriptors below */
 };
 
@@ -95,21 +120,60 @@ static bool zap_receive(void *socket, struct zap_request *request) {
     return true;
 }
 
-static bool zap_part_is(const struct zap_request *request, unsigned part, const void *expected, size_t size) {
-    return request->part[part].size == size && memcmp(request->part[part].bytes, expected, size) == 0;
+/* `user`: what the listener learns of the one who asked. */
+static void zap_answer(void *socket, const struct zap_request *request, const char *status, const char *user) {
+    for (unsigned part = ZAP_ROUTING; part <= ZAP_ID; part++) {
+        zmq_send(socket, request->part[part].bytes, request->part[part].size, ZMQ_SNDMORE);
+    }
+    zmq_send(socket, status, 3, ZMQ_SNDMORE);
+    zmq_send(socket, "", 0, ZMQ_SNDMORE); /* status text */
+    zmq_send(socket, user, strlen(user), ZMQ_SNDMORE);
+    zmq_send(socket, "", 0, 0); /* metadata */
 }
 
-static void zap_answer(const struct door *door) {
+/* False: the answer has to wait, as the key may be in the next list of nodes. An answer of 300 ends the attempt, and
+ * libzmq makes another; after one of 400 it would not. */
+static bool asker_answer(const struct door *door, const struct asker *asker, bool late) {
+    bool admitted = door->net->controller || net_key_admitted(door->net, asker->key);
+    if (!admitted && !late) {
+        return false;
+    }
+    zap_answer(door->zap, &asker->request, admitted ? "200" : "300", admitted ? asker->key : "");
+    return true;
+}
+
+static void asker_forget(struct door *door, unsigned a) {
+    door->asker_count--;
+    memmove(&door->askers[a], &door->askers[a + 1], (door->asker_count - a) * sizeof door->askers[0]);
+}
+
+static void take_askers(struct door *door) {
     struct zap_request request;
     while (zap_receive(door->zap, &request)) {
-        bool admitted = request.parts == ZAP_PARTS && zap_part_is(&request, 5, "CURVE", 5) &&
-                        zap_part_is(&request, 6, door->net->public_key, NET_PUBLIC_KEY_BYTES);
-        zmq_send(door->zap, "1.0", 3, ZMQ_SNDMORE);
-        zmq_send(door->zap, request.part[1].bytes, request.parts > 1 ? request.part[1].size : 0, ZMQ_SNDMORE);
-        zmq_send(door->zap, admitted ? "200" : "400", 3, ZMQ_SNDMORE);
-        zmq_send(door->zap, "", 0, ZMQ_SNDMORE); /* status text */
-        zmq_send(door->zap, "", 0, ZMQ_SNDMORE); /* user id */
-        zmq_send(door->zap, "", 0, 0);           /* metadata */
+        struct asker *asker = &door->askers[door->asker_count];
+        if (request.parts != ZAP_PARTS || request.part[ZAP_CREDENTIALS].size != PUBLIC_KEY_BYTES ||
+            request.part[ZAP_MECHANISM].size != 5 || memcmp(request.part[ZAP_MECHANISM].bytes, "CURVE", 5) != 0) {
+            if (request.parts > ZAP_ID) {
+                zap_answer(door->zap, &request, "400", "");
+            }
+            continue;
+        }
+        asker->request = request;
+        asker->since_us = monotonic_us();
+        zmq_z85_encode(asker->key, request.part[ZAP_CREDENTIALS].bytes, PUBLIC_KEY_BYTES);
+        if (!asker_answer(door, asker, false) && ++door->asker_count > DOOR_ASKERS_MAX) {
+            asker_answer(door, &door->askers[0], true);
+            asker_forget(door, 0);
+        }
+    }
+}
+
+static void look_at_askers(struct door *door) {
+    uint64_t now_us = monotonic_us();
+    for (unsigned a = door->asker_count; a-- > 0;) {
+        if (asker_answer(door, &door->askers[a], now_us - door->askers[a].since_us > DOOR_ASKER_MS * UINT64_C(1000))) {
+            asker_forget(door, a);
+        }
     }
 }
 
@@ -285,7 +349,7 @@ static void *door_run(void *context) {
         if (door->zap != NULL) {
             items[count++] = (zmq_pollitem_t){.socket = door->zap, .events = ZMQ_POLLIN};
         }
-        zmq_poll(items, (int)count, door->knock_count > 0 ? DOOR_TICK_MS : -1);
+        zmq_poll(items, (int)count, door->knock_count + door->asker_count > 0 ? DOOR_TICK_MS : -1);
         for (size_t l = door->listener_count; l-- > 0;) {
             if (items[1 + l].revents != 0 && !take_events(door, &door->listeners[l])) {
                 zmq_close(door->listeners[l].monitor);
@@ -293,7 +357,8 @@ static void *door_run(void *context) {
             }
         }
         if (door->zap != NULL) {
-            zap_answer(door);
+            take_askers(door);
+            look_at_askers(door);
         }
         look_at_knocks(door);
         open = items[0].revents == 0 || take_newcomers(door);
@@ -316,6 +381,10 @@ void door_watch(struct door *door, void *monitor, actor_id actor, const char *en
     newcomer->actor = actor;
     snprintf(newcomer->endpoint, sizeof newcomer->endpoint, "%s", endpoint);
     pthread_mutex_unlock(&door->lock);
+    eventfd_write(door->wake_fd, 1);
+}
+
+void door_admit(struct door *door) {
     eventfd_write(door->wake_fd, 1);
 }
 
@@ -343,7 +412,7 @@ int door_open(struct door **opened, struct net *net, struct error *error) {
     door->net = net;
     door->descriptor_max = raise_descriptor_limit();
     door->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    void *socket = zmq_socket(net->context, ZMQ_REP); /* libzmq starts its threads with the first socket */
+    void *socket = zmq_socket(net->context, ZMQ_ROUTER); /* libzmq starts its threads with the first socket */
     if (door->wake_fd < 0 || socket == NULL || zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger) != 0) {
         result = error_set(error, AML_EFAIL, "can't start ZeroMQ: %s", zmq_strerror(errno));
     } else if (net->secure && zmq_bind(socket, "inproc://zeromq.zap.01") != 0) {

@@ -517,6 +517,10 @@ static void net_io_connect_or_warn(struct io *base, actor_id actor, const char *
     }
 }
 
+static void net_io_admit(struct io *base, const struct wire_node *nodes, size_t count) {
+    net_admit(((struct net_io *)base)->net, nodes, count);
+}
+
 /* ---- The loop ---- */
 
 static void net_io_run_timer(struct net_io *io) {
@@ -721,7 +725,8 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
                          .random = net_io_random,
                          .send = net_io_send,
                          .set_timer = net_io_set_timer,
-                         .connect = net_io_connect_or_warn};
+                         .connect = net_io_connect_or_warn,
+                         .admit = net_io_admit};
     io->net = net;
     io->options = *options;
     io->epoll = -1;

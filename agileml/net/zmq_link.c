@@ -1,6 +1,7 @@
 /* One ZeroMQ socket: its options, and messages to and from its frames. Knows nothing of the loop that it is
  * used in. See zmq_private.h. */
 #include "agileml/base/memory.h"
+#include "agileml/base/monotonic.h"
 #include "agileml/net/zmq_private.h"
 
 #include <assert.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <zmq.h>
 
 /* libzmq orders our thread's use of a frame before its own thread's, which ThreadSanitizer doesn't see, since libzmq
@@ -30,7 +32,6 @@
 #endif
 
 enum {
-    ROUTING_BYTES = 1 + sizeof(actor_id), /* 'A', then the actor; ids that libzmq makes up start with a 0 */
     FRAME_COPY_MAX = 512,                 /* smaller frames are copied: cheaper than sharing them between threads */
     LINK_PIECE_BYTES = 128 << 10,
     LINK_PIECE_SLACK = 64, /* what CURVE adds to a part */
@@ -47,20 +48,37 @@ enum {
 
 /* ---- Life cycle ---- */
 
-/* Both sides hold the job's one key pair: the listener as its own, the other as its own and as the listener's. */
-static int link_set_key(void *socket, const struct net_key *key, bool listens) {
+/* `peer_key`: of the process that a DEALER connects to. */
+static int link_set_key(void *socket, const struct net *net, const char *peer_key, bool listens) {
     int server = listens;
-    const char *domain = "agileml"; /* has the ZAP thread asked */
+    const char *domain = "agileml"; /* has the door asked (ZAP) */
     if (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) != 0 ||
-        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, key->public_text, NET_KEY_TEXT) != 0 ||
-        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, key->secret_text, NET_KEY_TEXT) != 0) {
+        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, net->own_public, NET_KEY_TEXT) != 0 ||
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, net->own_secret, NET_KEY_TEXT) != 0) {
         return -1;
     }
     return listens ? zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain))
-                   : zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, key->public_text, NET_KEY_TEXT);
+                   : zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, peer_key, NET_KEY_TEXT);
 }
 
-static int link_set_options(struct link *link, const struct net *net, const struct net_io_options *options, bool ipv6) {
+/* A new nonce each time: nobody but this one listener learns it. */
+static int link_set_routing(const struct link *link, const struct net *net, actor_id self) {
+    struct routing routing = {.size = ROUTING_ACTOR_BYTES, .bytes = {'A'}};
+    memcpy(routing.bytes + 1, &self, sizeof self);
+    if (net->secure) {
+        if (getrandom(routing.bytes + routing.size, ROUTING_NONCE_BYTES, 0) != ROUTING_NONCE_BYTES) {
+            return -1;
+        }
+        routing.size += ROUTING_NONCE_BYTES;
+    }
+    if (net->secure && !link->to_node) {
+        memcpy(routing.bytes + routing.size, net->key.token, NET_TOKEN_BYTES);
+        routing.size += NET_TOKEN_BYTES;
+    }
+    return zmq_setsockopt(link->socket, ZMQ_ROUTING_ID, routing.bytes, routing.size);
+}
+
+static int link_set_options(struct link *link, struct net *net, const struct net_io_options *options, bool ipv6) {
     bool listens = link->peer == ACTOR_NONE;
     int high_water = options->message_high_water > 0 ? options->message_high_water : NET_HIGH_WATER_DEFAULT;
     const struct {
@@ -91,13 +109,13 @@ static int link_set_options(struct link *link, const struct net *net, const stru
         }
     }
     int64_t frame_max = net->secure ? LINK_PIECE_BYTES + LINK_PIECE_SLACK : (int64_t)WIRE_FRAME_BYTES_MAX;
-    unsigned char routing[ROUTING_BYTES] = {'A'};
-    memcpy(routing + 1, &options->self, sizeof options->self);
+    char peer_key[NET_KEY_TEXT] = "";
+    link->to_node = net->secure && !listens && net_key_of(net, link->peer, peer_key);
     if (zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) != 0 ||
-        (!listens && zmq_setsockopt(link->socket, ZMQ_ROUTING_ID, routing, sizeof routing) != 0)) {
+        (!listens && link_set_routing(link, net, options->self) != 0)) {
         return -1;
     }
-    return net->secure ? link_set_key(link->socket, &net->key, listens) : 0;
+    return net->secure ? link_set_key(link->socket, net, peer_key, listens) : 0;
 }
 
 /* The monitor tells of connections and of failed handshakes, which libzmq otherwise hides. */
@@ -183,9 +201,10 @@ int link_open(struct link **opened, struct net *net, const struct net_io_options
     link->source = (struct source){.kind = SOURCE_LINK, .owner = link};
     link->peer = peer;
     strcpy(link->endpoint, endpoint);
+    link->callers = net->secure && peer == ACTOR_NONE ? callers_open(net) : NULL;
     int result = link_open_socket(link, net, options, error);
     if (result != 0) {
-        free(link);
+        link_close(link);
         return result;
     }
     *opened = link;
@@ -194,6 +213,7 @@ int link_open(struct link **opened, struct net *net, const struct net_io_options
 
 void link_close(struct link *link) {
     link_close_socket(link);
+    callers_close(link->callers);
     free(link);
 }
 
@@ -275,14 +295,10 @@ static uint64_t link_send_frame(const struct link *link, struct buffer *frame, b
     return bytes;
 }
 
-int64_t link_send(struct link *link, actor_id to, const struct message *message) {
+static int64_t link_send_to(const struct link *link, const struct routing *routing, const struct message *message) {
     assert(message->frame_count <= MESSAGE_FRAMES_MAX);
-    if (link->peer == ACTOR_NONE) {
-        unsigned char routing[ROUTING_BYTES] = {'A'};
-        memcpy(routing + 1, &to, sizeof to);
-        if (link_send_bytes(link->socket, routing, sizeof routing, true) < 0) {
-            return -1;
-        }
+    if (routing != NULL && link_send_bytes(link->socket, routing->bytes, routing->size, true) < 0) {
+        return -1;
     }
     unsigned char head[WIRE_HEAD_MAX];
     size_t size = message_encode_head(message, head);
@@ -295,6 +311,19 @@ int64_t link_send(struct link *link, actor_id to, const struct message *message)
         bytes += link_send_frame(link, message->frames[i], i + 1 < message->frame_count, &lost);
     }
     return lost ? -1 : (int64_t)bytes;
+}
+
+int64_t link_send(struct link *link, actor_id to, const struct message *message) {
+    if (link->peer != ACTOR_NONE) {
+        return link_send_to(link, NULL, message);
+    }
+    if (link->callers != NULL) {
+        const struct routing *routing = callers_find(link->callers, to);
+        return routing != NULL ? link_send_to(link, routing, message) : -1;
+    }
+    struct routing routing = {.size = ROUTING_ACTOR_BYTES, .bytes = {'A'}};
+    memcpy(routing.bytes + 1, &to, sizeof to);
+    return link_send_to(link, &routing, message);
 }
 
 /* ---- Receiving ---- */
@@ -419,29 +448,51 @@ static int link_receive_frames(const struct link *link, bool more, struct messag
     return result;
 }
 
-/* Reads the sender's name off the part that a ROUTER puts before a message. */
-static actor_id link_routing_actor(zmq_msg_t *part) {
-    const unsigned char *bytes = zmq_msg_data(part);
-    actor_id actor = ACTOR_NONE;
-    if (zmq_msg_size(part) == ROUTING_BYTES && bytes[0] == 'A') {
-        memcpy(&actor, bytes + 1, sizeof actor);
+/* Receives the part that a ROUTER puts before a message. False: there is none. */
+static bool link_receive_routing(const struct link *link, struct routing *routing) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    bool received = zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT) >= 0;
+    routing->size = zmq_msg_size(&part) <= ROUTING_MAX ? zmq_msg_size(&part) : 0;
+    memcpy(routing->bytes, zmq_msg_data(&part), routing->size);
+    zmq_msg_close(&part);
+    return received;
+}
+
+/* Whether the message is one that its sender may send. 0 or AML_EPROTOCOL; who is to know why is told. */
+static int link_judge(const struct link *link, const struct routing *routing, const char *key,
+                      const struct message *message, struct error *error) {
+    if (link->to_node && (message_roles(message) & ROLE_NODE) == 0) {
+        return error_set(error, AML_EPROTOCOL, "%s from a node", message_name(message->type));
     }
-    return actor;
+    if (link->callers == NULL) {
+        return 0;
+    }
+    enum caller_verdict verdict = callers_judge(link->callers, routing, key, message, monotonic_us(), error);
+    if (verdict == CALLER_MAY_NOT) {
+        struct message refusal = {.type = MESSAGE_ABORT, .text = {.code = AML_EINPUT}};
+        snprintf(refusal.text.text, sizeof refusal.text.text, "the controller refused this process: %.300s",
+                 error->text);
+        link_send_to(link, routing, &refusal);
+    }
+    return verdict == CALLER_MAY ? 0 : AML_EPROTOCOL;
 }
 
 enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
                               struct error *error) {
     zmq_msg_t part;
-    zmq_msg_init(&part);
+    struct routing routing = {0};
     *from = link->peer;
     *bytes = 0;
     message->frame_count = 0;
-    int received = zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT);
-    if (received >= 0 && link->peer == ACTOR_NONE) {
-        *from = link_routing_actor(&part);
-        received = zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT);
+    if (link->peer == ACTOR_NONE) {
+        if (!link_receive_routing(link, &routing)) {
+            return LINK_EMPTY;
+        }
+        *from = routing_actor(&routing);
     }
-    if (received < 0) {
+    zmq_msg_init(&part);
+    if (zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close(&part);
         return LINK_EMPTY;
     }
@@ -452,6 +503,9 @@ enum link_result link_receive(struct link *link, actor_id *from, struct message 
     }
     if (result == 0) {
         result = message_decode_head(message, zmq_msg_data(&part), zmq_msg_size(&part), error);
+    }
+    if (result == 0) {
+        result = link_judge(link, &routing, zmq_msg_gets(&part, "User-Id"), message, error);
     }
     if (result != 0) {
         const char *address = zmq_msg_gets(&part, "Peer-Address");

@@ -12,8 +12,7 @@
 enum {
     NET_RECONNECT_MS = 50,      /* first wait before connecting again; doubles ... */
     NET_RECONNECT_MAX_MS = 200, /* ... up to this: well below the shortest failure timeout. See IO_RECONNECT_MS */
-    NET_HANDSHAKE_MS = 2000,    /* a peer that has not shown the key by then is disconnected */
-    NET_PUBLIC_KEY_BYTES = 32
+    NET_HANDSHAKE_MS = 2000     /* a peer that has not shown its key by then is disconnected */
 };
 
 /* ---- zmq.c: what the actors of one process share ---- */
@@ -29,9 +28,17 @@ struct net {
     void *context;
     bool secure;   /* has a key */
     bool insecure; /* may leave the machine without one */
-    struct net_key key;
-    unsigned char public_key[NET_PUBLIC_KEY_BYTES];
+    struct net_key key; /* the job's, or a token */
+    bool controller;    /* lets in by tokens, not by the list of nodes */
+    char own_public[NET_KEY_TEXT], own_secret[NET_KEY_TEXT];
     struct door *door;
+    pthread_rwlock_t nodes_lock; /* guards what follows, up to nodes_version */
+    struct admitted {
+        actor_id node;
+        char key[NET_KEY_TEXT];
+    } *nodes; /* ordered by node */
+    size_t node_count;
+    uint64_t nodes_version; /* counts calls of net_admit */
     pthread_rwlock_t directory_lock; /* guards what follows; held while a mailbox is put to, so that none closes then */
     size_t directory_count;
     struct net_actor directory[NET_ACTORS_MAX];
@@ -57,6 +64,14 @@ void net_warn(struct net *net, actor_id actor, const char *text);
 bool net_io_lend(struct net_io *io);
 void net_io_warn_later(struct net_io *io, const char *text);
 
+/* See io.admit. */
+void net_admit(struct net *net, const struct wire_node *nodes, size_t count);
+/* Copies the key of the actor's node. False: it is not in the list, and `key` is the controller's. */
+bool net_key_of(struct net *net, actor_id actor, char key[NET_KEY_TEXT]);
+/* Whether the list has a node with this key. */
+bool net_key_admitted(struct net *net, const char *key);
+uint64_t net_nodes_version(struct net *net);
+
 /* Checks an endpoint and whether it may be used without a key. 0 or AML_EINPUT. */
 int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,
                        struct error *error);
@@ -72,9 +87,45 @@ enum {
 int door_open(struct door **door, struct net *net, struct error *error);
 /* After every listener is closed. NULL is fine. */
 void door_close(struct door *door);
+/* The list of nodes has changed: whoever waits for that is looked at anew. */
+void door_admit(struct door *door);
 /* Takes over the monitor of this actor's listener, which tells of DOOR_EVENTS; it is closed when the socket's
  * monitoring ends. */
 void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint);
+
+/* ---- zmq_callers.c ---- */
+
+enum {
+    ROUTING_ACTOR_BYTES = 1 + sizeof(actor_id), /* 'A', then the actor; ids that libzmq makes up start with a 0 */
+    ROUTING_NONCE_BYTES = 8,
+    ROUTING_MAX = ROUTING_ACTOR_BYTES + ROUTING_NONCE_BYTES + NET_TOKEN_BYTES
+};
+
+/* How a connecter calls itself to a listener, once per connection, and what the listener sends to it by. With a key a
+ * nonce follows the actor, so that nobody else can call itself so and take the connection's place; to the controller
+ * also a token. */
+struct routing {
+    size_t size;
+    unsigned char bytes[ROUTING_MAX];
+};
+/* The actor's; ACTOR_NONE for one of another form. */
+actor_id routing_actor(const struct routing *routing);
+
+/* Who has connected to a listener of a process with a key. Used by the one thread that runs the listener's loop. */
+struct callers;
+struct callers *callers_open(struct net *net);
+void callers_close(struct callers *callers);
+
+enum caller_verdict {
+    CALLER_MAY,
+    CALLER_MAY_NOT, /* `error` is to be told to it */
+    CALLER_WAITS    /* may not yet; `error` is a warning for us */
+};
+/* Whether the process with this public key may send the message under this name. Remembers the caller if it may. */
+enum caller_verdict callers_judge(struct callers *callers, const struct routing *routing, const char *key,
+                                  const struct message *message, uint64_t now_us, struct error *error);
+/* What to send to the actor by; NULL: it has not called. */
+const struct routing *callers_find(const struct callers *callers, actor_id actor);
 
 /* ---- zmq_link.c ---- */
 
@@ -99,6 +150,8 @@ struct link {
     void *monitor;                    /* NULL: of the ROUTER, whose monitor is the door's */
     actor_id peer;                    /* whom a DEALER reaches; ACTOR_NONE: the ROUTER that listens */
     char endpoint[WIRE_ENDPOINT_MAX]; /* the DEALER's peer's, or where the ROUTER is bound */
+    struct callers *callers;          /* of a ROUTER in a process with a key */
+    bool to_node;                     /* the DEALER's peer has proved to be this node of the job */
     enum link_state state;            /* of a DEALER */
     uint64_t stopped_us;              /* when libzmq disconnected; 0 once it says that it tries again */
     size_t piece_bytes;               /* frames of so many bytes and more go in pieces; see link_send */

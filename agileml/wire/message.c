@@ -74,7 +74,8 @@ static const struct layout LAYOUTS[] = {
                           3,
                           {sizeof(struct wire_endpoint), sizeof(struct wire_metric), sizeof(struct wire_option)},
                           {WIRE_SERVERS_MAX, WIRE_METRICS_MAX, WIRE_OPTIONS_MAX},
-                          {TEXT(registration.name), TEXT(registration.host), U64(registration.process_id, ANY),
+                          {TEXT(registration.name), TEXT(registration.host), TEXT(registration.key),
+                           U64(registration.process_id, ANY),
                            U8(registration.tier, TIER_TRANSIENT), U32(registration.threads, 65535),
                            TEXT(registration.job.app), U64(registration.job.digest, ANY),
                            U32(registration.job.staleness, WIRE_STALENESS_MAX),
@@ -262,6 +263,58 @@ const char *message_name(unsigned type) {
     return layout != NULL ? layout->name : "unknown";
 }
 
+unsigned message_roles(const struct message *message) {
+    switch (message->type) {
+    case MESSAGE_OBSERVE:
+    case MESSAGE_STATUS:
+        return ROLE_OBSERVER | ROLE_OPERATOR;
+    case MESSAGE_STOP:
+    case MESSAGE_GONE:
+    case MESSAGE_ALLOCATION:
+    case MESSAGE_CHECKPOINT_NOW:
+        return ROLE_OPERATOR;
+    case MESSAGE_EVICT: /* without a name: the sender itself */
+        return message->frames[0]->size == 0 ? ROLE_NODE : ROLE_OPERATOR;
+    case MESSAGE_WELCOME:
+    case MESSAGE_PLAN:
+    case MESSAGE_START:
+    case MESSAGE_HEARTBEAT_ACK:
+    case MESSAGE_SAVE:
+    case MESSAGE_DONE:
+    case MESSAGE_ABORT:
+    case MESSAGE_FENCE:
+    case MESSAGE_REPORT:
+    case MESSAGE_OUTCOME:
+    case MESSAGE_REJOIN:
+    case MESSAGE_CHECKPOINT:
+    case MESSAGE_EVALUATE:
+    case MESSAGE_REPLICAS:
+        return 0;
+    case MESSAGE_REGISTER:
+    case MESSAGE_LOADED:
+    case MESSAGE_INPUT:
+    case MESSAGE_PROGRESS:
+    case MESSAGE_HEARTBEAT:
+    case MESSAGE_FENCED:
+    case MESSAGE_SAVED:
+    case MESSAGE_WRITTEN:
+    case MESSAGE_ACCUSE:
+    case MESSAGE_CRASHED:
+    case MESSAGE_LEAVE:
+    case MESSAGE_FAIL:
+    case MESSAGE_SUBSCRIBE:
+    case MESSAGE_PULL:
+    case MESSAGE_PUSH:
+    case MESSAGE_FLUSH:
+    case MESSAGE_SCAN:
+    case MESSAGE_ROWS:
+    case MESSAGE_FOLLOW:
+    case MESSAGE_UPDATE:
+        return ROLE_NODE;
+    }
+    return 0;
+}
+
 static size_t field_bytes(const struct field *field) {
     switch (field->kind) {
     case FIELD_U8:
@@ -419,6 +472,7 @@ static int records_check(const struct message *message, const struct layout *lay
         {MESSAGE_REGISTER, 2, sizeof(struct wire_option), offsetof(struct wire_option, name), WIRE_OPTION_MAX},
         {MESSAGE_REGISTER, 2, sizeof(struct wire_option), offsetof(struct wire_option, value), WIRE_OPTION_MAX},
         {MESSAGE_PLAN, 0, sizeof(struct wire_node), offsetof(struct wire_node, name), WIRE_NAME_MAX},
+        {MESSAGE_PLAN, 0, sizeof(struct wire_node), offsetof(struct wire_node, key), WIRE_KEY_MAX},
         {MESSAGE_PLAN, 4, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint), WIRE_ENDPOINT_MAX},
         {MESSAGE_EVICT, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},
         {MESSAGE_GONE, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},

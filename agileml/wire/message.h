@@ -55,6 +55,7 @@ enum {
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
+    WIRE_KEY_MAX = 48, /* a public key: 40 characters of Z85, 0 to the end */
     WIRE_SIGNAL_MAX = 64,   /* the highest number of a signal */
     WIRE_FUNCTION_MAX = 16, /* bytes of the name of one of the app's functions */
     WIRE_ENDPOINT_MAX = 128,
@@ -157,6 +158,7 @@ struct job_terms {
 struct message_register {
     char name[WIRE_NAME_MAX]; /* the name it asks for; empty: the controller chooses */
     char host[WIRE_HOST_MAX]; /* for people */
+    char key[WIRE_KEY_MAX];   /* its process's public key; empty in a job without a key */
     uint64_t process_id;      /* for people */
     uint8_t tier;             /* enum node_tier */
     uint32_t threads;         /* worker threads */
@@ -577,6 +579,7 @@ struct wire_metric_sum {
 struct wire_node {
     actor_id actor; /* part 0 */
     char name[WIRE_NAME_MAX];
+    char key[WIRE_KEY_MAX]; /* proves who speaks under this actor's id; empty in a job without a key */
     uint32_t tier;
     uint32_t threads;
 };
@@ -627,6 +630,18 @@ struct wire_directory_entry {
 
 /* The message's name, for people. "unknown" for a number that is none. */
 const char *message_name(unsigned type);
+
+/* What a process may be in a job; a set of these. */
+enum wire_role {
+    ROLE_OPERATOR = 1, /* may steer the job, and all that an observer may */
+    ROLE_NODE = 2,     /* may take part */
+    ROLE_OBSERVER = 4, /* may look */
+    ROLES_ALL = 7
+};
+
+/* In which roles another process may send this message; 0: only the controller sends it, or it stays within a
+ * process. */
+unsigned message_roles(const struct message *message);
 
 /* Writes the head frame into `head` (WIRE_HEAD_MAX bytes) and returns its size. */
 size_t message_encode_head(const struct message *message, unsigned char *head);

@@ -72,7 +72,7 @@ static void agent_receive(void *self, actor_id from, struct message *message) {
 }
 
 int protocol_server_open(struct protocol_server *server, const struct shape *shape, struct error *error) {
-    const struct net_options net_options = {.key = shape->key};
+    const struct net_options net_options = {.key = shape->key, .controller = true}; /* workers show its token */
     const struct net_io_options agent = {.self = SHAPE_SERVER_AGENT, .actor = {.receive = agent_receive}};
     const struct net_io_options options = {
         .self = SHAPE_SERVER,

@@ -156,6 +156,10 @@ static void part_set_timer(struct io *io, uint64_t at_us) {
     io_part(io)->network->set_timer(io_part(io)->network, at_us);
 }
 
+static void part_admit(struct io *io, const struct wire_node *nodes, size_t count) {
+    io_part(io)->network->admit(io_part(io)->network, nodes, count);
+}
+
 static void part_connect(struct io *io, actor_id actor, const char *endpoint) {
     io_part(io)->network->connect(io_part(io)->network, actor, endpoint);
 }
@@ -286,7 +290,8 @@ void machine_actor(struct machines *machines, unsigned number, actor_id id, cons
                            .random = part_random,
                            .send = part_send,
                            .set_timer = part_set_timer,
-                           .connect = part_connect};
+                           .connect = part_connect,
+                           .admit = part_admit};
     part->machine = machine;
     part->actor = actor;
     part->next = machine->parts;

@@ -38,6 +38,7 @@ struct job_link {
     uint64_t status_lines;        /* lines_read when the status was last asked for */
     bool caught_up;
     bool summary;
+    bool refused; /* the log says that the controller refuses what we send */
     double iteration_ended;
     struct link_node *nodes; /* in the order in which they came */
     size_t node_count;
@@ -339,6 +340,9 @@ static void link_receive(void *self, actor_id from, struct message *message) {
         receive_outcome(link, &message->outcome);
     } else if (message->type == MESSAGE_STATUS) {
         receive_status(link);
+    } else if (message->type == MESSAGE_ABORT && !link->refused) {
+        link->refused = true;
+        log_error("%s", message->text.text);
     }
 }
 

@@ -338,6 +338,7 @@ static struct sim_config draw_network(struct cluster *cluster) {
                                .bytes_per_second_max = 1000 * 1000 * 1000,
                                .hold_max_us = 1000 * 1000,
                                .reconnect_max_us = cluster_one_in(cluster, 2) ? 20 * 1000 : 300 * 1000,
+                               .admission = true,
                                .trace = cluster->options.trace};
 }
 

@@ -136,6 +136,11 @@ static void control_set_timer(struct io *io, uint64_t at_us) {
     }
 }
 
+static void control_admit(struct io *io, const struct wire_node *nodes, size_t count) {
+    struct cluster_controller *control = (struct cluster_controller *)(void *)io;
+    control->network->admit(control->network, nodes, count);
+}
+
 static void control_connect(struct io *io, actor_id actor, const char *endpoint) {
     struct cluster_controller *control = io_control(io);
     if (!control->crashed) {
@@ -369,7 +374,8 @@ void cluster_control_open(struct cluster *cluster) {
                                                   .random = control_random,
                                                   .send = control_send,
                                                   .set_timer = control_set_timer,
-                                                  .connect = control_connect}};
+                                                  .connect = control_connect,
+                                                  .admit = control_admit}};
     cluster->store = (struct cluster_store){.store = {.write = store_write, .read = store_read, .close = store_nothing},
                                             .cluster = cluster};
     sim_actor(cluster->sim, CLUSTER_CONTROLLER, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT,

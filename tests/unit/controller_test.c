@@ -200,6 +200,12 @@ static void fake_send(struct io *io, actor_id to, struct message *message) {
     fake->sent[fake->count++].message = *message;
 }
 
+static void fake_admit(struct io *io, const struct wire_node *nodes, size_t count) {
+    (void)io;
+    (void)nodes;
+    (void)count;
+}
+
 /* A timer that is asked for a moment that has come would be called again and again. A store that is slow takes its
  * time in the middle of a call. */
 static void fake_set_timer(struct io *io, uint64_t at_us) {
@@ -218,7 +224,7 @@ static void fake_end(void *context, int code, const char *text) {
 static struct fake *fake_new(struct job_terms terms) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer};
+    fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .admit = fake_admit};
     fake->now_us = 1000 * 1000;
     fake->terms = terms;
     memcpy(fake->terms.app, "app", sizeof "app");

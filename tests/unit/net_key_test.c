@@ -1,6 +1,8 @@
 /* Tests of agileml/net/key.h: key files. */
 #include "agileml/net/key.h"
 
+#include "agileml/wire/message.h"
+
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include <cmocka.h>
 
@@ -207,6 +210,60 @@ static void refuses_what_is_no_key_file(void **state) {
     assert_refused("not a file");
 }
 
+/* A token's file says what it is for, holds no secret key, and no byte of it can be changed. */
+static void a_token_is_what_its_file_says(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct net_key job = {0}, token;
+    char good[512], text[512];
+    const struct net_token_terms terms = {.roles = ROLE_NODE, .nodes = 4, .expires = 2000000000};
+    assert_int_equal(zmq_curve_keypair(job.public_text, job.secret_text), 0);
+    net_key_complete(&job);
+    assert_int_equal(net_token_issue(&job, terms, path, &error), 0);
+    assert_int_equal(net_token_issue(&job, terms, path, &error), AML_EINPUT); /* never overwrites */
+    size_t size = read_file(good);
+    good[size] = '\0';
+    assert_non_null(strstr(good, "\nfor a node until 2033-05-18T03:33:20Z, 4 at a time\n"));
+    assert_null(strstr(good, job.secret_text));
+    error.code = 0;
+    assert_int_equal(net_key_load(path, &token, &error), 0);
+    assert_true(net_token_genuine(token.token, &job));
+    assert_string_equal(token.secret_text, "");
+    for (size_t at = 0; at < size; at++) {
+        memcpy(text, good, size);
+        text[at] = text[at] == '0' ? '1' : '0';
+        write_file(text, size, 0600);
+        struct error refusal = {0};
+        if (net_key_load(path, &token, &refusal) == 0) { /* another controller's, or no token of this job */
+            assert_true(strcmp(token.public_text, job.public_text) != 0 || !net_token_genuine(token.token, &job));
+        } else {
+            assert_non_null(strstr(refusal.text, "not a key file"));
+        }
+    }
+    for (size_t cut = 0; cut < size; cut++) {
+        write_file(good, cut, 0600);
+        assert_refused("not a key file");
+    }
+}
+
+static void every_term_is_signed(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct net_key job = {0}, other = {0}, token;
+    const struct net_token_terms terms = {.roles = ROLE_OBSERVER, .expires = 1};
+    assert_int_equal(zmq_curve_keypair(job.public_text, job.secret_text), 0);
+    assert_int_equal(zmq_curve_keypair(other.public_text, other.secret_text), 0);
+    assert_int_equal(net_token_issue(&job, terms, path, &error), 0);
+    assert_int_equal(net_key_load(path, &token, &error), 0);
+    assert_true(net_token_genuine(token.token, &job));
+    assert_false(net_token_genuine(token.token, &other));
+    for (size_t bit = 0; bit < 8 * sizeof token.token; bit++) {
+        token.token[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        assert_false(net_token_genuine(token.token, &job));
+        token.token[bit / 8] ^= (unsigned char)(1U << bit % 8);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(loads_what_it_wrote, set_up, tear_down),
@@ -216,6 +273,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_files_that_others_may_use, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refuses_what_is_no_key_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_token_is_what_its_file_says, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_term_is_signed, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("net_key", tests, NULL, NULL);
 }

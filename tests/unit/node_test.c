@@ -68,6 +68,12 @@ static void fake_send(struct io *io, actor_id to, struct message *message) {
     fake->sent[fake->count++].message = *message;
 }
 
+static void fake_admit(struct io *io, const struct wire_node *nodes, size_t count) {
+    (void)io;
+    (void)nodes;
+    (void)count;
+}
+
 static void fake_set_timer(struct io *io, uint64_t at_us) {
     ((struct fake *)(void *)io)->timer_us = at_us;
 }
@@ -291,7 +297,11 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
     static const struct wire_metric metric = {.name = "loss"};
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .connect = fake_connect};
+    fake->io = (struct io){.now_us = fake_now,
+                           .send = fake_send,
+                           .set_timer = fake_set_timer,
+                           .connect = fake_connect,
+                           .admit = fake_admit};
     fake->now_us = 1000 * 1000;
     fake->epoch = 1;
     fake->job = (struct job){.table_count = 1, .staleness = staleness};

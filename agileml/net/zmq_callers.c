@@ -1,0 +1,253 @@
+/* Who has connected to a listener of a job with a key, and what each may say. CURVE proves which public key a caller
+ * has; which actor that key may speak for, the list of nodes says, or, to the controller, a token in the caller's name.
+ * See zmq_private.h. */
+#include "agileml/base/memory.h"
+#include "agileml/net/zmq_private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CALLERS_OTHERS_MAX = 1024 /* that are not in the list of nodes: operators, observers, and who wants to join */ };
+
+struct caller {
+    actor_id actor;
+    char key[NET_KEY_TEXT];
+    unsigned roles;  /* enum wire_role */
+    uint64_t serial; /* of its token */
+    bool has_place;  /* has been let in to join: one of those whose number the token limits */
+    uint64_t heard_us;
+    struct routing routing;
+};
+
+struct callers {
+    struct net *net;
+    uint64_t nodes_version; /* of the list that they were compared with last */
+    struct caller *callers; /* ordered by actor */
+    size_t count;
+};
+
+/* A node that has not been heard for so long, and is not in the list of nodes, gives its place to another. */
+static const uint64_t CALLER_PLACE_US = UINT64_C(10000000);
+
+actor_id routing_actor(const struct routing *routing) {
+    actor_id actor = ACTOR_NONE;
+    if (routing->size >= ROUTING_ACTOR_BYTES && routing->bytes[0] == 'A') {
+        memcpy(&actor, routing->bytes + 1, sizeof actor);
+    }
+    return actor;
+}
+
+struct callers *callers_open(struct net *net) {
+    struct callers *callers = memory_zeroed(1, sizeof *callers);
+    callers->net = net;
+    return callers;
+}
+
+void callers_close(struct callers *callers) {
+    if (callers != NULL) {
+        free(callers->callers);
+        free(callers);
+    }
+}
+
+/* The place of the first that is not below `actor`. */
+static size_t callers_place(const struct callers *callers, actor_id actor) {
+    size_t low = 0;
+    size_t high = callers->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (callers->callers[middle].actor < actor) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct caller *callers_get(const struct callers *callers, actor_id actor) {
+    size_t place = callers_place(callers, actor);
+    return place < callers->count && callers->callers[place].actor == actor ? &callers->callers[place] : NULL;
+}
+
+const struct routing *callers_find(const struct callers *callers, actor_id actor) {
+    const struct caller *caller = callers_get(callers, actor);
+    return caller != NULL ? &caller->routing : NULL;
+}
+
+static bool caller_is_listed(const struct callers *callers, const struct caller *caller) {
+    char key[NET_KEY_TEXT];
+    return net_key_of(callers->net, caller->actor, key) && strcmp(key, caller->key) == 0;
+}
+
+static void callers_remove(struct callers *callers, size_t place) {
+    callers->count--;
+    memmove(&callers->callers[place], &callers->callers[place + 1],
+            (callers->count - place) * sizeof *callers->callers);
+}
+
+/* A node that has left the job is not heard any more. */
+static void callers_drop_absent(struct callers *callers) {
+    for (size_t c = callers->count; c-- > 0;) {
+        if (!caller_is_listed(callers, &callers->callers[c])) {
+            callers_remove(callers, c);
+        }
+    }
+}
+
+/* So that those who come and go do not fill the memory: the one that was heard longest ago goes. */
+static void callers_make_room(struct callers *callers) {
+    size_t others = 0;
+    size_t oldest = 0;
+    for (size_t c = 0; c < callers->count; c++) {
+        if (!caller_is_listed(callers, &callers->callers[c])) {
+            oldest = others == 0 || callers->callers[c].heard_us < callers->callers[oldest].heard_us ? c : oldest;
+            others++;
+        }
+    }
+    if (others >= CALLERS_OTHERS_MAX) {
+        callers_remove(callers, oldest);
+    }
+}
+
+static struct caller *callers_put(struct callers *callers, const struct caller *new) {
+    struct caller *caller = callers_get(callers, new->actor);
+    if (caller == NULL) {
+        callers_make_room(callers);
+        size_t place = callers_place(callers, new->actor);
+        callers->callers = memory_resized(callers->callers, callers->count + 1, sizeof *callers->callers);
+        caller = &callers->callers[place];
+        memmove(caller + 1, caller, (callers->count - place) * sizeof *caller);
+        callers->count++;
+    }
+    *caller = *new;
+    return caller;
+}
+
+/* ---- Tokens ---- */
+
+/* NULL: it shows none. */
+static const unsigned char *routing_token(const struct routing *routing) {
+    return routing->size == ROUTING_MAX ? routing->bytes + ROUTING_MAX - NET_TOKEN_BYTES : NULL;
+}
+
+/* The node with this key has been let in before, perhaps under another actor's id. */
+static bool callers_know_node(const struct callers *callers, const char *key) {
+    for (size_t c = 0; c < callers->count; c++) {
+        if (callers->callers[c].has_place && strcmp(callers->callers[c].key, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 0, or AML_EINPUT with what is wrong with the token. */
+static int token_judge(const struct callers *callers, const unsigned char *token, const char *key,
+                       struct error *error) {
+    if (token == NULL || !net_token_genuine(token, &callers->net->key)) {
+        return error_set(error, AML_EINPUT, "its --key is not of this job");
+    }
+    struct net_token_terms terms = net_token_terms(token);
+    bool over = terms.expires != 0 && (uint64_t)time(NULL) >= terms.expires;
+    if (over && !callers_know_node(callers, key)) {
+        char title[NET_TOKEN_TITLE_MAX];
+        net_token_title(&terms, title);
+        return error_set(error, AML_EINPUT, "its --key, a token %s, has expired", title);
+    }
+    return 0;
+}
+
+/* Whether one more node may join by the caller's token. */
+static bool callers_have_place(const struct callers *callers, const struct caller *caller, uint32_t nodes,
+                               uint64_t now_us) {
+    uint32_t taken = 0;
+    for (size_t c = 0; c < callers->count && nodes != 0; c++) {
+        const struct caller *other = &callers->callers[c];
+        taken += other->has_place && other->serial == caller->serial && strcmp(other->key, caller->key) != 0 &&
+                         (now_us - other->heard_us < CALLER_PLACE_US || caller_is_listed(callers, other))
+                     ? 1
+                     : 0;
+    }
+    return nodes == 0 || taken < nodes;
+}
+
+/* ---- Judging ---- */
+
+/* Finds out who calls under a name that is new. 0, or AML_EINPUT with what is wrong. */
+static int caller_identify(const struct callers *callers, const struct routing *routing, const char *key,
+                           struct caller *caller, struct error *error) {
+    *caller = (struct caller){.actor = routing_actor(routing), .routing = *routing};
+    snprintf(caller->key, sizeof caller->key, "%s", key);
+    const struct caller *present = callers_get(callers, caller->actor);
+    char expected[NET_KEY_TEXT];
+    bool listed = net_key_of(callers->net, caller->actor, expected);
+    if (present != NULL && strcmp(present->key, key) == 0) {
+        caller->has_place = present->has_place;
+    }
+    if (listed ? strcmp(expected, key) != 0 : present != NULL && strcmp(present->key, key) != 0) {
+        return error_set(error, AML_EINPUT, "it calls itself by another process's id");
+    }
+    if (!callers->net->controller) {
+        caller->roles = ROLE_NODE;
+        return listed ? 0 : error_set(error, AML_EINPUT, "it is not in the job's plan");
+    }
+    const unsigned char *token = routing_token(routing);
+    if (token != NULL && net_token_genuine(token, &callers->net->key)) {
+        caller->roles = net_token_terms(token).roles;
+        caller->serial = net_token_terms(token).serial;
+    }
+    if (listed) { /* after a restart of the controller perhaps, and by a token that has expired since */
+        caller->roles |= ROLE_NODE;
+        caller->has_place = true;
+        return 0;
+    }
+    return token_judge(callers, token, key, error);
+}
+
+static enum caller_verdict caller_may_not(const struct routing *routing, const struct message *message,
+                                          struct error *error) {
+    const unsigned char *token = routing_token(routing);
+    if (token == NULL) {
+        error_set(error, AML_EINPUT, "a node may not send %s", message_name(message->type));
+    } else {
+        struct net_token_terms terms = net_token_terms(token);
+        char title[NET_TOKEN_TITLE_MAX];
+        net_token_title(&terms, title);
+        error_set(error, AML_EINPUT, "its --key, a token %s, does not allow %s", title, message_name(message->type));
+    }
+    return CALLER_MAY_NOT;
+}
+
+enum caller_verdict callers_judge(struct callers *callers, const struct routing *routing, const char *key,
+                                  const struct message *message, uint64_t now_us, struct error *error) {
+    uint64_t version = net_nodes_version(callers->net);
+    if (callers->nodes_version != version && !callers->net->controller) {
+        callers_drop_absent(callers);
+    }
+    callers->nodes_version = version;
+    struct caller *caller = callers_get(callers, routing_actor(routing));
+    if (caller == NULL || caller->routing.size != routing->size ||
+        memcmp(caller->routing.bytes, routing->bytes, routing->size) != 0) {
+        struct caller new;
+        if (caller_identify(callers, routing, key != NULL ? key : "", &new, error) != 0) {
+            return CALLER_MAY_NOT;
+        }
+        caller = callers_put(callers, &new);
+    }
+    caller->heard_us = now_us;
+    if ((caller->roles & message_roles(message)) == 0) {
+        return caller_may_not(routing, message, error);
+    }
+    if (message->type == MESSAGE_REGISTER && !caller->has_place && callers->net->controller) {
+        uint32_t nodes = net_token_terms(routing_token(routing)).nodes;
+        if (!callers_have_place(callers, caller, nodes, now_us)) {
+            error_set(error, AML_EINPUT, "%" PRIu32 " nodes are in the job by its token, the most that may be", nodes);
+            return CALLER_WAITS;
+        }
+        caller->has_place = true;
+    }
+    return CALLER_MAY;
+}
