@@ -35,16 +35,16 @@ static int set_up(void **state) {
 static void test_a_job_by_tokens(void **state) {
     (void)state;
     run_well(BEGIN "begin --reliable 1 --transient 2 --stage 1; "
-             "for tier in reliable transient transient; do " SUM " --iterations 100000 --slow-us 2000 --controller=$at "
-             "--tier=$tier --key node.token 2>>nodes & done; "
+             "for node in r/reliable s/transient t/transient; do " SUM " --iterations 100000 --slow-us 2000 "
+             "--controller=$at --name=${node%%/*} --tier=${node#*/} --key node.token 2>>nodes & done; "
              "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
              "p() { command=$1; key=$2; shift 2; $bin/proteus $command --controller $at --key $key \"$@\"; }; "
-             "p status observer.token --json >status && grep -q '\"name\":\"node-3\"' status || exit 10; "
+             "p status observer.token --json >status && grep -q '\"name\":\"t\"' status || exit 10; "
              "p stop observer.token 2>refused; [ $? = 2 ] && grep -q 'does not allow STOP' refused || exit 11; "
-             "p evict node.token node-2 2>refused; [ $? = 2 ] && grep -q 'does not allow EVICT' refused || exit 12; "
+             "p evict node.token s 2>refused; [ $? = 2 ] && grep -q 'does not allow EVICT' refused || exit 12; "
              "p status node.token 2>refused; [ $? = 2 ] && grep -q 'does not allow STATUS' refused || exit 13; "
              "p status other.key 2>refused; [ $? = 2 ] && grep -q 'same --key' refused || exit 14; "
-             "p evict operator.token --notice 1s node-3 || exit 15; "
+             "p evict operator.token --notice 1s t || exit 15; "
              "p stop operator.token || exit 16; wait $controller || exit 17; "
              "tail -n 1 report | grep -q '\"ok\":true' || exit 18; wait");
 }
