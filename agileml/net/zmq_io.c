@@ -24,7 +24,8 @@ enum {
     SLEEPERS_MESSAGES = 64,   /* ... when so many messages wait for them, ... */
     SLEEPERS_BYTES = 1 << 16, /* ... or so many bytes: they may go on with these meanwhile */
     HANDSHAKES_FAILED_MAX = 3 /* connections in a row that the peer closes at once before we call it refusal: a
-                                 peer that just dies does so once */
+                                 peer that just dies does so once. One that was reached before can't be refusing: it
+                                 dies again and again */
 };
 
 struct watch {
@@ -316,6 +317,7 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
         link->state = LINK_UP;
+        link->was_up = true;
         link->handshakes_failed = 0;
         link->refused = false;
         net_io_set_stopped(io, link, 0);
@@ -342,7 +344,7 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
                                          : "the peer refused the handshake: it runs with a --key, give the same");
         break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        if (++link->handshakes_failed == HANDSHAKES_FAILED_MAX) {
+        if (++link->handshakes_failed == HANDSHAKES_FAILED_MAX && !link->was_up) {
             net_io_refused(io, link, "the peer refused the handshake: is it the same --key?");
         }
         break;

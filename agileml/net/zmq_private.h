@@ -156,6 +156,7 @@ struct link {
     uint64_t stopped_us;              /* when libzmq disconnected; 0 once it says that it tries again */
     size_t piece_bytes;               /* frames of so many bytes and more go in pieces; see link_send */
     unsigned handshakes_failed;       /* in a row */
+    bool was_up;                      /* a handshake has succeeded: the peer's key, or lack of one, is ours */
     bool refused;                     /* has been reported */
     bool active;                      /* may have messages: is in the io's list */
     bool retired;                     /* to be closed at the turn's end */

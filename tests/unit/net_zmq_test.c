@@ -768,6 +768,72 @@ static void a_refused_peer_connects_once_the_other_has_the_key(void **state) {
     echo_stop(&echo);
 }
 
+/* What stands in for a peer that dies during handshakes, again and again. */
+struct hanger_up {
+    int listener;
+    _Atomic int connections;
+};
+
+static void *hang_up(void *context) {
+    struct hanger_up *hanger_up = context;
+    for (int fd = accept(hanger_up->listener, NULL, NULL); fd >= 0; fd = accept(hanger_up->listener, NULL, NULL)) {
+        close(fd);
+        hanger_up->connections++;
+    }
+    return NULL;
+}
+
+static int raw_listen(const char *endpoint) {
+    const int one = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    address.sin_port = htons((uint16_t)atoi(strrchr(endpoint, ':') + 1));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 16), 0);
+    return fd;
+}
+
+static void a_peer_that_was_reached_and_then_hangs_up_has_the_key(void **state) {
+    (void)state;
+    enum { HANG_UPS = 8, STEP_US = 20000 };
+    struct net_key key = key_new();
+    for (int secure = 0; secure < 2; secure++) {
+        struct echo echo;
+        struct probe probe;
+        struct net *net = net_new(secure ? &key : NULL);
+        struct hanger_up hanger_up = {0};
+        pthread_t thread;
+        char endpoint[WIRE_ENDPOINT_MAX];
+        echo_start(&echo, net_new(secure ? &key : NULL), "tcp://127.0.0.1:0");
+        strcpy(endpoint, echo.endpoint);
+        probe_open(&probe, net, PROBE);
+        probe.door->connect(probe.door, ECHO, endpoint);
+        assert_echoes(&probe);
+        echo_stop(&echo);
+        hanger_up.listener = raw_listen(endpoint);
+        assert_int_equal(pthread_create(&thread, NULL, hang_up, &hanger_up), 0);
+        while (hanger_up.connections < HANG_UPS && probe.refused == 0) {
+            probe.timers_wanted = probe.timers + 1;
+            probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + STEP_US);
+            probe_run(&probe, 1);
+        }
+        shutdown(hanger_up.listener, SHUT_RDWR);
+        pthread_join(thread, NULL);
+        close(hanger_up.listener);
+        assert_int_equal(probe.refused, 0);
+        echo_start(&echo, net_new(secure ? &key : NULL), endpoint);
+        probe.timers_wanted = 0;
+        probe.repeat_us = STEP_US;
+        probe.door->set_timer(probe.door, 1);
+        probe_run(&probe, 1);
+        assert_int_equal(probe.refused, 0);
+        probe_close(&probe);
+        net_close(net);
+        echo_stop(&echo);
+    }
+}
+
 /* ---- Addresses ---- */
 
 static void refuse_bind(struct net *net, const char *endpoint, const char *expected) {
@@ -1522,6 +1588,7 @@ int main(void) {
         NET_TEST(a_key_is_refused_by_who_has_none),
         NET_TEST(a_refused_peer_connects_once_the_other_has_the_key),
         NET_TEST(without_a_key_only_loopback_is_allowed),
+        NET_TEST(a_peer_that_was_reached_and_then_hangs_up_has_the_key),
         NET_TEST(malformed_endpoints_are_refused),
         NET_TEST(a_port_in_use_is_told),
         NET_TEST(the_same_actor_twice_is_refused),
