@@ -42,32 +42,38 @@ static bool commit_grows(const struct controller *controller) {
            change_commit_every(controller, false) > controller->commit_every;
 }
 
-struct buffer *plan_nodes(const struct controller *controller) {
+struct buffer *plan_nodes(const struct controller *controller, bool dismissed) {
     struct buffer *records = buffer_new(controller->member_count * sizeof(struct wire_node));
+    records->size = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        struct wire_node *record = (struct wire_node *)(void *)records->data + m;
+        if (member->dismissed && !dismissed) {
+            continue;
+        }
+        struct wire_node *record = (struct wire_node *)(void *)(records->data + records->size);
         *record =
             (struct wire_node){.actor = member->node.actor, .tier = member->node.tier, .threads = member->node.threads};
         memcpy(record->name, member->name, sizeof record->name);
         memcpy(record->key, member->key, sizeof record->key);
+        records->size += sizeof *record;
     }
     return records;
 }
 
+/* Of the same members as plan_nodes without dismissed ones. */
 static struct buffer *plan_endpoints(const struct controller *controller) {
     size_t bytes = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         bytes += controller->members[m].endpoints->size;
     }
     struct buffer *endpoints = buffer_new(bytes);
-    bytes = 0;
+    endpoints->size = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct buffer *own = controller->members[m].endpoints;
-        if (own->size > 0) {
-            memcpy(endpoints->data + bytes, own->data, own->size);
+        if (own->size > 0 && !controller->members[m].dismissed) {
+            memcpy(endpoints->data + endpoints->size, own->data, own->size);
+            endpoints->size += own->size;
         }
-        bytes += own->size;
     }
     return endpoints;
 }
@@ -90,13 +96,14 @@ void change_build(struct controller *controller) {
                                        .final = controller->options.checkpoint_at_end ? controller->final : 0,
                                        .recoverable = controller->stage != STAGE_TRADITIONAL};
     memcpy(plan->plan.resume, controller->resume, sizeof plan->plan.resume);
-    plan->frames[0] = plan_nodes(controller);
+    plan->frames[0] = plan_nodes(controller, false);
     plan->frames[1] = buffer_copy(controller->placement, policy->partitions * sizeof *controller->placement);
     schedule_duties(&controller->schedule, &plan->frames[2], &plan->frames[3]);
     plan->frames[4] = plan_endpoints(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].named = true;
     }
+    controller->names_absent = false;
 }
 
 void change_publish(struct controller *controller) {
@@ -107,7 +114,9 @@ void change_publish(struct controller *controller) {
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
-        send_plan(controller, &controller->members[m]);
+        if (!controller->members[m].dismissed) {
+            send_plan(controller, &controller->members[m]);
+        }
     }
 }
 
@@ -322,6 +331,7 @@ static void dismiss(struct controller *controller) {
         return;
     }
     controller->replan = true; /* nodes that came meanwhile have their turn */
+    controller->names_absent = true;
     checkpoints_check_writers(controller);
     bool stored = persist_all(controller);
     for (unsigned m = 0; stored && m < controller->member_count; m++) {
@@ -491,8 +501,8 @@ static void settle(struct controller *controller) {
     if (staged) {
         report_stage(controller);
     }
+    dismiss(controller); /* first: the plan does not name them any more */
     change_publish(controller);
-    dismiss(controller);
 }
 
 /* ---- The last clock ---- */
@@ -550,6 +560,9 @@ void change_step(struct controller *controller) {
             prepare(controller);
         } else if (controller->change == CHANGE_NONE) {
             dismiss(controller); /* what kept someone may be committed by now */
+            if (controller->names_absent) {
+                change_publish(controller);
+            }
         } else if (controller->change == CHANGE_PREPARE && all_ready(controller)) {
             hold_for_switch(controller);
         }
@@ -569,7 +582,8 @@ void change_step(struct controller *controller) {
             if (all_ready(controller)) { /* every server knows the boundary: it is a commit point for all or for none */
                 hold_none(controller);
             }
-        } else if (controller->committed >= controller->from_clock) {
+        } else if (controller->committed >= controller->from_clock &&
+                   controller->stored + 1 >= controller->from_clock) { /* most of those who leave are dismissed then */
             settle(controller);
         }
         break;

@@ -46,7 +46,7 @@ static int check_options(const struct controller_options *options, struct error 
 
 /* Tells the io who the nodes are. */
 static void members_admit(struct controller *controller) {
-    struct buffer *nodes = plan_nodes(controller);
+    struct buffer *nodes = plan_nodes(controller, true);
     controller->io->admit(controller->io, (const void *)nodes->data, controller->member_count);
     buffer_drop(nodes);
 }
@@ -348,6 +348,7 @@ void member_remove(struct controller *controller, struct member *member) {
     controller->progress.bytes_received += member->bytes_received;
     controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     count_eviction(controller, member);
+    controller->names_absent = controller->names_absent || !member->dismissed;
     buffer_drop(member->endpoints);
     buffer_drop(member->reaches);
     controller->member_count--;

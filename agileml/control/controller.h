@@ -295,6 +295,7 @@ struct controller {
     uint64_t change_us;     /* when the change began */
     uint64_t lost_us;       /* when the first node of a recovery was lost */
     struct hold hold;
+    bool names_absent;  /* the plan names members that were removed or dismissed */
     bool replan;        /* what should be may differ from what is */
     uint64_t replan_us; /* not before then: more nodes may be coming */
     bool fence_due;     /* members were lost: those who are left are to be fenced */

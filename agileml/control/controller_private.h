@@ -65,8 +65,9 @@ void change_first(struct controller *controller);
 /* One step towards what should be, if there is one to take now. Called after everything that could make one
  * possible. */
 void change_step(struct controller *controller);
-/* The members, as a plan names them: struct wire_node each. The caller drops it. */
-struct buffer *plan_nodes(const struct controller *controller);
+/* The members, as a plan names them: struct wire_node each. `dismissed`: also those that no plan names any more. The
+ * caller drops it. */
+struct buffer *plan_nodes(const struct controller *controller, bool dismissed);
 /* Makes the PLAN message of what the controller holds. */
 void change_build(struct controller *controller);
 /* ... under a new version, stores that, and sends it to everyone. */

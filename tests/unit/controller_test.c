@@ -6,6 +6,7 @@
 #include "agileml/control/controller_private.h"
 #include "agileml/control/manifest.h"
 #include "agileml/control/report.h"
+#include "agileml/net/links.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -2407,6 +2408,45 @@ static void test_who_was_dismissed_is_not_accused(void **state) {
     fake_close(fake);
 }
 
+/* Whether the PLAN that all nodes go by names this one or its servers. */
+static bool plan_has(const struct fake *fake, unsigned number) {
+    const struct message *plan = &fake->controller.plan;
+    actor_id other = node(number);
+    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
+    const struct wire_endpoint *endpoints;
+    size_t endpoint_count = links_endpoints(plan, &endpoints);
+    bool named = false;
+    for (unsigned m = 0; m < fake->controller.member_count; m++) {
+        assert_int_equal(fake->controller.members[m].version, plan->plan.version);
+    }
+    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
+        named = named || nodes[n].actor == other;
+    }
+    for (size_t e = 0; e < endpoint_count; e++) {
+        named = named || actor_node(endpoints[e].actor) == other;
+    }
+    return named;
+}
+
+/* Else the others would try for ever to connect to it. */
+static void test_no_plan_names_who_has_left(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 60);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    assert_true(plan_has(fake, 1));
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n1");
+    for (unsigned r = 0; fake->controller.progress.evictions == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    play_rounds(fake, 2);
+    assert_false(plan_has(fake, 1));
+    assert_true(plan_has(fake, 2));
+    expect_good_end(fake, 60);
+    fake_close(fake);
+}
+
 /* ---- What operators ask for ---- */
 
 static void test_status_is_json(void **state) {
@@ -4021,6 +4061,7 @@ int main(void) {
         cmocka_unit_test(test_who_accuses_a_dead_node_is_well),
         cmocka_unit_test(test_old_accusations_are_void),
         cmocka_unit_test(test_who_was_dismissed_is_not_accused),
+        cmocka_unit_test(test_no_plan_names_who_has_left),
         cmocka_unit_test(test_status_is_json),
         cmocka_unit_test(test_gone_nodes_are_not_waited_for),
         cmocka_unit_test(test_checkpoints_always_succeed),
