@@ -117,14 +117,17 @@ static struct member *accused_by(struct controller *controller, const struct mem
     return accused == NULL || accused->dismissed ? NULL : accused;
 }
 
-/* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else
- * the accused is about to be given up for its own silence, or has just woken. */
+/* An accusation counts once it was kept up for a while in which the accused was heard here all the time: else the
+ * accused is about to be given up for its own silence, or has just woken. The while is half a timeout. If a reliable
+ * node is to go, it is the answer timeout: with the node may go the only copy of something, and so the job. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
-                         const struct member *accused, uint64_t now_us) {
+                         const struct member *accused, enum node_tier victim, uint64_t now_us) {
     uint64_t accused_us = accuser->silence.accused_us;
     uint64_t lively_us = accused->silence.lively_us;
     uint64_t since_us = accused_us > lively_us ? accused_us : lively_us;
-    return silence_is_lively(controller, accused, now_us) && now_us > since_us + half_timeout_us(controller);
+    uint64_t wait_us = victim == TIER_RELIABLE ? controller->options.answer_ms * UINT64_C(1000)
+                                               : half_timeout_us(controller);
+    return silence_is_lively(controller, accused, now_us) && now_us > since_us + wait_us;
 }
 
 /* A node that others can't reach, though we can: either it or they have to go. */
@@ -132,8 +135,7 @@ static void check_accusations(struct controller *controller, uint64_t now_us) {
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
         struct member *accuser = &controller->members[m];
         struct member *accused = accused_by(controller, accuser);
-        if (accused == NULL || controller->change == CHANGE_RECOVER || controller->fence_due ||
-            !is_confirmed(controller, accuser, accused, now_us)) {
+        if (accused == NULL || controller->change == CHANGE_RECOVER || controller->fence_due) {
             continue;
         }
         unsigned accusers = 0;
@@ -143,6 +145,9 @@ static void check_accusations(struct controller *controller, uint64_t now_us) {
         bool alone = accusers == 1 && controller->member_count > 2;
         bool keep = accused->node.tier == TIER_RELIABLE || (alone && accuser->node.tier == TIER_TRANSIENT);
         struct member *victim = keep && accuser->node.tier == TIER_TRANSIENT ? accuser : accused;
+        if (!is_confirmed(controller, accuser, accused, victim->node.tier, now_us)) {
+            continue;
+        }
         char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "%s (%s) can't reach %s (%s, pid %llu)", accuser->name, accuser->host,
                  accused->name, accused->host, (unsigned long long)accused->process_id);

@@ -2344,6 +2344,30 @@ static void test_accusations(void **state) {
     }
 }
 
+/* A reliable node may have the only copy of something: it has as long to answer others as to answer the controller. */
+static void test_a_reliable_node_is_given_up_late(void **state) {
+    enum { LATE_MS = TIMEOUT_MS + TIMEOUT_MS / 4 };
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 350);
+    fake->options.answer_ms = LATE_MS;
+    cluster_open(fake, 2, 2);
+    play_to(fake, 5);
+    fake->players[0].accuses = node(1);
+    play_rounds(fake, LATE_MS * 1000 / ROUND_US - 2);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake->players[0].accuses = ACTOR_NONE;
+    play_rounds(fake, 2); /* it has answered */
+    fake->players[0].accuses = node(1);
+    for (unsigned r = 0; !fake->players[1].rejoin; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+        fake->players[0].accuses = fake->players[0].fences > 0 ? ACTOR_NONE : fake->players[0].accuses;
+    }
+    assert_int_equal(fake->controller.progress.failures, 1);
+    expect_good_end(fake, 350);
+    fake_close(fake);
+}
+
 /* An accused node that the controller does not hear either is given up for its silence; its accuser stays. */
 static void test_who_accuses_a_dead_node_is_well(void **state) {
     (void)state;
@@ -4058,6 +4082,7 @@ int main(void) {
         cmocka_unit_test(test_all_nodes_are_lost),
         cmocka_unit_test(test_the_dead_rejoin),
         cmocka_unit_test(test_accusations),
+        cmocka_unit_test(test_a_reliable_node_is_given_up_late),
         cmocka_unit_test(test_who_accuses_a_dead_node_is_well),
         cmocka_unit_test(test_old_accusations_are_void),
         cmocka_unit_test(test_who_was_dismissed_is_not_accused),
