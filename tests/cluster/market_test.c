@@ -3,8 +3,6 @@
  * bill is made once more from the prices, to the last unit. Then everything is killed that may be: no process and no
  * machine may be left, and none may be bought twice. Limits on time are there to end a hang, and assert nothing
  * else. */
-#include <ctype.h>
-#include <dirent.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,9 +23,10 @@
 #include "agileml/net/http.h"
 #include "bidbrain/billing.h"
 #include "bidbrain/catalog.h"
+#include "tests/cluster/processes.h"
 #include "tests/cluster/shell.h"
 
-enum { HANG_MS = 120 * 1000, FAULTS_MS = 20 * 1000, POLL_MS = 20, MACHINES_MAX = 3, PROC_BYTES = 1 << 15 };
+enum { HANG_MS = 120 * 1000, FAULTS_MS = 20 * 1000, POLL_MS = 20, MACHINES_MAX = 3 };
 
 #define START  INT64_C(1456963200) /* 2016-03-03T00:00:00Z */
 #define DAY    INT64_C(86400)
@@ -94,45 +93,9 @@ static void nap(void) {
     nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
 }
 
-static bool proc_contains(const char *pid, const char *name, const char *text) {
-    char path[64];
-    static char bytes[PROC_BYTES];
-    snprintf(path, sizeof path, "/proc/%.16s/%s", pid, name);
-    FILE *file = fopen(path, "re");
-    size_t size = file != NULL ? fread(bytes, 1, sizeof bytes, file) : 0;
-    if (file != NULL) {
-        fclose(file);
-    }
-    return memmem(bytes, size, text, strlen(text)) != NULL;
-}
-
-/* Processes that a test has started. */
-static unsigned count_processes(void) {
-    unsigned count = 0;
-    DIR *directory = opendir("/proc");
-    assert_non_null(directory);
-    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-        count += isdigit((unsigned char)entry->d_name[0]) && proc_contains(entry->d_name, "environ", tag) ? 1 : 0;
-    }
-    closedir(directory);
-    return count;
-}
-
-/* The one child of a process whose command line contains `text`: machines' supervisors have that of their cloud. */
+/* One of the launcher's: machines' supervisors are children of their cloud. */
 static pid_t child_of(pid_t parent, const char *text) {
-    char path[64];
-    char pid[16];
-    pid_t found = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while (fscanf(file, "%15s", pid) == 1) {
-        if (proc_contains(pid, "cmdline", text)) {
-            assert_int_equal(found, 0);
-            found = (pid_t)atol(pid);
-        }
-    }
-    fclose(file);
+    pid_t found = process_child(parent, text);
     assert_true(found > 0);
     return found;
 }
@@ -140,7 +103,7 @@ static pid_t child_of(pid_t parent, const char *text) {
 static void assert_nobody_left(void) {
     unsigned count = 1;
     for (int waited = 0; count > 0 && waited < HANG_MS; waited += POLL_MS) {
-        count = count_processes();
+        count = process_count(tag);
         nap();
     }
     assert_int_equal(count, 0);
