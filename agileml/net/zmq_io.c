@@ -344,6 +344,9 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
                                          : "the peer refused the handshake: it runs with a --key, give the same");
         break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        if (value == EAGAIN) { /* it has said nothing for NET_HANDSHAKE_MS: it is stopped, or very busy */
+            break;
+        }
         if (++link->handshakes_failed == HANDSHAKES_FAILED_MAX && !link->was_up) {
             net_io_refused(io, link, "the peer refused the handshake: is it the same --key?");
         }

@@ -834,6 +834,29 @@ static void a_peer_that_was_reached_and_then_hangs_up_has_the_key(void **state) 
     }
 }
 
+/* A process that is stopped, or has no processor for a while: the kernel accepts connections in its place. */
+static void a_peer_that_does_not_answer_has_not_refused(void **state) {
+    (void)state;
+    enum { LONGER_THAN_THREE_HANDSHAKES_US = 7000000 };
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    int listener = raw_listen("tcp://127.0.0.1:0");
+    struct sockaddr_in address;
+    socklen_t size = sizeof address;
+    char endpoint[WIRE_ENDPOINT_MAX];
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, endpoint);
+    probe.timers_wanted = 1;
+    probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + LONGER_THAN_THREE_HANDSHAKES_US);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.refused, 0);
+    probe_close(&probe);
+    net_close(net);
+    close(listener);
+}
+
 /* ---- Addresses ---- */
 
 static void refuse_bind(struct net *net, const char *endpoint, const char *expected) {
@@ -1589,6 +1612,7 @@ int main(void) {
         NET_TEST(a_refused_peer_connects_once_the_other_has_the_key),
         NET_TEST(without_a_key_only_loopback_is_allowed),
         NET_TEST(a_peer_that_was_reached_and_then_hangs_up_has_the_key),
+        NET_TEST(a_peer_that_does_not_answer_has_not_refused),
         NET_TEST(malformed_endpoints_are_refused),
         NET_TEST(a_port_in_use_is_told),
         NET_TEST(the_same_actor_twice_is_refused),
