@@ -6,12 +6,12 @@ import statistics
 import threading
 import time
 
-SAMPLE_S = 0.5              # between two looks at the processes
-REST_S = 10.0               # how long the cluster is left alone ...
-REST_USED_S = 4.0           # ... of which the last seconds count
-DESCRIPTORS_MORE = 4        # allowed between two rests: connections that are being made anew, files that are being written
-MEMORY_PART = 1.25          # allowed: the fragments that an allocator keeps ...
-MEMORY_MORE = 4 << 20       # ... and what depends on how much was under way at once
+SAMPLE_S = 0.5         # between two looks at the processes
+REST_S = 10.0          # how long the cluster is left alone ...
+REST_USED_S = 4.0      # ... of which the last seconds count
+DESCRIPTORS_MORE = 4   # allowed: connections that are being made anew, files that are being written
+MEMORY_PART = 1.25     # allowed: the fragments that an allocator keeps ...
+MEMORY_MORE = 4 << 20  # ... and what depends on how much was under way at once
 
 
 def session_processes(session):
@@ -69,9 +69,9 @@ class Watcher(threading.Thread):
 
 
 def growth(samples, rests):
-    """Of each process that lived through at least two of the rests, which are given by their ends: (name, seconds between
-    the first and the last of them, descriptors in the first, in the last, bytes in the first, in the last, whether this is
-    more than is allowed)."""
+    """Of each process that lived through at least two of the rests, which are given by their ends: (name, seconds
+    between the first and the last of them, descriptors in the first, in the last, bytes in the first, in the last,
+    whether this is more than is allowed)."""
     for (_, name), taken in sorted(samples.items(), key=lambda item: (item[0][1], item[0][0])):
         seen = [(end, [sample for sample in taken if end - REST_USED_S <= sample[0] <= end]) for end in rests]
         seen = [(end, there) for end, there in seen if there]

@@ -1,7 +1,7 @@
-/* Descriptors and memory of long-lived processes do not grow with a job's history: nodes join and are evicted and killed,
- * and the launcher, its controller, the reliable nodes, bidbrain and spotmarket end with what they had with as many nodes
- * before. bench/chaos --soak is the same for a thousand of these events. Limits on time are there to end a hang, and assert
- * nothing else. */
+/* Descriptors and memory of long-lived processes do not grow with a job's history: nodes join, are evicted and killed,
+ * and the launcher, its controller, the reliable nodes, bidbrain and spotmarket end with what they had with as many
+ * nodes before. bench/chaos --soak is the same for a thousand of these events. Limits on time are there to end a hang,
+ * and assert nothing else. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,8 +26,8 @@ enum {
     /* A link that is left open has three descriptors or more. A connection that is being made anew, and a file that is
      * being written, such as the journal of the controller's store, are there for a moment only. */
     DESCRIPTORS_MORE = 2,
-    /* The report's lines, which the controller keeps for who asks late, a few bytes for each node that there was, and the
-     * allocator's fragments. */
+    /* The report's lines, which the controller keeps for who asks late, a few bytes for each node that there was, and
+     * the allocator's fragments. */
     BYTES_MORE = 6 << 20,
 };
 
@@ -181,7 +181,8 @@ static void test_nodes_that_come_and_go(void **state) {
 
 /* Every five minutes the price of one of two types falls and that of the other rises above all bids. */
 static void write_prices(void) {
-    run_well("mkdir prices; for t in 0 1; do case $t in 0) f=c4.xlarge-us-east-1a ;; 1) f=m4.xlarge-us-east-1b ;; esac; "
+    run_well("mkdir prices; for t in 0 1; do "
+             "case $t in 0) f=c4.xlarge-us-east-1a ;; 1) f=m4.xlarge-us-east-1b ;; esac; "
              "{ echo timestamp_utc,price_usd; echo 2016-03-01T00:00:00Z,0.0$((30 + t)); m=5; while [ $m -lt 300 ]; do "
              "printf '2016-03-03T%%02d:%%02d:00Z,%%s\\n' $((m / 60)) $((m %% 60)) "
              "$([ $((m / 5 %% 2)) = $t ] && echo 0.0$((30 + t)) || echo 5.0); m=$((m + 5)); done; "
