@@ -797,41 +797,38 @@ static int raw_listen(const char *endpoint) {
 static void a_peer_that_was_reached_and_then_hangs_up_has_the_key(void **state) {
     (void)state;
     enum { HANG_UPS = 8, STEP_US = 20000 };
-    struct net_key key = key_new();
-    for (int secure = 0; secure < 2; secure++) {
-        struct echo echo;
-        struct probe probe;
-        struct net *net = net_new(secure ? &key : NULL);
-        struct hanger_up hanger_up = {0};
-        pthread_t thread;
-        char endpoint[WIRE_ENDPOINT_MAX];
-        echo_start(&echo, net_new(secure ? &key : NULL), "tcp://127.0.0.1:0");
-        strcpy(endpoint, echo.endpoint);
-        probe_open(&probe, net, PROBE);
-        probe.door->connect(probe.door, ECHO, endpoint);
-        assert_echoes(&probe);
-        echo_stop(&echo);
-        hanger_up.listener = raw_listen(endpoint);
-        assert_int_equal(pthread_create(&thread, NULL, hang_up, &hanger_up), 0);
-        while (hanger_up.connections < HANG_UPS && probe.refused == 0) {
-            probe.timers_wanted = probe.timers + 1;
-            probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + STEP_US);
-            probe_run(&probe, 1);
-        }
-        shutdown(hanger_up.listener, SHUT_RDWR);
-        pthread_join(thread, NULL);
-        close(hanger_up.listener);
-        assert_int_equal(probe.refused, 0);
-        echo_start(&echo, net_new(secure ? &key : NULL), endpoint);
-        probe.timers_wanted = 0;
-        probe.repeat_us = STEP_US;
-        probe.door->set_timer(probe.door, 1);
+    struct echo echo;
+    struct probe probe;
+    struct net *net = net_new(NULL);
+    struct hanger_up hanger_up = {0};
+    pthread_t thread;
+    char endpoint[WIRE_ENDPOINT_MAX];
+    echo_start(&echo, net_new(NULL), "tcp://127.0.0.1:0");
+    strcpy(endpoint, echo.endpoint);
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, endpoint);
+    assert_echoes(&probe);
+    echo_stop(&echo);
+    hanger_up.listener = raw_listen(endpoint);
+    assert_int_equal(pthread_create(&thread, NULL, hang_up, &hanger_up), 0);
+    while (hanger_up.connections < HANG_UPS && probe.refused == 0) {
+        probe.timers_wanted = probe.timers + 1;
+        probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + STEP_US);
         probe_run(&probe, 1);
-        assert_int_equal(probe.refused, 0);
-        probe_close(&probe);
-        net_close(net);
-        echo_stop(&echo);
     }
+    shutdown(hanger_up.listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(hanger_up.listener);
+    assert_int_equal(probe.refused, 0);
+    echo_start(&echo, net_new(NULL), endpoint);
+    probe.timers_wanted = 0;
+    probe.repeat_us = STEP_US;
+    probe.door->set_timer(probe.door, 1);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.refused, 0);
+    probe_close(&probe);
+    net_close(net);
+    echo_stop(&echo);
 }
 
 /* A process that is stopped, or has no processor for a while: the kernel accepts connections in its place. */
