@@ -1,0 +1,476 @@
+/* See actors.h. */
+#include "tests/actors.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEARTBEAT_MS = 100, TIMEOUT_MS = 1000, CLOCKS = 3, ITEMS = 10 };
+
+actor_id actors_node(unsigned number) {
+    return (actor_id)(number + 2) << ACTOR_PART_BITS;
+}
+
+actor_id actors_server(unsigned number) {
+    return actor_of_part(actors_node(number), 1);
+}
+
+/* ---- The io ---- */
+
+static uint64_t io_now(struct io *io) {
+    return ((struct actors *)(void *)io)->now_us;
+}
+
+static uint64_t io_random(struct io *io) {
+    (void)io;
+    return 1;
+}
+
+static void io_send(struct io *io, actor_id to, struct message *message) {
+    (void)io;
+    (void)to;
+    message_close(message);
+}
+
+static void io_set_timer(struct io *io, uint64_t at_us) {
+    (void)io;
+    (void)at_us;
+}
+
+static void io_connect(struct io *io, actor_id actor, const char *endpoint) {
+    (void)io;
+    (void)actor;
+    (void)endpoint;
+}
+
+static void give(struct actors *actors, actor_id from, struct message *message) {
+    message->epoch = ACTORS_EPOCH;
+    actors_receive(actors, from, message);
+    message_close(message);
+}
+
+void actors_receive(struct actors *actors, actor_id from, struct message *message) {
+    switch (actors->kind) {
+    case ACTORS_CONTROLLER:
+        controller_receive(&actors->controller, from, message);
+        break;
+    case ACTORS_SERVER:
+        server_receive(&actors->server, from, message);
+        break;
+    default:
+        node_receive(&actors->node, from, message);
+        break;
+    }
+}
+
+void actors_pass(struct actors *actors, uint64_t us) {
+    actors->now_us += us;
+    switch (actors->kind) {
+    case ACTORS_CONTROLLER:
+        controller_timer(&actors->controller);
+        break;
+    case ACTORS_SERVER:
+        server_timer(&actors->server);
+        break;
+    default:
+        node_timer(&actors->node);
+        break;
+    }
+}
+
+/* ---- The plan, as a server and a node get it ---- */
+
+static struct message make_plan(void) {
+    struct message plan = {.type = MESSAGE_PLAN, .epoch = ACTORS_EPOCH, .frame_count = 5};
+    struct wire_node nodes[ACTORS_NODES];
+    struct wire_placement placement[FORGE_PARTITIONS];
+    struct wire_duty duties[2];
+    uint32_t shards[FORGE_SHARDS];
+    memset(nodes, 0, sizeof nodes);
+    for (unsigned n = 0; n < ACTORS_NODES; n++) {
+        nodes[n].actor = actors_node(n);
+        nodes[n].tier = n == 1 ? TIER_RELIABLE : TIER_TRANSIENT;
+        nodes[n].threads = 1;
+    }
+    for (unsigned p = 0; p < FORGE_PARTITIONS; p++) {
+        actor_id server = actors_server(p % 2);
+        actor_id backup = p < 2 ? actors_server(1 - p % 2) : ACTOR_NONE;
+        placement[p] = (struct wire_placement){
+            .server = server, .backup = backup, .next_server = server, .next_backup = backup};
+    }
+    for (unsigned d = 0; d < 2; d++) {
+        duties[d] = (struct wire_duty){.origin = actors_node(d),
+                                       .from_clock = 1,
+                                       .until_clock = WIRE_CLOCK_NEVER,
+                                       .first = d * FORGE_SHARDS / 2,
+                                       .count = FORGE_SHARDS / 2};
+    }
+    for (uint32_t s = 0; s < FORGE_SHARDS; s++) {
+        shards[s] = s;
+    }
+    plan.plan = (struct message_plan){.version = 1,
+                                      .commit_every = 1,
+                                      .next_commit_every = 1,
+                                      .window = 4,
+                                      .partitions = FORGE_PARTITIONS,
+                                      .shards = FORGE_SHARDS,
+                                      .recoverable = 1};
+    plan.frames[0] = buffer_copy(nodes, sizeof nodes);
+    plan.frames[1] = buffer_copy(placement, sizeof placement);
+    plan.frames[2] = buffer_copy(duties, sizeof duties);
+    plan.frames[3] = buffer_copy(shards, sizeof shards);
+    plan.frames[4] = buffer_new(0);
+    return plan;
+}
+
+/* Adds `value` in place of the row: dense row `key`. */
+static void add_row(struct message *message, uint64_t key, int64_t value) {
+    static const struct wire_directory_entry entry = {.table = 0, .rows = 1};
+    message->frames[0] = buffer_copy(&entry, sizeof entry);
+    message->frames[1] = buffer_copy(&key, sizeof key);
+    message->frames[2] = buffer_copy(&value, sizeof value);
+    message->frame_count = 3;
+}
+
+/* ---- A controller ---- */
+
+static void end_controller(void *context, int code, const char *text) {
+    (void)code;
+    (void)text;
+    ((struct actors *)context)->ended++;
+}
+
+static void enter(struct actors *actors, unsigned number) {
+    static const struct wire_metric metric = {.name = "loss", .evaluated = 1};
+    struct message message = {.type = MESSAGE_REGISTER, .frame_count = 3};
+    struct wire_endpoint endpoint = {.actor = actors_server(number), .endpoint = "tcp://host:1"};
+    message.registration.tier = number == 1 ? TIER_RELIABLE : TIER_TRANSIENT;
+    message.registration.threads = 1;
+    message.registration.process_id = number;
+    memcpy(message.registration.host, "host", sizeof "host");
+    memcpy(message.registration.job.app, "app", sizeof "app");
+    message.registration.job.clocks_per_iteration = 1;
+    message.registration.job.iterations = 1000;
+    message.frames[0] = buffer_copy(&endpoint, sizeof endpoint);
+    message.frames[1] = buffer_copy(&metric, sizeof metric);
+    message.frames[2] = buffer_new(0);
+    give(actors, actors_node(number), &message);
+}
+
+static void beat(struct actors *actors, unsigned number, enum node_state state, uint64_t clock) {
+    struct message message = {.type = MESSAGE_HEARTBEAT};
+    message.heartbeat.state = (uint8_t)state;
+    message.heartbeat.clock = clock;
+    message.heartbeat.hold = actors->controller.hold.number;
+    message.heartbeat.version = message.heartbeat.ready = actors->controller.version;
+    message.heartbeat.committed = clock > 1 ? clock - 1 : 0;
+    give(actors, actors_node(number), &message);
+}
+
+static void open_controller(struct actors *actors) {
+    const struct controller_options options = {
+        .reliable = 1,
+        .transient = 2,
+        .policy = {.stage = STAGE_1, .partitions = FORGE_PARTITIONS, .shards = FORGE_SHARDS},
+        .thresholds = {PLAN_THRESHOLD_2, PLAN_THRESHOLD_3},
+        .heartbeat_ms = HEARTBEAT_MS,
+        .timeout_ms = TIMEOUT_MS,
+        .answer_ms = TIMEOUT_MS,
+        .start_timeout_ms = TIMEOUT_MS,
+        .end = end_controller,
+        .context = actors};
+    struct error error = {0};
+    int result = controller_init(&actors->controller, &actors->io, &options, &error);
+    assert(result == 0);
+    (void)result;
+    for (unsigned n = 0; n < ACTORS_NODES; n++) {
+        enter(actors, n);
+    }
+    for (unsigned n = 0; n < ACTORS_NODES; n++) {
+        struct message loaded = {.type = MESSAGE_LOADED, .frame_count = 1};
+        double totals[WIRE_TOTALS] = {0};
+        beat(actors, n, NODE_LOADED, 0);
+        loaded.loaded.version = actors->controller.version;
+        loaded.loaded.items = ITEMS;
+        loaded.frames[0] = buffer_copy(totals, sizeof totals);
+        give(actors, actors_node(n), &loaded);
+    }
+    assert(actors->controller.phase == PHASE_TRAIN);
+    for (uint64_t clock = 1; clock <= CLOCKS; clock++) {
+        for (unsigned n = 0; n < ACTORS_NODES; n++) {
+            static const struct wire_metric_sum sum = {.sum = 1, .weight = 1};
+            struct message progress = {.type = MESSAGE_PROGRESS, .frame_count = 1};
+            progress.progress.origin = actors_node(n);
+            progress.progress.clock = clock;
+            progress.progress.items = ITEMS;
+            progress.frames[0] = buffer_copy(&sum, sizeof sum);
+            give(actors, actors_node(n), &progress);
+            beat(actors, n, NODE_STARTED, clock);
+        }
+    }
+    assert(actors->controller.progress.completed == CLOCKS);
+}
+
+/* ---- A server ---- */
+
+static void flush(struct actors *actors, unsigned origin, uint32_t partition, uint64_t clock) {
+    struct message message = {.type = MESSAGE_FLUSH};
+    message.flush.partition = partition;
+    message.flush.origin = actors_node(origin);
+    message.flush.clock = clock;
+    add_row(&message, partition, (int64_t)clock);
+    give(actors, actors_node(origin), &message);
+}
+
+static void open_server(struct actors *actors) {
+    struct message plan = make_plan();
+    server_init(&actors->server, &actors->io, actors_server(0), &actors->job, NULL);
+    give(actors, actors_node(0), &plan);
+    for (uint32_t p = 0; p < FORGE_PARTITIONS; p += 2) {
+        struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .subscribe = {.partition = p, .request = 1}};
+        give(actors, actors_node(1), &subscribe);
+        for (uint64_t clock = 1; clock <= CLOCKS; clock++) {
+            flush(actors, 0, p, clock);
+            flush(actors, 1, p, clock);
+        }
+        flush(actors, 0, p, CLOCKS + 1); /* the other one's is still to come */
+    }
+    struct message update = {.type = MESSAGE_UPDATE, .update = {.partition = 1, .clock = 1}};
+    add_row(&update, 1, 7);
+    give(actors, actors_server(1), &update);
+    assert(actors->server.replicas[0].partition->clock == CLOCKS);
+    assert(partition_reached(actors->server.replicas[1].partition) == 1);
+}
+
+/* ---- A node ---- */
+
+static void hook_prepare(void *context, const struct node_set *set) {
+    (void)context;
+    (void)set;
+}
+
+static void hook_set(void *context, unsigned set) {
+    (void)context;
+    (void)set;
+}
+
+static void hook_compute(void *context, unsigned set, uint64_t clock) {
+    (void)context;
+    (void)set;
+    (void)clock;
+}
+
+static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
+    (void)context;
+    (void)set;
+    (void)clock;
+    (void)again;
+}
+
+static void hook_nothing(void *context) {
+    (void)context;
+}
+
+static void hook_rejoin(void *context, const char *why) {
+    (void)why;
+    ((struct actors *)context)->ended++;
+}
+
+/* Answers what the client has asked of each partition. */
+static void answer_subscriptions(struct actors *actors) {
+    for (uint32_t p = 0; p < FORGE_PARTITIONS; p++) {
+        struct message push = {.type = MESSAGE_PUSH};
+        push.push.partition = p;
+        push.push.request = actors->node.client.partitions[p].now.request;
+        add_row(&push, p, 5);
+        give(actors, actors_server(p % 2), &push);
+    }
+}
+
+static void open_node(struct actors *actors) {
+    static const struct wire_metric metric = {.name = "loss"};
+    const double totals[WIRE_TOTALS] = {0};
+    actors->endpoint = (struct wire_endpoint){.actor = actors_server(0)};
+    struct node_options options = {.self = actors_node(0),
+                                   .controller = "tcp://controller:1",
+                                   .servers = &actors->endpoint,
+                                   .server_count = 1,
+                                   .metrics = &metric,
+                                   .metric_count = 1,
+                                   .timeout_ms = TIMEOUT_MS,
+                                   .patience_ms = 100 * TIMEOUT_MS,
+                                   .hooks = {.prepare = hook_prepare,
+                                             .release = hook_set,
+                                             .compute = hook_compute,
+                                             .evaluate = hook_evaluate,
+                                             .save = hook_nothing,
+                                             .unsave = hook_nothing,
+                                             .end = end_controller,
+                                             .rejoin = hook_rejoin,
+                                             .context = actors}};
+    options.registration.job.clocks_per_iteration = 1;
+    node_init(&actors->node, &actors->io, &options, &actors->job);
+    node_start(&actors->node);
+    struct message welcome = {.type = MESSAGE_WELCOME, .welcome = {.name = "n", .heartbeat_ms = HEARTBEAT_MS}};
+    welcome.welcome.timeout_ms = TIMEOUT_MS;
+    give(actors, ACTOR_CONTROLLER, &welcome);
+    struct message plan = make_plan();
+    give(actors, ACTOR_CONTROLLER, &plan);
+    for (uint32_t p = 0; p < FORGE_PARTITIONS; p++) {
+        cache_add(&actors->node.cache, 0, p);
+    }
+    node_prepared(&actors->node, 1, ITEMS, totals);
+    answer_subscriptions(actors);
+    struct message start = {.type = MESSAGE_START, .frame_count = 1};
+    start.frames[0] = buffer_copy(totals, sizeof totals);
+    give(actors, ACTOR_CONTROLLER, &start);
+    assert(actors->node.busy && actors->node.at_clock == 1);
+}
+
+/* ---- Any ---- */
+
+void actors_open(struct actors *actors, enum actors_kind kind) {
+    memset(actors, 0, sizeof *actors);
+    actors->io = (struct io){.now_us = io_now,
+                             .random = io_random,
+                             .send = io_send,
+                             .set_timer = io_set_timer,
+                             .connect = io_connect};
+    actors->kind = kind;
+    actors->now_us = 1000 * 1000;
+    actors->job = (struct job){.table_count = 1, .staleness = 1};
+    actors->job.tables[0] = (struct table_spec){
+        .name = "t", .type = AML_INT64, .mode = AML_ADD, .width = 1, .row_bytes = 8, .rows = 4 * FORGE_PARTITIONS};
+    actors->job.shapes[0] = table_shape(&actors->job.tables[0]);
+    switch (kind) {
+    case ACTORS_CONTROLLER:
+        open_controller(actors);
+        break;
+    case ACTORS_SERVER:
+        open_server(actors);
+        break;
+    default:
+        open_node(actors);
+        break;
+    }
+}
+
+void actors_close(struct actors *actors) {
+    switch (actors->kind) {
+    case ACTORS_CONTROLLER:
+        controller_close(&actors->controller);
+        break;
+    case ACTORS_SERVER:
+        server_close(&actors->server);
+        break;
+    default:
+        node_close(&actors->node);
+        break;
+    }
+}
+
+/* ---- Digests ---- */
+
+static void add(uint64_t *digest, uint64_t value) {
+    *digest = hash_mix(*digest ^ value) + 1;
+}
+
+static void add_bytes(uint64_t *digest, const void *data, size_t size) {
+    for (size_t b = 0; b < size; b++) {
+        add(digest, ((const unsigned char *)data)[b]);
+    }
+}
+
+static void digest_controller(const struct controller *c, uint64_t *d) {
+    const uint64_t numbers[] = {
+        c->phase,       c->stage,          c->member_count, c->expected_count, c->items,          c->epoch,
+        c->version,     c->change,         c->from_clock,   c->restore,        c->committed,      c->claimed,
+        c->hold.number, c->hold.clock,     c->hold.purpose, c->replan,         c->fence_due,      c->stopping,
+        c->final,       c->line_count,     c->crashes.count, c->observer_count, (uint64_t)c->code, c->save_attempt,
+        c->checkpoint.state, c->checkpoint.requests[0].from, c->input.stored, c->input.job.shards != NULL};
+    add_bytes(d, numbers, sizeof numbers);
+    add(d, c->progress.completed);
+    add(d, c->progress.items_processed);
+    add(d, c->progress.failures);
+    for (unsigned m = 0; m < c->member_count; m++) {
+        const struct member *member = &c->members[m];
+        const uint64_t own[] = {member->node.actor, member->state,     member->epoch,  member->version,
+                                member->ready,      member->loaded,    member->left,   member->leaving,
+                                member->settled,    member->dismissed, member->clock,  member->held,
+                                member->catch_up,   member->input,     member->fenced, member->silence.accuses,
+                                member->bytes_sent, member->memory_bytes};
+        add_bytes(d, own, sizeof own);
+    }
+}
+
+static void digest_partition(struct partition *partition, uint64_t *d) {
+    add(d, partition->clock);
+    add(d, partition_reached(partition));
+    add(d, partition->subscription_count);
+    add(d, partition->tables[0].count);
+    add(d, partition->point_count);
+    add_bytes(d, partition->tables[0].rows.base, partition->tables[0].count * sizeof(int64_t));
+    for (unsigned s = 0; s < partition->subscription_count; s++) {
+        add(d, partition->subscriptions[s].request);
+        add(d, partition->subscriptions[s].sent_clock);
+    }
+    for (unsigned o = 0; o < partition->origin_count; o++) {
+        add(d, partition_received(partition, partition->origins[o].actor));
+    }
+}
+
+static void digest_server(const struct server *server, uint64_t *d) {
+    const uint64_t numbers[] = {server->epoch,   server->fenced,     server->plan.plan.version, server->committed,
+                                server->lagging, server->scan_count, server->early_count,       server->in_step};
+    add_bytes(d, numbers, sizeof numbers);
+    for (uint32_t p = 0; p < server->partition_count; p++) {
+        const struct server_replica *replica = &server->replicas[p];
+        const uint64_t own[] = {replica->whole,   replica->serving,      replica->served,
+                                replica->durable, replica->durable_from, replica->follower_count,
+                                replica->heard,   replica->cursor,       replica->checkpoint != NULL};
+        add_bytes(d, own, sizeof own);
+        for (unsigned f = 0; f < replica->follower_count; f++) {
+            add(d, replica->followers[f].reached);
+            add(d, replica->followers[f].sent);
+            add(d, replica->followers[f].whole);
+        }
+        if (replica->partition != NULL) {
+            digest_partition(replica->partition, d);
+        }
+    }
+}
+
+static void digest_node(const struct node *node, uint64_t *d) {
+    const struct client *client = &node->client;
+    const uint64_t numbers[] = {
+        node->state, node->heartbeat_ms,   node->plan.plan.version, node->set_count,  node->duty_count,
+        node->begun, node->evaluation_count, node->busy,            node->at_clock,   node->hold.number,
+        node->final, node->hold.clock,     node->progress_count,    node->saving,     node->leaving,
+        node->ended, node->input.compared, node->checkpoint.number, client->epoch,    client->fenced,
+        client->committed, client->flushed, client->wanted,         client->requests, node->servers[0].version};
+    add_bytes(d, numbers, sizeof numbers);
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        const struct client_partition *partition = &client->partitions[p];
+        const uint64_t own[] = {partition->now.server,    partition->now.request, partition->now.open,
+                                partition->clock,         partition->durable,     partition->waiting_count,
+                                partition->retained_count, partition->restoring,  partition->subscribed};
+        add_bytes(d, own, sizeof own);
+    }
+    add_bytes(d, node->cache.tables[0].rows.base, node->cache.tables[0].count * sizeof(int64_t));
+}
+
+uint64_t actors_digest(struct actors *actors) {
+    uint64_t digest = actors->ended;
+    switch (actors->kind) {
+    case ACTORS_CONTROLLER:
+        digest_controller(&actors->controller, &digest);
+        break;
+    case ACTORS_SERVER:
+        digest_server(&actors->server, &digest);
+        break;
+    default:
+        digest_node(&actors->node, &digest);
+        break;
+    }
+    return digest;
+}

@@ -1,0 +1,197 @@
+/* Messages of every type from those who may not send them: a stranger to the job, and a node of the job without the right.
+ * Whatever stands in them, they change nothing and nobody is failed for them. */
+#include "tests/actors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { VARIANTS = 300 };
+
+static const actor_id STRANGER = UINT64_C(0x770000);
+
+/* Who may send which messages to an actor, beside those of this test. What operators send is for who has their role,
+ * which connections tell, and the actors here do not. */
+static bool is_operators(unsigned type) {
+    return type == MESSAGE_OBSERVE || type == MESSAGE_STOP || type == MESSAGE_EVICT || type == MESSAGE_GONE ||
+           type == MESSAGE_STATUS || type == MESSAGE_ALLOCATION || type == MESSAGE_CHECKPOINT_NOW;
+}
+
+static bool stranger_may(enum actors_kind to, unsigned type) {
+    return to == ACTORS_CONTROLLER && (type == MESSAGE_REGISTER || is_operators(type));
+}
+
+/* Node 2, which has no work and no servers. */
+static bool member_may(enum actors_kind to, const struct message *message) {
+    switch ((unsigned)message->type) {
+    case MESSAGE_EVICT: /* itself */
+        return to == ACTORS_CONTROLLER && message->frames[0]->size == 0;
+    case MESSAGE_REGISTER:
+    case MESSAGE_INPUT:
+    case MESSAGE_LOADED:
+    case MESSAGE_PROGRESS:
+    case MESSAGE_HEARTBEAT:
+    case MESSAGE_SAVED:
+    case MESSAGE_LEAVE:
+    case MESSAGE_FAIL:
+    case MESSAGE_FENCED:
+    case MESSAGE_WRITTEN:
+    case MESSAGE_CRASHED:
+    case MESSAGE_ACCUSE:
+        return to == ACTORS_CONTROLLER;
+    case MESSAGE_SUBSCRIBE:
+    case MESSAGE_PULL:
+    case MESSAGE_SCAN:
+        return to == ACTORS_SERVER;
+    default:
+        return false;
+    }
+}
+
+/* The server of node 1: it serves partition 1, which the server of node 0 follows, and partition 3. */
+static bool server_may(enum actors_kind to, const struct message *message) {
+    switch ((unsigned)message->type) {
+    case MESSAGE_PUSH:
+        return to == ACTORS_NODE && message->push.partition % 2 == 1;
+    case MESSAGE_ROWS:
+        return to == ACTORS_NODE && message->rows.partition % 2 == 1;
+    case MESSAGE_UPDATE:
+        return to == ACTORS_SERVER && message->update.partition == 1;
+    case MESSAGE_FOLLOW:
+        return to == ACTORS_SERVER && message->follow.partition == 0;
+    case MESSAGE_SUBSCRIBE:
+    case MESSAGE_PULL:
+    case MESSAGE_SCAN:
+        return to == ACTORS_SERVER; /* of its node */
+    case MESSAGE_FLUSH:
+        return to == ACTORS_SERVER && actor_node(message->flush.origin) == actors_node(1);
+    default:
+        return false;
+    }
+}
+
+/* A server keeps what members send of an epoch whose plan is still to come. */
+static bool is_early(enum actors_kind to, const struct message *message) {
+    return to == ACTORS_SERVER && message->epoch > ACTORS_EPOCH &&
+           (message->type == MESSAGE_FLUSH || message->type == MESSAGE_FOLLOW || message->type == MESSAGE_UPDATE);
+}
+
+static bool may(enum actors_kind to, actor_id from, const struct message *message) {
+    return from == STRANGER         ? stranger_may(to, message->type)
+           : is_early(to, message)  ? true
+           : from == actors_node(2) ? member_may(to, message)
+                                    : server_may(to, message);
+}
+
+/* Numbers that lead further: a member, a server or an origin of the job in place of any actor. */
+static void name_actor(struct message *message, uint64_t random) {
+    const actor_id actors[] = {actors_node(0), actors_node(1), actors_server(0), actors_server(1)};
+    actor_id actor = actors[random % 4];
+    switch ((unsigned)message->type) {
+    case MESSAGE_FLUSH:
+        message->flush.origin = actor;
+        break;
+    case MESSAGE_PROGRESS:
+        message->progress.origin = actor;
+        break;
+    case MESSAGE_EVALUATE:
+        message->evaluate.origin = actor;
+        break;
+    case MESSAGE_ACCUSE:
+        message->accuse.accused = actor;
+        break;
+    default:
+        break;
+    }
+}
+
+static void test_forged_messages(enum actors_kind to, actor_id from) {
+    struct actors actors;
+    uint64_t random = 1;
+    unsigned sent = 0;
+    actors_open(&actors, to);
+    uint64_t before = actors_digest(&actors);
+    for (unsigned type = 1; type < FORGE_TYPES; type++) {
+        struct message message;
+        for (unsigned v = 0; v < VARIANTS && forge_message(type, &message); v++) {
+            message.epoch = ACTORS_EPOCH;
+            if (v > 0) {
+                forge_change(&message, &random);
+            }
+            if (v % 2 == 1) {
+                name_actor(&message, v / 2);
+            }
+            if (!may(to, from, &message)) {
+                actors_receive(&actors, from, &message);
+                sent++;
+            }
+            if (actors_digest(&actors) != before) {
+                fail_msg("%s from %llx has changed actor %d, variant %u", message_name(type), (unsigned long long)from,
+                         to, v);
+            }
+            message_close(&message);
+        }
+    }
+    assert_true(sent > VARIANTS * 20);
+    assert_int_equal(actors.ended, 0);
+    actors_close(&actors);
+}
+
+static void test_strangers(void **state) {
+    (void)state;
+    for (enum actors_kind to = 0; to < ACTORS_KINDS; to++) {
+        test_forged_messages(to, STRANGER);
+    }
+}
+
+static void test_members_without_the_right(void **state) {
+    (void)state;
+    for (enum actors_kind to = 0; to < ACTORS_KINDS; to++) {
+        test_forged_messages(to, actors_node(2));
+        test_forged_messages(to, actors_server(1));
+    }
+}
+
+/* The digests tell what has changed: the same messages from those who may send them change them. */
+static void test_the_digest_tells_changes(void **state) {
+    (void)state;
+    static const struct {
+        enum actors_kind to;
+        struct message message;
+        bool controller; /* from the controller, else from node 1 or its server */
+    } cases[] = {
+        {ACTORS_CONTROLLER, {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .clock = 9}}, false},
+        {ACTORS_CONTROLLER, {.type = MESSAGE_LEAVE}, false},
+        {ACTORS_SERVER, {.type = MESSAGE_SUBSCRIBE, .subscribe = {.partition = 0, .request = 2}}, false},
+        {ACTORS_SERVER, {.type = MESSAGE_FLUSH, .flush = {.partition = 0, .clock = 4}}, false},
+        {ACTORS_SERVER, {.type = MESSAGE_SCAN, .scan = {.partition = 0, .min_clock = 9}}, false},
+        {ACTORS_NODE, {.type = MESSAGE_HEARTBEAT_ACK, .heartbeat_ack = {.hold = 1, .hold_clock = 9}}, true},
+        {ACTORS_NODE, {.type = MESSAGE_FENCE}, true},
+        {ACTORS_NODE, {.type = MESSAGE_DONE}, true},
+    };
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct actors actors;
+        struct message message = cases[c].message;
+        actors_open(&actors, cases[c].to);
+        uint64_t before = actors_digest(&actors);
+        message.epoch = message.type == MESSAGE_FENCE ? ACTORS_EPOCH + 1 : ACTORS_EPOCH;
+        if (message.type == MESSAGE_FLUSH) {
+            message.flush.origin = actors_node(1);
+        }
+        actors_receive(&actors, cases[c].controller ? ACTOR_CONTROLLER : actors_node(1), &message);
+        assert_int_not_equal(actors_digest(&actors), before);
+        actors_close(&actors);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_members_without_the_right),
+        cmocka_unit_test(test_the_digest_tells_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
