@@ -3,7 +3,7 @@
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])      one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])       whole clusters in one thread
 # proteus_cluster_test(NAME SOURCE... [SINGLE] [LIGHT] [TIMEOUT SECONDS])   real processes on this machine
-# proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE])                LLVMFuzzerTestOneInput
+# proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
 # Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE ones), which is what the
 # tsan preset runs. A SOURCE may be C++. Cluster tests find the programs in $PROTEUS_BIN.
@@ -69,7 +69,7 @@ endfunction()
 # Runs PROTEUS_FUZZ_SECONDS on the seeds that the CORPUS program writes first, if there is one, and on what earlier
 # runs found; findings stay in build-fuzz/fuzz/NAME. Built by the fuzz preset only.
 function(proteus_fuzz_target name)
-    cmake_parse_arguments(PARSE_ARGV 1 fuzz "" "CORPUS" "")
+    cmake_parse_arguments(PARSE_ARGV 1 fuzz "" "" "CORPUS")
     if(NOT PROTEUS_FUZZ)
         return()
     endif()

@@ -1,5 +1,5 @@
-/* A controller, a partition server or a node alone in the middle of a job, for tests of what it takes from whom: what it
- * sends is dropped, and time stands still. The job has three nodes, FORGE_PARTITIONS partitions and FORGE_SHARDS shards,
+/* A controller, a partition server or a node alone in the middle of a job, for tests of what it takes from whom: what
+ * it sends is dropped, and time stands still. The job has three nodes, FORGE_PARTITIONS partitions, FORGE_SHARDS shards
  * and one table with rows of 8 bytes (forge.h). Nodes 0 and 1 work and have a server each, node 2 does neither. */
 #ifndef TESTS_ACTORS_H
 #define TESTS_ACTORS_H
@@ -14,7 +14,7 @@ enum { ACTORS_NODES = 3, ACTORS_EPOCH = 1 };
 enum actors_kind {
     ACTORS_CONTROLLER, /* it has completed some clocks */
     ACTORS_SERVER,     /* of node 0: serves partitions 0 and 2, follows node 1's replica of partition 1 */
-    ACTORS_NODE,       /* node 0, which computes a clock */
+    ACTORS_NODE,       /* node 0, which computes clock 2 */
     ACTORS_KINDS
 };
 
@@ -42,8 +42,7 @@ void actors_close(struct actors *actors);
 void actors_receive(struct actors *actors, actor_id from, struct message *message);
 void actors_pass(struct actors *actors, uint64_t us); /* and calls the timer */
 
-/* A hash of the state that messages can change: not of when somebody was heard, and not of whom the actor has accused or
- * was told to. */
+/* A hash of the state that messages can change: not of when somebody was heard, and not of whom the actor accuses. */
 uint64_t actors_digest(struct actors *actors);
 
 #endif

@@ -1,5 +1,5 @@
-/* Messages of every type from those who may not send them: a stranger to the job, and a node of the job without the right.
- * Whatever stands in them, they change nothing and nobody is failed for them. */
+/* Messages of every type from those who may not send them: a stranger to the job, and a node of the job without the
+ * right. Whatever stands in them, they change nothing and nobody is failed for them. */
 #include "tests/actors.h"
 
 #include <setjmp.h>
@@ -86,19 +86,27 @@ static bool may(enum actors_kind to, actor_id from, const struct message *messag
                                     : server_may(to, message);
 }
 
-/* Numbers that lead further: a member, a server or an origin of the job in place of any actor. */
-static void name_actor(struct message *message, uint64_t random) {
+/* Numbers that lead further: an actor of the job, and the clock that comes next. */
+static void aim(struct message *message, uint64_t random) {
     const actor_id actors[] = {actors_node(0), actors_node(1), actors_server(0), actors_server(1)};
     actor_id actor = actors[random % 4];
     switch ((unsigned)message->type) {
     case MESSAGE_FLUSH:
         message->flush.origin = actor;
+        message->flush.clock = 4 + random / 4 % 2;
         break;
     case MESSAGE_PROGRESS:
         message->progress.origin = actor;
+        message->progress.clock = 4;
         break;
     case MESSAGE_EVALUATE:
         message->evaluate.origin = actor;
+        break;
+    case MESSAGE_PUSH:
+        message->push.clock = message->push.durable = 1;
+        break;
+    case MESSAGE_UPDATE:
+        message->update.clock = 2;
         break;
     case MESSAGE_ACCUSE:
         message->accuse.accused = actor;
@@ -122,7 +130,7 @@ static void test_forged_messages(enum actors_kind to, actor_id from) {
                 forge_change(&message, &random);
             }
             if (v % 2 == 1) {
-                name_actor(&message, v / 2);
+                aim(&message, v / 2);
             }
             if (!may(to, from, &message)) {
                 actors_receive(&actors, from, &message);
