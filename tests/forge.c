@@ -110,6 +110,7 @@ static void add_plan(struct message *message) {
                                           .recoverable = 1};
     add_frame(message, sizeof(struct wire_node));
     add_frame(message, FORGE_PARTITIONS * sizeof(struct wire_placement));
+    memset(message->frames[1]->data, 1, message->frames[1]->size); /* each partition has a server */
     message->frames[message->frame_count++] = buffer_copy(&duty, sizeof duty);
     add_frame(message, sizeof(uint32_t));
     add_frame(message, sizeof(struct wire_endpoint));

@@ -417,6 +417,12 @@ static int plan_check(const struct message *message, struct error *error) {
         return error_set(error, AML_EPROTOCOL, "PLAN: a frame of %zu bytes does not place %u partitions",
                          message->frames[1]->size, plan->partitions);
     }
+    const struct wire_placement *placement = (const void *)message->frames[1]->data;
+    for (uint32_t p = 0; p < plan->partitions; p++) {
+        if (placement[p].server == ACTOR_NONE || placement[p].next_server == ACTOR_NONE) {
+            return error_set(error, AML_EPROTOCOL, "PLAN: partition %u without a server", p);
+        }
+    }
     const struct wire_duty *duties = (const void *)message->frames[2]->data;
     const uint32_t *shards = (const void *)message->frames[3]->data;
     size_t listed = message->frames[3]->size / sizeof *shards;

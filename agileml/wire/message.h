@@ -590,7 +590,7 @@ struct wire_machine {
     uint32_t tier;
 };
 
-/* Server threads, or ACTOR_NONE. Without a change under way both halves are the same. */
+/* Server threads; a backup may be ACTOR_NONE. Without a change under way both halves are the same. */
 struct wire_placement {
     actor_id server, backup;           /* of clocks below the plan's from_clock */
     actor_id next_server, next_backup; /* of the others */

@@ -86,6 +86,7 @@ static void add_payload(struct message *message, unsigned variant) {
                                               .recoverable = 1};
         add_frame(message, 2 * sizeof(struct wire_node));
         add_frame(message, 4 * sizeof(struct wire_placement));
+        memset(message->frames[1]->data, 1, message->frames[1]->size);
         add_duties(message, variant);
         add_frame(message, sizeof(struct wire_endpoint));
         break;

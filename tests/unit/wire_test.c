@@ -239,6 +239,7 @@ static struct message new_message(enum message_type type) {
         message.plan.shards = 1 + (uint32_t)(wire_random() % WIRE_SHARDS_MAX);
         add_frame(&message, 3 * sizeof(struct wire_node));
         add_frame(&message, message.plan.partitions * sizeof(struct wire_placement));
+        memset(message.frames[1]->data, 1, message.frames[1]->size);
         add_duties(&message);
         message.plan.commit_every = message.plan.next_commit_every = 1;
         add_frame(&message, 3 * sizeof(struct wire_endpoint));
@@ -550,6 +551,12 @@ static void test_plans_fit_themselves(void **state) {
     plan = new_message(MESSAGE_PLAN); /* one partition is not placed */
     plan.frames[1]->size -= sizeof(struct wire_placement);
     expect_refused(&plan);
+    for (int next = 0; next < 2; next++) { /* one has no server, before the switch or afterwards */
+        plan = new_message(MESSAGE_PLAN);
+        struct wire_placement *placement = (void *)plan.frames[1]->data;
+        *(next == 1 ? &placement->next_server : &placement->server) = ACTOR_NONE;
+        expect_refused(&plan);
+    }
     plan = new_message(MESSAGE_PLAN); /* nothing could be served */
     plan.plan.partitions = 0;
     plan.frames[1]->size = 0;
