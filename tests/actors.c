@@ -43,6 +43,12 @@ static void io_connect(struct io *io, actor_id actor, const char *endpoint) {
     (void)endpoint;
 }
 
+static void io_admit(struct io *io, const struct wire_node *nodes, size_t count) {
+    (void)io;
+    (void)nodes;
+    (void)count;
+}
+
 static void give(struct actors *actors, actor_id from, struct message *message) {
     message->epoch = ACTORS_EPOCH;
     actors_receive(actors, from, message);
@@ -341,7 +347,8 @@ void actors_open(struct actors *actors, enum actors_kind kind) {
                              .random = io_random,
                              .send = io_send,
                              .set_timer = io_set_timer,
-                             .connect = io_connect};
+                             .connect = io_connect,
+                             .admit = io_admit};
     actors->kind = kind;
     actors->now_us = 1000 * 1000;
     actors->job = (struct job){.table_count = 1, .staleness = 1};

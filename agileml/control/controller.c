@@ -925,22 +925,14 @@ static void controller_settle(struct controller *controller) {
     controller_try_end(controller);
 }
 
-/* What operators and observers ask for. */
-static bool is_for_operators(enum message_type type) {
-    return type == MESSAGE_OBSERVE || type == MESSAGE_STOP || type == MESSAGE_EVICT || type == MESSAGE_GONE ||
-           type == MESSAGE_ALLOCATION || type == MESSAGE_STATUS || type == MESSAGE_CHECKPOINT_NOW;
-}
-
 void controller_receive(void *self, actor_id from, struct message *message) {
     struct controller *controller = self;
     if (controller->phase == PHASE_ENDED) {
         return;
     }
     struct member *member = member_find(controller, from);
-    bool own_eviction = message->type == MESSAGE_EVICT && message->frames[0]->size == 0;
-    if (member_find(controller, actor_node(from)) != NULL && is_for_operators(message->type) &&
-        !(member != NULL && own_eviction)) {
-        return; /* a node asks for nothing but to leave itself */
+    if ((message_roles(message) & ROLE_NODE) == 0 && member_find(controller, actor_node(from)) != NULL) {
+        return; /* not a node's, whatever the connection may send */
     }
     switch ((unsigned)message->type) {
     case MESSAGE_REGISTER:

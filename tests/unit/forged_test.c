@@ -13,15 +13,10 @@ enum { VARIANTS = 300 };
 
 static const actor_id STRANGER = UINT64_C(0x770000);
 
-/* Who may send which messages to an actor, beside those of this test. What operators send is for who has their role,
- * which connections tell, and the actors here do not. */
-static bool is_operators(unsigned type) {
-    return type == MESSAGE_OBSERVE || type == MESSAGE_STOP || type == MESSAGE_EVICT || type == MESSAGE_GONE ||
-           type == MESSAGE_STATUS || type == MESSAGE_ALLOCATION || type == MESSAGE_CHECKPOINT_NOW;
-}
-
-static bool stranger_may(enum actors_kind to, unsigned type) {
-    return to == ACTORS_CONTROLLER && (type == MESSAGE_REGISTER || is_operators(type));
+/* An operator or a node that registers. Which of them a stranger is, connections tell. */
+static bool stranger_may(enum actors_kind to, const struct message *message) {
+    return to == ACTORS_CONTROLLER && (message->type == MESSAGE_REGISTER || message->type == MESSAGE_EVICT ||
+                                       (message_roles(message) & (ROLE_OPERATOR | ROLE_OBSERVER)) != 0);
 }
 
 /* Node 2, which has no work and no servers. */
@@ -80,7 +75,7 @@ static bool is_early(enum actors_kind to, const struct message *message) {
 }
 
 static bool may(enum actors_kind to, actor_id from, const struct message *message) {
-    return from == STRANGER         ? stranger_may(to, message->type)
+    return from == STRANGER         ? stranger_may(to, message)
            : is_early(to, message)  ? true
            : from == actors_node(2) ? member_may(to, message)
                                     : server_may(to, message);
