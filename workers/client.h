@@ -142,8 +142,8 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock);
 /* Takes the deltas of one partition's touched rows, once per clock, origin and partition. Any thread, different
  * partitions at the same time; nobody else may touch the rows meanwhile. AML_ELIMIT as client_subscribe. */
 int client_gather(struct client *client, uint32_t partition, struct error *error);
-/* Checks that the numbers which were gathered of the partition are finite. AML_EINPUT names table, row, clock and `node`,
- * this node. Any thread, as client_gather. */
+/* Checks that the numbers which were gathered of the partition are finite. AML_EINPUT names table, row, clock and
+ * `node`, this node. Any thread, as client_gather. */
 int client_check_numbers(const struct client *client, uint32_t partition, const char *node, struct error *error);
 /* Sends what was gathered for the clock under way, then applies the pushes that waited. */
 void client_flush(struct client *client);

@@ -508,7 +508,7 @@ static void server_keep_early(struct server *server, actor_id from, const struct
     bool stranger = server->plan.type != 0 && !server_knows(server, from);
     bool ours = message_partition(message) != UINT32_MAX ||
                 (message->type == MESSAGE_CHECKPOINT && from == server_agent(server));
-    if (ours && !stranger && server->early_count < SERVER_EARLY_MAX) { /* else whoever sent it, if of the job, asks again */
+    if (ours && !stranger && server->early_count < SERVER_EARLY_MAX) { /* else the sender asks again */
         server->early = memory_resized(server->early, server->early_count + 1, sizeof *server->early);
         server->early[server->early_count++] = (struct early_message){.from = from, .message = message_share(message)};
     }
