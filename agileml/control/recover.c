@@ -222,10 +222,12 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
                                      .backups = memory_zeroed(policy.partitions, sizeof(actor_id)),
                                      .owners = memory_zeroed(policy.shards, sizeof(actor_id))};
     struct plan_node *nodes = memory_zeroed(controller->member_count, sizeof *nodes);
-    unsigned count[2] = {0, 0};
-    unsigned used = 0;
-    for (int round = 0; round < 3 && used == 0;
-         round++) { /* whoever is leaving or new helps when nobody else is left */
+    struct plan_present present = {.owners = schedule_present(&controller->schedule), .previous = controller->previous};
+    int code = AML_EINPUT;
+    /* Whoever is leaving, and then whoever is new, helps when it does not go without them. */
+    for (int round = 0; round < 3 && code != 0; round++) {
+        unsigned count[2] = {0, 0};
+        unsigned used = 0;
         for (unsigned m = 0; m < controller->member_count; m++) {
             const struct member *member = &controller->members[m];
             if (!member->dismissed && (!member->leaving || round > 0) && (member->settled || round > 1)) {
@@ -233,11 +235,11 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
                 count[member->node.tier]++;
             }
         }
+        bool staged = count[TIER_RELIABLE] > 0 && count[TIER_TRANSIENT] > 0 && controller->stage != STAGE_AUTO;
+        policy.stage = staged ? controller->stage : count[TIER_RELIABLE] > 0 ? STAGE_1 : STAGE_TRADITIONAL;
+        error->code = 0;
+        code = plan(nodes, used, &policy, &present, ordinary, error);
     }
-    bool staged = count[TIER_RELIABLE] > 0 && count[TIER_TRANSIENT] > 0 && controller->stage != STAGE_AUTO;
-    policy.stage = staged ? controller->stage : count[TIER_RELIABLE] > 0 ? STAGE_1 : STAGE_TRADITIONAL;
-    struct plan_present present = {.owners = schedule_present(&controller->schedule), .previous = controller->previous};
-    int code = plan(nodes, used, &policy, &present, ordinary, error);
     free(nodes);
     return code;
 }

@@ -111,6 +111,7 @@ struct player {
 struct fake {
     struct io io;
     uint64_t now_us;
+    unsigned threadless; /* a set of nodes that come without worker threads */
     struct {
         actor_id to;
         struct message message;
@@ -343,7 +344,7 @@ static void join(struct fake *fake, unsigned number, const char *name, enum node
     memcpy(message.registration.host, "host", sizeof "host");
     message.registration.process_id = 1;
     message.registration.tier = (uint8_t)tier;
-    message.registration.threads = 1;
+    message.registration.threads = (fake->threadless >> number & 1) != 0 ? 0 : 1;
     memcpy(message.registration.job.app, terms->app, sizeof terms->app);
     message.registration.job.digest = terms->digest;
     message.registration.job.staleness = terms->staleness;
@@ -2283,6 +2284,24 @@ static void test_the_only_replica_is_lost(void **state) {
     }
 }
 
+/* Those that are left can serve and not work; one that has come and has no part yet can. */
+static void test_a_newcomer_works_when_all_workers_are_lost(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    fake->threadless = 1 << 0;
+    cluster_open(fake, 1, 1);
+    play_to(fake, 5);
+    enter(fake, 2, TIER_RELIABLE);
+    play(fake);
+    assert_int_equal(fake->controller.member_count, 3);
+    assert_false(fake->controller.members[2].settled);
+    fake->players[1].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n1");
+    expect_good_end(fake, 20);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    fake_close(fake);
+}
+
 static void test_all_nodes_are_lost(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_1, 20);
@@ -4079,6 +4098,7 @@ int main(void) {
         cmocka_unit_test(test_catch_ups_are_taken_over),
         cmocka_unit_test(test_all_transient_nodes_die),
         cmocka_unit_test(test_the_only_replica_is_lost),
+        cmocka_unit_test(test_a_newcomer_works_when_all_workers_are_lost),
         cmocka_unit_test(test_all_nodes_are_lost),
         cmocka_unit_test(test_the_dead_rejoin),
         cmocka_unit_test(test_accusations),
