@@ -22,12 +22,12 @@ struct keygen {
 static const char USAGE[] =
     "usage: proteus keygen [FILE]\n"
     "       proteus keygen --role ROLE --key JOB.KEY [--lifetime TIME] [--nodes N] FILE\n\n"
-    "Writes a new key to FILE (default: job.key), mode 0600. Connections of a job with a key are encrypted, and the key\n"
-    "gives every right in the job. With --role it writes a token instead, which gives a part of them and is used in the\n"
-    "same way, by --key FILE:\n"
+    "Writes a new key to FILE (default: job.key), mode 0600. Connections of a job with a key are encrypted. The key\n"
+    "gives every right in the job; the controller needs it. With --role it writes a token instead, which gives a part\n"
+    "of these rights and is used in the same way, by --key FILE:\n"
     "  node      may join, read and change the job's parameters, and leave\n"
-    "  operator  may look, stop, evict, have checkpoints written; what bidbrain tells the controller\n"
-    "  observer  may look: proteus status\n\n";
+    "  operator  may look at the job, evict nodes, have checkpoints written, and stop the job\n"
+    "  observer  may look at the job: proteus status\n\n";
 
 static unsigned role_of(const char *name) {
     return strcmp(name, "node") == 0       ? ROLE_NODE
@@ -45,7 +45,8 @@ static uint64_t lifetime_of(const char *text) {
     char *end;
     unsigned long number = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
     for (size_t u = 0; number > 0 && u < sizeof units / sizeof units[0]; u++) {
-        if (end[0] == units[u].unit && end[1] == '\0' && number <= LIFETIME_MAX_DAYS * (uint64_t)DAY_S / units[u].seconds) {
+        if (end[0] == units[u].unit && end[1] == '\0' &&
+            number <= LIFETIME_MAX_DAYS * (uint64_t)DAY_S / units[u].seconds) {
             return number * units[u].seconds;
         }
     }
@@ -63,8 +64,9 @@ static int make_token(const struct keygen *keygen, const char *path, struct erro
         return error_set(error, AML_EINPUT, "--role needs --key, the job's key file, and the name of a new file");
     }
     if (lifetime == 0) {
-        return error_set(error, AML_EINPUT, "--lifetime '%.100s': expected a time up to %d days, such as 90m, 12h or 7d",
-                         keygen->lifetime, LIFETIME_MAX_DAYS);
+        return error_set(error, AML_EINPUT,
+                         "--lifetime '%.100s': expected a time up to %d days, such as 90m, 12h or 7d", keygen->lifetime,
+                         LIFETIME_MAX_DAYS);
     }
     terms.expires = (uint64_t)time(NULL) + lifetime;
     int result = net_key_load(keygen->key, &job, error);
@@ -85,8 +87,8 @@ static int make_key(const char *path, struct error *error) {
     path = path != NULL ? path : "job.key";
     int result = net_key_generate(path, error);
     if (result == 0) {
-        printf("wrote %s: whoever can read it has every right in the job; give it by --key, and to machines that may be\n"
-               "taken over only tokens made from it (--role node)\n",
+        printf("wrote %s: whoever can read it has every right in the job; give it to the controller by --key, and to\n"
+               "nodes tokens made from it (--role node)\n",
                path);
     }
     return result;
@@ -98,7 +100,7 @@ int command_keygen(int argc, char **argv) {
         {"role", "ROLE", AML_OPTION_STRING, &keygen.role, 0, 0, "make a token for a node, an operator or an observer"},
         {"key", "FILE", AML_OPTION_STRING, &keygen.key, 0, 0, "the job's key, which a token is made from"},
         {"lifetime", "TIME", AML_OPTION_STRING, &keygen.lifetime, 0, 0,
-         "how long a token lets newcomers in: 90m, 12h, 7d"},
+         "how long new nodes and commands are let in by a token: 90m, 12h, 7d"},
         {"nodes", "N", AML_OPTION_INTEGER, &keygen.nodes, 0, WIRE_NODES_MAX,
          "nodes that may be in the job by a token at a time; 0: any number"},
         {.name = "help", .type = AML_OPTION_FLAG, .target = &keygen.help, .help = "this text"},

@@ -104,7 +104,7 @@ struct member {
     uint64_t plan_us;               /* when the plan was last sent to it */
     bool welcome_due; /* it is not stored yet: many that register at once are stored together, then welcomed */
     bool loaded;
-    bool named;               /* by the plan in force: its servers and its peers know it */
+    bool named;               /* the plan in force names it: its servers and its peers know it */
     bool left;                /* has said LEAVE */
     bool leaving;             /* is to go: no part in new plans */
     bool planned;             /* it has, or is to have, a part in the plan that is being made */

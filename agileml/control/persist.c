@@ -105,8 +105,8 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
                     each(observer_count) each(save_attempt)
 
 #define MEMBER_FIELDS(each)                                                                                            \
-    each(node) each(name) each(key) each(host) each(process_id) each(state) each(loaded) each(leaving) each(planned)             \
-        each(settled) each(dismissed) each(clock)
+    each(node) each(name) each(key) each(host) each(process_id) each(state) each(loaded) each(leaving)                 \
+        each(planned) each(settled) each(dismissed) each(clock)
 
 /* What changes with a member's progress. */
 struct stored_member {

@@ -35,8 +35,8 @@ struct io {
     /* Tells where an actor listens, so that send reaches it. Repeating it is harmless. A NULL endpoint forgets the
      * actor: what is connected to it is closed. */
     void (*connect)(struct io *io, actor_id actor, const char *endpoint);
-    /* The nodes of the job, all of them, in place of those named before: their processes may send to the actors of this
-     * one, each under the ids of its own actors. To be called before connect names any of them. */
+    /* Names all nodes of the job, in place of those named before. Their processes may send to this process's actors,
+     * each under the ids of its own actors. To be called before connect names an actor of any of them. */
     void (*admit)(struct io *io, const struct wire_node *nodes, size_t count);
 };
 

@@ -213,8 +213,9 @@ static bool key_parse_token(const char *text, struct net_key *key) {
     size_t length = strcspn(text, "\n");
     bool good = length < sizeof title && key_line(&text, "", length, title) &&
                 key_line(&text, "public ", NET_KEY_TEXT - 1, key->public_text) &&
-                zmq_z85_decode(decoded, key->public_text) != NULL && key_line(&text, "token ", TOKEN_TEXT, token_text) &&
-                *text == '\0' && zmq_z85_decode(key->token, token_text) != NULL;
+                zmq_z85_decode(decoded, key->public_text) != NULL &&
+                key_line(&text, "token ", TOKEN_TEXT, token_text) && *text == '\0' &&
+                zmq_z85_decode(key->token, token_text) != NULL;
     if (good) {
         struct net_token_terms terms = net_token_terms(key->token);
         net_token_title(&terms, expected);

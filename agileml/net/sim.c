@@ -41,7 +41,7 @@ struct lane {
     unsigned from, to;
     bool dialed; /* `from` connected, so it keeps messages while the connection is broken */
     bool closed; /* forgotten by the one that had dialed */
-    bool stood;  /* a message has passed */
+    bool stood;  /* the connection has come about: a message has passed */
     uint64_t latency_us;
     uint64_t last_us; /* arrival of the latest message */
     uint64_t down_until_us;
@@ -328,8 +328,8 @@ static void sim_io_admit(struct io *io, const struct wire_node *nodes, size_t co
     qsort(node->admitted, count, sizeof *node->admitted, compare_actors);
 }
 
-/* As in a job with a key: the controller hears everybody, and a node hears the nodes that it was told of. Whom a node
- * connects to itself it hears, too. */
+/* As in a job with a key: the controller hears everybody; a node hears the nodes that io.admit has named, and those
+ * that it has connected to itself. */
 static bool lane_is_admitted(const struct sim *sim, const struct lane *lane) {
     const struct sim_actor_state *to = sim->actors[lane->to];
     const struct sim_node_state *node = &sim->nodes[to->node];
@@ -339,8 +339,9 @@ static bool lane_is_admitted(const struct sim *sim, const struct lane *lane) {
             bsearch(&wanted, node->admitted, node->admitted_count, sizeof wanted, compare_actors) != NULL);
 }
 
-/* When a message can be received, as far as admission goes: a connection comes about when its maker is admitted, and
- * messages wait for it. Once it stands, those of one that is not admitted any more are lost. */
+/* When a message can be received, as far as admission goes. A connection comes about when the side that makes it is
+ * admitted, and messages wait for that. Once the connection stands, messages are lost from when that side is not
+ * admitted any more. */
 static uint64_t admission_passes_us(struct sim *sim, struct flight *flight) {
     struct lane *lane = &sim->lanes[flight->lane];
     if (lane_is_admitted(sim, lane)) {

@@ -14,11 +14,12 @@
 
 /* ---- Life cycle ---- */
 
-/* Takes the job's key or a token, and has or makes this process's own key pair. */
+/* Takes the job's key or a token. The process's own key pair is the job's at the controller, elsewhere a new one. */
 static int net_take_key(struct net *net, const struct net_key *key, struct error *error) {
     unsigned char decoded[NET_KEY_TEXT];
     bool job = key->secret_text[0] != '\0';
-    if (strnlen(key->public_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1 || zmq_z85_decode(decoded, key->public_text) == NULL ||
+    if (strnlen(key->public_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1 ||
+        zmq_z85_decode(decoded, key->public_text) == NULL ||
         (job && strnlen(key->secret_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1)) {
         return error_set(error, AML_EINPUT, "the job's key is malformed (see 'proteus keygen')");
     }

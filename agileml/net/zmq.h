@@ -1,9 +1,11 @@
 /* The real io: actors exchange messages by TCP through ZeroMQ, and inside a process through mailboxes. Without a key
  * only loopback addresses are allowed. With one every TCP connection is encrypted (CURVE), and each process has a key
  * pair of its own, made by net_open:
- *   - the controller's process has the job's. It lets in whoever shows a token of the job, in the token's role;
- *   - the others let in the processes of the nodes that io.admit named last, each under its own actors' ids only.
- * Decides nothing about what messages mean, but who may send which (message_roles). */
+ *   - the controller's process uses the job's key as its own. It lets in whoever shows a token of the job, in the
+ *     token's role;
+ *   - every other process lets in the processes of the nodes that io.admit named last, each under the ids of its own
+ *     actors only.
+ * Decides who may send which type of message (message_roles), and nothing about what messages mean. */
 #ifndef AGILEML_NET_ZMQ_H
 #define AGILEML_NET_ZMQ_H
 
@@ -37,7 +39,7 @@ int net_open(struct net **net, const struct net_options *options, struct error *
 /* After every net_io is closed. Waits up to about a second for what they sent last to leave. */
 void net_close(struct net *net);
 
-/* This process's public key, as in struct wire_node; "" without a key. Stays until net_close. */
+/* This process's public key, as in struct wire_node; "" without a key. Valid until net_close. */
 const char *net_public_key(const struct net *net);
 
 /* ---- One actor's io: a loop, used by the one thread that runs it (but see lent_for and net_io_stand_in) ---- */

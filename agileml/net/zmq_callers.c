@@ -1,6 +1,6 @@
-/* Who has connected to a listener of a job with a key, and what each may say. CURVE proves which public key a caller
- * has; which actor that key may speak for, the list of nodes says, or, to the controller, a token in the caller's name.
- * See zmq_private.h. */
+/* Callers: the processes that have connected to a listener of a job with a key, and what each may send. CURVE proves
+ * which public key a caller has. The list of nodes says for which actors that key may speak. To the controller a caller
+ * that is not in the list shows a token, as a part of its name. See zmq_private.h. */
 #include "agileml/base/memory.h"
 #include "agileml/net/zmq_private.h"
 
@@ -10,26 +10,26 @@
 #include <string.h>
 #include <time.h>
 
-enum { CALLERS_OTHERS_MAX = 1024 /* that are not in the list of nodes: operators, observers, and who wants to join */ };
+enum { CALLERS_OTHERS_MAX = 1024 /* callers that are not in the list of nodes: operators, observers, new nodes */ };
 
 struct caller {
     actor_id actor;
     char key[NET_KEY_TEXT];
-    unsigned roles;  /* enum wire_role */
-    uint64_t serial; /* of its token */
-    bool has_place;  /* has been let in to join: one of those whose number the token limits */
-    uint64_t heard_us;
+    unsigned roles;    /* enum wire_role */
+    uint64_t serial;   /* of its token */
+    bool has_place;    /* is in the job or may join: counts towards the number of nodes that its token allows */
+    uint64_t heard_us; /* when its latest message came */
     struct routing routing;
 };
 
 struct callers {
     struct net *net;
-    uint64_t nodes_version; /* of the list that they were compared with last */
+    uint64_t nodes_version; /* of the list of nodes that the callers were compared with last */
     struct caller *callers; /* ordered by actor */
     size_t count;
 };
 
-/* A node that has not been heard for so long, and is not in the list of nodes, gives its place to another. */
+/* A caller that is not in the list of nodes, and has not been heard for so long, has no place any more. */
 static const uint64_t CALLER_PLACE_US = UINT64_C(10000000);
 
 actor_id routing_actor(const struct routing *routing) {
@@ -53,8 +53,8 @@ void callers_close(struct callers *callers) {
     }
 }
 
-/* The place of the first that is not below `actor`. */
-static size_t callers_place(const struct callers *callers, actor_id actor) {
+/* The index of the first caller whose actor is not below `actor`. */
+static size_t callers_index(const struct callers *callers, actor_id actor) {
     size_t low = 0;
     size_t high = callers->count;
     while (low < high) {
@@ -69,8 +69,8 @@ static size_t callers_place(const struct callers *callers, actor_id actor) {
 }
 
 static struct caller *callers_get(const struct callers *callers, actor_id actor) {
-    size_t place = callers_place(callers, actor);
-    return place < callers->count && callers->callers[place].actor == actor ? &callers->callers[place] : NULL;
+    size_t index = callers_index(callers, actor);
+    return index < callers->count && callers->callers[index].actor == actor ? &callers->callers[index] : NULL;
 }
 
 const struct routing *callers_find(const struct callers *callers, actor_id actor) {
@@ -83,13 +83,13 @@ static bool caller_is_listed(const struct callers *callers, const struct caller 
     return net_key_of(callers->net, caller->actor, key) && strcmp(key, caller->key) == 0;
 }
 
-static void callers_remove(struct callers *callers, size_t place) {
+static void callers_remove(struct callers *callers, size_t index) {
     callers->count--;
-    memmove(&callers->callers[place], &callers->callers[place + 1],
-            (callers->count - place) * sizeof *callers->callers);
+    memmove(&callers->callers[index], &callers->callers[index + 1],
+            (callers->count - index) * sizeof *callers->callers);
 }
 
-/* A node that has left the job is not heard any more. */
+/* Forgets the nodes that have left the job, so that their next message is refused. */
 static void callers_drop_absent(struct callers *callers) {
     for (size_t c = callers->count; c-- > 0;) {
         if (!caller_is_listed(callers, &callers->callers[c])) {
@@ -98,7 +98,8 @@ static void callers_drop_absent(struct callers *callers) {
     }
 }
 
-/* So that those who come and go do not fill the memory: the one that was heard longest ago goes. */
+/* Makes room for one more caller. When too many are not in the list of nodes, forgets the one of these that was heard
+ * longest ago. */
 static void callers_make_room(struct callers *callers) {
     size_t others = 0;
     size_t oldest = 0;
@@ -117,10 +118,10 @@ static struct caller *callers_put(struct callers *callers, const struct caller *
     struct caller *caller = callers_get(callers, new->actor);
     if (caller == NULL) {
         callers_make_room(callers);
-        size_t place = callers_place(callers, new->actor);
+        size_t index = callers_index(callers, new->actor);
         callers->callers = memory_resized(callers->callers, callers->count + 1, sizeof *callers->callers);
-        caller = &callers->callers[place];
-        memmove(caller + 1, caller, (callers->count - place) * sizeof *caller);
+        caller = &callers->callers[index];
+        memmove(caller + 1, caller, (callers->count - index) * sizeof *caller);
         callers->count++;
     }
     *caller = *new;
@@ -129,12 +130,12 @@ static struct caller *callers_put(struct callers *callers, const struct caller *
 
 /* ---- Tokens ---- */
 
-/* NULL: it shows none. */
+/* The token in a name; NULL: there is none. */
 static const unsigned char *routing_token(const struct routing *routing) {
     return routing->size == ROUTING_MAX ? routing->bytes + ROUTING_MAX - NET_TOKEN_BYTES : NULL;
 }
 
-/* The node with this key has been let in before, perhaps under another actor's id. */
+/* Whether a node with this key was let in before, perhaps under another actor's id. */
 static bool callers_know_node(const struct callers *callers, const char *key) {
     for (size_t c = 0; c < callers->count; c++) {
         if (callers->callers[c].has_place && strcmp(callers->callers[c].key, key) == 0) {
@@ -160,7 +161,7 @@ static int token_judge(const struct callers *callers, const unsigned char *token
     return 0;
 }
 
-/* Whether one more node may join by the caller's token. */
+/* Whether the caller may join: fewer than `nodes` others have a place by its token. 0: any number may. */
 static bool callers_have_place(const struct callers *callers, const struct caller *caller, uint32_t nodes,
                                uint64_t now_us) {
     uint32_t taken = 0;
@@ -176,7 +177,7 @@ static bool callers_have_place(const struct callers *callers, const struct calle
 
 /* ---- Judging ---- */
 
-/* Finds out who calls under a name that is new. 0, or AML_EINPUT with what is wrong. */
+/* Finds out who calls under a name that it did not use before. 0, or AML_EINPUT with why it is refused. */
 static int caller_identify(const struct callers *callers, const struct routing *routing, const char *key,
                            struct caller *caller, struct error *error) {
     *caller = (struct caller){.actor = routing_actor(routing), .routing = *routing};
@@ -199,7 +200,7 @@ static int caller_identify(const struct callers *callers, const struct routing *
         caller->roles = net_token_terms(token).roles;
         caller->serial = net_token_terms(token).serial;
     }
-    if (listed) { /* after a restart of the controller perhaps, and by a token that has expired since */
+    if (listed) { /* perhaps the controller was started again, and the token has expired since */
         caller->roles |= ROLE_NODE;
         caller->has_place = true;
         return 0;

@@ -1,7 +1,7 @@
-/* The door: a thread that decides who may connect to the process's listeners, and keeps those who have not shown the
- * job's key from taking its memory and its descriptors. libzmq limits neither their number nor what they send. Its
- * monitors tell which descriptors were accepted; TCP_INFO shows how far each handshake is. Without a key everyone who
- * speaks ZMTP is admitted. See zmq_private.h. */
+/* The door: a thread that decides which public keys may connect to the process's listeners, and keeps peers that were
+ * not admitted yet from taking its memory and its descriptors. libzmq limits neither their number nor what they send.
+ * Its monitors report which descriptors were accepted; TCP_INFO shows how far each handshake is. Without a key everyone
+ * who speaks ZMTP is admitted. See zmq_private.h. */
 #include "agileml/base/memory.h"
 #include "agileml/base/monotonic.h"
 #include "agileml/net/zmq_private.h"
@@ -28,7 +28,8 @@ enum {
     DOOR_KNOCK_BYTES_MAX = 4096,   /* a handshake takes some 800 */
     DOOR_SPARE_DESCRIPTORS = 128,  /* are kept for files; or a quarter of all, if that is fewer */
     DOOR_ASKERS_MAX = 64,
-    DOOR_ASKER_MS = 1000,          /* how long a key may not be in the list of nodes; below NET_HANDSHAKE_MS */
+    DOOR_ASKER_MS = 1000,          /* how long a handshake waits for a list of nodes with its key; below
+                                      NET_HANDSHAKE_MS */
     DOOR_ADDRESS_BYTES = 16,
     DOOR_NETWORK_BYTES = 8, /* an IPv6 peer is counted by its /64 network, as it can use every address in it */
 };
@@ -39,7 +40,7 @@ enum { GREETING_BYTES = 64, WELCOME_BYTES = 2 + 168, REFUSAL_BYTES = 14 };
 
 enum { PUBLIC_KEY_BYTES = 32, ZAP_PART_BYTES = 256 };
 
-/* The parts of ZeroMQ's question. */
+/* The parts of ZeroMQ's request. */
 enum {
     ZAP_ROUTING,
     ZAP_DELIMITER,
@@ -61,7 +62,7 @@ struct zap_request {
     } part[ZAP_PARTS];
 };
 
-/* One who has a key that is not in the list of nodes, yet: lists do not reach all nodes at once. */
+/* A peer whose key is not in the list of nodes, perhaps not yet: lists do not reach all nodes at once. */
 struct asker {
     uint64_t since_us;
     char key[NET_KEY_TEXT];
@@ -101,7 +102,7 @@ struct door {
     int descriptor_max; /* accepted connections have only descriptors below */
 };
 
-/* ---- Who has the key: ZeroMQ asks by its Authentication Protocol (RFC 27) ---- */
+/* ---- Which keys may connect: ZeroMQ asks by its Authentication Protocol (RFC 27) ---- */
 
 static bool zap_receive(void *socket, struct zap_request *request) {
     int more = 1;
@@ -120,7 +121,7 @@ static bool zap_receive(void *socket, struct zap_request *request) {
     return true;
 }
 
-/* `user`: what the listener learns of the one who asked. */
+/* `user`: becomes the User-Id of the peer's messages: its public key. */
 static void zap_answer(void *socket, const struct zap_request *request, const char *status, const char *user) {
     for (unsigned part = ZAP_ROUTING; part <= ZAP_ID; part++) {
         zmq_send(socket, request->part[part].bytes, request->part[part].size, ZMQ_SNDMORE);
@@ -131,8 +132,8 @@ static void zap_answer(void *socket, const struct zap_request *request, const ch
     zmq_send(socket, "", 0, 0); /* metadata */
 }
 
-/* False: the answer has to wait, as the key may be in the next list of nodes. An answer of 300 ends the attempt, and
- * libzmq makes another; after one of 400 it would not. */
+/* Answers the request. False: not yet, as the key may be in the next list of nodes. After the answer 300 the peer's
+ * libzmq tries again; after 400 it would not. The controller admits every key, and looks at the callers' tokens. */
 static bool asker_answer(const struct door *door, const struct asker *asker, bool late) {
     bool admitted = door->net->controller || net_key_admitted(door->net, asker->key);
     if (!admitted && !late) {
@@ -231,8 +232,9 @@ static bool knock_address(int descriptor, unsigned char address[DOOR_ADDRESS_BYT
     return peer.ss_family == AF_INET6;
 }
 
-/* Refuses the oldest of those that wait, or of those from the same address: a handshake with the key is usually over
- * before it is the oldest. Those that turn out to be admitted or gone are forgotten, which makes room as well. */
+/* Refuses the oldest of the knocks that wait, or of those from the same address: the handshake of a peer of the job is
+ * usually over before it is the oldest. Knocks that turn out to be admitted or gone are forgotten, which makes room as
+ * well. */
 static void make_room(struct door *door, const unsigned char *address, unsigned count, unsigned count_max) {
     for (unsigned k = 0; k < door->knock_count && count > count_max;) {
         if (address != NULL && memcmp(door->knocks[k].address, address, DOOR_ADDRESS_BYTES) != 0) {

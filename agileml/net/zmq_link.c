@@ -48,7 +48,7 @@ enum {
 
 /* ---- Life cycle ---- */
 
-/* `peer_key`: of the process that a DEALER connects to. */
+/* `peer_key`: the public key of the process that a DEALER connects to. */
 static int link_set_key(void *socket, const struct net *net, const char *peer_key, bool listens) {
     int server = listens;
     const char *domain = "agileml"; /* has the door asked (ZAP) */
@@ -61,7 +61,7 @@ static int link_set_key(void *socket, const struct net *net, const char *peer_ke
                    : zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, peer_key, NET_KEY_TEXT);
 }
 
-/* A new nonce each time: nobody but this one listener learns it. */
+/* Names this side. The nonce is new for each socket: nobody but its one listener learns it. */
 static int link_set_routing(const struct link *link, const struct net *net, actor_id self) {
     struct routing routing = {.size = ROUTING_ACTOR_BYTES, .bytes = {'A'}};
     memcpy(routing.bytes + 1, &self, sizeof self);
@@ -459,7 +459,7 @@ static bool link_receive_routing(const struct link *link, struct routing *routin
     return received;
 }
 
-/* Whether the message is one that its sender may send. 0 or AML_EPROTOCOL; who is to know why is told. */
+/* Checks that the sender may send this message. 0 or AML_EPROTOCOL. Sends a caller that may not an ABORT with why. */
 static int link_judge(const struct link *link, const struct routing *routing, const char *key,
                       const struct message *message, struct error *error) {
     if (link->to_node && (message_roles(message) & ROLE_NODE) == 0) {

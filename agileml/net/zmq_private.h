@@ -29,7 +29,7 @@ struct net {
     bool secure;   /* has a key */
     bool insecure; /* may leave the machine without one */
     struct net_key key; /* the job's, or a token */
-    bool controller;    /* lets in by tokens, not by the list of nodes */
+    bool controller;    /* admits by tokens, not by the list of nodes */
     char own_public[NET_KEY_TEXT], own_secret[NET_KEY_TEXT];
     struct door *door;
     pthread_rwlock_t nodes_lock; /* guards what follows, up to nodes_version */
@@ -66,7 +66,7 @@ void net_io_warn_later(struct net_io *io, const char *text);
 
 /* See io.admit. */
 void net_admit(struct net *net, const struct wire_node *nodes, size_t count);
-/* Copies the key of the actor's node. False: it is not in the list, and `key` is the controller's. */
+/* Copies the key of the actor's node. False: the node is not in the list, and `key` is the controller's. */
 bool net_key_of(struct net *net, actor_id actor, char key[NET_KEY_TEXT]);
 /* Whether the list has a node with this key. */
 bool net_key_admitted(struct net *net, const char *key);
@@ -87,7 +87,7 @@ enum {
 int door_open(struct door **door, struct net *net, struct error *error);
 /* After every listener is closed. NULL is fine. */
 void door_close(struct door *door);
-/* The list of nodes has changed: whoever waits for that is looked at anew. */
+/* The list of nodes has changed: looks again at the handshakes that wait for that. */
 void door_admit(struct door *door);
 /* Takes over the monitor of this actor's listener, which tells of DOOR_EVENTS; it is closed when the socket's
  * monitoring ends. */
@@ -101,30 +101,31 @@ enum {
     ROUTING_MAX = ROUTING_ACTOR_BYTES + ROUTING_NONCE_BYTES + NET_TOKEN_BYTES
 };
 
-/* How a connecter calls itself to a listener, once per connection, and what the listener sends to it by. With a key a
- * nonce follows the actor, so that nobody else can call itself so and take the connection's place; to the controller
- * also a token. */
+/* A caller's name: the ZeroMQ routing id that it gives to a listener with each connection, and that the listener
+ * addresses it by. It begins with the actor. With a key a nonce follows that only this listener learns: nobody else can
+ * give the same name and take the connection over. To the controller the token follows, too. */
 struct routing {
     size_t size;
     unsigned char bytes[ROUTING_MAX];
 };
-/* The actor's; ACTOR_NONE for one of another form. */
+/* The actor in a name; ACTOR_NONE for a name of another form. */
 actor_id routing_actor(const struct routing *routing);
 
-/* Who has connected to a listener of a process with a key. Used by the one thread that runs the listener's loop. */
+/* The callers of a listener of a process with a key. Used by the one thread that runs the listener's loop. */
 struct callers;
 struct callers *callers_open(struct net *net);
 void callers_close(struct callers *callers);
 
 enum caller_verdict {
     CALLER_MAY,
-    CALLER_MAY_NOT, /* `error` is to be told to it */
-    CALLER_WAITS    /* may not yet; `error` is a warning for us */
+    CALLER_MAY_NOT, /* `error` says why, for the caller too */
+    CALLER_WAITS    /* may not yet: it is to try again. `error` says why, as a warning for us */
 };
-/* Whether the process with this public key may send the message under this name. Remembers the caller if it may. */
+/* Whether the process with this public key may send the message under this name. Remembers the caller if its name and
+ * key are in order. */
 enum caller_verdict callers_judge(struct callers *callers, const struct routing *routing, const char *key,
                                   const struct message *message, uint64_t now_us, struct error *error);
-/* What to send to the actor by; NULL: it has not called. */
+/* The name to address the actor by; NULL: it has not called. */
 const struct routing *callers_find(const struct callers *callers, actor_id actor);
 
 /* ---- zmq_link.c ---- */

@@ -19,8 +19,8 @@ enum {
     DAEMON_HISTORY_DAYS = 90,
     DAEMON_OVERLAP_S = 300,       /* of one reading of prices with the next: they are not told in order */
     DAEMON_ASK_AGAIN_S = 30,      /* real: a launch or a termination without an answer */
-    DAEMON_ADMIT_S = 24 * HOUR, /* a launch's machines may join the job for so long */
-    DAEMON_TEMPLATE_ADMIT_S = 30 * 24 * HOUR, /* ... and those that are launched from a template */
+    DAEMON_ADMIT_S = 24 * HOUR,   /* real: the nodes of a launch's machines may join the job for so long */
+    DAEMON_TEMPLATE_ADMIT_S = 30 * 24 * HOUR, /* real: likewise, of machines that are launched from a template */
     DAEMON_TOKEN_S = 12 * HOUR,   /* market: EC2 knows a launch's token again for a day: half of it is safe */
     DAEMON_WAIT_S = 300,          /* market: an open spot request is withdrawn then */
     DAEMON_SILENCE_S = 30,        /* real: nothing is bought while the controller is silent for longer */

@@ -282,8 +282,8 @@ int ledger_put_launch(struct ledger *ledger, const struct ledger_launch *l, stru
     int code = row_begin(ledger, &row,
                          "INSERT INTO launch (token, kind, type, zone, product, count, bid, reliable, stage, fallback,"
                          " planned, answered, machines, code, text, join_until) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,"
-                         "?11,?12,?13,?14,?15,?16) ON CONFLICT (token) DO UPDATE SET stage = ?9, answered = ?12, machines = ?13,"
-                         " code = ?14, text = ?15",
+                         "?11,?12,?13,?14,?15,?16) ON CONFLICT (token) DO UPDATE SET stage = ?9, answered = ?12,"
+                         " machines = ?13, code = ?14, text = ?15",
                          error);
     if (code != 0) {
         return code;

@@ -38,7 +38,7 @@ struct job_link {
     uint64_t status_lines;        /* lines_read when the status was last asked for */
     bool caught_up;
     bool summary;
-    bool refused; /* the log says that the controller refuses what we send */
+    bool refused;                 /* the log says that the controller refuses what we send */
     double iteration_ended;
     struct link_node *nodes; /* in the order in which they came */
     size_t node_count;

@@ -24,11 +24,11 @@ struct provider_launch {
     char token[PROVIDER_TOKEN_TEXT]; /* unique; stored before it is sent, never used for other arguments */
     enum provider_kind kind;
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX], product[MARKET_TEXT_MAX];
-    unsigned count; /* 0: any number, of a launch template */
+    unsigned count; /* machines; 0: any number, of a launch template */
     int64_t bid;   /* spot: the most to be paid, micro-dollars per machine-hour; 0: no cap of ours */
     bool reliable; /* the nodes' tier */
-    int64_t join_until; /* seconds since 1970 by the computer's clock: its nodes may join the job until then; 0: at any
-                           time */
+    int64_t join_until; /* seconds since 1970 by the computer's clock: the machines' nodes may join the job until then;
+                           0: at any time */
 };
 
 enum machine_state {

@@ -78,7 +78,7 @@ const char USER_DATA_TEMPLATE[] =
     "    exit 1\n"
     "fi\n"
     "\n"
-    "# The node. The key goes by a file that nobody else may read.\n"
+    "# The node. The token goes by a file that nobody else may read.\n"
     "set -- --controller ${controller} --tier ${tier} --name \"$instance\" --listen \"$address\" --poll-notice 5\n"
     "cat >job.key <<'PROTEUS_KEY'\n"
     "${key}\n"
@@ -137,8 +137,8 @@ static void user_data_arguments(struct user_data_text *text, const char *const *
 
 /* ---- Values ---- */
 
-/* A node's token for the machines of this launch, without its last newline; nothing without a key. The same launch gets
- * the same token each time: EC2 refuses to carry out the same launch with other user data. */
+/* Writes the text of a node's token for the machines of this launch, without its last newline; nothing without a key.
+ * The same launch gets the same token each time: EC2 refuses a launch that is repeated with other user data. */
 static int user_data_key(const char *path, const struct provider_launch *launch, char text[NET_TOKEN_FILE_MAX],
                          struct error *error) {
     struct net_key key;

@@ -12,11 +12,12 @@
 
 #define SUM "$tests/sum_app --data ratings.csv"
 
-/* A controller that listens at $at, and its end; `begin OPTIONS`. */
+/* Defines `begin OPTIONS`, which starts a controller and sets its process, $controller, and its address, $at. */
 #define BEGIN                                                                                                          \
-    "rm -f says; begin() { $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --report report $* >says &" \
-    " controller=$!; while ! grep -q nodes says; do kill -0 $controller || exit 1; sleep 0.05; done;"                  \
-    " read -r listening on at more <says; }; "
+    "rm -f says; "                                                                                                     \
+    "begin() { $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --report report $* >says & "           \
+    "controller=$!; while ! grep -q nodes says; do kill -0 $controller || exit 1; sleep 0.05; done; "                  \
+    "read -r listening on at more <says; }; "
 
 static int set_up(void **state) {
     (void)state;
@@ -53,8 +54,8 @@ static void test_a_job_by_tokens(void **state) {
 static void test_a_token_for_three_lets_a_fourth_wait(void **state) {
     (void)state;
     run_well(BEGIN "begin --reliable 1 --transient 2 --stage 1 --failure-timeout 2; "
-             "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 --key node.token 2>>nodes & "
-             "last=$!; }; node reliable; node transient; node transient; first=$last; "
+             "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 --key node.token "
+             "2>>nodes & last=$!; }; node reliable; node transient; node transient; first=$last; "
              "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
              "node transient; fourth=$last; sleep 1.5; joins() { grep -c '\"event\":\"join\"' report; }; "
              "kill -0 $fourth || exit 10; [ $(joins) = 3 ] || exit 11; "

@@ -1,8 +1,8 @@
 /* What the fuzz targets of the actors share: a controller, a server or a node in the middle of a job (tests/actors.h)
  * receives messages made of the input, each of any type, from anyone of the job or a stranger.
  *
- * Input, for each message: who sends it, its type and its epoch (1 byte each); its fields as in its head frame; for each
- * payload frame that forge_message makes a size (1 byte) and its bytes. Where the input ends there are zeros. */
+ * Input, for each message: who sends it, its type and its epoch (1 byte each); its fields as in its head frame; for
+ * each payload frame that forge_message makes a size (1 byte) and its bytes. Where the input ends there are zeros. */
 #ifndef TESTS_FUZZ_ACTOR_FUZZ_H
 #define TESTS_FUZZ_ACTOR_FUZZ_H
 
