@@ -141,6 +141,15 @@ class Kubernetes(Folder):
                             pod["spec"]["template"]["metadata"]["labels"].items()]
                 self.assertEqual(len(selected), 1, document["metadata"]["name"])
 
+    def test_only_the_controller_has_the_jobs_key(self):
+        """Each pod mounts the Secret of one file, which its init container copies to where the program looks for it."""
+        for name, _, pod in pods():
+            wanted = "job.key" if name == "controller" else "node.token"
+            secrets = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+            self.assertEqual(secrets, [wanted.replace(".", "-")], name)
+            self.assertEqual(pod["initContainers"][0]["command"][-2:], [f"/secret/{wanted}", f"/key/{wanted}"], name)
+            self.assertIn(f"--key=/key/{wanted}", command_line(pod["containers"][0], {"POD_IP": "10.0.0.1"}), name)
+
     def test_pods_are_confined(self):
         """Not root, no more rights, nothing of the image to write to: in every container, init containers too."""
         for name, _, pod in pods():
@@ -194,7 +203,10 @@ class Kubernetes(Folder):
         for name in ("shared", "store", "key"):
             (self.folder / name).mkdir()
         ratings(self.folder / "shared")
-        self.assertEqual(run(program("proteus"), "keygen", self.folder / "key/job.key").returncode, 0)
+        key, token = self.folder / "key/job.key", self.folder / "key/node.token"
+        self.assertEqual(run(program("proteus"), "keygen", key).returncode, 0)
+        made = run(program("proteus"), "keygen", "--role", "node", "--key", key, "--nodes", "64", token)
+        self.assertEqual(made.returncode, 0, made.stderr)
         with socket.socket() as probe:  # a port that is free, most likely still so in a moment
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
