@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
 #include "agileml/net/endpoint.h"
+#include "agileml/net/key.h"
 #include "bidbrain/market_read.h"
 
 #include <errno.h>
@@ -488,13 +489,29 @@ static int check_file(const struct reading *reading, const char *path, const cha
     return file == NULL || access(file, R_OK) == 0 ? 0 : refuse(reading, path, "%.200s: %s", file, strerror(errno));
 }
 
+/* Only the job's key can make the tokens that machines get. */
+static int check_key(const struct reading *reading) {
+    const struct config *config = reading->config;
+    struct net_key key;
+    struct error error = {0};
+    if (config->key == NULL) {
+        return 0;
+    }
+    if (net_key_load(config->key, &key, &error) != 0) {
+        return refuse(reading, "key", "%.300s", error.text);
+    }
+    bool job = key.secret_text[0] != '\0';
+    explicit_bzero(&key, sizeof key);
+    return job ? 0 : refuse(reading, "key", "%.200s: a token, expected the job's key", config->key);
+}
+
 static int check_files(const struct reading *reading) {
     const struct config *config = reading->config;
     struct endpoint endpoint;
     struct error error = {0};
     int code = check_file(reading, "prices", config->prices);
     code = code != 0 ? code : check_file(reading, "catalog", config->catalog);
-    code = code != 0 ? code : check_file(reading, "key", config->key);
+    code = code != 0 ? code : check_key(reading);
     code = code != 0 ? code : check_file(reading, "launch.user_data", config->user_data);
     if (code == 0 && config->provider == CONFIG_LOCAL && access(config->binary, X_OK) != 0) {
         code = refuse(reading, "node.binary", "%.200s: %s", config->binary, strerror(errno));

@@ -159,7 +159,7 @@ static int user_data_key(const char *path, const struct provider_launch *launch,
     int size = net_token_text(&key, terms, text, error);
     explicit_bzero(&key, sizeof key);
     if (size < 0) {
-        return error_set(error, size, "%s: bidbrain needs the job's key, as it makes a token for each machine", path);
+        return size;
     }
     text[size - 1] = '\0';
     return 0;

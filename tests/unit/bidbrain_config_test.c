@@ -6,10 +6,13 @@
 
 #include <cmocka.h>
 
+#include "agileml/net/key.h"
+#include "agileml/wire/message.h"
 #include "bidbrain/daemon/config.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -108,25 +111,54 @@ static void says_what_is_wrong_and_where(void **state) {
     }
 }
 
-static void looks_for_the_files_it_names(void **state) {
-    (void)state;
+/* A configuration of this text, in a file of its own, is refused. */
+static void assert_file_refused(const char *text, const char *expected) {
     char path[] = "/tmp/bidbrain_config_XXXXXX";
-    char text[2048];
     struct config config;
     struct error error = {0};
     int file = mkstemp(path);
     assert_true(file >= 0);
-    replaced(text, "\"region\"", "\"key\": \"no-such.key\", \"region\"");
     assert_int_equal(write(file, text, strlen(text)), strlen(text));
     close(file);
     assert_int_equal(config_read(&config, path, &error), AML_EINPUT);
-    assert_non_null(strstr(error.text, ": key: /tmp/no-such.key: No such file"));
-    config_close(&config);
     unlink(path);
-    error = (struct error){0};
-    assert_int_equal(config_read(&config, path, &error), AML_EINPUT);
+    if (strstr(error.text, expected) == NULL) {
+        fail_msg("'%s' is not in '%s'", expected, error.text);
+    }
+    config_close(&config);
+}
+
+static void looks_for_the_files_it_names(void **state) {
+    (void)state;
+    char text[2048];
+    struct config config;
+    struct error error = {0};
+    replaced(text, "\"region\"", "\"key\": \"no-such.key\", \"region\"");
+    assert_file_refused(text, ": key: /tmp/no-such.key: can't read the key file: No such file");
+    assert_int_equal(config_read(&config, "/tmp/no-such.json", &error), AML_EINPUT);
     assert_non_null(strstr(error.text, "No such file"));
     config_close(&config);
+}
+
+static void the_key_is_the_jobs(void **state) {
+    (void)state;
+    char folder[] = "/tmp/bidbrain_config_XXXXXX";
+    char job[64], token[64], text[2048], setting[128], expected[128];
+    struct net_key key;
+    struct error error = {0};
+    assert_non_null(mkdtemp(folder));
+    snprintf(job, sizeof job, "%s/job.key", folder);
+    snprintf(token, sizeof token, "%s/token", folder);
+    assert_int_equal(net_key_generate(job, &error), 0);
+    assert_int_equal(net_key_load(job, &key, &error), 0);
+    assert_int_equal(net_token_issue(&key, (struct net_token_terms){.roles = ROLE_OPERATOR}, token, &error), 0);
+    snprintf(setting, sizeof setting, "\"key\": \"%s\", \"region\"", token);
+    snprintf(expected, sizeof expected, ": key: %s: a token, expected the job's key", token);
+    replaced(text, "\"region\"", setting);
+    assert_file_refused(text, expected);
+    unlink(token);
+    unlink(job);
+    rmdir(folder);
 }
 
 int main(void) {
@@ -134,6 +166,7 @@ int main(void) {
         cmocka_unit_test(reads_what_is_there_and_knows_the_rest),
         cmocka_unit_test(says_what_is_wrong_and_where),
         cmocka_unit_test(looks_for_the_files_it_names),
+        cmocka_unit_test(the_key_is_the_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
