@@ -241,7 +241,7 @@ int command_user_data(int argc, char **argv) {
     if (text != NULL) {
         fputs(text, stdout);
         fflush(stdout);
-        explicit_bzero(text, strlen(text)); /* it holds the key */
+        explicit_bzero(text, strlen(text)); /* it holds a token */
         free(text);
     }
     config_close(&config);

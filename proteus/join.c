@@ -223,7 +223,7 @@ int command_join(int argc, char **argv) {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, JOIN_THREADS_MAX, "worker threads of each node"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0,
          "this machine's address, at which other nodes reach these"},
-        {"key", "FILE", AML_OPTION_STRING, &options.key, 0, 0, "the job's key, see 'proteus keygen'"},
+        {"key", "FILE", AML_OPTION_STRING, &options.key, 0, 0, "a node's token or the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options.insecure, 0, 0, "allow other machines without a key"},
         {"help", NULL, AML_OPTION_FLAG, &options.help, 0, 0, "this text"},
         {0},

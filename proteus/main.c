@@ -19,7 +19,7 @@ static const struct {
     {"evict", command_evict, "have nodes leave a running job in time"},
     {"checkpoint", command_checkpoint, "have a running job write a checkpoint now"},
     {"stop", command_stop, "end a running job well, before its time"},
-    {"keygen", command_keygen, "make a key that a job's processes share"},
+    {"keygen", command_keygen, "make a job's key, and tokens that give a part of its rights"},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
 static const char EXPECTED[] = "expected run, controller, join, status, evict, checkpoint, stop or keygen, see --help";

@@ -24,7 +24,7 @@ int operator_parse(struct operator_options *options, const char *usage, const st
     const struct aml_option shared[] = {
         {"controller", "ENDPOINT", AML_OPTION_STRING, &options->controller, 0, 0,
          "tcp://HOST:PORT of the job's controller"},
-        {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
+        {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "a token or the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},

@@ -58,7 +58,7 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
         {"listen", "HOST", AML_OPTION_STRING, &o->listen, 0, 0,
          "this machine's address, at which other nodes reach its servers"},
         {"key", "FILE", AML_OPTION_STRING, &o->key, 0, 0,
-         "the job's key file (proteus keygen): encrypt, admit only it"},
+         "a node's token or the job's key (see 'proteus keygen'): encrypt, admit only nodes of the job"},
         {"insecure", NULL, AML_OPTION_FLAG, &o->insecure, 0, 0, "allow plain text beyond this machine"},
         {"connect-timeout", "S", AML_OPTION_REAL, &o->connect_timeout, 0.1, 86400,
          "seconds to wait for the controller at first"},

@@ -20,7 +20,7 @@ int daemon_run(const struct daemon_options *options, struct error *error);
 /* Fills `store` (made if absent) with the provider's prices of the markets in the configuration, from what it holds
  * already, or the last 90 days. *points: how many were told. */
 int daemon_fetch_prices(const struct config *config, const char *store, uint64_t *points, struct error *error);
-/* The script that starts a node, for a launch template. *text: from malloc; it holds the job's key, so wipe it. */
+/* The script that starts a node, for a launch template. *text: from malloc; it holds a token, so wipe it. */
 int daemon_user_data(const struct config *config, bool reliable, char **text, struct error *error);
 
 /* Prints what the state file holds: machines that are there, what all have cost. As one JSON object if `json`. */
