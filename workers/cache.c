@@ -45,6 +45,23 @@ void cache_close(struct cache *cache) {
     memset(cache, 0, sizeof *cache);
 }
 
+/* Calls arena_reserve or arena_grow for each of the table's arenas with the bytes that so many slots take. */
+static int each_arena(struct cache_table *table, int (*make)(struct arena *arena, size_t bytes), size_t slots) {
+    int result = make(&table->rows, slots * table->stride);
+    if (result == 0 && cache_based(table)) {
+        result = make(&table->base, slots * table->stride);
+    }
+    if (result == 0 && table->spec->given) {
+        result = make(&table->given, slots);
+    }
+    result = result != 0 ? result : make(&table->touched, slots);
+    result = result != 0 ? result : make(&table->keys, slots * sizeof(uint64_t));
+    result = result != 0 ? result : make(&table->named, slots * sizeof(uint32_t));
+    result = result != 0 ? result : make(&table->stamps, slots * sizeof(uint32_t));
+    result = result != 0 ? result : make(&table->clocks, slots * sizeof(uint32_t));
+    return result != 0 ? result : make(&table->arrived, slots);
+}
+
 int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity) {
     struct cache_table *table = &cache->tables[table_number];
     if (capacity > TABLE_SLOTS_MAX) {
@@ -53,20 +70,7 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
     if (capacity <= table->capacity) {
         return 0;
     }
-    size_t slots = (size_t)capacity;
-    int result = arena_grow(&table->rows, slots * table->stride);
-    if (result == 0 && cache_based(table)) {
-        result = arena_grow(&table->base, slots * table->stride);
-    }
-    if (result == 0 && table->spec->given) {
-        result = arena_grow(&table->given, slots);
-    }
-    result = result != 0 ? result : arena_grow(&table->touched, slots);
-    result = result != 0 ? result : arena_grow(&table->keys, slots * sizeof(uint64_t));
-    result = result != 0 ? result : arena_grow(&table->named, slots * sizeof(uint32_t));
-    result = result != 0 ? result : arena_grow(&table->stamps, slots * sizeof(uint32_t));
-    result = result != 0 ? result : arena_grow(&table->clocks, slots * sizeof(uint32_t));
-    result = result != 0 ? result : arena_grow(&table->arrived, slots);
+    int result = each_arena(table, arena_reserve, (size_t)capacity);
     if (result == 0) {
         table->capacity = (uint32_t)capacity;
     }
@@ -93,6 +97,9 @@ static uint32_t add_slot(struct cache *cache, unsigned table_number, uint64_t ke
     uint32_t slot = table->count;
     ((uint64_t *)(void *)table->keys.base)[slot] = key;
     __atomic_store_n(&table->count, slot + 1, __ATOMIC_RELEASE);
+    if ((slot & (slot + 1)) == 0) { /* now and then */
+        each_arena(table, arena_grow, (size_t)slot + 1);
+    }
     return slot;
 }
 

@@ -57,7 +57,7 @@ void memory_give_back(void) {
 
 enum { ARENA_MINIMUM = 1 << 16, ARENA_HUGE_PAGE = 2 << 20 };
 
-int arena_grow(struct arena *arena, size_t bytes) {
+int arena_reserve(struct arena *arena, size_t bytes) {
     if (bytes <= arena->mapped) {
         return 0;
     }
@@ -74,12 +74,19 @@ int arena_grow(struct arena *arena, size_t bytes) {
     if (base == MAP_FAILED) {
         return AML_ENOMEM;
     }
-    if (mapped >= 2 * (size_t)ARENA_HUGE_PAGE) {
-        madvise(base, mapped, MADV_HUGEPAGE); /* fewer TLB misses for rows visited at random; only advice */
-    }
     arena->base = base;
     arena->mapped = mapped;
     return 0;
+}
+
+int arena_grow(struct arena *arena, size_t bytes) {
+    int result = arena_reserve(arena, bytes);
+    if (result == 0 && bytes > ARENA_HUGE_PAGE && !arena->huge) {
+        /* Fewer TLB misses for rows visited at random; only advice, and mremap takes it along. */
+        madvise(arena->base, arena->mapped, MADV_HUGEPAGE);
+        arena->huge = true;
+    }
+    return result;
 }
 
 void arena_close(struct arena *arena) {

@@ -4,6 +4,7 @@
 #ifndef AGILEML_BASE_MEMORY_H
 #define AGILEML_BASE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Ends the process, exit status 1, with one line that says how much was wanted. */
@@ -27,9 +28,13 @@ void memory_give_back(void);
 struct arena {
     unsigned char *base;
     size_t mapped; /* bytes of address space, readable and writable */
+    bool huge;     /* the kernel has been asked for huge pages */
 };
 
-/* Makes at least `bytes` bytes usable. 0 or AML_ENOMEM. */
+/* Makes at least `bytes` bytes usable, of which only some may ever be used. 0 or AML_ENOMEM. */
+int arena_reserve(struct arena *arena, size_t bytes);
+/* The same for bytes that are or will be used: a large arena then gets huge pages. In one that is merely reserved the
+ * kernel would sooner or later fill a huge page around each small one in use. */
 int arena_grow(struct arena *arena, size_t bytes);
 void arena_close(struct arena *arena);
 

@@ -1,0 +1,111 @@
+/* The row cache (workers/cache.c) as the kernel sees it: which of its memory is to be backed by huge pages. What the
+ * rows hold is params_test's and client_test's. */
+#include "workers/cache.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROOM = 1 << 20, FEW = 500, MANY = 1 << 19 };
+
+struct fixture {
+    struct job job;
+    struct cache cache;
+};
+
+static void open_cache(struct fixture *fixture, uint64_t whole_rows) {
+    memset(fixture, 0, sizeof *fixture);
+    fixture->job.table_count = 1;
+    fixture->job.tables[0] = (struct table_spec){.name = "rows",
+                                                 .type = AML_FLOAT32,
+                                                 .mode = AML_ADD,
+                                                 .width = 4,
+                                                 .row_bytes = 16,
+                                                 .rows = whole_rows,
+                                                 .whole = whole_rows > 0};
+    cache_open(&fixture->cache, &fixture->job, 1);
+}
+
+static void add_rows(struct fixture *fixture, uint64_t count) {
+    for (uint64_t key = 0; key < count; key++) {
+        assert_int_equal(cache_add(&fixture->cache, 0, key), key);
+    }
+}
+
+/* Whether the kernel has been asked for huge pages at this address. */
+static bool wants_huge_pages(const void *address) {
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    char line[512];
+    bool here = false;
+    bool wants = false;
+    while (fgets(line, sizeof line, maps) != NULL) {
+        unsigned long long from, to;
+        if (sscanf(line, "%llx-%llx ", &from, &to) == 2) {
+            here = from <= (uintptr_t)address && (uintptr_t)address < to;
+        } else if (here && strncmp(line, "VmFlags:", 8) == 0) {
+            wants = strstr(line, " hg") != NULL;
+        }
+    }
+    fclose(maps);
+    return wants;
+}
+
+static bool kernel_has_huge_pages(void) {
+    return access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) == 0;
+}
+
+/* The kernel would fill a huge page around each small one in use: 2 MB for each arena of a table of a few rows. */
+static void test_few_rows_in_much_room_get_small_pages(void **state) {
+    (void)state;
+    struct fixture fixture;
+    open_cache(&fixture, 0);
+    assert_int_equal(cache_reserve(&fixture.cache, 0, ROOM), 0);
+    add_rows(&fixture, FEW);
+    assert_false(wants_huge_pages(fixture.cache.tables[0].rows.base));
+    assert_false(wants_huge_pages(fixture.cache.tables[0].keys.base));
+    cache_close(&fixture.cache);
+}
+
+static void test_many_rows_get_huge_pages(void **state) {
+    (void)state;
+    if (!kernel_has_huge_pages()) {
+        skip();
+    }
+    struct fixture fixture;
+    open_cache(&fixture, 0);
+    assert_int_equal(cache_reserve(&fixture.cache, 0, ROOM), 0);
+    add_rows(&fixture, MANY);
+    assert_true(wants_huge_pages(fixture.cache.tables[0].rows.base));
+    assert_true(wants_huge_pages(fixture.cache.tables[0].keys.base));
+    assert_int_equal(cache_reserve(&fixture.cache, 0, 4 * (uint64_t)ROOM), 0); /* moves the rows */
+    const struct cache_table *table = &fixture.cache.tables[0];
+    assert_true(wants_huge_pages(table->rows.base));
+    assert_true(wants_huge_pages(table->rows.base + table->rows.mapped - 1));
+    cache_close(&fixture.cache);
+}
+
+static void test_whole_tables_get_huge_pages(void **state) {
+    (void)state;
+    if (!kernel_has_huge_pages()) {
+        skip();
+    }
+    struct fixture fixture;
+    open_cache(&fixture, MANY);
+    assert_int_equal(cache_add(&fixture.cache, 0, 0), 0);
+    assert_true(wants_huge_pages(fixture.cache.tables[0].rows.base));
+    cache_close(&fixture.cache);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_few_rows_in_much_room_get_small_pages),
+        cmocka_unit_test(test_many_rows_get_huge_pages),
+        cmocka_unit_test(test_whole_tables_get_huge_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
