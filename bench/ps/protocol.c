@@ -26,8 +26,9 @@ static void job_of_shape(struct job *job, const struct shape *shape) {
 /* The worker's node is the one origin, the server serves everything. */
 static struct message plan_of_shape(const struct shape *shape, const char *endpoint) {
     struct message plan = {.type = MESSAGE_PLAN, .epoch = 1};
-    const struct wire_node nodes[2] = {{.actor = SHAPE_WORKER, .name = "worker", .threads = 1},
-                                       {.actor = SHAPE_SERVER_AGENT, .name = "server", .threads = 1}};
+    const struct wire_node nodes[] = {{.actor = SHAPE_WORKER, .name = "worker", .threads = 1},
+                                      {.actor = SHAPE_SERVER_AGENT, .name = "server", .threads = 1},
+                                      {.actor = SHAPE_READER, .name = "reader", .threads = 1}};
     struct wire_endpoint server = {.actor = SHAPE_SERVER};
     strncpy(server.endpoint, endpoint, sizeof server.endpoint - 1);
     const struct wire_duty duty = {
