@@ -9,7 +9,8 @@ import time
 SAMPLE_S = 0.5         # between two looks at the processes
 REST_S = 10.0          # how long the cluster is left alone ...
 REST_USED_S = 4.0      # ... of which the last seconds count
-DESCRIPTORS_MORE = 4   # allowed: connections that are being made anew, files that are being written
+DESCRIPTORS_MORE = 12  # allowed: connections that are being made anew, files that are being written, and two links (5
+                       # descriptors, at the other end 1) to servers that this one followed and that are still there
 MEMORY_PART = 1.25     # allowed: the fragments that an allocator keeps ...
 MEMORY_MORE = 4 << 20  # ... and what depends on how much was under way at once
 
