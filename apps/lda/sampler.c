@@ -254,7 +254,7 @@ uint32_t lda_load(const struct lda_block *block, struct lda_thread *thread, uint
     uint16_t *token = lda_token(block, first);
     uint32_t fresh = 0;
     for (uint32_t i = 0; i < count; i++, token += size) {
-        uint16_t counted = (uint16_t)(assigned[i] - 1U); /* 0 becomes LDA_NO_TOPIC */
+        uint16_t counted = lda_topic_of(assigned[i], topics);
         token[LDA_TOKEN_COUNTED] = counted;
         token[LDA_TOKEN_TOPIC] = counted;
         if (counted == LDA_NO_TOPIC) {

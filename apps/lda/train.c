@@ -500,7 +500,7 @@ static bool find_topics(const struct evaluation *evaluation, const struct aml_it
                LDA_CHUNK * sizeof **topics);
     }
     for (uint32_t i = 0; i < *tokens; i++) {
-        if ((*topics)[i] == 0) {
+        if (lda_topic_of((*topics)[i], evaluation->clock->topics) == LDA_NO_TOPIC) {
             return false;
         }
     }

@@ -288,6 +288,28 @@ static void test_proposals_of_words_lead_to_the_posterior(void **state) {
     lda_texts_close(&texts);
 }
 
+/* A bad node may have written any number into a document's row. */
+static void test_topics_that_are_none_are_sampled_anew(void **state) {
+    (void)state;
+    static const uint16_t assigned[TINY_TOKENS] = {TINY_TOPICS + 1, 65535, 0, TINY_TOPICS};
+    struct lda_texts texts = {0};
+    struct lda_state counts;
+    struct trainer trainer;
+    lda_texts_add(&texts, (const uint32_t[]){0, 1, 2, 3}, (const uint32_t[]){1, 1, 1, 1}, TINY_TOKENS);
+    lda_state_open(&counts, &texts, TINY_TOPICS);
+    trainer_open(&trainer, &texts, &counts, 0.4, 0.2, 2, 1);
+    uint32_t fresh =
+        lda_load(&trainer.block, trainer.memory, TINY_TOPICS, SEED, 0, 0, 0, TINY_TOKENS, assigned);
+    assert_int_equal(fresh, TINY_TOKENS - 1);
+    for (unsigned i = 0; i < TINY_TOKENS; i++) {
+        assert_true(lda_token(&trainer.block, i)[LDA_TOKEN_TOPIC] < TINY_TOPICS);
+    }
+    assert_int_equal(lda_token(&trainer.block, TINY_TOKENS - 1)[LDA_TOKEN_TOPIC], TINY_TOPICS - 1);
+    trainer_close(&trainer);
+    lda_state_close(&counts);
+    lda_texts_close(&texts);
+}
+
 /* Documents of one token each, all of the same word: documents' proposals, any topic here, must lead to
  * p(z) ~ prod_k gamma(n_wk + beta) / (n_k + V beta)^n_wk. */
 static void test_proposals_of_documents_lead_to_the_posterior(void **state) {
@@ -521,6 +543,7 @@ int main(void) {
         cmocka_unit_test(test_counts_are_exact_in_threads),
         cmocka_unit_test(test_threads_do_not_change_the_result),
         cmocka_unit_test(test_proposals_of_words_lead_to_the_posterior),
+        cmocka_unit_test(test_topics_that_are_none_are_sampled_anew),
         cmocka_unit_test(test_proposals_of_documents_lead_to_the_posterior),
         cmocka_unit_test(test_likelihood_is_that_of_exact_sampling),
         cmocka_unit_test(test_likelihood_of_documents),
