@@ -15,13 +15,13 @@ enum { DAY_S = 24 * 60 * 60, LIFETIME_MAX_DAYS = 3650 };
 
 struct keygen {
     bool help;
-    const char *role, *key, *lifetime;
+    const char *role, *tier, *key, *lifetime;
     int64_t nodes;
 };
 
 static const char USAGE[] =
     "usage: proteus keygen [FILE]\n"
-    "       proteus keygen --role ROLE --key JOB.KEY [--lifetime TIME] [--nodes N] FILE\n\n"
+    "       proteus keygen --role ROLE --key JOB.KEY [--lifetime TIME] [--nodes N] [--tier TIER] FILE\n\n"
     "Writes a new key to FILE (default: job.key), mode 0600. Connections of a job with a key are encrypted. The key\n"
     "gives every right in the job; the controller needs it. With --role it writes a token instead, which gives a part\n"
     "of these rights and is used in the same way, by --key FILE:\n"
@@ -34,6 +34,12 @@ static unsigned role_of(const char *name) {
            : strcmp(name, "operator") == 0 ? ROLE_OPERATOR
            : strcmp(name, "observer") == 0 ? ROLE_OBSERVER
                                            : 0;
+}
+
+static unsigned tier_of(const char *name) {
+    return strcmp(name, "reliable") == 0    ? 1U << TIER_RELIABLE
+           : strcmp(name, "transient") == 0 ? 1U << TIER_TRANSIENT
+                                            : 0;
 }
 
 /* Seconds of a time such as 90m, 12h or 7d; 0: none. */
@@ -68,6 +74,10 @@ static int make_token(const struct keygen *keygen, const char *path, struct erro
                          "--lifetime '%.100s': expected a time up to %d days, such as 90m, 12h or 7d", keygen->lifetime,
                          LIFETIME_MAX_DAYS);
     }
+    if (keygen->tier != NULL && (tier_of(keygen->tier) == 0 || terms.roles != ROLE_NODE)) {
+        return error_set(error, AML_EINPUT, "--tier '%.100s': expected reliable or transient, of a node", keygen->tier);
+    }
+    terms.tiers = keygen->tier != NULL ? tier_of(keygen->tier) : 0;
     terms.expires = (uint64_t)time(NULL) + lifetime;
     int result = net_key_load(keygen->key, &job, error);
     if (result == 0 && job.secret_text[0] == '\0') {
@@ -103,6 +113,8 @@ int command_keygen(int argc, char **argv) {
          "how long new nodes and commands are let in by a token: 90m, 12h, 7d"},
         {"nodes", "N", AML_OPTION_INTEGER, &keygen.nodes, 0, WIRE_NODES_MAX,
          "nodes that may be in the job by a token at a time; 0: any number"},
+        {"tier", "TIER", AML_OPTION_STRING, &keygen.tier, 0, 0,
+         "a node's token is for reliable or transient nodes only"},
         {.name = "help", .type = AML_OPTION_FLAG, .target = &keygen.help, .help = "this text"},
         {0},
     };

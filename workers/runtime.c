@@ -1345,6 +1345,9 @@ static void runtime_close(struct runtime *runtime) {
         net_io_close(runtime->agent);
     }
     if (runtime->net != NULL) {
+        if (runtime->rejoin) {
+            net_leave_key(runtime->net);
+        }
         net_close(runtime->net); /* what was sent last leaves now */
     }
     runtime->stuck = !ended;

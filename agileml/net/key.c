@@ -30,6 +30,7 @@ enum {
     TOKEN_TEXT = NET_TOKEN_BYTES / 4 * 5, /* characters of Z85 */
     /* Where a token's parts begin. */
     TOKEN_ROLES = 0,
+    TOKEN_TIERS = 1,
     TOKEN_NODES = 4,
     TOKEN_SERIAL = 8,
     TOKEN_EXPIRES = 16,
@@ -52,6 +53,7 @@ static void token_make(const struct net_key *job, const struct net_token_terms *
                        unsigned char token[NET_TOKEN_BYTES]) {
     memset(token, 0, NET_TOKEN_BYTES);
     token[TOKEN_ROLES] = (unsigned char)terms->roles;
+    token[TOKEN_TIERS] = (unsigned char)terms->tiers;
     memcpy(token + TOKEN_NODES, &terms->nodes, sizeof terms->nodes);
     memcpy(token + TOKEN_SERIAL, &terms->serial, sizeof terms->serial);
     memcpy(token + TOKEN_EXPIRES, &terms->expires, sizeof terms->expires);
@@ -59,7 +61,7 @@ static void token_make(const struct net_key *job, const struct net_token_terms *
 }
 
 struct net_token_terms net_token_terms(const unsigned char token[NET_TOKEN_BYTES]) {
-    struct net_token_terms terms = {.roles = token[TOKEN_ROLES]};
+    struct net_token_terms terms = {.roles = token[TOKEN_ROLES], .tiers = token[TOKEN_TIERS]};
     memcpy(&terms.nodes, token + TOKEN_NODES, sizeof terms.nodes);
     memcpy(&terms.serial, token + TOKEN_SERIAL, sizeof terms.serial);
     memcpy(&terms.expires, token + TOKEN_EXPIRES, sizeof terms.expires);
@@ -77,8 +79,10 @@ void net_token_title(const struct net_token_terms *terms, char title[NET_TOKEN_T
     time_t expires = (time_t)terms->expires;
     const char *holder = terms->roles == ROLE_OPERATOR   ? "an operator"
                          : terms->roles == ROLE_OBSERVER ? "an observer"
-                         : terms->roles == ROLE_NODE     ? "a node"
-                                                         : "everything";
+                         : terms->roles != ROLE_NODE     ? "everything"
+                         : terms->tiers == 1 << TIER_RELIABLE  ? "a reliable node"
+                         : terms->tiers == 1 << TIER_TRANSIENT ? "a transient node"
+                                                               : "a node";
     int used = snprintf(title, NET_TOKEN_TITLE_MAX, "for %s", holder);
     if (terms->expires != 0 && gmtime_r(&expires, &utc) != NULL) {
         used += (int)strftime(title + used, NET_TOKEN_TITLE_MAX - (size_t)used, " until %Y-%m-%dT%H:%M:%SZ", &utc);

@@ -29,6 +29,7 @@ struct net_key {
 
 struct net_token_terms {
     unsigned roles;   /* enum wire_role */
+    unsigned tiers;   /* of a node: a set of bits 1 << enum node_tier; 0: any */
     uint32_t nodes;   /* how many may be in the job by it at a time; 0: any number */
     uint64_t serial;  /* tells tokens apart; for 0 net_token_text draws a random one */
     uint64_t expires; /* seconds since 1970, UTC: from then on it lets no new process in; 0: never */

@@ -8,13 +8,51 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <zmq.h>
 
 /* ---- Life cycle ---- */
 
-/* Takes the job's key or a token. The process's own key pair is the job's at the controller, elsewhere a new one. */
+#define KEY_DESCRIPTOR "AGILEML_KEY_DESCRIPTOR" /* an environment variable: where the key pair was left */
+
+void net_leave_key(const struct net *net) {
+    char number[16];
+    int fd = net->secure ? memfd_create("agileml-key", 0) : -1;
+    if (fd < 0) {
+        return;
+    }
+    snprintf(number, sizeof number, "%d", fd);
+    if (write(fd, net->own_public, NET_KEY_TEXT) != NET_KEY_TEXT ||
+        write(fd, net->own_secret, NET_KEY_TEXT) != NET_KEY_TEXT || setenv(KEY_DESCRIPTOR, number, 1) != 0) {
+        close(fd);
+    }
+}
+
+/* Whether the program that was executed before in this process has left its key pair, which is taken. */
+static bool net_inherit_key(struct net *net) {
+    const char *number = getenv(KEY_DESCRIPTOR);
+    char derived[NET_KEY_TEXT];
+    if (number == NULL) {
+        return false;
+    }
+    int fd = atoi(number);
+    bool good = pread(fd, net->own_public, NET_KEY_TEXT, 0) == NET_KEY_TEXT &&
+                pread(fd, net->own_secret, NET_KEY_TEXT, NET_KEY_TEXT) == NET_KEY_TEXT &&
+                net->own_public[NET_KEY_TEXT - 1] == '\0' && net->own_secret[NET_KEY_TEXT - 1] == '\0' &&
+                zmq_curve_public(derived, net->own_secret) == 0 && strcmp(derived, net->own_public) == 0;
+    unsetenv(KEY_DESCRIPTOR);
+    if (good) {
+        close(fd);
+    }
+    return good;
+}
+
+/* Takes the job's key or a token. The process's own key pair is the job's at the controller; elsewhere the one that
+ * was left to it, or a new one. */
 static int net_take_key(struct net *net, const struct net_key *key, struct error *error) {
     unsigned char decoded[NET_KEY_TEXT];
     bool job = key->secret_text[0] != '\0';
@@ -31,7 +69,7 @@ static int net_take_key(struct net *net, const struct net_key *key, struct error
     if (net->controller) {
         memcpy(net->own_public, key->public_text, NET_KEY_TEXT);
         memcpy(net->own_secret, key->secret_text, NET_KEY_TEXT);
-    } else if (zmq_curve_keypair(net->own_public, net->own_secret) != 0) {
+    } else if (!net_inherit_key(net) && zmq_curve_keypair(net->own_public, net->own_secret) != 0) {
         return error_set(error, AML_EFAIL, "can't make a key: %s", zmq_strerror(errno));
     }
     return 0;

@@ -39,6 +39,10 @@ int net_open(struct net **net, const struct net_options *options, struct error *
 /* After every net_io is closed. Waits up to about a second for what they sent last to leave. */
 void net_close(struct net *net);
 
+/* Leaves this process's key pair to the program that it is about to execute in its place (execv), whose net_open takes
+ * it: a node that was given up, and joins anew, is known by it. If that fails the program gets a pair of its own. */
+void net_leave_key(const struct net *net);
+
 /* This process's public key, as in struct wire_node; "" without a key. Valid until net_close. */
 const char *net_public_key(const struct net *net);
 

@@ -27,6 +27,7 @@ struct callers {
     uint64_t nodes_version; /* of the list of nodes that the callers were compared with last */
     struct caller *callers; /* ordered by actor */
     size_t count;
+    uint64_t full_serial; /* of the last token of which it was said that no more nodes may join by it */
 };
 
 /* A caller that is not in the list of nodes, and has not been heard for so long, has no place any more. */
@@ -208,18 +209,42 @@ static int caller_identify(const struct callers *callers, const struct routing *
     return token_judge(callers, token, key, error);
 }
 
-static enum caller_verdict caller_may_not(const struct routing *routing, const struct message *message,
-                                          struct error *error) {
+/* Only the controller tells a caller why: nodes hear of each other by plans, and one that is refused tries again. */
+static enum caller_verdict callers_refuse(const struct callers *callers) {
+    return callers->net->controller ? CALLER_MAY_NOT : CALLER_IGNORED;
+}
+
+/* The caller's key does not allow `what`. */
+static int key_lacks(const struct routing *routing, const char *what, struct error *error) {
     const unsigned char *token = routing_token(routing);
     if (token == NULL) {
-        error_set(error, AML_EINPUT, "a node may not send %s", message_name(message->type));
-    } else {
-        struct net_token_terms terms = net_token_terms(token);
-        char title[NET_TOKEN_TITLE_MAX];
-        net_token_title(&terms, title);
-        error_set(error, AML_EINPUT, "its --key, a token %s, does not allow %s", title, message_name(message->type));
+        return error_set(error, AML_EINPUT, "a node may not send %s", what);
     }
-    return CALLER_MAY_NOT;
+    struct net_token_terms terms = net_token_terms(token);
+    char title[NET_TOKEN_TITLE_MAX];
+    net_token_title(&terms, title);
+    return error_set(error, AML_EINPUT, "its --key, a token %s, does not allow %s", title, what);
+}
+
+/* Whether a node may join by its token. */
+static enum caller_verdict callers_judge_register(struct callers *callers, struct caller *caller, unsigned tier,
+                                                  struct error *error) {
+    struct net_token_terms terms = net_token_terms(routing_token(&caller->routing));
+    if (terms.tiers != 0 && (terms.tiers >> tier & 1) == 0) {
+        key_lacks(&caller->routing, tier == TIER_RELIABLE ? "to join as a reliable one" : "to join as a transient one",
+                  error);
+        return CALLER_MAY_NOT;
+    }
+    if (callers_have_place(callers, caller, terms.nodes, caller->heard_us)) {
+        caller->has_place = true;
+        return CALLER_MAY;
+    }
+    if (callers->full_serial != terms.serial) {
+        callers->full_serial = terms.serial;
+        error_set(error, AML_EINPUT, "%" PRIu32 " nodes are in the job by its token, the most that may be: it waits",
+                  terms.nodes);
+    }
+    return CALLER_IGNORED;
 }
 
 enum caller_verdict callers_judge(struct callers *callers, const struct routing *routing, const char *key,
@@ -234,21 +259,16 @@ enum caller_verdict callers_judge(struct callers *callers, const struct routing 
         memcmp(caller->routing.bytes, routing->bytes, routing->size) != 0) {
         struct caller new;
         if (caller_identify(callers, routing, key != NULL ? key : "", &new, error) != 0) {
-            return CALLER_MAY_NOT;
+            return callers_refuse(callers);
         }
         caller = callers_put(callers, &new);
     }
     caller->heard_us = now_us;
     if ((caller->roles & message_roles(message)) == 0) {
-        return caller_may_not(routing, message, error);
+        key_lacks(routing, message_name(message->type), error);
+        return callers_refuse(callers);
     }
-    if (message->type == MESSAGE_REGISTER && !caller->has_place && callers->net->controller) {
-        uint32_t nodes = net_token_terms(routing_token(routing)).nodes;
-        if (!callers_have_place(callers, caller, nodes, now_us)) {
-            error_set(error, AML_EINPUT, "%" PRIu32 " nodes are in the job by its token, the most that may be", nodes);
-            return CALLER_WAITS;
-        }
-        caller->has_place = true;
-    }
-    return CALLER_MAY;
+    return message->type == MESSAGE_REGISTER && !caller->has_place && callers->net->controller
+               ? callers_judge_register(callers, caller, message->registration.tier, error)
+               : CALLER_MAY;
 }

@@ -560,7 +560,9 @@ static bool net_io_take_messages(struct net_io *io, struct link *link) {
         }
         net_io_add(&io->bytes_received, bytes);
         if (result == LINK_BAD) {
-            net_io_warn(io, error.text);
+            if (error.text[0] != '\0') {
+                net_io_warn(io, error.text);
+            }
             continue;
         }
         if (link->state != LINK_UP) {

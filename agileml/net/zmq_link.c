@@ -507,13 +507,15 @@ enum link_result link_receive(struct link *link, actor_id *from, struct message 
     if (result == 0) {
         result = link_judge(link, &routing, zmq_msg_gets(&part, "User-Id"), message, error);
     }
-    if (result != 0) {
+    if (result != 0 && error->text[0] != '\0') {
         const char *address = zmq_msg_gets(&part, "Peer-Address");
         char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "%.300s", error->text);
         error->code = 0;
         error_set(error, result, "dropped a message from %s (actor %" PRIx64 "): %s",
                   address != NULL ? address : link->endpoint, *from, text);
+    }
+    if (result != 0) {
         message_close(message);
     }
     zmq_msg_close(&part);

@@ -119,7 +119,7 @@ void callers_close(struct callers *callers);
 enum caller_verdict {
     CALLER_MAY,
     CALLER_MAY_NOT, /* `error` says why, for the caller too */
-    CALLER_WAITS    /* may not yet: it is to try again. `error` says why, as a warning for us */
+    CALLER_IGNORED  /* `error` says why, as a warning for us; empty if that has been said */
 };
 /* Whether the process with this public key may send the message under this name. Remembers the caller if its name and
  * key are in order. */
@@ -183,7 +183,8 @@ int link_descriptor(void *socket);
 int64_t link_send(struct link *link, actor_id to, const struct message *message);
 
 enum link_result { LINK_RECEIVED, LINK_EMPTY, LINK_BAD };
-/* Receives a message. LINK_BAD: something was received that is none, `error` says what. `bytes` is set except at
+/* Receives a message. LINK_BAD: what was received is none, or may
+ * not be sent by who sent it; `error` says why, or nothing if that has been said. `bytes` is set except at
  * LINK_EMPTY. */
 enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
                               struct error *error);

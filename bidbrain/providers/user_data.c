@@ -152,6 +152,7 @@ static int user_data_key(const char *path, const struct provider_launch *launch,
     }
     const struct net_token_terms terms = {
         .roles = ROLE_NODE,
+        .tiers = 1U << (launch->reliable ? TIER_RELIABLE : TIER_TRANSIENT),
         .nodes = launch->count,
         .serial = hash_bytes((const unsigned char *)launch->token, strlen(launch->token), 0) | 1,
         .expires = (uint64_t)launch->join_until,

@@ -14,7 +14,7 @@
 
 /* Defines `begin OPTIONS`, which starts a controller and sets its process, $controller, and its address, $at. */
 #define BEGIN                                                                                                          \
-    "rm -f says; "                                                                                                     \
+    "rm -f says report; "                                                                                              \
     "begin() { $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --report report $* >says & "           \
     "controller=$!; while ! grep -q nodes says; do kill -0 $controller || exit 1; sleep 0.05; done; "                  \
     "read -r listening on at more <says; }; "
@@ -63,12 +63,31 @@ static void test_a_token_for_three_lets_a_fourth_wait(void **state) {
              "$bin/proteus stop --controller $at --key operator.token || exit 13; wait $controller");
 }
 
+/* A process that was given up while it stood still joins anew after its token's time. */
+static void test_a_node_rejoins_after_its_tokens_time(void **state) {
+    (void)state;
+    run_well(BEGIN "begin --reliable 1 --transient 1 --stage 1 --failure-timeout 1; "
+             "$bin/proteus keygen --role node --tier transient --key job.key --lifetime 3s short.token; "
+             "made=$(date +%%s); "
+             "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 --key $2 2>>nodes & "
+             "last=$!; }; node reliable node.token; node transient short.token; transient=$last; "
+             "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
+             "kill -STOP $transient; "
+             "while ! grep -q '\"event\":\"failure\"' report || [ $(date +%%s) -lt $((made + 4)) ]; do "
+             "kill -0 $controller || exit 10; sleep 0.1; done; kill -CONT $transient; "
+             "while [ $(grep -c '\"event\":\"join\"' report) = 2 ]; do "
+             "kill -0 $controller $transient || exit 11; sleep 0.1; done; "
+             "$bin/proteus stop --controller $at --key operator.token || exit 12; wait $controller");
+}
+
 static void test_refusals(void **state) {
     (void)state;
     run_refused("$bin/proteus controller --listen tcp://127.0.0.1:0 --key node.token --reliable 1",
                 "the controller needs the job's key: a token was given");
     run_refused("$bin/proteus keygen --role node --key node.token new.token", "a token, expected the job's key");
     run_refused("$bin/proteus keygen --role nod --key job.key new.token", "expected node, operator or observer");
+    run_refused("$bin/proteus keygen --role node --tier spot --key job.key new.token",
+                "expected reliable or transient");
     run_refused("$bin/proteus keygen --role node new.token", "--role needs --key");
     run_refused("$bin/proteus keygen --role node --key job.key --lifetime soon new.token", "such as 90m, 12h or 7d");
     run_refused("$bin/proteus keygen --role node --key job.key node.token", "never overwritten");
@@ -85,6 +104,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_by_tokens),
         cmocka_unit_test(test_a_token_for_three_lets_a_fourth_wait),
+        cmocka_unit_test(test_a_node_rejoins_after_its_tokens_time),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);

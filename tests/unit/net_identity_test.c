@@ -146,20 +146,24 @@ static struct net_key job_new(void) {
     return key;
 }
 
-static struct net_key token_new(const struct net_key *job, unsigned roles, uint32_t nodes, int64_t seconds) {
+static struct net_key token_of(const struct net_key *job, struct net_token_terms terms) {
     char path[] = "/tmp/net_identity_test.XXXXXX";
     struct net_key token = {0};
     struct error error = {0};
     int fd = mkstemp(path);
     close(fd);
     unlink(path);
-    struct net_token_terms terms = {.roles = roles, .nodes = nodes, .expires = (uint64_t)(time(NULL) + seconds)};
     if (net_token_issue(job, terms, path, &error) != 0 || net_key_load(path, &token, &error) != 0) {
         fail_msg("%s", error.text);
     }
     unlink(path);
     assert_string_equal(token.secret_text, "");
     return token;
+}
+
+static struct net_key token_new(const struct net_key *job, unsigned roles, uint32_t nodes, int64_t seconds) {
+    return token_of(job, (struct net_token_terms){
+                             .roles = roles, .nodes = nodes, .expires = (uint64_t)(time(NULL) + seconds)});
 }
 
 struct job {
@@ -374,6 +378,45 @@ static void many_who_come_and_go_are_forgotten(void **state) {
     party_close(&job.controller);
 }
 
+static void a_token_names_the_tier(void **state) {
+    (void)state;
+    struct job job;
+    struct party node;
+    job_open(&job);
+    struct net_token_terms terms = {.roles = ROLE_NODE, .tiers = 1U << TIER_TRANSIENT};
+    struct net_key token = token_of(&job.key, terms);
+    job_join(&job, &node, &token, NODE_A);
+    send_type(&node, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* of a reliable one */
+    wait_for(&node, MESSAGE_ABORT, 1);
+    assert_non_null(strstr(node.refusal, "a token for a transient node, does not allow to join as a reliable one"));
+    assert_int_equal(job.controller.received[MESSAGE_REGISTER], 0);
+    struct message message = {.type = MESSAGE_REGISTER, .registration.tier = TIER_TRANSIENT, .frame_count = 3};
+    for (unsigned f = 0; f < 3; f++) {
+        message.frames[f] = buffer_new(0);
+    }
+    node.door->send(node.door, ACTOR_CONTROLLER, &message);
+    wait_for(&job.controller, MESSAGE_REGISTER, 1);
+    party_close(&node);
+    party_close(&job.controller);
+}
+
+static void the_next_program_takes_the_key_pair(void **state) {
+    (void)state;
+    struct net_key job = job_new();
+    char key[NET_KEY_TEXT];
+    struct party before, after, third;
+    party_open(&before, &job, NODE_A, false, false);
+    snprintf(key, sizeof key, "%s", net_public_key(before.net));
+    net_leave_key(before.net);
+    party_close(&before);
+    party_open(&after, &job, NODE_A, false, false);
+    party_open(&third, &job, NODE_B, false, false);
+    assert_string_equal(net_public_key(after.net), key);
+    assert_string_not_equal(net_public_key(third.net), key);
+    party_close(&after);
+    party_close(&third);
+}
+
 static void the_controller_needs_the_jobs_key(void **state) {
     (void)state;
     struct error error = {0};
@@ -532,6 +575,8 @@ int main(void) {
         IDENTITY_TEST(nobody_takes_a_nodes_name_at_the_controller),
         IDENTITY_TEST(a_listed_node_needs_no_token),
         IDENTITY_TEST(many_who_come_and_go_are_forgotten),
+        IDENTITY_TEST(a_token_names_the_tier),
+        IDENTITY_TEST(the_next_program_takes_the_key_pair),
         IDENTITY_TEST(the_controller_needs_the_jobs_key),
         IDENTITY_TEST(a_node_waits_until_the_other_has_the_plan),
         IDENTITY_TEST(a_node_waits_longer_than_a_handshake),

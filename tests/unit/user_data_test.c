@@ -103,6 +103,7 @@ static void assert_is_the_launchs_token(const char *name) {
     assert_string_equal(token.public_text, job.public_text);
     assert_true(net_token_genuine(token.token, &job));
     assert_int_equal(terms.roles, ROLE_NODE);
+    assert_int_equal(terms.tiers, 1 << TIER_TRANSIENT);
     assert_int_equal(terms.nodes, 3);
     assert_int_equal(terms.expires, 2000000000);
 }
