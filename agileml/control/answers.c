@@ -39,6 +39,13 @@ static bool owes(const struct controller *controller, const struct member *membe
     return false;
 }
 
+/* What is not asked for now may be asked for again, and then has been owed all the time: a checkpoint that was put off,
+ * and a plan, as a node that ignores plans may be the reason for recovery after recovery. */
+static bool is_put_off(const struct controller *controller, enum answer answer) {
+    return answer == ANSWER_CHECKPOINT ||
+           (answer == ANSWER_PLAN && (controller->change == CHANGE_RECOVER || controller->fence_due));
+}
+
 static void fail(struct controller *controller, struct member *member, enum answer answer) {
     static const char *const names[ANSWERS] = {
         [ANSWER_BARRIER] = "a barrier",
@@ -62,7 +69,7 @@ static enum answer check_member(struct controller *controller, struct member *me
         uint64_t *owed_us = &member->owed_us[answer];
         if (owes(controller, member, answer)) {
             *owed_us += passed_us;
-        } else if (answer != ANSWER_CHECKPOINT) { /* a checkpoint that was put off does not end the waiting */
+        } else if (!is_put_off(controller, answer)) {
             *owed_us = 0;
         }
         late = *owed_us > controller->options.answer_ms * UINT64_C(1000) ? answer : late;

@@ -3756,6 +3756,19 @@ static void test_who_is_heard_has_to_answer(void **state) {
     }
 }
 
+/* A node that ignores plans may be the reason why others are lost: each loss begins a new plan, not a new wait. */
+static void test_a_plan_is_owed_through_recoveries(void **state) {
+    (void)state;
+    struct fake *fake = deaf_cluster(MESSAGE_PLAN);
+    enter(fake, 4, TIER_TRANSIENT);
+    play_rounds(fake, ANSWER_MS * 2 / 3 * UINT64_C(1000) / ROUND_US);
+    fake->players[4].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n4");
+    play_rounds(fake, ANSWER_MS / 2 * UINT64_C(1000) / ROUND_US);
+    assert_int_equal(lines_with(fake, "has not answered a plan"), 1);
+    fake_close(fake);
+}
+
 /* All wait for the work of a node that may be computing a long clock. A barrier without a clock shows that it hears
  * nothing; one that answers may compute for as long as it likes. */
 static void test_a_long_clock_is_no_failure(void **state) {
@@ -4146,6 +4159,7 @@ int main(void) {
         cmocka_unit_test(test_input_of_other_shards_is_no_input),
         cmocka_unit_test(test_registrations_alone_stop_nothing),
         cmocka_unit_test(test_who_is_heard_has_to_answer),
+        cmocka_unit_test(test_a_plan_is_owed_through_recoveries),
         cmocka_unit_test(test_a_long_clock_is_no_failure),
         cmocka_unit_test(test_a_checkpoint_has_to_be_promised),
         cmocka_unit_test(test_own_delays_are_no_missing_answers),
