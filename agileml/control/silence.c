@@ -120,7 +120,8 @@ static struct member *accused_by(struct controller *controller, const struct mem
 /* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else
  * the accused is about to be given up for its own silence, or has just woken. If a reliable node is to go, it must have
  * been kept up for the answer timeout: with the node may go the only copy of something, and so the job. In stage
- * traditional nothing survives a loss, and the job ends soon. */
+ * traditional nothing survives a loss, and the job ends soon. Nor does it count while the accused lacks the newest plan:
+ * it lets in only nodes that its plan names, and how long a plan may take is for answers.c to say. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
                          const struct member *accused, enum node_tier victim, uint64_t now_us) {
     uint64_t accused_us = accuser->silence.accused_us;
@@ -128,8 +129,8 @@ static bool is_confirmed(const struct controller *controller, const struct membe
     uint64_t since_us = accused_us > lively_us ? accused_us : lively_us;
     bool patient = victim == TIER_RELIABLE && controller->stage != STAGE_TRADITIONAL;
     uint64_t least_us = patient ? controller->options.answer_ms * UINT64_C(1000) : 0;
-    return silence_is_lively(controller, accused, now_us) && now_us > since_us + half_timeout_us(controller) &&
-           now_us > accused_us + least_us;
+    return accused->version >= controller->version && silence_is_lively(controller, accused, now_us) &&
+           now_us > since_us + half_timeout_us(controller) && now_us > accused_us + least_us;
 }
 
 /* A node that others can't reach, though we can: either it or they have to go. */

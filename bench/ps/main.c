@@ -176,6 +176,7 @@ int main(int argc, char **argv) {
     measure_print_machine();
     printf("  rows x width prt  what  by              GB/s   M rows/s    us each CPU-s/GB  ratio  gather us\n");
     int result = bench.keyed ? zmq_curve_keypair(bench.key.public_text, bench.key.secret_text) : 0;
+    net_key_complete(&bench.key);
     for (size_t s = 0; s < count && result == 0; s++) {
         struct shape shape = shapes[s];
         shape.key = bench.keyed ? &bench.key : NULL;

@@ -411,7 +411,7 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
     const struct client *client = &node->node.client;
     uint64_t *expected = app->scratch;
     char text[256];
-    if (!cluster_state_stands(cluster, client->epoch)) {
+    if (cluster->forged || !cluster_state_stands(cluster, client->epoch)) { /* a forged clock may be any */
         return;
     }
     for (unsigned t = 0; t < app->job.table_count; t++) {
