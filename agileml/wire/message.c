@@ -50,6 +50,7 @@ struct layout {
     { FIELD_TEXT, offsetof(struct message, member), sizeof(((struct message *)0)->member) }
 #define ANY   UINT64_MAX
 #define CLOCK UINT64_C(0xFFFFFFF0)
+#define ITEMS (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks stay whole numbers of JSON */
 #define TIME  (UINT64_C(1) << 48) /* microseconds: sums of as many as there can be nodes do not overflow */
 #define NO_FRAMES                                                                                                      \
     FRAMES_NONE, 0, {0}, {                                                                                             \
@@ -108,7 +109,7 @@ static const struct layout LAYOUTS[] = {
                         1,
                         {sizeof(double)},
                         {WIRE_TOTALS},
-                        {U64(loaded.version, ANY), U64(loaded.items, ANY)}},
+                        {U64(loaded.version, ANY), U64(loaded.items, ITEMS)}},
     [MESSAGE_START] = {"START", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_TOTALS}, {U64(start.items, ANY)}},
     [MESSAGE_PROGRESS] = {"PROGRESS",
                           FRAMES_RECORDS,
@@ -116,7 +117,7 @@ static const struct layout LAYOUTS[] = {
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
                           {U64(progress.origin, ANY), U64(progress.clock, CLOCK), U8(progress.evaluation, 1),
-                           U8(progress.last, 1), U64(progress.items, ANY), U64(progress.committed, CLOCK),
+                           U8(progress.last, 1), U64(progress.items, ITEMS), U64(progress.committed, CLOCK),
                            U64(progress.compute_us, TIME), U64(progress.clock_us, TIME), U64(progress.bytes_sent, ANY),
                            U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",

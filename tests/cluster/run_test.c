@@ -687,7 +687,7 @@ static void test_job_by_hand(void **state) {
 static void test_long_job_by_hand(void **state) {
     (void)state;
     /* Of one clock: short clocks have no line each. */
-    const unsigned iterations = getenv("PROTEUS_SANITIZED") != NULL ? 2000 : 35000;
+    const unsigned iterations = getenv("PROTEUS_SANITIZED") != NULL ? 500 : 35000;
     char endpoint[128];
     char count[16];
     char total[32];
@@ -972,6 +972,11 @@ static void test_evict_all(void **state) {
     }
 }
 
+/* Sanitized programs are several times slower: every second case will do. */
+static size_t part_of_cases(void) {
+    return getenv("PROTEUS_SANITIZED") != NULL ? 2 : 1;
+}
+
 /* As when machines vanish: nobody tells the controller. */
 static void test_kill(void **state) {
     (void)state;
@@ -983,7 +988,7 @@ static void test_kill(void **state) {
         {"2", "kill node-3 node-4", 2, 1}, {"2", "kill transient all", 2, 0}, {"2", "kill node-2", 1, 3},
         {"3", "kill node-4 node-5", 2, 1}, {"3", "kill transient all", 2, 0},
     };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c += part_of_cases()) {
         char events[128];
         snprintf(events, sizeof events, "iteration 6 %s\n", cases[c].event);
         struct job job = start_sums(options_of(cases[c].stage, 3, FAILURE_TIMEOUT), events, "--clocks-per-iteration 2");
@@ -1005,7 +1010,7 @@ static void test_varied_items_move(void **state) {
         {"2", "--samples --staleness 1 --clocks-per-iteration 2"},
         {"3", "--samples --alone --standby-memory 0"},
     };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c += part_of_cases()) {
         char options[256];
         snprintf(options, sizeof options, "%s --threads 2", options_of(cases[c].stage, 3, FAILURE_TIMEOUT));
         struct job job = start_app(test_app("varied_app"), options,

@@ -223,6 +223,7 @@ static void control_start(void *context) {
     int result = controller_init(&control->controller, &control->io, &options, &error);
     if (result != 0 && !control->crashed) {
         cluster_violation(cluster, "app", "controller_init: %s", error.text);
+        control->running = false; /* a forged checkpoint may be none that can be resumed */
         return;
     }
     cluster_mistake_restart(cluster);
