@@ -344,7 +344,7 @@ static void join(struct fake *fake, unsigned number, const char *name, enum node
     memcpy(message.registration.host, "host", sizeof "host");
     message.registration.process_id = 1;
     message.registration.tier = (uint8_t)tier;
-    message.registration.threads = (fake->threadless >> number & 1) != 0 ? 0 : 1;
+    message.registration.threads = number < PLAYERS_MAX && (fake->threadless >> number & 1) != 0 ? 0 : 1;
     memcpy(message.registration.job.app, terms->app, sizeof terms->app);
     message.registration.job.digest = terms->digest;
     message.registration.job.staleness = terms->staleness;
