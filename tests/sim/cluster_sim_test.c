@@ -27,6 +27,7 @@ enum {
     MAD_PART = 5,
     SCHEDULE_PART = 15,     /* ... or of each schedule, with either app */
     LDA_PART = 5,           /* of each campaign's, with lda as the app */
+    MOMENT_SEEDS_MAX = 200, /* a schedule's moment must come within so many seeds more */
     MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
     MISTAKE_TRIES = 1000    /* ... of so many tried */
 };
@@ -96,6 +97,7 @@ static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint6
     struct timespec end;
     bool passed = true;
     clock_gettime(CLOCK_MONOTONIC, &begin);
+    uint64_t asked = seeds;
     for (uint64_t s = 0; s < seeds; s++) {
         struct cluster_result result;
         options.seed = first_seed + s;
@@ -108,6 +110,10 @@ static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint6
         statistics.messages += result.statistics.messages;
         statistics.lost += result.statistics.lost;
         statistics.duplicated += result.statistics.duplicated;
+        bool moment_lacks = options.schedule != SCHEDULE_NONE && counts.triggered == 0;
+        if (s + 1 == seeds && moment_lacks && seeds < asked + MOMENT_SEEDS_MAX) {
+            seeds++;
+        }
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
     print_totals(&options, seeds, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9,
