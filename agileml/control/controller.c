@@ -63,7 +63,7 @@ static void controller_take_up(struct controller *controller) {
     silence_begin_anew(controller, now);
     if (controller->phase >= PHASE_LEAVE) {
         controller->phase = PHASE_LEAVE;
-        controller->end_us = controller->leave_us = now + CONTROLLER_END_WAIT_US;
+        controller->end_us = controller->leave_us = now + IO_RECONNECT_US + CONTROLLER_END_WAIT_US;
     }
     if (controller->phase >= PHASE_TRAIN) {
         controller->started_us = now;
@@ -843,7 +843,12 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
             return;
         }
     }
+    size_t before = observer->read;
     observer->read = read < controller->line_count ? (size_t)read : controller->line_count;
+    if (controller->phase == PHASE_LEAVE && observer->read >= before + CONTROLLER_BURST_MAX / 2) {
+        uint64_t end_us = controller_now(controller) + CONTROLLER_END_WAIT_US;
+        controller->end_us = end_us > controller->end_us ? end_us : controller->end_us;
+    }
     observer_send(controller, observer);
     controller_try_end(controller);
 }

@@ -19,7 +19,7 @@ enum {
     CONTROLLER_ACCUSATIONS_MAX = 64,
     CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
     CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
-    CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave and observers to read the last line */
+    CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave, and for observers to read on to the last line */
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming; after an eviction that */
     CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
     /* When several machines are expected, the first one's plan waits this long for the others. */

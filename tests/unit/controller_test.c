@@ -1292,6 +1292,30 @@ static void test_an_observer_who_comes_late_hears_how_it_ended(void **state) {
     }
 }
 
+/* One far away reads a burst in half a second; the job's report is many bursts long, and its last line says how the job ended. */
+static void test_an_observer_that_reads_on_hears_how_it_ended(void **state) {
+    (void)state;
+    enum { CLOCKS = 6 * CONTROLLER_BURST_MAX };
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10 * CLOCKS});
+    begin(fake);
+    uint64_t read = observe(fake, 0);
+    for (uint64_t c = 1; c <= CLOCKS; c++) {
+        progress(fake, 0, c);
+        progress(fake, 1, c);
+        forget(fake);
+    }
+    struct message stop = {.type = MESSAGE_STOP, .text = {.code = AML_EFAIL, .text = "two was killed"}};
+    give(fake, OPERATOR, &stop);
+    while (read < fake->controller.line_count) {
+        tick_silently(fake, CONTROLLER_END_WAIT_US / 4);
+        assert_int_equal(fake->ended, 0);
+        read = observe(fake, read);
+    }
+    tick_silently(fake, CONTROLLER_END_WAIT_US); /* it has them all, but has not said so */
+    assert_int_equal(fake->ended, 1);
+    fake_close(fake);
+}
+
 /* The launcher stops a job whose node has ended: that is a failure; a job that someone stops has none. */
 static void test_a_stop_may_be_a_failure(void **state) {
     (void)state;
@@ -4078,6 +4102,7 @@ int main(void) {
         cmocka_unit_test(test_a_long_report_loses_its_beginning),
         cmocka_unit_test(test_metrics_of_another_number_end_the_job),
         cmocka_unit_test(test_an_observer_who_comes_late_hears_how_it_ended),
+        cmocka_unit_test(test_an_observer_that_reads_on_hears_how_it_ended),
         cmocka_unit_test(test_a_stop_may_be_a_failure),
         cmocka_unit_test(test_a_stop_may_be_a_good_end),
         cmocka_unit_test(test_who_has_joined_in_time),
