@@ -328,13 +328,14 @@ static void draw_cluster(struct cluster *cluster) {
 static struct sim_config draw_network(struct cluster *cluster) {
     static const uint64_t latencies_us[] = {50, 500, 5000, 50 * 1000};
     uint64_t latency_us = latencies_us[cluster_draw(cluster) % 4];
-    bool big = cluster->initial_reliable + cluster->initial_transient > 16; /* plans grow with the square */
+    unsigned size = cluster->initial_reliable + cluster->initial_transient;
+    uint64_t least_mb = size > 256 ? 1000 : size > 16 ? 200 : 4; /* what plans take grows with the square of the nodes */
     return (struct sim_config){.nodes = CLUSTER_MACHINES,
                                .latency_min_us = latency_us / 2,
                                .latency_max_us = 4 * latency_us,
                                .tail_per_million = (uint32_t)(cluster_draw(cluster) % 3 * 5000),
                                .tail_max_us = 300 * 1000,
-                               .bytes_per_second_min = (big ? 200 : 4) * 1000 * 1000,
+                               .bytes_per_second_min = least_mb * 1000 * 1000,
                                .bytes_per_second_max = 1000 * 1000 * 1000,
                                .hold_max_us = 1000 * 1000,
                                .reconnect_max_us = cluster_one_in(cluster, 2) ? 20 * 1000 : 300 * 1000,

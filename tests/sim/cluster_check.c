@@ -328,7 +328,30 @@ static bool can_be_put(const struct partition *partition, uint64_t clock) {
     return found;
 }
 
-/* I5: what is believed committed, reliable machines can go back to. */
+static bool reliable_can_put(const struct cluster *cluster, uint32_t p, uint64_t clock) {
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        for (unsigned s = 0; s < node->server_count && node->tier == TIER_RELIABLE && !node->gone; s++) {
+            const struct server *server = &node->servers[s].server;
+            const struct partition *partition = p < server->partition_count ? server->replicas[p].partition : NULL;
+            if (partition != NULL && replica_stands(server, p) && can_be_put(partition, clock)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The first partition that no reliable machine can put at `clock`; their number: there is none. */
+static uint32_t first_out_of_reach(const struct cluster *cluster, uint64_t clock) {
+    uint32_t p = 0;
+    while (p < cluster->policy.partitions && reliable_can_put(cluster, p, clock)) {
+        p++;
+    }
+    return p;
+}
+
+/* I5: what is believed committed, reliable machines can go back to, or to the later clock that was restored. */
 static void check_committed(struct cluster *cluster, uint64_t committed) {
     if (committed <= cluster->committed) {
         return;
@@ -338,21 +361,16 @@ static void check_committed(struct cluster *cluster, uint64_t committed) {
     if (control->ended || (control->running && control->controller.phase >= PHASE_LEAVE)) {
         return; /* the reliable nodes may have left */
     }
-    for (uint32_t p = 0; p < cluster->policy.partitions && !cluster->may_fail && cluster->plan.plan.recoverable; p++) {
-        bool there = false;
-        for (unsigned n = 0; n < cluster->node_count && !there; n++) {
-            const struct cluster_node *node = cluster->nodes[n];
-            for (unsigned s = 0; s < node->server_count && node->tier == TIER_RELIABLE && !node->gone && !there; s++) {
-                const struct server *server = &node->servers[s].server;
-                const struct partition *partition = p < server->partition_count ? server->replicas[p].partition : NULL;
-                there = partition != NULL && replica_stands(server, p) && can_be_put(partition, committed);
-            }
-        }
-        if (!there) {
-            cluster_violation(cluster, "I5",
-                              "clock %llu counts as committed, no reliable machine can put partition %u at it",
-                              (unsigned long long)committed, p);
-        }
+    if (cluster->may_fail || !cluster->plan.plan.recoverable) {
+        return;
+    }
+    uint32_t missing = first_out_of_reach(cluster, committed);
+    uint64_t restored = cluster->plan.plan.restore;
+    bool kept = restored > committed && first_out_of_reach(cluster, restored) == cluster->policy.partitions;
+    if (missing < cluster->policy.partitions && !kept) {
+        cluster_violation(cluster, "I5",
+                          "clock %llu counts as committed, no reliable machine can put partition %u at it",
+                          (unsigned long long)committed, missing);
     }
 }
 

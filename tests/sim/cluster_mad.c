@@ -4,9 +4,15 @@
 #include "tests/forge.h"
 #include "tests/sim/cluster_private.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { MAD_ONE_IN = 6, FORGED_ONE_IN = 8 };
+
+static const char *const mad_names[MAD_KINDS] = {
+    "nothing",   "deaf to the controller", "deaf to holds", "deaf to plans", "deaf to fences",  "deaf to checkpoints",
+    "committed", "a clock",                "progress",      "an origin",     "a begun clock",   "no begun clock",
+    "a server",  "restore points",         "rows",          "accusations",   "all kinds of numbers"};
 
 static const uint64_t NO_CLOCK = UINT64_C(0xFFFFFFF0);
 
@@ -54,6 +60,10 @@ void cluster_go_mad(struct cluster_node *node, enum mad mad) {
     struct cluster *cluster = node->cluster;
     node->mad = mad;
     node->hurt = true;
+    if (cluster->options.trace != NULL) {
+        fprintf(cluster->options.trace, "%12.6f %" PRIx64 " goes mad: %s\n", (double)sim_now(cluster->sim) / 1e6,
+                node->id, mad_names[mad]);
+    }
     cluster->forged = cluster->forged || mad == MAD_FORGES;
     cluster->disturbed = true;
     cluster->may_fail = cluster->may_fail || node->tier == TIER_RELIABLE;
