@@ -120,8 +120,9 @@ static struct member *accused_by(struct controller *controller, const struct mem
 /* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else
  * the accused is about to be given up for its own silence, or has just woken. If a reliable node is to go, it must have
  * been kept up for the answer timeout: with the node may go the only copy of something, and so the job. In stage
- * traditional nothing survives a loss, and the job ends soon. Nor does it count while the accused lacks the newest plan:
- * it lets in only nodes that its plan names, and how long a plan may take is for answers.c to say. */
+ * traditional nothing survives a loss, and the job ends soon. An accusation does not count while the accused lacks the
+ * newest plan either: it lets in only the nodes that its plan names, and answers.c gives up who takes too long to
+ * accept one. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
                          const struct member *accused, enum node_tier victim, uint64_t now_us) {
     uint64_t accused_us = accuser->silence.accused_us;

@@ -10,12 +10,6 @@ size_t links_endpoints(const struct message *plan, const struct wire_endpoint **
     return plan->frame_count > 0 ? plan->frames[4]->size / sizeof **endpoints : 0;
 }
 
-static int compare_actors(const void *one, const void *other) {
-    actor_id a = *(const actor_id *)one;
-    actor_id b = *(const actor_id *)other;
-    return a < b ? -1 : a > b;
-}
-
 void links_forget_absent(struct io *io, actor_id self, const struct message *old, const struct message *new) {
     const struct wire_endpoint *before;
     const struct wire_endpoint *now;
@@ -25,10 +19,10 @@ void links_forget_absent(struct io *io, actor_id self, const struct message *old
     for (size_t e = 0; e < now_count; e++) {
         actors[e] = now[e].actor;
     }
-    qsort(actors, now_count, sizeof *actors, compare_actors);
+    qsort(actors, now_count, sizeof *actors, actor_compare);
     for (size_t e = 0; e < before_count; e++) {
         if (actor_node(before[e].actor) != actor_node(self) &&
-            bsearch(&before[e].actor, actors, now_count, sizeof *actors, compare_actors) == NULL) {
+            bsearch(&before[e].actor, actors, now_count, sizeof *actors, actor_compare) == NULL) {
             io->connect(io, before[e].actor, NULL);
         }
     }

@@ -311,12 +311,6 @@ static void sim_io_connect(struct io *io, actor_id actor, const char *endpoint) 
     lane_open(sim, to, self->index, false, latency);
 }
 
-static int compare_actors(const void *one, const void *other) {
-    actor_id a = *(const actor_id *)one;
-    actor_id b = *(const actor_id *)other;
-    return a < b ? -1 : a > b;
-}
-
 static void sim_io_admit(struct io *io, const struct wire_node *nodes, size_t count) {
     struct sim_actor_state *self = io_actor(io);
     struct sim_node_state *node = &self->sim->nodes[self->node];
@@ -325,7 +319,7 @@ static void sim_io_admit(struct io *io, const struct wire_node *nodes, size_t co
     for (size_t n = 0; n < count; n++) {
         node->admitted[n] = actor_node(nodes[n].actor);
     }
-    qsort(node->admitted, count, sizeof *node->admitted, compare_actors);
+    qsort(node->admitted, count, sizeof *node->admitted, actor_compare);
 }
 
 /* As in a job with a key: the controller hears everybody; a node hears the nodes that io.admit has named, and those
@@ -336,7 +330,7 @@ static bool lane_is_admitted(const struct sim *sim, const struct lane *lane) {
     actor_id wanted = actor_node(sim->actors[lane->from]->id);
     return !sim->config.admission || !lane->dialed || to->id == ACTOR_CONTROLLER ||
            (node->admitted_count > 0 &&
-            bsearch(&wanted, node->admitted, node->admitted_count, sizeof wanted, compare_actors) != NULL);
+            bsearch(&wanted, node->admitted, node->admitted_count, sizeof wanted, actor_compare) != NULL);
 }
 
 /* When a message can be received, as far as admission goes. A connection comes about when the side that makes it is

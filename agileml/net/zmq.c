@@ -17,7 +17,8 @@
 
 /* ---- Life cycle ---- */
 
-#define KEY_DESCRIPTOR "AGILEML_KEY_DESCRIPTOR" /* an environment variable: where the key pair was left */
+/* An environment variable: the descriptor from which net_inherit_key reads the key pair. */
+#define KEY_DESCRIPTOR "AGILEML_KEY_DESCRIPTOR"
 
 void net_leave_key(const struct net *net) {
     char number[16];
@@ -32,7 +33,7 @@ void net_leave_key(const struct net *net) {
     }
 }
 
-/* Whether the program that was executed before in this process has left its key pair, which is taken. */
+/* Takes the key pair that the program which this process executed before has left. False: it has left none. */
 static bool net_inherit_key(struct net *net) {
     const char *number = getenv(KEY_DESCRIPTOR);
     char derived[NET_KEY_TEXT];
@@ -214,12 +215,6 @@ void net_warn(struct net *net, actor_id actor, const char *text) {
 
 /* ---- The nodes of the job ---- */
 
-static int compare_nodes(const void *one, const void *other) {
-    actor_id a = ((const struct admitted *)one)->node;
-    actor_id b = ((const struct admitted *)other)->node;
-    return a < b ? -1 : a > b;
-}
-
 void net_admit(struct net *net, const struct wire_node *nodes, size_t count) {
     if (!net->secure) {
         return;
@@ -229,7 +224,7 @@ void net_admit(struct net *net, const struct wire_node *nodes, size_t count) {
         admitted[n].node = actor_node(nodes[n].actor);
         memcpy(admitted[n].key, nodes[n].key, NET_KEY_TEXT - 1);
     }
-    qsort(admitted, count, sizeof *admitted, compare_nodes);
+    qsort(admitted, count, sizeof *admitted, actor_compare);
     pthread_rwlock_wrlock(&net->nodes_lock);
     struct admitted *old = net->nodes;
     net->nodes = admitted;
@@ -244,7 +239,7 @@ bool net_key_of(struct net *net, actor_id actor, char key[NET_KEY_TEXT]) {
     struct admitted wanted = {.node = actor_node(actor)};
     pthread_rwlock_rdlock(&net->nodes_lock);
     const struct admitted *found =
-        net->node_count == 0 ? NULL : bsearch(&wanted, net->nodes, net->node_count, sizeof wanted, compare_nodes);
+        net->node_count == 0 ? NULL : bsearch(&wanted, net->nodes, net->node_count, sizeof wanted, actor_compare);
     memcpy(key, found != NULL ? found->key : net->key.public_text, NET_KEY_TEXT);
     pthread_rwlock_unlock(&net->nodes_lock);
     return found != NULL;
@@ -258,13 +253,6 @@ bool net_key_admitted(struct net *net, const char *key) {
     }
     pthread_rwlock_unlock(&net->nodes_lock);
     return found;
-}
-
-uint64_t net_nodes_version(struct net *net) {
-    pthread_rwlock_rdlock(&net->nodes_lock);
-    uint64_t version = net->nodes_version;
-    pthread_rwlock_unlock(&net->nodes_lock);
-    return version;
 }
 
 /* ---- Endpoints ---- */

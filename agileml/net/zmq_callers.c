@@ -146,17 +146,13 @@ static bool callers_know_node(const struct callers *callers, const char *key) {
     return false;
 }
 
-/* 0, or AML_EINPUT with what is wrong with the token. */
-static int token_judge(const struct callers *callers, const unsigned char *token, const char *key,
-                       struct error *error) {
-    if (token == NULL || !net_token_genuine(token, &callers->net->key)) {
-        return error_set(error, AML_EINPUT, "its --key is not of this job");
-    }
-    struct net_token_terms terms = net_token_terms(token);
-    bool over = terms.expires != 0 && (uint64_t)time(NULL) >= terms.expires;
+/* Whether a process with this key may come in by a genuine token. 0, or AML_EINPUT with why not. */
+static int token_check_time(const struct callers *callers, const struct net_token_terms *terms, const char *key,
+                            struct error *error) {
+    bool over = terms->expires != 0 && (uint64_t)time(NULL) >= terms->expires;
     if (over && !callers_know_node(callers, key)) {
         char title[NET_TOKEN_TITLE_MAX];
-        net_token_title(&terms, title);
+        net_token_title(terms, title);
         return error_set(error, AML_EINPUT, "its --key, a token %s, has expired", title);
     }
     return 0;
@@ -197,16 +193,17 @@ static int caller_identify(const struct callers *callers, const struct routing *
         return listed ? 0 : error_set(error, AML_EINPUT, "it is not in the job's plan");
     }
     const unsigned char *token = routing_token(routing);
-    if (token != NULL && net_token_genuine(token, &callers->net->key)) {
-        caller->roles = net_token_terms(token).roles;
-        caller->serial = net_token_terms(token).serial;
-    }
+    bool genuine = token != NULL && net_token_genuine(token, &callers->net->key);
+    struct net_token_terms terms = genuine ? net_token_terms(token) : (struct net_token_terms){0};
+    caller->roles = terms.roles;
+    caller->serial = terms.serial;
     if (listed) { /* perhaps the controller was started again, and the token has expired since */
         caller->roles |= ROLE_NODE;
         caller->has_place = true;
         return 0;
     }
-    return token_judge(callers, token, key, error);
+    return genuine ? token_check_time(callers, &terms, key, error)
+                   : error_set(error, AML_EINPUT, "its --key is not of this job");
 }
 
 /* Only the controller tells a caller why: nodes hear of each other by plans, and one that is refused tries again. */
@@ -249,11 +246,11 @@ static enum caller_verdict callers_judge_register(struct callers *callers, struc
 
 enum caller_verdict callers_judge(struct callers *callers, const struct routing *routing, const char *key,
                                   const struct message *message, uint64_t now_us, struct error *error) {
-    uint64_t version = net_nodes_version(callers->net);
+    uint64_t version = callers->net->nodes_version;
     if (callers->nodes_version != version && !callers->net->controller) {
+        callers->nodes_version = version;
         callers_drop_absent(callers);
     }
-    callers->nodes_version = version;
     struct caller *caller = callers_get(callers, routing_actor(routing));
     if (caller == NULL || caller->routing.size != routing->size ||
         memcmp(caller->routing.bytes, routing->bytes, routing->size) != 0) {

@@ -32,13 +32,13 @@ struct net {
     bool controller;    /* admits by tokens, not by the list of nodes */
     char own_public[NET_KEY_TEXT], own_secret[NET_KEY_TEXT];
     struct door *door;
-    pthread_rwlock_t nodes_lock; /* guards what follows, up to nodes_version */
+    pthread_rwlock_t nodes_lock; /* guards what follows, up to node_count */
     struct admitted {
-        actor_id node;
+        actor_id node; /* first, for actor_compare */
         char key[NET_KEY_TEXT];
     } *nodes; /* ordered by node */
     size_t node_count;
-    uint64_t nodes_version; /* counts calls of net_admit */
+    _Atomic uint64_t nodes_version; /* counts calls of net_admit */
     pthread_rwlock_t directory_lock; /* guards what follows; held while a mailbox is put to, so that none closes then */
     size_t directory_count;
     struct net_actor directory[NET_ACTORS_MAX];
@@ -70,7 +70,6 @@ void net_admit(struct net *net, const struct wire_node *nodes, size_t count);
 bool net_key_of(struct net *net, actor_id actor, char key[NET_KEY_TEXT]);
 /* Whether the list has a node with this key. */
 bool net_key_admitted(struct net *net, const char *key);
-uint64_t net_nodes_version(struct net *net);
 
 /* Checks an endpoint and whether it may be used without a key. 0 or AML_EINPUT. */
 int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const char *text, bool to_bind,
@@ -152,7 +151,7 @@ struct link {
     actor_id peer;                    /* whom a DEALER reaches; ACTOR_NONE: the ROUTER that listens */
     char endpoint[WIRE_ENDPOINT_MAX]; /* the DEALER's peer's, or where the ROUTER is bound */
     struct callers *callers;          /* of a ROUTER in a process with a key */
-    bool to_node;                     /* the DEALER's peer has proved to be this node of the job */
+    bool to_node;                     /* the DEALER connects to a node of the list, and only with its key */
     enum link_state state;            /* of a DEALER */
     uint64_t stopped_us;              /* when libzmq disconnected; 0 once it says that it tries again */
     size_t piece_bytes;               /* frames of so many bytes and more go in pieces; see link_send */
@@ -183,9 +182,8 @@ int link_descriptor(void *socket);
 int64_t link_send(struct link *link, actor_id to, const struct message *message);
 
 enum link_result { LINK_RECEIVED, LINK_EMPTY, LINK_BAD };
-/* Receives a message. LINK_BAD: what was received is none, or may
- * not be sent by who sent it; `error` says why, or nothing if that has been said. `bytes` is set except at
- * LINK_EMPTY. */
+/* Receives a message. LINK_BAD: what was received is none, or its sender may not send it; `error` says why, or is empty
+ * if that has been said before. `bytes` is set except at LINK_EMPTY. */
 enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
                               struct error *error);
 

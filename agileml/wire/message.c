@@ -259,6 +259,12 @@ static const struct layout *layout_of(unsigned type) {
     return &LAYOUTS[type];
 }
 
+int actor_compare(const void *one, const void *other) {
+    actor_id a = *(const actor_id *)one;
+    actor_id b = *(const actor_id *)other;
+    return a < b ? -1 : a > b;
+}
+
 const char *message_name(unsigned type) {
     const struct layout *layout = layout_of(type);
     return layout != NULL ? layout->name : "unknown";

@@ -38,6 +38,9 @@ static inline unsigned actor_part(actor_id actor) {
     return (unsigned)(actor & ACTOR_PART_MAX);
 }
 
+/* The order of two actors, for qsort and bsearch; also of records that begin with one. */
+int actor_compare(const void *one, const void *other);
+
 /* An *origin* delivers flushes: a node's worker runtime (part 0), or the fresh one under which the same runtime
  * does, in an epoch, what dead nodes have left undone (their catch-up). */
 enum { ACTOR_PART_CATCH_UP = 0x8000 };
