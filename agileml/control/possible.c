@@ -8,7 +8,12 @@
 #include <string.h>
 
 uint64_t possible_clock(const struct controller *controller) {
-    return controller->progress.completed + WIRE_PROGRESS_MAX + controller->job.staleness + 2;
+    const struct job_terms *job = &controller->job;
+    uint64_t completed = controller->progress.completed;
+    uint64_t ahead = completed + WIRE_PROGRESS_MAX + job->staleness + 2;
+    uint64_t last = job->iterations > 0 ? job->iterations * job->clocks_per_iteration : WIRE_CLOCK_NEVER;
+    last = last > completed ? last : completed; /* a resumed job may be beyond its last clock */
+    return ahead < last ? ahead : last;
 }
 
 /* The member has failed: it has sent what `format` says. */
@@ -52,9 +57,12 @@ static bool check_heartbeat(struct controller *controller, struct member *member
     const struct message_heartbeat *beat = &message->heartbeat;
     uint64_t clock = possible_clock(controller);
     const struct limited numbers[] = {
-        {"epoch", message->epoch, controller->epoch},     {"plan", beat->version, controller->version},
-        {"ready for plan", beat->ready, beat->version},   {"barrier", beat->hold, controller->hold.number},
-        {"clock", beat->clock, clock},                    {"committed clock", beat->committed, clock},
+        {"epoch", message->epoch, controller->epoch},
+        {"plan", beat->version, controller->version},
+        {"ready for plan", beat->ready, beat->version},
+        {"barrier", beat->hold, controller->hold.number},
+        {"clock", beat->clock, clock},
+        {"committed clock", beat->committed, clock},
     };
     return within(controller, member, "HEARTBEAT", numbers, sizeof numbers / sizeof *numbers);
 }

@@ -103,7 +103,8 @@ static void check_owners(struct cluster *cluster, const struct message *plan, bo
             clocks[used++] = duties[d].until_clock + 1;
         }
     }
-    uint64_t from = (new_epoch ? plan->plan.restore : cluster->begun) + 1;
+    bool restored = new_epoch || plan->plan.restore > cluster->begun;
+    uint64_t from = (restored ? plan->plan.restore : cluster->begun) + 1;
     clocks[used++] = from;
     qsort(clocks, used, sizeof *clocks, clock_order);
     for (size_t c = 0; c < used; c++) {
