@@ -132,7 +132,8 @@ static int host_open(struct controller_host *host, const struct controller_optio
         result = signals_open(&host->signal_fd, numbers, error);
     }
     if (result == 0) {
-        result = job_open_net(options->job.key, options->job.insecure, true, &host->net, error);
+        const struct net_options net = {.insecure = options->job.insecure, .controller = true};
+        result = net_open_by_file(&host->net, options->job.key, net, error);
     }
     if (result == 0 && options->store != NULL) {
         result = store_open(&host->store, options->store, error);

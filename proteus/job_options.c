@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 struct job_options job_options_defaults(void) {
@@ -128,35 +127,10 @@ unsigned job_heartbeat_ms(const struct job_options *options) {
                                             : (unsigned)each_ms;
 }
 
-int job_open_net(const char *key_path, bool insecure, bool controller, struct net **net, struct error *error) {
-    struct net_key key;
-    struct net_options net_options = {.insecure = insecure, .controller = controller};
-    if (key_path != NULL) {
-        int result = net_key_load(key_path, &key, error);
-        if (result != 0) {
-            return result;
-        }
-        net_options.key = &key;
-    }
-    int result = net_open(net, &net_options, error);
-    explicit_bzero(&key, sizeof key);
-    return result;
-}
-
 void job_name_stop(const struct job_options *options, const char *endpoint, char *text, size_t size) {
     size_t used = strlen(text);
     bool key = options->key != NULL;
     snprintf(text + used, size - used,
              ", the model is not saved; to end a job well: proteus stop --controller %s%s%s%s", endpoint,
              key ? " --key " : "", key ? options->key : "", options->insecure ? " --insecure" : "");
-}
-
-actor_id job_observer_id(void) {
-    actor_id actor = 0;
-    while (actor_node(actor) == 0) {
-        if (getrandom(&actor, sizeof actor, 0) != sizeof actor) {
-            actor = (actor_id)getpid() << ACTOR_PART_BITS;
-        }
-    }
-    return actor_of_part(actor, 0);
 }

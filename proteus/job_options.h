@@ -21,7 +21,7 @@ enum {
  * (agileml/net/zmq_private.h). */
 #define JOB_FAILURE_TIMEOUT_MIN 0.5
 /* By default a node has so many failure timeouts for an answer, and at least so many seconds. */
-#define JOB_ANSWER_TIMEOUTS 3
+#define JOB_ANSWER_TIMEOUTS    3
 #define JOB_ANSWER_TIMEOUT_MIN 5.0
 
 struct job_options {
@@ -54,14 +54,7 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
 
 unsigned job_heartbeat_ms(const struct job_options *options);
 
-/* Opens a process's net, with the key or token in the file `key` unless that is NULL. `controller`: it is the
- * controller's. */
-int job_open_net(const char *key, bool insecure, bool controller, struct net **net, struct error *error);
-
 /* Appends to `text`, the reason why a job ends without a model, the command that would have saved the model. */
 void job_name_stop(const struct job_options *options, const char *endpoint, char *text, size_t size);
-
-/* An actor id for one that takes no part in a job. */
-actor_id job_observer_id(void);
 
 #endif

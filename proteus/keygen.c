@@ -80,7 +80,7 @@ static int make_token(const struct keygen *keygen, const char *path, struct erro
     terms.tiers = keygen->tier != NULL ? tier_of(keygen->tier) : 0;
     terms.expires = (uint64_t)time(NULL) + lifetime;
     int result = net_key_load(keygen->key, &job, error);
-    if (result == 0 && job.secret_text[0] == '\0') {
+    if (result == 0 && net_key_is_token(&job)) {
         result = error_set(error, AML_EINPUT, "--key %s: a token, expected the job's key", keygen->key);
     }
     result = result == 0 ? net_token_issue(&job, terms, path, error) : result;

@@ -251,15 +251,15 @@ static void launcher_warning(void *self, const char *text) {
 static int launcher_open(struct launcher *launcher, struct error *error) {
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGTSTP, 0};
     const struct net_io_options io_options = {
-        .self = job_observer_id(),
+        .self = net_observer_id(),
         .actor = {.receive = launcher_receive, .timer = launcher_timer, .self = launcher},
         .refused = launcher_refused,
         .warning = launcher_warning,
     };
     int result = signals_open(&launcher->signal_fd, numbers, error);
     if (result == 0) {
-        result = job_open_net(launcher->options->job->key, launcher->options->job->insecure, false, &launcher->net,
-                              error);
+        const struct job_options *job = launcher->options->job;
+        result = net_open_by_file(&launcher->net, job->key, (struct net_options){.insecure = job->insecure}, error);
     }
     if (result == 0) {
         result = net_io_open(&launcher->io, launcher->net, &io_options, error);

@@ -90,14 +90,15 @@ static void operator_refused(void *self, const char *endpoint, const char *why) 
 static int conversation_open(struct conversation *conversation, struct error *error) {
     const struct operator_options *options = conversation->options;
     const struct net_io_options io_options = {
-        .self = job_observer_id(),
+        .self = net_observer_id(),
         .actor = {.receive = operator_receive, .timer = operator_timer, .self = conversation},
         .refused = operator_refused,
     };
     if (options->controller == NULL) {
         return error_set(error, AML_EINPUT, "--controller tcp://HOST:PORT is missing");
     }
-    int result = job_open_net(options->key, options->insecure, false, &conversation->net, error);
+    int result =
+        net_open_by_file(&conversation->net, options->key, (struct net_options){.insecure = options->insecure}, error);
     if (result == 0) {
         result = net_io_open(&conversation->io, conversation->net, &io_options, error);
     }

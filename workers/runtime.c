@@ -1231,18 +1231,9 @@ static int check_listen(const struct runtime_options *options, struct error *err
 }
 
 static int open_net(struct runtime *runtime, struct error *error) {
-    struct net_key key;
-    struct net_options options = {.insecure = runtime->options.insecure};
-    if (runtime->options.key != NULL) {
-        int result = net_key_load(runtime->options.key, &key, error);
-        if (result != 0) {
-            return result;
-        }
-        options.key = &key;
-    }
+    const struct net_options options = {.insecure = runtime->options.insecure};
     int result = check_listen(&runtime->options, error);
-    result = result != 0 ? result : net_open(&runtime->net, &options, error);
-    explicit_bzero(&key, sizeof key);
+    result = result != 0 ? result : net_open_by_file(&runtime->net, runtime->options.key, options, error);
     if (result != 0) {
         return result;
     }

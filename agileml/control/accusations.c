@@ -55,8 +55,7 @@ static bool is_false(const struct controller_accusations *accusations, const str
 void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message) {
     struct member *accused = member_find(controller, message->accuse.accused);
     bool present = controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE &&
-                   message->epoch == controller->epoch && controller->change != CHANGE_RECOVER &&
-                   !controller->fence_due;
+                   message->epoch == controller->epoch && !controller_recovers(controller);
     if (!present || accused == NULL || accused->dismissed || accuser->dismissed ||
         member_is_outside(controller, accuser)) {
         return; /* what was sent in an epoch that is over will be sent, and told of, again */

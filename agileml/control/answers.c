@@ -21,12 +21,11 @@ static bool is_resuming(const struct controller *controller) {
 }
 
 static bool owes(const struct controller *controller, const struct member *member, enum answer answer) {
-    bool recovering = controller->change == CHANGE_RECOVER || controller->fence_due;
     switch (answer) {
     case ANSWER_BARRIER:
         return member->held != controller->hold.number;
     case ANSWER_PLAN:
-        return !recovering && member->version < controller->version;
+        return !controller_recovers(controller) && member->version < controller->version;
     case ANSWER_START:
         return controller->phase >= PHASE_TRAIN && member->version > 0 && member->state < NODE_STARTED;
     case ANSWER_FENCE:
@@ -42,8 +41,7 @@ static bool owes(const struct controller *controller, const struct member *membe
 /* What is not asked for now may be asked for again, and then has been owed all the time: a checkpoint that was put off,
  * and a plan, as a node that ignores plans may be the reason for recovery after recovery. */
 static bool is_put_off(const struct controller *controller, enum answer answer) {
-    return answer == ANSWER_CHECKPOINT ||
-           (answer == ANSWER_PLAN && (controller->change == CHANGE_RECOVER || controller->fence_due));
+    return answer == ANSWER_CHECKPOINT || (answer == ANSWER_PLAN && controller_recovers(controller));
 }
 
 static void fail(struct controller *controller, struct member *member, enum answer answer) {

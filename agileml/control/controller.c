@@ -523,10 +523,10 @@ static bool welcomes_due(const struct controller *controller) {
 
 static void receive_register(struct controller *controller, actor_id from, const struct message *message) {
     const struct message_register *new = &message->registration;
-    struct member *member = member_find(controller, from);
     if (actor_part(from) != 0) {
         return; /* no node's agent */
     }
+    struct member *member = member_find(controller, from);
     if (member == NULL && controller->phase < PHASE_LEAVE && was_removed(controller, from)) {
         send_empty(controller, from, MESSAGE_REJOIN); /* as a new one, if it is still there */
         return;
@@ -570,7 +570,7 @@ static void receive_register(struct controller *controller, actor_id from, const
 static void receive_loaded(struct controller *controller, struct member *member, const struct message *message) {
     const double *totals = (const void *)message->frames[0]->data;
     if (member->loaded || controller->phase != PHASE_LOAD || message->loaded.version != controller->version ||
-        controller->fence_due || controller->change == CHANGE_RECOVER) {
+        controller_recovers(controller)) {
         return; /* said before, or of another plan, or void; the heartbeat gets it what it lacks */
     }
     bool first = true;

@@ -155,8 +155,8 @@ void answers_came(struct member *member, enum answer answer);
 
 /* ---- possible.c ---- */
 
-/* No clock above this can have been begun: every origin must have flushed the clock that is staleness + 1 before,
- * and no origin is further ahead of its stored PROGRESS than WIRE_PROGRESS_MAX clocks. */
+/* No clock above this can have been begun: every origin must have flushed the clock that is staleness + 1 before, no
+ * origin is further ahead of its stored PROGRESS than WIRE_PROGRESS_MAX clocks, and the job may have a last clock. */
 uint64_t possible_clock(const struct controller *controller);
 /* Whether a member may have said this. If not, the member has failed; that invalidates members' addresses. */
 bool possible_check(struct controller *controller, struct member *member, const struct message *message);
@@ -165,6 +165,10 @@ bool possible_check_fenced(struct controller *controller);
 
 /* ---- recover.c ---- */
 
+/* Members were lost: those who are left are being fenced or are to be, and what was said before may be void. */
+static inline bool controller_recovers(const struct controller *controller) {
+    return controller->change == CHANGE_RECOVER || controller->fence_due;
+}
 /* The member has failed: recovers without it, or ends the job with `text`. Invalidates members' addresses. */
 void recover_lost(struct controller *controller, struct member *member, const char *text);
 void recover_receive_fenced(struct controller *controller, struct member *member, const struct message *message);

@@ -139,7 +139,7 @@ static void check_accusations(struct controller *controller, uint64_t now_us) {
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
         struct member *accuser = &controller->members[m];
         struct member *accused = accused_by(controller, accuser);
-        if (accused == NULL || controller->change == CHANGE_RECOVER || controller->fence_due) {
+        if (accused == NULL || controller_recovers(controller)) {
             continue;
         }
         unsigned accusers = 0;

@@ -10,13 +10,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -71,15 +71,15 @@ struct net_token_terms net_token_terms(const unsigned char token[NET_TOKEN_BYTES
 bool net_token_genuine(const unsigned char token[NET_TOKEN_BYTES], const struct net_key *job) {
     unsigned char mac[TOKEN_MAC_BYTES];
     token_mac(token, job, mac);
-    return job->secret_text[0] != '\0' && CRYPTO_memcmp(mac, token + TOKEN_MAC, sizeof mac) == 0;
+    return !net_key_is_token(job) && CRYPTO_memcmp(mac, token + TOKEN_MAC, sizeof mac) == 0;
 }
 
 void net_token_title(const struct net_token_terms *terms, char title[NET_TOKEN_TITLE_MAX]) {
     struct tm utc;
     time_t expires = (time_t)terms->expires;
-    const char *holder = terms->roles == ROLE_OPERATOR   ? "an operator"
-                         : terms->roles == ROLE_OBSERVER ? "an observer"
-                         : terms->roles != ROLE_NODE     ? "everything"
+    const char *holder = terms->roles == ROLE_OPERATOR         ? "an operator"
+                         : terms->roles == ROLE_OBSERVER       ? "an observer"
+                         : terms->roles != ROLE_NODE           ? "everything"
                          : terms->tiers == 1 << TIER_RELIABLE  ? "a reliable node"
                          : terms->tiers == 1 << TIER_TRANSIENT ? "a transient node"
                                                                : "a node";
@@ -97,7 +97,7 @@ int net_token_text(const struct net_key *job, struct net_token_terms terms, char
     unsigned char token[NET_TOKEN_BYTES];
     char token_text[TOKEN_TEXT + 1];
     char title[NET_TOKEN_TITLE_MAX];
-    if (job->secret_text[0] == '\0') {
+    if (net_key_is_token(job)) {
         return error_set(error, AML_EINPUT, "only the job's key can make tokens, and this is a token");
     }
     if (terms.serial == 0 && getrandom(&terms.serial, sizeof terms.serial, 0) != sizeof terms.serial) {

@@ -22,8 +22,8 @@ enum {
 
 /* What a key file says: the job's key, or a token. */
 struct net_key {
-    char public_text[NET_KEY_TEXT]; /* the controller's */
-    char secret_text[NET_KEY_TEXT]; /* empty: this is a token */
+    char public_text[NET_KEY_TEXT];       /* the controller's */
+    char secret_text[NET_KEY_TEXT];       /* empty: this is a token */
     unsigned char token[NET_TOKEN_BYTES]; /* to show the controller; with the job's key: one with all roles */
 };
 
@@ -34,6 +34,10 @@ struct net_token_terms {
     uint64_t serial;  /* tells tokens apart; for 0 net_token_text draws a random one */
     uint64_t expires; /* seconds since 1970, UTC: from then on it lets no new process in; 0: never */
 };
+
+static inline bool net_key_is_token(const struct net_key *key) {
+    return key->secret_text[0] == '\0';
+}
 
 /* Makes a new key and writes it to `path`, mode 0600, whole or not at all; a file that is there is never
  * overwritten. 0; AML_EINPUT when `path` exists or can't be written to; AML_EFAIL when the disk fails. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -56,7 +57,7 @@ static bool net_inherit_key(struct net *net) {
  * was left to it, or a new one. */
 static int net_take_key(struct net *net, const struct net_key *key, struct error *error) {
     unsigned char decoded[NET_KEY_TEXT];
-    bool job = key->secret_text[0] != '\0';
+    bool job = !net_key_is_token(key);
     if (strnlen(key->public_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1 ||
         zmq_z85_decode(decoded, key->public_text) == NULL ||
         (job && strnlen(key->secret_text, NET_KEY_TEXT) != NET_KEY_TEXT - 1)) {
@@ -119,6 +120,20 @@ int net_open(struct net **opened, const struct net_options *options, struct erro
     return 0;
 }
 
+int net_open_by_file(struct net **net, const char *key_path, struct net_options options, struct error *error) {
+    struct net_key key;
+    if (key_path != NULL) {
+        int result = net_key_load(key_path, &key, error);
+        if (result != 0) {
+            return result;
+        }
+        options.key = &key;
+    }
+    int result = net_open(net, &options, error);
+    explicit_bzero(&key, sizeof key);
+    return result;
+}
+
 void net_close(struct net *net) {
     if (net == NULL) {
         return;
@@ -130,6 +145,16 @@ void net_close(struct net *net) {
     pthread_rwlock_destroy(&net->directory_lock);
     pthread_rwlock_destroy(&net->nodes_lock);
     net_free(net);
+}
+
+actor_id net_observer_id(void) {
+    actor_id actor = 0;
+    while (actor_node(actor) == 0) {
+        if (getrandom(&actor, sizeof actor, 0) != sizeof actor) {
+            actor = (actor_id)getpid() << ACTOR_PART_BITS;
+        }
+    }
+    return actor_of_part(actor, 0);
 }
 
 const char *net_public_key(const struct net *net) {

@@ -36,6 +36,8 @@ struct net_options {
 
 /* All signals are blocked in the threads it starts. 0, AML_EINPUT (a bad key) or AML_EFAIL. */
 int net_open(struct net **net, const struct net_options *options, struct error *error);
+/* The same with the key or token in the file `key_path` in place of options.key; NULL: without one. */
+int net_open_by_file(struct net **net, const char *key_path, struct net_options options, struct error *error);
 /* After every net_io is closed. Waits up to about a second for what they sent last to leave. */
 void net_close(struct net *net);
 
@@ -45,6 +47,9 @@ void net_leave_key(const struct net *net);
 
 /* This process's public key, as in struct wire_node; "" without a key. Valid until net_close. */
 const char *net_public_key(const struct net *net);
+
+/* A random actor id for a process that takes no part in the job, and only talks with its controller. */
+actor_id net_observer_id(void);
 
 /* ---- One actor's io: a loop, used by the one thread that runs it (but see lent_for and net_io_stand_in) ---- */
 

@@ -116,8 +116,8 @@ void lda_thread_close(struct lda_thread *thread);
 /* The first topic of token number `token` (in its document) of document `key`: a pure function. */
 uint16_t lda_first_topic(uint64_t seed, uint64_t key, uint32_t token, uint32_t topics);
 
-/* The topic that `assigned`, of a document's row, stands for; LDA_NO_TOPIC for 0, and for what is none: rows are changed
- * by all nodes, and a bad one may have written anything. Such a token is sampled anew. */
+/* The topic that `assigned`, of a document's row, stands for; LDA_NO_TOPIC for 0, and for what is none: all nodes
+ * change rows, and a bad one may have written anything. Such a token is sampled anew. */
 static inline uint16_t lda_topic_of(uint16_t assigned, uint32_t topics) {
     uint16_t topic = (uint16_t)(assigned - 1U); /* 0 becomes LDA_NO_TOPIC */
     return topic < topics ? topic : LDA_NO_TOPIC;

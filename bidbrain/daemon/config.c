@@ -500,9 +500,9 @@ static int check_key(const struct reading *reading) {
     if (net_key_load(config->key, &key, &error) != 0) {
         return refuse(reading, "key", "%.300s", error.text);
     }
-    bool job = key.secret_text[0] != '\0';
+    bool token = net_key_is_token(&key);
     explicit_bzero(&key, sizeof key);
-    return job ? 0 : refuse(reading, "key", "%.200s: a token, expected the job's key", config->key);
+    return !token ? 0 : refuse(reading, "key", "%.200s: a token, expected the job's key", config->key);
 }
 
 static int check_files(const struct reading *reading) {

@@ -3,14 +3,12 @@
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/net/key.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum {
@@ -38,7 +36,7 @@ struct job_link {
     uint64_t status_lines;        /* lines_read when the status was last asked for */
     bool caught_up;
     bool summary;
-    bool refused;                 /* the log says that the controller refuses what we send */
+    bool refused; /* the log says that the controller refuses what we send */
     double iteration_ended;
     struct link_node *nodes; /* in the order in which they came */
     size_t node_count;
@@ -356,41 +354,15 @@ static void link_refused(void *self, const char *endpoint, const char *why) {
     log_error("the controller at %s: %s", endpoint, why);
 }
 
-/* An id for one that takes no part in the job. */
-static actor_id observer_id(void) {
-    actor_id actor = 0;
-    while (actor_node(actor) == 0) {
-        if (getrandom(&actor, sizeof actor, 0) != sizeof actor) {
-            actor = (actor_id)getpid() << ACTOR_PART_BITS;
-        }
-    }
-    return actor_of_part(actor, 0);
-}
-
-static int open_net(const struct job_link_options *options, struct net **net, struct error *error) {
-    struct net_key key;
-    struct net_options net_options = {.insecure = options->insecure};
-    if (options->key != NULL) {
-        int code = net_key_load(options->key, &key, error);
-        if (code != 0) {
-            return code;
-        }
-        net_options.key = &key;
-    }
-    int code = net_open(net, &net_options, error);
-    explicit_bzero(&key, sizeof key);
-    return code;
-}
-
 int job_link_open(struct job_link **opened, const struct job_link_options *options, struct error *error) {
     struct job_link *link = memory_zeroed(1, sizeof *link);
     const struct net_io_options io_options = {
-        .self = observer_id(),
+        .self = net_observer_id(),
         .actor = {.receive = link_receive, .timer = link_timer, .self = link},
         .refused = link_refused,
     };
     link->listener = options->listener;
-    int code = open_net(options, &link->net, error);
+    int code = net_open_by_file(&link->net, options->key, (struct net_options){.insecure = options->insecure}, error);
     code = code != 0 ? code : net_io_open(&link->io, link->net, &io_options, error);
     code = code != 0 ? code : net_io_connect(link->io, ACTOR_CONTROLLER, options->controller, error);
     if (code != 0) {

@@ -99,16 +99,7 @@ static void test_answer_timeout(void **state) {
     assert_true(options.answer_timeout == 5);
     options.answer_timeout = 0.4;
     assert_int_equal(job_options_check(&options, &policy, &error), AML_EINPUT);
-    assert_non_null(
-        strstr(error.text, "--answer-timeout 0.4: expected at least as much as --failure-timeout 0.5"));
-}
-
-static void test_observers(void **state) {
-    (void)state;
-    actor_id first = job_observer_id();
-    assert_int_equal(actor_part(first), 0);
-    assert_int_not_equal(actor_node(first), actor_node(ACTOR_CONTROLLER));
-    assert_int_not_equal(job_observer_id(), first);
+    assert_non_null(strstr(error.text, "--answer-timeout 0.4: expected at least as much as --failure-timeout 0.5"));
 }
 
 static void test_heartbeat(void **state) {
@@ -187,11 +178,14 @@ static void test_checkpoint_every(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),           cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_thresholds),        cmocka_unit_test(test_observers),
-        cmocka_unit_test(test_heartbeat),         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_heartbeat),
+        cmocka_unit_test(test_table),
         cmocka_unit_test(test_answer_timeout),
-        cmocka_unit_test(test_checkpoint_at_end), cmocka_unit_test(test_checkpoint_every),
+        cmocka_unit_test(test_checkpoint_at_end),
+        cmocka_unit_test(test_checkpoint_every),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

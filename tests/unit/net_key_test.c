@@ -1,6 +1,7 @@
 /* Tests of agileml/net/key.h: key files. */
 #include "agileml/net/key.h"
 
+#include "agileml/net/zmq.h"
 #include "agileml/wire/message.h"
 
 #include <fcntl.h>
@@ -264,6 +265,14 @@ static void every_term_is_signed(void **state) {
     }
 }
 
+static void observers_have_ids_of_their_own(void **state) {
+    (void)state;
+    actor_id first = net_observer_id();
+    assert_int_equal(actor_part(first), 0);
+    assert_int_not_equal(actor_node(first), actor_node(ACTOR_CONTROLLER));
+    assert_int_not_equal(net_observer_id(), first);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(loads_what_it_wrote, set_up, tear_down),
@@ -275,6 +284,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_what_is_no_key_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_is_what_its_file_says, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_term_is_signed, set_up, tear_down),
+        cmocka_unit_test(observers_have_ids_of_their_own),
     };
     return cmocka_run_group_tests_name("net_key", tests, NULL, NULL);
 }
