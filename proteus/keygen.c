@@ -74,8 +74,11 @@ static int make_token(const struct keygen *keygen, const char *path, struct erro
                          "--lifetime '%.100s': expected a time up to %d days, such as 90m, 12h or 7d", keygen->lifetime,
                          LIFETIME_MAX_DAYS);
     }
-    if (keygen->tier != NULL && (tier_of(keygen->tier) == 0 || terms.roles != ROLE_NODE)) {
-        return error_set(error, AML_EINPUT, "--tier '%.100s': expected reliable or transient, of a node", keygen->tier);
+    if (keygen->tier != NULL && tier_of(keygen->tier) == 0) {
+        return error_set(error, AML_EINPUT, "--tier '%.100s': expected reliable or transient", keygen->tier);
+    }
+    if (keygen->tier != NULL && terms.roles != ROLE_NODE) {
+        return error_set(error, AML_EINPUT, "--tier is for --role node alone");
     }
     terms.tiers = keygen->tier != NULL ? tier_of(keygen->tier) : 0;
     terms.expires = (uint64_t)time(NULL) + lifetime;
@@ -105,7 +108,8 @@ static int make_key(const char *path, struct error *error) {
 }
 
 int command_keygen(int argc, char **argv) {
-    struct keygen keygen = {.lifetime = "24h", .nodes = 1};
+    static const char LIFETIME[] = "24h";
+    struct keygen keygen = {.lifetime = LIFETIME, .nodes = 1};
     const struct aml_option table[] = {
         {"role", "ROLE", AML_OPTION_STRING, &keygen.role, 0, 0, "make a token for a node, an operator or an observer"},
         {"key", "FILE", AML_OPTION_STRING, &keygen.key, 0, 0, "the job's key, which a token is made from"},
@@ -130,8 +134,10 @@ int command_keygen(int argc, char **argv) {
     const char *path = operand < argc ? argv[operand] : NULL;
     if (result == 0 && operand < argc - 1) {
         result = error_set(&error, AML_EINPUT, "keygen: unexpected '%.100s' after the file", argv[operand + 1]);
-    } else if (result == 0 && keygen.role == NULL && keygen.key != NULL) {
-        result = error_set(&error, AML_EINPUT, "keygen: --key is for tokens, expected --role too");
+    } else if (result == 0 && keygen.role == NULL &&
+               (keygen.key != NULL || keygen.tier != NULL || keygen.lifetime != LIFETIME || keygen.nodes != 1)) {
+        result = error_set(&error, AML_EINPUT,
+                           "keygen: --key, --lifetime, --nodes and --tier are for tokens, expected --role too");
     } else if (result == 0) {
         result = keygen.role != NULL ? make_token(&keygen, path, &error) : make_key(path, &error);
     }

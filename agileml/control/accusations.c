@@ -11,6 +11,8 @@ static struct accusation accusation_of(const struct member *accuser, const struc
         .accuser = {.process_id = accuser->process_id, .tier = accuser->node.tier},
         .accused = {.process_id = accused->process_id, .tier = accused->node.tier},
     };
+    memcpy(accusation.accuser.key, accuser->key, sizeof accusation.accuser.key);
+    memcpy(accusation.accused.key, accused->key, sizeof accusation.accused.key);
     memcpy(accusation.accuser.host, accuser->host, sizeof accusation.accuser.host);
     memcpy(accusation.accused.host, accused->host, sizeof accusation.accused.host);
     return accusation;
@@ -18,7 +20,8 @@ static struct accusation accusation_of(const struct member *accuser, const struc
 
 /* A process that is given up and starts anew as another node is the same one here. */
 static bool same_process(const struct accused_process *one, const struct accused_process *other) {
-    return one->process_id == other->process_id && strcmp(one->host, other->host) == 0;
+    return memcmp(one->key, other->key, sizeof one->key) == 0 &&
+           (one->key[0] != '\0' || (one->process_id == other->process_id && strcmp(one->host, other->host) == 0));
 }
 
 /* Adds what was not said before. When the list is full the oldest one is forgotten. */
@@ -37,8 +40,8 @@ static void accusations_add(struct controller_accusations *accusations, const st
 
 /* Whether the accuser has to go, and not the accused. A reliable node is believed against a transient one, unless two
  * or more accuse it. Between two of one kind the accused has to go, unless the accuser has accused more nodes than
- * there are that accuse this one. So a false accuser costs one node beside itself, and a transient one no reliable
- * node. */
+ * there are that accuse this one. So one false accuser costs one node of its own tier before it goes; a transient one no
+ * reliable node; a reliable one every transient node that it accuses. */
 static bool is_false(const struct controller_accusations *accusations, const struct accusation *accusation) {
     unsigned accused = 0;  /* by the accuser */
     unsigned accusers = 0; /* of the accused */
@@ -58,14 +61,15 @@ void accusations_receive(struct controller *controller, struct member *accuser, 
                    message->epoch == controller->epoch && !controller_recovers(controller);
     if (!present || accused == NULL || accused->dismissed || accuser->dismissed ||
         member_is_outside(controller, accuser)) {
-        return; /* what was sent in an epoch that is over will be sent, and told of, again */
+        return; /* what was sent in an epoch that is over will be sent, and reported, again */
     }
     const struct accusation accusation = accusation_of(accuser, accused);
     accusations_add(&controller->accusations, &accusation);
     bool believed = accused == accuser || !is_false(&controller->accusations, &accusation);
     char text[ERROR_TEXT_MAX];
-    snprintf(text, sizeof text, "%s (%s, pid %llu) sent %s (%s) what can't be: %.160s%s", accused->name, accused->host,
-             (unsigned long long)accused->process_id, accuser->name, accuser->host, message->accuse.text,
-             believed ? "" : ": not believed, the accuser is given up");
+    const struct member *lost = believed ? accused : accuser;
+    snprintf(text, sizeof text, "%s (%s) says that %s (%s, pid %llu) sent it what can't be: %.160s: %s%s is given up",
+             accuser->name, accuser->host, accused->name, accused->host, (unsigned long long)accused->process_id,
+             message->accuse.text, believed ? "" : "not believed, ", lost->name);
     recover_lost(controller, believed ? accused : accuser, text);
 }

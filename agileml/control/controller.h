@@ -147,8 +147,10 @@ struct controller_crashes {
     unsigned count;
 };
 
-/* A node's process: it may take part under several incarnations, one after the other. */
+/* A node's process: it may take part under several incarnations, one after the other. Known by its public key or, in
+ * a job without keys, by what it says of itself. */
 struct accused_process {
+    char key[WIRE_KEY_MAX];
     char host[WIRE_HOST_MAX];
     uint64_t process_id;
     enum node_tier tier;

@@ -99,7 +99,7 @@ static bool check_fenced(struct controller *controller, struct member *member, c
     }
     bool awaited = message->epoch == controller->epoch && controller->change == CHANGE_RECOVER;
     if (awaited && message->fenced.begun < member->clock) {
-        fail(controller, member, "FENCED with begun clock %llu, but it has told of clock %llu before",
+        fail(controller, member, "FENCED with begun clock %llu, but the node reported clock %llu before",
              (unsigned long long)message->fenced.begun, (unsigned long long)member->clock);
         return false;
     }
@@ -194,8 +194,9 @@ static struct contradiction find_contradiction(const struct controller *controll
     return found;
 }
 
-/* Whether those who claim a state are to be believed, and not those who deny to have begun its clock: the greater
- * number; of two equal ones those who claim it when all, so the others too, have reported a clock that is denied. */
+/* Whether the nodes that claim a state are believed, and not the nodes that deny having begun its clock. The larger group
+ * is believed. Of equal groups the claimants are, if every origin has already reported the denied clock; else the
+ * others. */
 static bool claim_stands(const struct controller *controller, const struct contradiction *found) {
     unsigned claimants = 0;
     unsigned deniers = 0;

@@ -28,7 +28,7 @@ struct flight {
     bool at_link; /* it has come to the receiving node, whose link takes one message after the other */
     bool lost;
     uint64_t not_before_us;
-    uint64_t waited_us; /* to be admitted */
+    uint64_t waited_us;    /* to be admitted */
     struct message *local; /* within a node: as it was sent */
     size_t head_size;
     unsigned frame_count;

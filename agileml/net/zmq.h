@@ -60,9 +60,8 @@ struct net_io_options {
     const char *bind;       /* listen here, see endpoint.h; NULL: don't */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
-    /* Messages of this type, an enum message_type, are received in the thread of an actor of this process that has sent
-     * them, if they are few and small and this actor's own thread sleeps: to wake it would cost more than they do. 0:
-     * none. */
+    /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process that
+     * sends it a few small messages of this type receives them itself: waking the sleeper would cost more. */
     unsigned lent_for;
     /* A peer that io.connect names is there but no connection comes about: told once per endpoint. NULL: a warning. */
     void (*refused)(void *self, const char *endpoint, const char *why);

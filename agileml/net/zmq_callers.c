@@ -16,6 +16,7 @@ struct caller {
     actor_id actor;
     char key[NET_KEY_TEXT];
     unsigned roles;    /* enum wire_role */
+    unsigned tiers;    /* as which its token lets it join, as in struct net_token_terms */
     uint64_t serial;   /* of its token */
     bool has_place;    /* is in the job or may join: counts towards the number of nodes that its token allows */
     uint64_t heard_us; /* when its latest message came */
@@ -186,7 +187,7 @@ static int caller_identify(const struct callers *callers, const struct routing *
         caller->has_place = present->has_place;
     }
     if (listed ? strcmp(expected, key) != 0 : present != NULL && strcmp(present->key, key) != 0) {
-        return error_set(error, AML_EINPUT, "it calls itself by another process's id");
+        return error_set(error, AML_EINPUT, "its actor id is that of a process with another key");
     }
     if (!callers->net->controller) {
         caller->roles = ROLE_NODE;
@@ -196,6 +197,7 @@ static int caller_identify(const struct callers *callers, const struct routing *
     bool genuine = token != NULL && net_token_genuine(token, &callers->net->key);
     struct net_token_terms terms = genuine ? net_token_terms(token) : (struct net_token_terms){0};
     caller->roles = terms.roles;
+    caller->tiers = terms.tiers;
     caller->serial = terms.serial;
     if (listed) { /* perhaps the controller was started again, and the token has expired since */
         caller->roles |= ROLE_NODE;
@@ -206,7 +208,7 @@ static int caller_identify(const struct callers *callers, const struct routing *
                    : error_set(error, AML_EINPUT, "its --key is not of this job");
 }
 
-/* Only the controller tells a caller why: nodes hear of each other by plans, and one that is refused tries again. */
+/* Only the controller sends a caller the reason: nodes hear of each other by plans, and one that is refused tries again. */
 static enum caller_verdict callers_refuse(const struct callers *callers) {
     return callers->net->controller ? CALLER_MAY_NOT : CALLER_IGNORED;
 }
@@ -223,22 +225,25 @@ static int key_lacks(const struct routing *routing, const char *what, struct err
     return error_set(error, AML_EINPUT, "its --key, a token %s, does not allow %s", title, what);
 }
 
-/* Whether a node may join by its token. */
+/* Whether a node may join by its token, as one of this tier. */
 static enum caller_verdict callers_judge_register(struct callers *callers, struct caller *caller, unsigned tier,
                                                   struct error *error) {
-    struct net_token_terms terms = net_token_terms(routing_token(&caller->routing));
-    if (terms.tiers != 0 && (terms.tiers >> tier & 1) == 0) {
-        key_lacks(&caller->routing, tier == TIER_RELIABLE ? "to join as a reliable one" : "to join as a transient one",
-                  error);
+    if (caller->tiers != 0 && (caller->tiers >> tier & 1) == 0) {
+        key_lacks(&caller->routing,
+                  tier == TIER_RELIABLE ? "joining as a reliable node" : "joining as a transient node", error);
         return CALLER_MAY_NOT;
     }
+    if (caller->has_place) {
+        return CALLER_MAY;
+    }
+    struct net_token_terms terms = net_token_terms(routing_token(&caller->routing));
     if (callers_have_place(callers, caller, terms.nodes, caller->heard_us)) {
         caller->has_place = true;
         return CALLER_MAY;
     }
     if (callers->full_serial != terms.serial) {
         callers->full_serial = terms.serial;
-        error_set(error, AML_EINPUT, "%" PRIu32 " nodes are in the job by its token, the most that may be: it waits",
+        error_set(error, AML_EINPUT, "all %" PRIu32 " places of this node's token are taken: the node waits for one",
                   terms.nodes);
     }
     return CALLER_IGNORED;
@@ -265,7 +270,7 @@ enum caller_verdict callers_judge(struct callers *callers, const struct routing 
         key_lacks(routing, message_name(message->type), error);
         return callers_refuse(callers);
     }
-    return message->type == MESSAGE_REGISTER && !caller->has_place && callers->net->controller
+    return message->type == MESSAGE_REGISTER && callers->net->controller
                ? callers_judge_register(callers, caller, message->registration.tier, error)
                : CALLER_MAY;
 }

@@ -28,7 +28,7 @@ enum {
     DOOR_KNOCK_BYTES_MAX = 4096,   /* a handshake takes some 800 */
     DOOR_SPARE_DESCRIPTORS = 128,  /* are kept for files; or a quarter of all, if that is fewer */
     DOOR_ASKERS_MAX = 64,
-    DOOR_ASKER_MS = 1000,          /* how long a handshake waits for a list of nodes with its key; below
+    DOOR_ASKER_MS = 1000, /* how long a handshake waits for a list of nodes with its key; below
                                       NET_HANDSHAKE_MS */
     DOOR_ADDRESS_BYTES = 16,
     DOOR_NETWORK_BYTES = 8, /* an IPv6 peer is counted by its /64 network, as it can use every address in it */
@@ -89,7 +89,7 @@ struct door {
     pthread_t thread;
     int wake_fd;
     pthread_mutex_t lock;
-    bool closing;                /* guarded by the lock */
+    bool closing;               /* guarded by the lock */
     struct listener *newcomers; /* likewise: listeners that the thread has not taken over yet */
     size_t newcomer_count;
     /* The thread's own. */

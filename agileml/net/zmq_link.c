@@ -32,12 +32,12 @@
 #endif
 
 enum {
-    FRAME_COPY_MAX = 512,                 /* smaller frames are copied: cheaper than sharing them between threads */
+    FRAME_COPY_MAX = 512, /* smaller frames are copied: cheaper than sharing them between threads */
     LINK_PIECE_BYTES = 128 << 10,
     LINK_PIECE_SLACK = 64, /* what CURVE adds to a part */
     FRAME_ALIGNMENT = sizeof(uint64_t),
-    LINK_LINGER_MS = 1000, /* how long the last messages may take to leave */
-    LINK_CONNECT_MS = 2000, /* of one attempt: a lost SYN is repeated once in that time */
+    LINK_LINGER_MS = 1000,   /* how long the last messages may take to leave */
+    LINK_CONNECT_MS = 2000,  /* of one attempt: a lost SYN is repeated once in that time */
     LINK_SILENCE_MS = 20000, /* a peer that acknowledges nothing for so long is disconnected */
     LINK_KEEPALIVE_IDLE_S = 10,
     LINK_KEEPALIVE_STEP_S = 5,
@@ -120,11 +120,10 @@ static int link_set_options(struct link *link, struct net *net, const struct net
 
 /* The monitor tells of connections and of failed handshakes, which libzmq otherwise hides. */
 static int link_open_monitor(struct link *link, const struct net *net) {
-    int events = link->peer == ACTOR_NONE
-                     ? DOOR_EVENTS
-                     : ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                           ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED;
+    int events = link->peer == ACTOR_NONE ? DOOR_EVENTS
+                                          : ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                                ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                                                ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED;
     char name[64];
     int none = 0;
     snprintf(name, sizeof name, "inproc://monitor-%" PRIxPTR, (uintptr_t)link->socket);
@@ -365,7 +364,7 @@ struct pieces {
     struct piece {
         struct piece *before;
         zmq_msg_t part;
-    } *last;
+    } * last;
     size_t bytes;
 };
 

@@ -26,8 +26,8 @@ struct net_actor {
 
 struct net {
     void *context;
-    bool secure;   /* has a key */
-    bool insecure; /* may leave the machine without one */
+    bool secure;        /* has a key */
+    bool insecure;      /* may leave the machine without one */
     struct net_key key; /* the job's, or a token */
     bool controller;    /* admits by tokens, not by the list of nodes */
     char own_public[NET_KEY_TEXT], own_secret[NET_KEY_TEXT];
@@ -36,9 +36,9 @@ struct net {
     struct admitted {
         actor_id node; /* first, for actor_compare */
         char key[NET_KEY_TEXT];
-    } *nodes; /* ordered by node */
+    } * nodes; /* ordered by node */
     size_t node_count;
-    _Atomic uint64_t nodes_version; /* counts calls of net_admit */
+    _Atomic uint64_t nodes_version;  /* counts calls of net_admit */
     pthread_rwlock_t directory_lock; /* guards what follows; held while a mailbox is put to, so that none closes then */
     size_t directory_count;
     struct net_actor directory[NET_ACTORS_MAX];
@@ -54,8 +54,8 @@ enum net_delivery { NET_DELIVERED, NET_FULL, NET_NOT_HERE };
 enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message);
 /* Wakes the actor, if it is here, for what was delivered to it. */
 void net_wake(struct net *net, actor_id actor);
-/* The actor's io, if it is here, lends itself for the first message in its mailbox, and its thread sleeps: then this
- * holds it, until net_io_give_back. Else NULL. */
+/* The actor's io, held for the caller until it is given back, if its thread sleeps and the first message in its mailbox
+ * is of the type that it is lent for (net_io_options). Else NULL. */
 struct net_io *net_borrow(struct net *net, actor_id actor);
 /* Has the actor, if it is here, give a warning in its own thread. */
 void net_warn(struct net *net, actor_id actor, const char *text);
@@ -170,8 +170,8 @@ void link_close(struct link *link);
 int link_open_socket(struct link *link, struct net *net, const struct net_io_options *options, struct error *error);
 void link_close_socket(struct link *link);
 
-/* The descriptor to wait on for one of the link's sockets. It stays silent until the socket has been received from
- * until nothing was there, since it was opened or sent to. */
+/* The descriptor to wait on for one of the link's sockets. It signals changes only: after opening the socket or sending
+ * on it, receive until nothing is there before waiting. */
 int link_descriptor(void *socket);
 
 /* Sends without waiting and returns the bytes, or -1 if nothing was sent. `to` is used by a ROUTER only. Frames stay
@@ -182,7 +182,7 @@ int link_descriptor(void *socket);
 int64_t link_send(struct link *link, actor_id to, const struct message *message);
 
 enum link_result { LINK_RECEIVED, LINK_EMPTY, LINK_BAD };
-/* Receives a message. LINK_BAD: what was received is none, or its sender may not send it; `error` says why, or is empty
+/* Receives a message. LINK_BAD: it is malformed, or its sender may not send it; `error` says why, or is empty
  * if that has been said before. `bytes` is set except at LINK_EMPTY. */
 enum link_result link_receive(struct link *link, actor_id *from, struct message *message, uint64_t *bytes,
                               struct error *error);

@@ -27,9 +27,9 @@ struct party {
     struct net *net;
     struct net_io *io;
     struct io *door;
-    int received[64];                  /* by type */
-    actor_id from;                      /* of the last message */
-    char refusal[WIRE_TEXT_MAX];        /* of the last ABORT */
+    int received[64];            /* by type */
+    actor_id from;               /* of the last message */
+    char refusal[WIRE_TEXT_MAX]; /* of the last ABORT */
     int warnings;
     char warning[ERROR_TEXT_MAX]; /* the last */
 };
@@ -162,8 +162,8 @@ static struct net_key token_of(const struct net_key *job, struct net_token_terms
 }
 
 static struct net_key token_new(const struct net_key *job, unsigned roles, uint32_t nodes, int64_t seconds) {
-    return token_of(job, (struct net_token_terms){
-                             .roles = roles, .nodes = nodes, .expires = (uint64_t)(time(NULL) + seconds)});
+    return token_of(
+        job, (struct net_token_terms){.roles = roles, .nodes = nodes, .expires = (uint64_t)(time(NULL) + seconds)});
 }
 
 struct job {
@@ -298,7 +298,7 @@ static void a_token_is_for_so_many_nodes(void **state) {
     struct wire_node member = node_of(NODE_A, &one);
     job.controller.door->admit(job.controller.door, &member, 1);
     send_type(&other, ACTOR_CONTROLLER, MESSAGE_REGISTER);
-    wait_for_warning(&job.controller, "1 nodes are in the job by its token");
+    wait_for_warning(&job.controller, "all 1 places of this node's token are taken");
     send_type(&one, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* the same once more */
     wait_for(&job.controller, MESSAGE_REGISTER, 2);
     assert_int_equal(job.controller.from, NODE_A);
@@ -323,7 +323,7 @@ static void nobody_takes_a_nodes_name_at_the_controller(void **state) {
         job_join(&job, &thief, &token, NODE_A);
         send_type(&thief, ACTOR_CONTROLLER, MESSAGE_FAIL);
         wait_for(&thief, MESSAGE_ABORT, 1);
-        assert_non_null(strstr(thief.refusal, "another process's id"));
+        assert_non_null(strstr(thief.refusal, "of a process with another key"));
         assert_int_equal(job.controller.received[MESSAGE_FAIL], 0);
         send_type(&job.controller, NODE_A, MESSAGE_FENCE); /* its connection is still its own */
         wait_for(&victim, MESSAGE_FENCE, member + 1);
@@ -388,7 +388,7 @@ static void a_token_names_the_tier(void **state) {
     job_join(&job, &node, &token, NODE_A);
     send_type(&node, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* of a reliable one */
     wait_for(&node, MESSAGE_ABORT, 1);
-    assert_non_null(strstr(node.refusal, "a token for a transient node, does not allow to join as a reliable one"));
+    assert_non_null(strstr(node.refusal, "a token for a transient node, does not allow joining as a reliable node"));
     assert_int_equal(job.controller.received[MESSAGE_REGISTER], 0);
     struct message message = {.type = MESSAGE_REGISTER, .registration.tier = TIER_TRANSIENT, .frame_count = 3};
     for (unsigned f = 0; f < 3; f++) {
@@ -396,6 +396,9 @@ static void a_token_names_the_tier(void **state) {
     }
     node.door->send(node.door, ACTOR_CONTROLLER, &message);
     wait_for(&job.controller, MESSAGE_REGISTER, 1);
+    send_type(&node, ACTOR_CONTROLLER, MESSAGE_REGISTER); /* a place as one does not let it in as the other */
+    wait_for(&node, MESSAGE_ABORT, 2);
+    assert_int_equal(job.controller.received[MESSAGE_REGISTER], 1);
     party_close(&node);
     party_close(&job.controller);
 }
@@ -514,7 +517,7 @@ static void nobody_takes_a_nodes_name_at_a_node(void **state) {
     thief.door->admit(thief.door, nodes, 3);
     thief.door->connect(thief.door, NODE_B, net_io_endpoint(pair.b.io));
     send_type(&thief, NODE_B, MESSAGE_FAIL);
-    wait_for_warning(&pair.b, "another process's id");
+    wait_for_warning(&pair.b, "of a process with another key");
     assert_int_equal(pair.b.received[MESSAGE_FAIL], 1);
     send_type(&pair.b, NODE_A, MESSAGE_FAIL); /* by the connection that A has made */
     wait_for(&pair.a, MESSAGE_FAIL, 1);
