@@ -394,6 +394,18 @@ static int64_t http_date(const struct http_answer *answer) {
     return date > 0 ? (int64_t)date : 0;
 }
 
+static bool http_lasting(CURLcode result) {
+    static const CURLcode codes[] = {
+        CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT,    CURLE_COULDNT_RESOLVE_HOST, CURLE_PEER_FAILED_VERIFICATION,
+        CURLE_SSL_CACERT_BADFILE,   CURLE_SSL_ISSUER_ERROR, CURLE_SSL_CERTPROBLEM};
+    for (size_t c = 0; c < sizeof codes / sizeof *codes; c++) {
+        if (codes[c] == result) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void http_call_finish(struct http_call *call, CURLcode result) {
     struct http_answer answer = {0};
     long status = 0;
@@ -404,6 +416,7 @@ static void http_call_finish(struct http_call *call, CURLcode result) {
     if (call->why != NULL || result != CURLE_OK) {
         const char *text = call->curl_text[0] != '\0' ? call->curl_text : curl_easy_strerror(result);
         snprintf(answer.error, sizeof answer.error, "%s", call->why != NULL ? call->why : text);
+        answer.lasting = call->why == NULL && http_lasting(result);
     } else if (status < 100 || status > 999) {
         snprintf(answer.error, sizeof answer.error, "the answer has no status");
     } else {

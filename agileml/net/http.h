@@ -46,6 +46,7 @@ struct http_answer {
     const char *head;            /* its header lines; lives as long. See http_header */
     int64_t date;                /* the Date header, seconds since 1970; 0: none */
     char error[HTTP_ERROR_TEXT]; /* never holds a header or a body of the request */
+    bool lasting; /* the error is one that asking again does not mend: the URL, the host's name, its certificate */
 };
 
 /* `error` and `http` are the caller's again when it returns; it may start and cancel calls. */

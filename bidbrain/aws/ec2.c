@@ -256,7 +256,9 @@ static void ec2_call_failed(struct ec2_call *call, int64_t date) {
         ec2_throttle_drain(&ec2->throttle, call->request->action, call->request->filtered, monotonic_us());
     }
     call->uncertain |= verdict == EC2_AGAIN;
-    if (verdict == EC2_TELL || call->attempts >= ec2->attempts) {
+    call->failure.lasting |= verdict == EC2_TELL && call->failure.status >= 400 && call->failure.status < 500;
+    bool enough = call->attempts >= ec2->attempts || (call->failure.lasting && call->attempts >= EC2_ATTEMPTS_LASTING);
+    if (verdict == EC2_TELL || enough) {
         bool said_no = verdict == EC2_TELL && call->failure.code[0] != '\0';
         ec2_call_end(call, said_no && !(call->uncertain && ec2_code_of_caller(call->failure.code)));
         return;
@@ -288,6 +290,7 @@ static void ec2_call_done(void *context, const struct http_answer *answer) {
     call->failure = (struct ec2_failure){.status = answer->status};
     if (answer->status == 0) {
         ec2_failure_text(&call->failure, answer->error);
+        call->failure.lasting = answer->lasting;
     } else if (answer->status < 200 || answer->status > 299) {
         ec2_failure_read(answer->status, answer->body, answer->body_size, &call->failure);
     } else if (ec2_call_answered(call, answer)) {
@@ -381,7 +384,7 @@ static void ec2_have_credentials(void *context, const struct credentials_value *
         }
         bool uncertain = call->uncertain;
         call->attempts++;
-        call->failure = (struct ec2_failure){0};
+        call->failure = (struct ec2_failure){.lasting = true};
         ec2_failure_text(&call->failure, why);
         ec2_call_failed(call, 0);
         call->uncertain = uncertain; /* nothing was sent */

@@ -6,7 +6,8 @@
  * time outs, 5xx, answers that can't be read, throttling (that empties the call's bucket here), credentials that can't
  * be had or have expired (they are read anew first), and, once the clock is corrected by the answer's Date, signatures
  * that were out of time. Never another 4xx, and never a lack of capacity, which EC2 tells by a 500. After `attempts`
- * the last failure is told.
+ * the last failure is told; after EC2_ATTEMPTS_LASTING one that time is not likely to mend (no credentials, no such
+ * host, a certificate that is refused).
  *
  * A call that changes something may be sent again because EC2 knows it again: RunInstances, RequestSpotInstances and
  * CreateFleet by the ClientToken, which they must have; terminating, cancelling and tagging twice is as once.
@@ -38,6 +39,7 @@
 enum {
     EC2_CALLS_MAX = 4096, /* waiting and under way */
     EC2_ATTEMPTS_DEFAULT = 8,
+    EC2_ATTEMPTS_LASTING = 2,
     EC2_TIMEOUT_MS_DEFAULT = 30 * 1000, /* of one attempt */
     EC2_DELAY_MS_DEFAULT = 200,         /* the first; four times that after throttling */
     EC2_DELAY_MS_MAX = 20 * 1000,

@@ -26,6 +26,7 @@ struct ec2_failure {
     char code[EC2_CODE_TEXT]; /* EC2's own; empty: the answer told none (no answer, or a body that is not EC2's) */
     char text[EC2_LINE_TEXT]; /* for people */
     char request_id[EC2_ID_TEXT * 2]; /* empty: none was told */
+    bool lasting; /* time does not mend it: the request is wrong, who asks may not, or EC2 is not at this address */
 };
 
 /* From an answer whose status is not 2xx: both forms of XML, and bodies that are none. */

@@ -46,6 +46,7 @@ void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase) {
     if (phase > daemon->phase) {
         daemon->phase = phase;
         daemon->phase_wall = market_clock_elapsed();
+        daemon->retry_wall = 0;
         for (size_t i = 0; i < daemon->machine_count && phase == DAEMON_AT_ONCE; i++) {
             daemon->machine_notes[i].terminate_wall = 0;
         }
@@ -63,14 +64,49 @@ char *daemon_price_path(const char *state) {
 
 /* ---- The provider ---- */
 
-static void take_failure(void *context, const char *text) {
-    struct daemon *daemon = context;
+/* Whether the line was logged within the last minute, apart from the request's id. If not, it counts as logged now. */
+static bool failure_is_known(struct daemon *daemon, const char *text) {
     double wall = market_clock_elapsed();
-    if (strcmp(daemon->failure, text) != 0 || wall - daemon->failure_wall > 60) { /* the same one fails on and on */
-        log_warn("%s", text);
-        snprintf(daemon->failure, sizeof daemon->failure, "%s", text);
-        daemon->failure_wall = wall;
+    const char *id = strstr(text, " (request ");
+    size_t length = id != NULL ? (size_t)(id - text) : strlen(text);
+    length = length < PROVIDER_LINE_TEXT ? length : PROVIDER_LINE_TEXT - 1;
+    struct daemon_failure *row = NULL;
+    for (unsigned f = 0; f < DAEMON_FAILURES_KEPT && row == NULL; f++) {
+        struct daemon_failure *kept = &daemon->failures[f];
+        row = strncmp(kept->text, text, length) == 0 && kept->text[length] == '\0' ? kept : NULL;
     }
+    if (row != NULL && wall - row->wall <= DAEMON_FAILURE_REPEAT_S) {
+        return true;
+    }
+    row = row != NULL ? row : &daemon->failures[daemon->failures_logged++ % DAEMON_FAILURES_KEPT];
+    memcpy(row->text, text, length);
+    row->text[length] = '\0';
+    row->wall = wall;
+    return false;
+}
+
+static void take_failure(void *context, const char *text, bool lasting) {
+    struct daemon *daemon = context;
+    if (lasting && daemon->one_shot) {
+        struct error error = {0};
+        error_set(&error, AML_EINPUT, "%s", text);
+        daemon_fail(daemon, &error);
+    } else if (!failure_is_known(daemon, text)) {
+        log_warn("%s", text);
+    }
+}
+
+void daemon_answered(struct daemon *daemon, bool whole) {
+    double wall = market_clock_elapsed();
+    if (whole) {
+        daemon->misses = 0;
+        daemon->answer_wall = wall;
+        daemon->retry_wall = 0;
+        return;
+    }
+    double most = daemon->phase == DAEMON_RUN ? DAEMON_RETRY_MAX_S : DAEMON_RETRY_END_MAX_S;
+    daemon->retry_wall = wall + fmin(most, ldexp(1, daemon->misses < 10 ? (int)daemon->misses : 10));
+    daemon->misses++;
 }
 
 static int64_t clock_now(const void *context) {
@@ -334,29 +370,73 @@ static double next_renewal(const struct daemon *daemon) {
     return next == MARKET_NEVER ? INFINITY : (double)next;
 }
 
+/* No whole answer has come since readings failed, or for longer than one takes. */
+static bool is_unreachable(const struct daemon *daemon) {
+    double silence = market_clock_elapsed() - daemon->answer_wall;
+    double period = (double)daemon->config->list_seconds / daemon->clock.speed;
+    return daemon->misses > 0 || daemon->answer_wall == 0 || silence > period + DAEMON_SILENT_S;
+}
+
+/* Ends with what may still run and be paid for. */
+static void fail_with_rest(struct daemon *daemon, const char *why) {
+    struct error error = {0};
+    char rest[ERROR_TEXT_MAX / 2] = "";
+    size_t count = 0;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        if (daemon->machines[i].ended == 0) {
+            size_t used = strlen(rest);
+            const char *id = daemon->machines[i].machine.id;
+            count++;
+            if (used + strlen(id) + 2 < sizeof rest) {
+                snprintf(rest + used, sizeof rest - used, "%s%s", used > 0 ? " " : "", id);
+            }
+        }
+    }
+    size_t launches = 0;
+    for (size_t l = 0; l < daemon->launch_count; l++) {
+        launches += daemon->launches[l].stage <= LEDGER_WAITING;
+    }
+    error_set(&error, AML_EFAIL,
+              "%s: %zu machine%s and %zu launch%s without an answer may still cost money: %s; their tag is "
+              "proteus:job = %s, and 'bidbrain run' with this configuration takes them up again",
+              why, count, count == 1 ? "" : "s", launches, launches == 1 ? "" : "es", rest[0] != '\0' ? rest : "-",
+              daemon->config->job);
+    daemon_fail(daemon, &error);
+}
+
+static void give_back(struct daemon *daemon) {
+    double now = market_clock_seconds(&daemon->clock);
+    double waited = market_clock_elapsed() - daemon->phase_wall;
+    double notice = (double)daemon->config->notice_seconds / daemon->clock.speed;
+    daemon_release_all(daemon);
+    bool all_gone = daemon_all_gone(daemon);
+    bool in_vain = daemon->signals > 0 && waited * 1e3 > DAEMON_UNREACHABLE_MS && is_unreachable(daemon);
+    if (all_gone && (daemon->gone || in_vain)) {
+        if (!daemon->gone) {
+            log_warn("what there is can't be asked: by the state nothing runs");
+        }
+        daemon_stop(daemon);
+        return;
+    }
+    if (all_gone && !daemon->listing) { /* what the cloud shows has the last word */
+        daemon->next_list = fmin(daemon->next_list, now + (daemon->gone_when_asked ? daemon->clock.speed : 0));
+    }
+    if (daemon->phase == DAEMON_GIVE_BACK && waited > DAEMON_END_S + notice) {
+        log_warn("not all nodes have left in time: their machines are terminated");
+        daemon_set_phase(daemon, DAEMON_AT_ONCE);
+    } else if (daemon->phase == DAEMON_AT_ONCE && in_vain && daemon->signals > 1) {
+        fail_with_rest(daemon, "what there is can't be asked");
+    } else if (daemon->phase == DAEMON_AT_ONCE && waited > DAEMON_END_S) {
+        char why[64];
+        snprintf(why, sizeof why, "not everything is gone after %d s", DAEMON_END_S);
+        fail_with_rest(daemon, why);
+    }
+}
+
 static void run_phase(struct daemon *daemon) {
     double now = market_clock_seconds(&daemon->clock);
     if (daemon->phase != DAEMON_RUN) {
-        daemon_release_all(daemon);
-        bool all_gone = daemon_all_gone(daemon);
-        if (all_gone && daemon->gone) {
-            daemon_stop(daemon);
-            return;
-        }
-        if (all_gone && !daemon->listing) { /* what the cloud shows has the last word */
-            daemon->next_list = fmin(daemon->next_list, now + (daemon->gone_when_asked ? daemon->clock.speed : 0));
-        }
-        double waited = market_clock_elapsed() - daemon->phase_wall;
-        double notice = (double)daemon->config->notice_seconds / daemon->clock.speed;
-        if (daemon->phase == DAEMON_GIVE_BACK && waited > DAEMON_END_S + notice) {
-            log_warn("not all nodes have left in time: their machines are terminated");
-            daemon_set_phase(daemon, DAEMON_AT_ONCE);
-        } else if (daemon->phase == DAEMON_AT_ONCE && waited > DAEMON_END_S) {
-            struct error error = {0};
-            error_set(&error, AML_EFAIL, "machines or launches are left after %d s: see 'bidbrain status'",
-                      DAEMON_END_S);
-            daemon_fail(daemon, &error);
-        }
+        give_back(daemon);
         return;
     }
     warn_of_silence(daemon);
@@ -380,10 +460,12 @@ static void set_timer(struct daemon *daemon) {
     struct io *io = net_io_of(job_link_io(daemon->link));
     double wait = daemon->next_link - market_clock_elapsed();
     int provider_ms = provider_wait_ms(daemon->provider);
-    wait = sooner(wait, daemon_wall_of(daemon, daemon->next_prices));
-    wait = sooner(wait, daemon_wall_of(daemon, daemon->next_list));
+    double reading = sooner(daemon_wall_of(daemon, daemon->next_prices), daemon_wall_of(daemon, daemon->next_list));
+    wait = sooner(wait, fmax(reading, daemon->retry_wall - market_clock_elapsed()));
     wait = sooner(wait, daemon_wall_of(daemon, daemon_machines_due(daemon)));
-    if (daemon->phase == DAEMON_RUN) {
+    if (daemon->phase != DAEMON_RUN) {
+        wait = sooner(wait, DAEMON_UNREACHABLE_MS / 1e3);
+    } else {
         double next = daemon->ready ? daemon->next_decision : daemon->next_budget;
         wait = sooner(wait, fmax(0.01, daemon_wall_of(daemon, next)));
     }
@@ -401,10 +483,10 @@ static void tick(void *context) {
         job_link_step(daemon->link);
         daemon_ask_again(daemon, false);
     }
-    if (now >= daemon->next_prices) {
+    if (now >= daemon->next_prices && wall >= daemon->retry_wall) {
         daemon_ask_prices(daemon);
     }
-    if (now >= daemon->next_list) {
+    if (now >= daemon->next_list && wall >= daemon->retry_wall) {
         daemon_ask_list(daemon);
     }
     if (daemon->error.code == 0) {
@@ -432,6 +514,7 @@ static void stop_clock(struct daemon *daemon) {
 /* Without the loop: until prices and machines are known. */
 static void wait_for_provider(struct daemon *daemon) {
     double until = market_clock_elapsed() + DAEMON_END_S;
+    daemon->one_shot = true;
     while ((!daemon->listed || !daemon->priced) && daemon->error.code == 0 && daemon->signals == 0) {
         struct pollfd ready[2] = {{.fd = provider_fd(daemon->provider), .events = POLLIN},
                                   {.fd = daemon->signal_fd, .events = POLLIN}};
@@ -439,11 +522,12 @@ static void wait_for_provider(struct daemon *daemon) {
         (void)poll(ready, 2, wait >= 0 && wait < 1000 ? wait : 1000);
         provider_step(daemon->provider);
         take_signal(daemon);
+        bool wait_on = market_clock_elapsed() < daemon->retry_wall || daemon->error.code != 0;
         if (market_clock_elapsed() > until) {
             error_set(&daemon->error, AML_EFAIL, "the provider has not told what there is within %d s", DAEMON_END_S);
-        } else if (!daemon->pricing && !daemon->priced) {
+        } else if (!wait_on && !daemon->pricing && !daemon->priced) {
             daemon_ask_prices(daemon);
-        } else if (!daemon->listing && !daemon->listed) {
+        } else if (!wait_on && !daemon->listing && !daemon->listed) {
             daemon_ask_list(daemon);
         }
     }
@@ -609,9 +693,8 @@ int daemon_run(const struct daemon_options *options, struct error *error) {
 
 int daemon_user_data(const struct config *config, bool reliable, char **text, struct error *error) {
     const struct daemon_options options = {.config = config, .quiet = true};
-    const struct provider_launch launch = {.token = "launch-template",
-                                           .reliable = reliable,
-                                           .join_until = (int64_t)time(NULL) + DAEMON_TEMPLATE_ADMIT_S};
+    const struct provider_launch launch = {
+        .token = "launch-template", .reliable = reliable, .join_until = (int64_t)time(NULL) + DAEMON_TEMPLATE_ADMIT_S};
     struct daemon *daemon = daemon_new(&options);
     int code = open_signals(daemon, error);
     code = code != 0 ? code : open_clock(daemon, error);

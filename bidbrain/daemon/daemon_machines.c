@@ -552,6 +552,7 @@ static bool machine_fresh(const struct daemon *daemon, const struct ledger_machi
 void daemon_list_end(void *context, bool whole) {
     struct daemon *daemon = context;
     daemon->listing = false;
+    daemon_answered(daemon, whole);
     for (size_t i = 0; i < daemon->machine_count && whole; i++) {
         struct ledger_machine *machine = &daemon->machines[i];
         struct daemon_machine *notes = &daemon->machine_notes[i];

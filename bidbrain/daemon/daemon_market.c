@@ -152,6 +152,7 @@ void daemon_prices_end(void *context, bool whole) {
     struct daemon *daemon = context;
     take_fresh(daemon);
     daemon->pricing = false;
+    daemon_answered(daemon, whole);
     if (whole) {
         daemon->priced_to = daemon->priced_from;
         if (!daemon->priced) {

@@ -17,9 +17,9 @@
 
 enum {
     DAEMON_HISTORY_DAYS = 90,
-    DAEMON_OVERLAP_S = 300,       /* of one reading of prices with the next: they are not told in order */
-    DAEMON_ASK_AGAIN_S = 30,      /* real: a launch or a termination without an answer */
-    DAEMON_ADMIT_S = 24 * HOUR,   /* real: the nodes of a launch's machines may join the job for so long */
+    DAEMON_OVERLAP_S = 300,                   /* of one reading of prices with the next: they are not told in order */
+    DAEMON_ASK_AGAIN_S = 30,                  /* real: a launch or a termination without an answer */
+    DAEMON_ADMIT_S = 24 * HOUR,               /* real: the nodes of a launch's machines may join the job for so long */
     DAEMON_TEMPLATE_ADMIT_S = 30 * 24 * HOUR, /* real: likewise, of machines that are launched from a template */
     DAEMON_TOKEN_S = 12 * HOUR,   /* market: EC2 knows a launch's token again for a day: half of it is safe */
     DAEMON_WAIT_S = 300,          /* market: an open spot request is withdrawn then */
@@ -38,7 +38,13 @@ enum {
     DAEMON_TERMINATE_WALL_S = 5,
     DAEMON_MARGIN_S = 10, /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
     DAEMON_MARGIN_MS = 250,
-    DAEMON_LEAD_MS = 1000, /* real: a decision about the next hour is made at least so long before the margin */
+    DAEMON_RETRY_MAX_S = 300,     /* real: between readings while they fail; doubled from 1 ... */
+    DAEMON_RETRY_END_MAX_S = 5,   /* ... while machines are given back */
+    DAEMON_FAILURE_REPEAT_S = 60, /* real: the same failure is logged again */
+    DAEMON_FAILURES_KEPT = 8,
+    DAEMON_SILENT_S = 2,         /* real: a reading takes at most so long, or EC2 is taken for out of reach */
+    DAEMON_UNREACHABLE_MS = 900, /* real: after a signal EC2 is waited for so long when it did not answer before */
+    DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour is made at least so long before the margin */
 };
 
 enum daemon_phase {
@@ -131,8 +137,15 @@ struct daemon {
     bool decide_now;
     bool crash_done;
     unsigned signals;
-    char failure[PROVIDER_LINE_TEXT]; /* the last one that was logged */
-    double failure_wall;
+    struct daemon_failure {
+        char text[PROVIDER_LINE_TEXT]; /* without the request's id */
+        double wall;                   /* when it was logged */
+    } failures[DAEMON_FAILURES_KEPT];  /* the last ones that were logged */
+    unsigned failures_logged;
+    bool one_shot;      /* no loop: a failure that time does not mend ends the command */
+    unsigned misses;    /* readings of prices or machines that failed, since the last one that did not */
+    double answer_wall; /* the last one that did not; 0: none */
+    double retry_wall;  /* nothing is read before */
     bool job_ok;
     struct error error;
 };
@@ -143,6 +156,8 @@ int64_t daemon_now(const struct daemon *daemon);
 void daemon_fail(struct daemon *daemon, const struct error *error);
 /* Real seconds until a market time. */
 double daemon_wall_of(const struct daemon *daemon, double market);
+/* A reading of prices or machines has ended. */
+void daemon_answered(struct daemon *daemon, bool whole);
 void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase);
 
 /* ---- daemon_market.c ---- */

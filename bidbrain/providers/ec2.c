@@ -122,7 +122,7 @@ void operation_end(struct operation *operation) {
 void provider_ec2_failed(struct provider_ec2 *of, const char *action, const struct ec2_failure *failure) {
     char line[PROVIDER_LINE_TEXT];
     ec2_failure_line(failure, action, line, sizeof line);
-    of->options.listener.failed(of->options.listener.context, line);
+    of->options.listener.failed(of->options.listener.context, line, failure->lasting);
 }
 
 void provider_ec2_failed_text(struct provider_ec2 *of, const char *action, const char *text) {

@@ -234,7 +234,7 @@ static struct local_machine *local_start(struct local *local, const struct provi
     machine.told.state = MACHINE_RUNNING;
     machine.told.launched = local_now(local);
     if (local_machine_start(&machine, local->folder, user_data, LOCAL_NOTICE_S / speed, &error) != 0) {
-        local->options.listener.failed(local->options.listener.context, error.text);
+        local->options.listener.failed(local->options.listener.context, error.text, false);
         return known;
     }
     return known != NULL ? known : local_keep(local, &machine);

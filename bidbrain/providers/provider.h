@@ -24,9 +24,9 @@ struct provider_launch {
     char token[PROVIDER_TOKEN_TEXT]; /* unique; stored before it is sent, never used for other arguments */
     enum provider_kind kind;
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX], product[MARKET_TEXT_MAX];
-    unsigned count; /* machines; 0: any number, of a launch template */
-    int64_t bid;   /* spot: the most to be paid, micro-dollars per machine-hour; 0: no cap of ours */
-    bool reliable; /* the nodes' tier */
+    unsigned count;     /* machines; 0: any number, of a launch template */
+    int64_t bid;        /* spot: the most to be paid, micro-dollars per machine-hour; 0: no cap of ours */
+    bool reliable;      /* the nodes' tier */
     int64_t join_until; /* seconds since 1970 by the computer's clock: the machines' nodes may join the job until then;
                            0: at any time */
 };
@@ -76,8 +76,8 @@ struct provider_listener {
     void (*machine)(void *context, const struct provider_machine *machine);
     /* A provider_list has ended. `whole`: machines that it did not name are not there (any more). */
     void (*list_end)(void *context, bool whole);
-    /* One line for the log: what failed and will be tried again. */
-    void (*failed)(void *context, const char *text);
+    /* One line for the log: what failed and will be tried again. `lasting`: time alone does not mend it. */
+    void (*failed)(void *context, const char *text, bool lasting);
     void *context;
 };
 

@@ -343,6 +343,74 @@ static void an_old_launch_is_not_repeated(void **state) {
     end_all();
 }
 
+/* What time does not mend ends a dry run after a call or two, with EC2's reason. */
+static void refusals_end_a_dry_run(void **state) {
+    (void)state;
+    static const struct {
+        const char *environment, *endpoint, *reason;
+    } cases[] = {
+        {"AWS_ACCESS_KEY_ID=AKIDTEST AWS_SECRET_ACCESS_KEY=wrong", NULL, "the signature was not accepted"},
+        {"AWS_ACCESS_KEY_ID=AKIDOTHER AWS_SECRET_ACCESS_KEY=secret", NULL, "DescribeSpotPriceHistory: AuthFailure"},
+        {"AWS_SHARED_CREDENTIALS_FILE=none AWS_EC2_METADATA_DISABLED=true", NULL, "no credentials"},
+        {"AWS_ACCESS_KEY_ID=AKIDTEST AWS_SECRET_ACCESS_KEY=secret", "https://no-such-host.invalid", "resolve host"},
+    };
+    snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
+    start_market("ec2", 60);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char own[sizeof market];
+        memcpy(own, market, sizeof own);
+        write_ec2("ec2", 600);
+        if (cases[c].endpoint != NULL) {
+            run_well("sed -i 's|\"endpoint\": \"[^\"]*\"|\"endpoint\": \"%s\"|' bidbrain.json", cases[c].endpoint);
+        }
+        int status =
+            run("rm -f state*; AWS_CONFIG_FILE=/dev/null %s timeout 60 $bin/bidbrain run --config bidbrain.json "
+                "--dry-run >out-bid 2>err-bid",
+                cases[c].environment);
+        char *said = read_text("err-bid");
+        if (status != 2 || strstr(said, cases[c].reason) == NULL || strchr(said, '\n') != strrchr(said, '\n')) {
+            fail_msg("case %zu: status %d: %s", c, status, said);
+        }
+        free(said);
+    }
+    end_process("market.pid", "TERM");
+}
+
+/* While EC2 does not answer, a signal ends a bidbrain that has nothing, and two end one that has machines: with their
+ * ids. The next bidbrain gives them back. */
+static void signals_end_without_ec2(void **state) {
+    (void)state;
+    start_controller();
+    start_market("ec2", 60);
+    char there[sizeof controller];
+    memcpy(there, controller, sizeof there);
+    snprintf(controller, sizeof controller, "tcp://127.0.0.1:1"); /* without a job nothing is bought */
+    write_ec2("ec2", 600);
+    run_well("kill -STOP $(cat market.pid); sed -i 's|\"clock\": \"[^\"]*\", ||' bidbrain.json");
+    run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json >>out-bid 2>>err-bid & echo $! >bid.pid");
+    wait_for("out-bid", "waiting for the controller", NULL, 0);
+    end_process("bid.pid", "TERM");
+    run_well("grep -q 'by the state nothing runs' err-bid");
+    run_well("kill -CONT $(cat market.pid); rm err-bid out-bid");
+    memcpy(controller, there, sizeof there);
+    write_ec2("ec2", 600);
+    run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json >>out-bid 2>>err-bid & echo $! >bid.pid");
+    wait_for("ctl-report", "\"stage 2\"", NULL, 0);
+    run_well("kill -STOP $(cat market.pid); kill -TERM $(cat bid.pid)");
+    wait_for("out-bid", "giving everything back", NULL, 0);
+    end_process("bid.pid", "TERM");
+    run_well(
+        "grep -Eq '5 machines and 0 launches without an answer may still cost money: i-[0-9a-f]+ i-.* proteus:job = "
+        "test,' err-bid");
+    run_well("kill -CONT $(cat market.pid)");
+    run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
+                      "echo $! >bid.pid");
+    wait_for("report-bid", "\"type\"", NULL, 0);
+    end_process("bid.pid", "TERM");
+    run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
+    end_all();
+}
+
 static void prices_fill_a_store(void **state) {
     (void)state;
     snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
@@ -369,6 +437,8 @@ int main(void) {
         cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(a_machine_that_is_back_is_given_back),
         cmocka_unit_test(an_old_launch_is_not_repeated),
+        cmocka_unit_test(refusals_end_a_dry_run),
+        cmocka_unit_test(signals_end_without_ec2),
         cmocka_unit_test(prices_fill_a_store),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);

@@ -275,7 +275,8 @@ static void on_list_end(void *context, bool whole) {
     world->listing = false;
 }
 
-static void on_failed(void *context, const char *text) {
+static void on_failed(void *context, const char *text, bool lasting) {
+    (void)lasting;
     struct world *world = context;
     assert_null(strstr(text, "secret"));
     world->failures++;

@@ -101,8 +101,9 @@ static void tell_list_end(void *context, bool whole) {
     told.ends++;
 }
 
-static void tell_failed(void *context, const char *text) {
+static void tell_failed(void *context, const char *text, bool lasting) {
     (void)context;
+    (void)lasting;
     tell("failed %s\n", text);
     told.ends++;
 }
