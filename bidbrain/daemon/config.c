@@ -16,6 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+    COOLDOWN_S = 600,
+    COOLDOWN_BY_MODEL = -1 /* none was given */
+};
+
 enum config_kind {
     CONFIG_END,
     CONFIG_STRING,
@@ -548,7 +553,7 @@ static void set_defaults(struct config *config) {
                               .budget_dollars = INFINITY,
                               .most_machines = 1000,
                               .least_markets = 1,
-                              .cooldown_seconds = 600,
+                              .cooldown_seconds = COOLDOWN_BY_MODEL,
                               .vcpus_min = 2,
                               .memory_min = 3,
                               .decision_seconds = 120,
@@ -566,6 +571,9 @@ int config_parse(struct config *config, const char *path, const char *text, size
         return error_set(error, AML_EINPUT, "%.200s:%d: %.200s", path, wrong.line > 0 ? wrong.line : 1, wrong.text);
     }
     int code = read_root(&reading);
+    if (config->cooldown_seconds == COOLDOWN_BY_MODEL) { /* in 2016's markets the price tells when a spike is over */
+        config->cooldown_seconds = config->model == MODEL_EC2_2016 ? 0 : COOLDOWN_S;
+    }
     if (code == 0 && config->state == NULL) {
         json_t *name = json_string("bidbrain.db");
         code = read_path(&reading, "state", name, &config->state);

@@ -246,6 +246,46 @@ void daemon_launch(struct daemon *daemon, const struct footprint_buy *buy) {
     plan_launch(daemon, &launch, market->kind == PROVIDER_ON_DEMAND);
 }
 
+/* Said again only when the numbers change. */
+static bool reliable_is_new(struct daemon *daemon, unsigned held) {
+    bool new = daemon->reliable_said != held + 1;
+    daemon->reliable_said = held + 1;
+    return new;
+}
+
+static void warn_of_surplus(struct daemon *daemon, unsigned held) {
+    unsigned wanted = (unsigned)daemon->config->reliable;
+    if (held == wanted) {
+        daemon->reliable_said = 0;
+    } else if (reliable_is_new(daemon, held)) {
+        log_warn("%u reliable machines run and are paid for, %u are configured: 'proteus evict' sends one away", held,
+                 wanted);
+    }
+}
+
+/* How many reliable machines are bought beside those that there are, with a line if the caps allow less than wanted. */
+static unsigned reliable_room(struct daemon *daemon, unsigned held) {
+    const struct config *config = daemon->config;
+    unsigned wanted = (unsigned)config->reliable - held;
+    struct eviction_table table;
+    const struct footprint footprint = daemon_footprint(daemon, &table);
+    unsigned room = footprint_reliable_room(&footprint, held, wanted);
+    if (room == wanted) {
+        daemon->reliable_said = 0;
+    } else if (reliable_is_new(daemon, held)) {
+        double spent = amount_dollars(footprint_spend(&footprint).spot.amount) +
+                       amount_dollars(footprint_spend(&footprint).on_demand.amount);
+        double price = price_dollars(daemon->reliable_price->price);
+        log_warn("%u of %u reliable machines are not bought: the job needs at least $%.4f an hour for %" PRId64
+                 " x %s on demand; limits.most_dollars_per_hour is $%.4g, limits.budget_dollars $%.4g, of which "
+                 "$%.4f are spent",
+                 wanted - room, wanted, (double)config->reliable * price, config->reliable, config->reliable_type,
+                 config->most_dollars_per_hour, config->budget_dollars, spent);
+    }
+    daemon_footprint_close(daemon, &table);
+    return room;
+}
+
 void daemon_keep_reliable(struct daemon *daemon) {
     const struct config *config = daemon->config;
     struct provider_launch launch = {.kind = PROVIDER_ON_DEMAND, .reliable = true};
@@ -264,15 +304,21 @@ void daemon_keep_reliable(struct daemon *daemon) {
         count += pending->launch.reliable && pending->stage <= LEDGER_WAITING ? pending->launch.count : 0;
     }
     if (count >= (unsigned)config->reliable) {
+        warn_of_surplus(daemon, count);
         return;
     }
-    launch.count = (unsigned)config->reliable - count;
+    launch.count = reliable_room(daemon, count);
+    if (launch.count == 0) {
+        return;
+    }
     new_token(daemon, launch.token);
     snprintf(launch.type, sizeof launch.type, "%s", config->reliable_type);
     snprintf(launch.zone, sizeof launch.zone, "%s", config->reliable_zone);
     snprintf(launch.product, sizeof launch.product, "%s", config->product);
     daemon_say(daemon, "%u x %s/%s on demand, reliable", launch.count, launch.type, launch.zone);
-    plan_launch(daemon, &launch, false);
+    if (!daemon->options->dry_run) {
+        plan_launch(daemon, &launch, false);
+    }
 }
 
 /* Asked for again it could be carried out again. */

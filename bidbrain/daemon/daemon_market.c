@@ -405,6 +405,9 @@ void daemon_decide(struct daemon *daemon) {
     struct footprint footprint = daemon_footprint(daemon, &table);
     int64_t *release_at = memory_zeroed(daemon->machine_count + 1, sizeof *release_at);
     footprint_decide(&footprint, &plan, release_at);
+    if (daemon->options->dry_run) {
+        daemon_keep_reliable(daemon);
+    }
     report_plan(daemon, &footprint, &plan);
     if (daemon->options->dry_run) {
         if (plan.buy_count == 0 && plan.released == 0) {

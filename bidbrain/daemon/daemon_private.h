@@ -142,10 +142,11 @@ struct daemon {
         double wall;                   /* when it was logged */
     } failures[DAEMON_FAILURES_KEPT];  /* the last ones that were logged */
     unsigned failures_logged;
-    bool one_shot;      /* no loop: a failure that time does not mend ends the command */
-    unsigned misses;    /* readings of prices or machines that failed, since the last one that did not */
-    double answer_wall; /* the last one that did not; 0: none */
-    double retry_wall;  /* nothing is read before */
+    unsigned reliable_said; /* 1 + the number of reliable machines that the last line about too few or many was of */
+    bool one_shot;          /* no loop: a failure that time does not mend ends the command */
+    unsigned misses;        /* readings of prices or machines that failed, since the last one that did not */
+    double answer_wall;     /* the last one that did not; 0: none */
+    double retry_wall;      /* nothing is read before */
     bool job_ok;
     struct error error;
 };
@@ -184,6 +185,7 @@ double daemon_margin(const struct daemon *daemon);
 /* ---- daemon_machines.c ---- */
 int daemon_load(struct daemon *daemon, struct error *error);
 void daemon_launch(struct daemon *daemon, const struct footprint_buy *buy);
+/* Buys reliable machines that lack, as far as the caps allow; in a dry run it only says so. */
 void daemon_keep_reliable(struct daemon *daemon);
 /* Asks again for what has no answer, since this process or the one before it asked. */
 void daemon_ask_again(struct daemon *daemon, bool all);

@@ -312,6 +312,23 @@ static bool budget_reached(const struct footprint *f, const struct groups *group
     return spent + rate * seconds / HOUR >= (double)f->budget_micro;
 }
 
+unsigned footprint_reliable_room(const struct footprint *f, unsigned held, unsigned wanted) {
+    struct groups groups;
+    find_groups(f, &groups);
+    struct footprint without = *f;
+    without.reliable = held;
+    double price = price_dollars(f->reliable_price->price);
+    double rate = held * price + groups.pending_dollars;
+    for (size_t g = 0; g < groups.count; g++) {
+        rate += (double)groups.list[g].count * price_dollars(market_now(f, groups.list[g].market));
+    }
+    double dollars =
+        fmin(f->limits.most_dollars_per_hour - rate, budget_left(&without, &groups) / (double)PRICE_DOLLAR);
+    double room = floor(dollars / price + 1e-9);
+    unsigned most = room < 1 ? 0 : room < wanted ? (unsigned)room : wanted;
+    return held == 0 && most < wanted ? 0 : most;
+}
+
 /* ---- Decisions ---- */
 
 /* Machines given back run to the end of the hour that is paid; by the second they leave at once. */

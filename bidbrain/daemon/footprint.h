@@ -66,6 +66,9 @@ struct footprint_plan {
 void footprint_decide(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
 /* Only what the budget asks to be given back, likewise: while nothing can be decided, money is spent all the same. */
 void footprint_keep_budget(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
+/* How many reliable machines the rate's limit and the budget allow to buy, beside `held` that there are: at most
+ * `wanted`; at first, while none is held, either all that are wanted or none, as the job does not begin with fewer. */
+unsigned footprint_reliable_room(const struct footprint *footprint, unsigned held, unsigned wanted);
 /* The next moment at which a paid hour's renewal has to be decided; MARKET_NEVER. */
 int64_t footprint_next_renewal(const struct footprint *footprint);
 

@@ -411,6 +411,25 @@ static void signals_end_without_ec2(void **state) {
     end_all();
 }
 
+/* Caps hold for reliable machines too: one line says what the job needs, and nothing is asked for. */
+static void caps_keep_reliable_machines_out(void **state) {
+    (void)state;
+    static const char *const caps[] = {"\"budget_dollars\": 0", "\"most_dollars_per_hour\": 0.05"};
+    for (size_t c = 0; c < 2; c++) {
+        start_controller();
+        write_local("ec2", 60, 600);
+        run_well("sed -i 's|\"most_vcpus\": 8|\"most_vcpus\": 8, %s|' bidbrain.json", caps[c]);
+        run_well("$bin/bidbrain run --config bidbrain.json --dry-run 2>&1 | grep -q '1 of 1 reliable machines are not "
+                 "bought: the job needs at least $0.1330 an hour for 1 x m3.large'");
+        run_well(RUN " & echo $! >bid.pid");
+        wait_for("err-bid", "1 of 1 reliable machines are not bought", NULL, 0);
+        end_process("bid.pid", "TERM");
+        assert_int_equal(count_lines("launch", ""), 0);
+        run_well("[ $(grep -c 'are not bought' err-bid) = 1 ]");
+        end_all();
+    }
+}
+
 static void prices_fill_a_store(void **state) {
     (void)state;
     snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
@@ -437,6 +456,7 @@ int main(void) {
         cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(a_machine_that_is_back_is_given_back),
         cmocka_unit_test(an_old_launch_is_not_repeated),
+        cmocka_unit_test(caps_keep_reliable_machines_out),
         cmocka_unit_test(refusals_end_a_dry_run),
         cmocka_unit_test(signals_end_without_ec2),
         cmocka_unit_test(prices_fill_a_store),

@@ -24,6 +24,13 @@ static const char LEAST[] =
     " \"controller\": \"tcp://10.0.0.1:7000\", \"on_demand\": {\"type\": \"c4.2xlarge\"},"
     " \"limits\": {\"most_vcpus\": 64}}";
 
+/* LEAST with `from` replaced by `to`. */
+static void replaced(char text[2048], const char *from, const char *to) {
+    const char *at = strstr(LEAST, from);
+    assert_non_null(at);
+    snprintf(text, 2048, "%.*s%s%s", (int)(at - LEAST), LEAST, to, at + strlen(from));
+}
+
 static void reads_what_is_there_and_knows_the_rest(void **state) {
     (void)state;
     struct config config;
@@ -45,16 +52,15 @@ static void reads_what_is_there_and_knows_the_rest(void **state) {
     assert_true(isinf(config.budget_dollars) && isinf(config.most_dollars_per_hour));
     assert_int_equal(config.decision_seconds, 120);
     assert_int_equal(config.call, PROVIDER_RUN_INSTANCES);
+    assert_int_equal(config.cooldown_seconds, 600);
     config_region(&config, region);
     assert_string_equal(region, "us-east-1");
     config_close(&config);
-}
-
-/* LEAST with `from` replaced by `to`. */
-static void replaced(char text[2048], const char *from, const char *to) {
-    const char *at = strstr(LEAST, from);
-    assert_non_null(at);
-    snprintf(text, 2048, "%.*s%s%s", (int)(at - LEAST), LEAST, to, at + strlen(from));
+    char old[2048];
+    replaced(old, "\"region\"", "\"model\": \"ec2-2016\", \"region\"");
+    assert_int_equal(config_parse(&config, "b.json", old, strlen(old), &error), 0);
+    assert_int_equal(config.cooldown_seconds, 0);
+    config_close(&config);
 }
 
 static void assert_refused(const char *from, const char *to, const char *expected) {

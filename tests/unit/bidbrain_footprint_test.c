@@ -277,6 +277,34 @@ static void the_budget_holds(void **state) {
     world_close(&w);
 }
 
+/* A reliable machine costs 0.12 dollars an hour. */
+static void caps_hold_for_reliable_machines(void **state) {
+    (void)state;
+    static const struct {
+        double rate, budget;
+        unsigned held, wanted, room;
+        int64_t age; /* of a machine on demand at 0.1 dollars an hour; 0: none */
+    } cases[] = {{1000, 1000, 0, 3, 3, 0},  {0.2, 1000, 0, 1, 1, 0},  {0.2, 1000, 0, 2, 0, 0},
+                 {0.2, 1000, 1, 2, 0, 0},   {0.24, 1000, 1, 1, 1, 0}, {0.5, 1000, 2, 3, 2, 0},
+                 {1000, 0, 0, 1, 0, 0},     {1000, 0.3, 0, 2, 2, 0},  {1000, 0.3, 0, 3, 0, 0},
+                 {1000, 0.3, 1, 3, 1, 0},   {0.2, 1000, 0, 1, 0, 60}, {0.22, 1000, 0, 1, 1, 60},
+                 {1000, 0.3, 0, 1, 0, HOUR}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct world w;
+        world_open(&w, MODEL_EC2, 20000, 60000);
+        w.f.limits.most_dollars_per_hour = cases[c].rate;
+        w.f.budget_micro = (int64_t)(cases[c].budget * (double)PRICE_DOLLAR);
+        if (cases[c].age != 0) {
+            add_machine(&w, "cheap.large", PROVIDER_ON_DEMAND, cases[c].age);
+        }
+        unsigned room = footprint_reliable_room(&w.f, cases[c].held, cases[c].wanted);
+        if (room != cases[c].room) {
+            fail_msg("case %zu: room for %u, expected %u", c, room, cases[c].room);
+        }
+        world_close(&w);
+    }
+}
+
 static void what_is_not_configured_any_more_goes(void **state) {
     (void)state;
     struct world w;
@@ -357,6 +385,7 @@ int main(void) {
         cmocka_unit_test(on_demand_stands_in_and_goes_again),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(the_budget_holds_without_decisions),
+        cmocka_unit_test(caps_hold_for_reliable_machines),
         cmocka_unit_test(what_is_not_configured_any_more_goes),
         cmocka_unit_test(bills_are_those_of_the_model),
     };
