@@ -475,7 +475,8 @@ static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) 
     /* It ended when that was first asked for, unless that was too long ago: then the cloud had not heard it. */
     double delay = DAEMON_TERMINATE_S + DAEMON_TERMINATE_WALL_S * daemon->clock.speed;
     bool asked = notes->terminated != 0 && how == LEDGER_RELEASED && (double)(now - notes->terminated) < delay;
-    machine->ended = asked ? notes->terminated : how == LEDGER_EVICTED && taken < now ? taken : now;
+    int64_t ended = asked ? notes->terminated : how == LEDGER_EVICTED && taken < now ? taken : now;
+    machine->ended = ended > notes->seen ? ended : notes->seen;
     machine->how = how;
     machine->machine.state = MACHINE_GONE;
     tell_gone(daemon, machine->machine.id);
@@ -515,6 +516,9 @@ static void machine_back(struct daemon *daemon, size_t i) {
 static void update_machine(struct daemon *daemon, size_t i, const struct provider_machine *told) {
     struct ledger_machine *machine = &daemon->machines[i];
     struct provider_machine before = machine->machine;
+    if (told->state == MACHINE_RUNNING) {
+        daemon->machine_notes[i].seen = daemon_now(daemon);
+    }
     if (machine->ended != 0 && told->state != MACHINE_RUNNING &&
         (told->state != MACHINE_PENDING || machine->how != LEDGER_VANISHED)) {
         return;

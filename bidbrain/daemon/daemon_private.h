@@ -71,6 +71,7 @@ struct daemon_machine {
     double terminate_wall; /* when its end was last asked for; 0: never */
     int64_t terminated;    /* market: when it first was */
     int64_t noticed;       /* market: when the notice was seen */
+    int64_t seen;          /* market: when it was last seen running; 0: not by this process */
     bool hold;             /* it stays to release_at though it has left the job */
 };
 

@@ -11,6 +11,7 @@
 #include "tests/cluster/shell.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -411,6 +412,31 @@ static void signals_end_without_ec2(void **state) {
     end_all();
 }
 
+/* BidBrain's bill, from what lists and notices told it, against that of who runs the market, with machines that were
+ * taken. */
+static void the_two_bills_agree(void **state) {
+    (void)state;
+    run_well("echo 'seconds 600 interrupt m3.large/us-east-1a' >events");
+    start_controller();
+    start_market("ec2 --events events --notice 600", 240);
+    write_ec2("ec2", 6);
+    run_well(BIDBRAIN RUN);
+    run_well("curl -s -H @cloud/authorization %s/bill >bill.json", market);
+    char *text = read_text("bill.json");
+    json_t *bill = json_loads(text, 0, NULL);
+    const json_t *total = json_object_get(json_object_get(bill, "total"), "ec2");
+    double billed = atof(json_string_value(json_object_get(total, "dollars")));
+    double hours = json_number_value(json_object_get(total, "spot_hours"));
+    assert_true(json_integer_value(json_object_get(total, "evictions")) > 0);
+    if (fabs(billed - bid_summary("dollars")) >= 0.01 || fabs(hours - bid_summary("spot_hours")) >= 0.1) {
+        fail_msg("billed $%.4f for %.3f h, bidbrain says $%.4f for %.3f h: %s", billed, hours, bid_summary("dollars"),
+                 bid_summary("spot_hours"), text);
+    }
+    json_decref(bill);
+    free(text);
+    end_all();
+}
+
 /* Caps hold for reliable machines too: one line says what the job needs, and nothing is asked for. */
 static void caps_keep_reliable_machines_out(void **state) {
     (void)state;
@@ -456,6 +482,7 @@ int main(void) {
         cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(a_machine_that_is_back_is_given_back),
         cmocka_unit_test(an_old_launch_is_not_repeated),
+        cmocka_unit_test(the_two_bills_agree),
         cmocka_unit_test(caps_keep_reliable_machines_out),
         cmocka_unit_test(refusals_end_a_dry_run),
         cmocka_unit_test(signals_end_without_ec2),
