@@ -784,6 +784,12 @@ static void print_status(struct daemon *daemon, bool json) {
         print_machines(daemon, &footprint);
         printf("job %s: %zu machines now, %zu ever, %zu launches without an answer, %zu evictions\n",
                daemon->config->job, there, daemon->machine_count, unanswered, spend.evictions);
+        struct footprint_reasons reasons;
+        if (footprint_reasons(&footprint, &reasons)) {
+            char text[FOOTPRINT_REASONS_TEXT];
+            footprint_reasons_text(&footprint, &reasons, text);
+            printf("no spot machine: %s\n", text);
+        }
         printf("$%.4f so far (spot $%.4f, on demand $%.4f); the same machines on demand: $%.4f\n", dollars,
                amount_dollars(spend.spot.amount), amount_dollars(spend.on_demand.amount), amount_dollars(spend.alike));
     }

@@ -376,6 +376,19 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
                             "items_per_vcpu_second", daemon->throughput));
 }
 
+/* One line at first, and when markets are kept out for other reasons than before. */
+static void say_why(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
+    struct footprint_reasons reasons;
+    char text[FOOTPRINT_REASONS_TEXT];
+    if (plan->buy_count > 0 || !footprint_reasons(footprint, &reasons)) {
+        memset(daemon->reasons_said, 0, sizeof daemon->reasons_said);
+    } else if (memcmp(daemon->reasons_said, reasons.markets, sizeof reasons.markets) != 0) {
+        memcpy(daemon->reasons_said, reasons.markets, sizeof reasons.markets);
+        footprint_reasons_text(footprint, &reasons, text);
+        daemon_say(daemon, "nothing is bought: %s", text);
+    }
+}
+
 static void release_decided(struct daemon *daemon, const int64_t *release_at, size_t count) {
     bool hold = daemon->config->model == MODEL_EC2_2016;
     for (size_t i = 0; i < count; i++) {
@@ -409,8 +422,9 @@ void daemon_decide(struct daemon *daemon) {
         daemon_keep_reliable(daemon);
     }
     report_plan(daemon, &footprint, &plan);
+    say_why(daemon, &footprint, &plan);
     if (daemon->options->dry_run) {
-        if (plan.buy_count == 0 && plan.released == 0) {
+        if (plan.buy_count == 0 && plan.released == 0 && footprint.machine_count > 0) {
             daemon_say(daemon, "decision: nothing is bought");
         }
     } else {

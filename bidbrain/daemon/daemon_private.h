@@ -143,6 +143,7 @@ struct daemon {
         double wall;                   /* when it was logged */
     } failures[DAEMON_FAILURES_KEPT];  /* the last ones that were logged */
     unsigned failures_logged;
+    unsigned reasons_said[REASONS]; /* of the last line that said why nothing is bought */
     unsigned reliable_said; /* 1 + the number of reliable machines that the last line about too few or many was of */
     bool one_shot;          /* no loop: a failure that time does not mend ends the command */
     unsigned misses;        /* readings of prices or machines that failed, since the last one that did not */

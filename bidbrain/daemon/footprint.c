@@ -1,10 +1,12 @@
 /* See footprint.h. */
 #include "bidbrain/daemon/footprint.h"
 
+#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/offer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -444,6 +446,118 @@ void footprint_decide(const struct footprint *f, struct footprint_plan *plan, in
     }
     release_unwanted(f, plan, release_at);
     free(offers);
+}
+
+/* ---- Why nothing is bought ---- */
+
+static enum footprint_reason reason_of(const struct footprint *f, const struct policy_limits *limits, size_t m,
+                                       const struct policy_offer *offer, const struct footprint_reasons *reasons) {
+    const double each[] = {[REASON_VCPUS] = limits->most_work / offer->nu,
+                           [REASON_SHARE] = limits->most_work / (limits->least_markets * offer->nu),
+                           [REASON_RATE] = reasons->rate / offer->P,
+                           [REASON_BUDGET] = reasons->budget / offer->P};
+    if (offer->P <= 0) {
+        return REASON_UNPRICED;
+    }
+    if (f->now < f->markets[m].closed_until) {
+        return REASON_CLOSED;
+    }
+    if (offer->P > offer->ceiling) {
+        return REASON_CEILING;
+    }
+    enum footprint_reason reason = REASON_VCPUS;
+    while (reason < REASON_WORTH && each[reason] >= 1) {
+        reason++;
+    }
+    return reason;
+}
+
+bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reasons) {
+    struct groups groups;
+    find_groups(f, &groups);
+    *reasons = (struct footprint_reasons){.opens = MARKET_NEVER};
+    if (groups.count > 0 || groups.pending_machines > 0 || f->market_count == 0) {
+        return false;
+    }
+    const struct policy_allocation reliable = reliable_allocation(f);
+    reasons->rate = f->limits.most_dollars_per_hour - reliable.k * reliable.P;
+    reasons->budget = budget_left(f, &groups) / (double)PRICE_DOLLAR;
+    double nearest = INFINITY;
+    for (size_t m = 0; m < f->market_count; m++) {
+        if (f->markets[m].kind == PROVIDER_ON_DEMAND) {
+            continue;
+        }
+        const struct policy_offer offer = offer_of(f, m);
+        enum footprint_reason reason = reason_of(f, &f->limits, m, &offer, reasons);
+        reasons->markets[reason]++;
+        if (reason == REASON_CEILING && offer.P / offer.ceiling < nearest) {
+            nearest = offer.P / offer.ceiling;
+            reasons->cheapest = m;
+            reasons->price = offer.P;
+            reasons->ceiling = offer.ceiling;
+        } else if (reason == REASON_CLOSED && f->markets[m].closed_until < reasons->opens) {
+            reasons->opens = f->markets[m].closed_until;
+        }
+    }
+    return true;
+}
+
+/* What follows the number of markets. */
+static void reason_text(const struct footprint *f, const struct footprint_reasons *reasons,
+                        enum footprint_reason reason, char *text, size_t size) {
+    const struct footprint_market *cheapest = &f->markets[reasons->cheapest];
+    char opens[INSTANT_TEXT_MAX] = "bidbrain is started again";
+    if (reasons->opens != MARKET_NEVER) {
+        instant_format(reasons->opens, opens);
+    }
+    switch (reason) {
+    case REASON_UNPRICED:
+        snprintf(text, size, "without a price");
+        break;
+    case REASON_CLOSED:
+        snprintf(text, size, "closed after a refusal or an eviction, at least until %s", opens);
+        break;
+    case REASON_CEILING:
+        snprintf(text, size, "above the ceiling (nearest: %s/%s at $%.4f, ceiling $%.4f)", cheapest->price->type,
+                 cheapest->zone, reasons->price, reasons->ceiling);
+        break;
+    case REASON_VCPUS:
+        snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus (%g)", f->limits.most_work);
+        break;
+    case REASON_SHARE:
+        snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus / least_markets (%g / %u)",
+                 f->limits.most_work, f->limits.least_markets);
+        break;
+    case REASON_RATE:
+        snprintf(text, size, "dearer than limits.most_dollars_per_hour leaves beside the reliable machines ($%.4f)",
+                 fmax(0, reasons->rate));
+        break;
+    case REASON_BUDGET:
+        snprintf(text, size, "dearer than limits.budget_dollars leaves ($%.4f)", fmax(0, reasons->budget));
+        break;
+    default:
+        snprintf(text, size, "that would not lower the cost of work");
+        break;
+    }
+}
+
+void footprint_reasons_text(const struct footprint *f, const struct footprint_reasons *reasons,
+                            char text[FOOTPRINT_REASONS_TEXT]) {
+    unsigned all = 0;
+    for (unsigned r = 0; r < REASONS; r++) {
+        all += reasons->markets[r];
+    }
+    size_t used = (size_t)snprintf(text, FOOTPRINT_REASONS_TEXT, "of %u market%s", all, all == 1 ? "" : "s");
+    const char *comma = "";
+    for (unsigned r = 0; r < REASONS; r++) {
+        char one[FOOTPRINT_REASONS_TEXT];
+        if (reasons->markets[r] > 0 && used < FOOTPRINT_REASONS_TEXT) {
+            reason_text(f, reasons, (enum footprint_reason)r, one, sizeof one);
+            used += (size_t)snprintf(text + used, FOOTPRINT_REASONS_TEXT - used, "%s %u %s", comma, reasons->markets[r],
+                                     one);
+            comma = ",";
+        }
+    }
 }
 
 void footprint_keep_budget(const struct footprint *f, struct footprint_plan *plan, int64_t *release_at) {

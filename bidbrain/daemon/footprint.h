@@ -64,6 +64,32 @@ struct footprint_plan {
 /* A zeroed list of machines' release times goes in (one for each machine), 0 for those that are kept; what was decided
  * comes out there and in *plan. */
 void footprint_decide(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
+/* Why nothing is bought though nothing is held: how many of the spot markets each reason keeps out, the first that
+ * applies. */
+enum footprint_reason {
+    REASON_UNPRICED, /* no price now */
+    REASON_CLOSED,   /* cooling down, or it has refused */
+    REASON_CEILING,  /* above the price of the reliable machines' vCPUs */
+    REASON_VCPUS,    /* its type has more vCPUs than most_vcpus */
+    REASON_SHARE,    /* ... than a market's part of them, by least_markets */
+    REASON_RATE,     /* dearer than most_dollars_per_hour leaves */
+    REASON_BUDGET,   /* dearer than the budget leaves */
+    REASON_WORTH,    /* it would not lower the cost of work */
+    REASONS
+};
+struct footprint_reasons {
+    unsigned markets[REASONS];
+    size_t cheapest;       /* of REASON_CEILING the one nearest to its ceiling */
+    double price, ceiling; /* its, dollars per machine-hour */
+    double rate, budget;   /* dollars that are left: an hour, in all */
+    int64_t opens;         /* REASON_CLOSED: when the first one opens, market time; MARKET_NEVER: none */
+};
+/* False: something is held or under way, or there is no market. */
+bool footprint_reasons(const struct footprint *footprint, struct footprint_reasons *reasons);
+/* One line: "of 3 markets 2 are above their ceiling (nearest: ...), 1 is closed (until ...)". */
+enum { FOOTPRINT_REASONS_TEXT = 1024 };
+void footprint_reasons_text(const struct footprint *footprint, const struct footprint_reasons *reasons,
+                            char text[FOOTPRINT_REASONS_TEXT]);
 /* Only what the budget asks to be given back, likewise: while nothing can be decided, money is spent all the same. */
 void footprint_keep_budget(const struct footprint *footprint, struct footprint_plan *plan, int64_t *release_at);
 /* How many reliable machines the rate's limit and the budget allow to buy, beside `held` that there are: at most

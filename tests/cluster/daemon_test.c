@@ -447,6 +447,9 @@ static void caps_keep_reliable_machines_out(void **state) {
         run_well("sed -i 's|\"most_vcpus\": 8|\"most_vcpus\": 8, %s|' bidbrain.json", caps[c]);
         run_well("$bin/bidbrain run --config bidbrain.json --dry-run 2>&1 | grep -q '1 of 1 reliable machines are not "
                  "bought: the job needs at least $0.1330 an hour for 1 x m3.large'");
+        run_well(
+            "$bin/bidbrain run --config bidbrain.json --dry-run | grep -q 'nothing is bought: of 2 markets 2 dearer "
+            "than limits.'");
         run_well(RUN " & echo $! >bid.pid");
         wait_for("err-bid", "1 of 1 reliable machines are not bought", NULL, 0);
         end_process("bid.pid", "TERM");

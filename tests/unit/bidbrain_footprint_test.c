@@ -277,6 +277,54 @@ static void the_budget_holds(void **state) {
     world_close(&w);
 }
 
+static void the_reasons_for_buying_nothing(void **state) {
+    (void)state;
+    static const struct {
+        int64_t cheap, dear;
+        double vcpus, rate, budget;
+        unsigned least_markets;
+        bool closed;
+        const char *text;
+    } cases[] = {
+        {20000, 60000, 3, 1000, 1000, 1, false, "of 2 markets 2 with more vCPUs a machine than limits.most_vcpus (3)"},
+        {20000, 60000, 8, 1000, 1000, 3, false,
+         "of 2 markets 2 with more vCPUs a machine than limits.most_vcpus / least_markets (8 / 3)"},
+        {20000, 60000, 8, 0.15, 1000, 1, false,
+         "of 2 markets 1 dearer than limits.most_dollars_per_hour leaves beside the reliable machines ($0.0300), 1 "
+         "that "
+         "would not lower the cost of work"},
+        {20000, 60000, 8, 0.1, 0.1, 1, false,
+         "of 2 markets 2 dearer than limits.most_dollars_per_hour leaves beside the reliable machines ($0.0000)"},
+        {20000, 60000, 8, 1000, 0.125, 1, false, "of 2 markets 2 dearer than limits.budget_dollars leaves ($0.0050)"},
+        {150000, 140000, 8, 1000, 1000, 1, false,
+         "of 2 markets 2 above the ceiling (nearest: dear.large/us-east-1a at $0.1400, ceiling $0.1200)"},
+        {20000, 140000, 8, 1000, 1000, 1, true,
+         "of 2 markets 1 closed after a refusal or an eviction, at least until 2016-03-01T00:10:00Z, 1 above the "
+         "ceiling (nearest: dear.large/us-east-1a at $0.1400, ceiling $0.1200)"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct world w;
+        struct footprint_reasons reasons;
+        char text[FOOTPRINT_REASONS_TEXT];
+        world_open(&w, MODEL_EC2_2016, cases[c].cheap, cases[c].dear);
+        w.f.limits.most_work = cases[c].vcpus;
+        w.f.limits.most_dollars_per_hour = cases[c].rate;
+        w.f.limits.least_markets = cases[c].least_markets;
+        w.f.budget_micro = (int64_t)(cases[c].budget * (double)PRICE_DOLLAR);
+        w.markets[0].closed_until = cases[c].closed ? NOW + 600 : 0;
+        assert_true(footprint_reasons(&w.f, &reasons));
+        footprint_reasons_text(&w.f, &reasons, text);
+        assert_string_equal(text, cases[c].text);
+        if (strstr(text, "would not") == NULL) {
+            decide(&w);
+            assert_int_equal(bought(&w), 0);
+        }
+        add_machine(&w, "cheap.large", PROVIDER_SPOT, 60);
+        assert_false(footprint_reasons(&w.f, &reasons));
+        world_close(&w);
+    }
+}
+
 /* A reliable machine costs 0.12 dollars an hour. */
 static void caps_hold_for_reliable_machines(void **state) {
     (void)state;
@@ -385,6 +433,7 @@ int main(void) {
         cmocka_unit_test(on_demand_stands_in_and_goes_again),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(the_budget_holds_without_decisions),
+        cmocka_unit_test(the_reasons_for_buying_nothing),
         cmocka_unit_test(caps_hold_for_reliable_machines),
         cmocka_unit_test(what_is_not_configured_any_more_goes),
         cmocka_unit_test(bills_are_those_of_the_model),
