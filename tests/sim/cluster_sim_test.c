@@ -20,7 +20,7 @@ enum {
     __has_feature(thread_sanitizer)
     DEFAULT_SEEDS = 125, /* of the elastic campaign; sanitized programs are several times slower */
 #else
-    DEFAULT_SEEDS = 900,
+    DEFAULT_SEEDS = 700,
 #endif
     FAULTS_PART = 2, /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
