@@ -163,8 +163,8 @@ static uint64_t claimed_clock(const struct member *member) {
 /* Two members that contradict each other: the one that has the least begun, and the one that claims the latest
  * state. */
 struct contradiction {
-    uint64_t first; /* has not been begun by `denier`, ... */
-    uint64_t claim; /* ... and this is claimed by `claimant` */
+    uint64_t first; /* the clock that `denier` has not begun */
+    uint64_t claim; /* the clock whose state `claimant` claims */
     char denier[WIRE_NAME_MAX], claimant[WIRE_NAME_MAX];
 };
 

@@ -63,7 +63,7 @@ struct net_io {
     uint64_t slept_timer_us; /* what it was when our thread went to sleep */
     uint64_t random_state;
     unsigned warnings;
-    char warned[ERROR_TEXT_MAX]; /* the last one: a peer that tries again and again is told of once */
+    char warned[ERROR_TEXT_MAX]; /* the last warning: a peer that tries again and again is reported once */
     pthread_mutex_t told_lock;
     char told[ERROR_TEXT_MAX]; /* guarded by told_lock: what the door wants to be warned of; "": nothing */
     _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by our thread, read by any */

@@ -10,8 +10,8 @@
 #include <zmq.h>
 
 enum {
-    NET_RECONNECT_MS = 50,      /* first wait before connecting again; doubles ... */
-    NET_RECONNECT_MAX_MS = 200, /* ... up to this: well below the shortest failure timeout. See IO_RECONNECT_MS */
+    NET_RECONNECT_MS = 50,      /* the first wait before connecting again; doubles up to NET_RECONNECT_MAX_MS */
+    NET_RECONNECT_MAX_MS = 200, /* well below the shortest failure timeout; see IO_RECONNECT_MS */
     NET_HANDSHAKE_MS = 2000     /* a peer that has not shown its key by then is disconnected */
 };
 
@@ -88,7 +88,7 @@ int door_open(struct door **door, struct net *net, struct error *error);
 void door_close(struct door *door);
 /* The list of nodes has changed: looks again at the handshakes that wait for that. */
 void door_admit(struct door *door);
-/* Takes over the monitor of this actor's listener, which tells of DOOR_EVENTS; it is closed when the socket's
+/* Takes over the monitor of this actor's listener, which reports DOOR_EVENTS; it is closed when the socket's
  * monitoring ends. */
 void door_watch(struct door *door, void *monitor, actor_id actor, const char *endpoint);
 
