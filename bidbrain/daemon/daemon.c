@@ -397,10 +397,10 @@ static void fail_with_rest(struct daemon *daemon, const char *why) {
         launches += daemon->launches[l].stage <= LEDGER_WAITING;
     }
     error_set(&error, AML_EFAIL,
-              "%s: %zu machine%s and %zu launch%s without an answer may still cost money: %s; their tag is "
-              "proteus:job = %s, and 'bidbrain run' with this configuration takes them up again",
-              why, count, count == 1 ? "" : "s", launches, launches == 1 ? "" : "es", rest[0] != '\0' ? rest : "-",
-              daemon->config->job);
+              "%s: %zu machine%s and %zu launch%s without an answer may still cost money; their tag is "
+              "proteus:job = %s, and 'bidbrain run' takes them up again: %s",
+              why, count, count == 1 ? "" : "s", launches, launches == 1 ? "" : "es", daemon->config->job,
+              rest[0] != '\0' ? rest : "-");
     daemon_fail(daemon, &error);
 }
 

@@ -483,12 +483,14 @@ bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reas
     reasons->rate = f->limits.most_dollars_per_hour - reliable.k * reliable.P;
     reasons->budget = budget_left(f, &groups) / (double)PRICE_DOLLAR;
     double nearest = INFINITY;
+    bool any = false;
     for (size_t m = 0; m < f->market_count; m++) {
         if (f->markets[m].kind == PROVIDER_ON_DEMAND) {
             continue;
         }
         const struct policy_offer offer = offer_of(f, m);
         enum footprint_reason reason = reason_of(f, &f->limits, m, &offer, reasons);
+        any = true;
         reasons->markets[reason]++;
         if (reason == REASON_CEILING && offer.P / offer.ceiling < nearest) {
             nearest = offer.P / offer.ceiling;
@@ -499,7 +501,7 @@ bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reas
             reasons->opens = f->markets[m].closed_until;
         }
     }
-    return true;
+    return any;
 }
 
 /* What follows the number of markets. */

@@ -84,7 +84,7 @@ struct footprint_reasons {
     double rate, budget;   /* dollars that are left: an hour, in all */
     int64_t opens;         /* REASON_CLOSED: when the first one opens, market time; MARKET_NEVER: none */
 };
-/* False: something is held or under way, or there is no market. */
+/* False: something is held or under way, or there is no spot market. */
 bool footprint_reasons(const struct footprint *footprint, struct footprint_reasons *reasons);
 /* One line: "of 3 markets 2 are above their ceiling (nearest: ...), 1 is closed (until ...)". */
 enum { FOOTPRINT_REASONS_TEXT = 1024 };

@@ -400,15 +400,16 @@ static void signals_end_without_ec2(void **state) {
     run_well("kill -STOP $(cat market.pid); kill -TERM $(cat bid.pid)");
     wait_for("out-bid", "giving everything back", NULL, 0);
     end_process("bid.pid", "TERM");
-    run_well(
-        "grep -Eq '5 machines and 0 launches without an answer may still cost money: i-[0-9a-f]+ i-.* proteus:job = "
-        "test,' err-bid");
+    run_well("grep -Eq '5 machines and 0 launches without an answer may still cost money; their tag is proteus:job = "
+             "test, .*: i-[0-9a-f]+ i-' err-bid");
     run_well("kill -CONT $(cat market.pid)");
     run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
                       "echo $! >bid.pid");
     wait_for("report-bid", "\"type\"", NULL, 0);
     end_process("bid.pid", "TERM");
-    run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
+    run_well("curl -s -H @cloud/authorization %s/bill >bill.json; n=$(grep -c '\"id\": ' bill.json); "
+             "[ $n -ge 5 ] && [ $(grep -c '\"how\": \"released\"' bill.json) = $n ]", /* it may have bought others */
+             market);
     end_all();
 }
 
