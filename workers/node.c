@@ -1373,9 +1373,16 @@ void node_receive(void *self, actor_id from, struct message *message) {
 
 /* ---- Time ---- */
 
+static uint32_t node_patience_ms(const struct node *node) {
+    if (node->heartbeat_ms != 0) {
+        return node->options.patience_ms;
+    }
+    return node->leaving && node->timeout_ms > NODE_LEAVE_MS ? NODE_LEAVE_MS : node->timeout_ms;
+}
+
 /* Training goes on without a controller: but not for ever. */
 static bool node_check_silence(struct node *node, uint64_t now) {
-    uint32_t patience_ms = node->heartbeat_ms == 0 ? node->timeout_ms : node->options.patience_ms;
+    uint32_t patience_ms = node_patience_ms(node);
     if (now - node->heard_us <= patience_ms * UINT64_C(1000)) {
         return false;
     }

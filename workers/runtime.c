@@ -643,6 +643,7 @@ static void agent_refused(void *self, const char *endpoint, const char *why) {
 static void agent_connected(void *self, actor_id peer) {
     struct runtime *runtime = self;
     node_enter(runtime);
+    runtime->connected |= peer == ACTOR_CONTROLLER;
     node_connected(&runtime->node, peer);
     node_leave(runtime);
 }
@@ -783,7 +784,7 @@ static void signal_arrived(void *context) {
     if (read(runtime->signals, &info, sizeof info) != (ssize_t)sizeof info) {
         return;
     }
-    if (info.ssi_signo == SIGTERM && runtime->welcomed && !runtime->warned) {
+    if (info.ssi_signo == SIGTERM && runtime->connected && !runtime->warned) {
         runtime->warned = true;
         node_enter(runtime);
         node_leave_soon(&runtime->node, (uint32_t)(runtime->options.notice * 1000));

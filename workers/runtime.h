@@ -152,12 +152,13 @@ struct runtime {
     struct row_lock *row_locks; /* params.c */
 
     bool stuck;
-    bool welcomed; /* the controller was there */
-    bool warned;   /* SIGTERM has come: leave in time */
-    bool noticed;  /* the cloud has said so */
-    bool on_cloud; /* which is asked for notices */
-    bool rejoin;   /* the process is to start anew */
-    bool crashed;  /* it dies as soon as the controller knows; the main thread's */
+    bool connected; /* to the controller, at some time: it may take this node for a member before it is welcomed */
+    bool welcomed;  /* the controller was there */
+    bool warned;    /* SIGTERM has come: leave in time */
+    bool noticed;   /* the cloud has said so */
+    bool on_cloud;  /* which is asked for notices */
+    bool rejoin;    /* the process is to start anew */
+    bool crashed;   /* it dies as soon as the controller knows; the main thread's */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };

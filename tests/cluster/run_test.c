@@ -12,6 +12,8 @@
 #include <jansson.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -1451,6 +1453,109 @@ static void test_join_command(void **state) {
     assert_int_equal(last_number("summary", "failures"), 1);
 }
 
+/* Carries one connection on to the controller, and keeps what the controller answers once the node has said more than
+ * a handshake. */
+struct relay {
+    int listener;
+    struct sockaddr_in controller;
+    atomic_bool holds, released;
+};
+
+static bool carry(int from, int to, size_t *total) {
+    char bytes[1 << 14];
+    ssize_t size = read(from, bytes, sizeof bytes);
+    *total += size > 0 ? (size_t)size : 0;
+    return size > 0 && send(to, bytes, (size_t)size, MSG_NOSIGNAL) == size;
+}
+
+static void *relay_main(void *context) {
+    enum { HANDSHAKE_BYTES_MAX = 250 };
+    struct relay *relay = context;
+    int node = accept(relay->listener, NULL, NULL);
+    int controller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool open = connect(controller, (struct sockaddr *)&relay->controller, sizeof relay->controller) == 0;
+    size_t said = 0;
+    size_t answered = 0;
+    while (open) {
+        struct pollfd polled[] = {{.fd = node, .events = POLLIN}, {.fd = controller, .events = POLLIN}};
+        poll(polled, 2, POLL_MS);
+        if (polled[0].revents != 0) {
+            open = carry(node, controller, &said);
+        }
+        atomic_store(&relay->holds, said > HANDSHAKE_BYTES_MAX);
+        if (open && polled[1].revents != 0 && (said <= HANDSHAKE_BYTES_MAX || atomic_load(&relay->released))) {
+            open = carry(controller, node, &answered);
+        }
+    }
+    close(node);
+    close(controller);
+    return NULL;
+}
+
+static void start_relay(struct relay *relay, const char *controller, char endpoint[64]) {
+    struct sockaddr_in ours = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof ours;
+    const char *port = strrchr(controller, ':');
+    assert_non_null(port);
+    relay->controller = ours;
+    relay->controller.sin_port = htons((uint16_t)atoi(port + 1));
+    relay->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(relay->listener, (struct sockaddr *)&ours, sizeof ours), 0);
+    assert_int_equal(listen(relay->listener, 1), 0);
+    assert_int_equal(getsockname(relay->listener, (struct sockaddr *)&ours, &size), 0);
+    snprintf(endpoint, 64, "tcp://127.0.0.1:%u", ntohs(ours.sin_port));
+}
+
+/* A signal that was sent has been read by now. */
+static bool signal_was_taken(void *context) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", *(const int *)context);
+    char *text = read_file(path);
+    const char *pending = strstr(text, "ShdPnd:");
+    bool taken = pending != NULL && strtoull(pending + strlen("ShdPnd:"), NULL, 16) == 0;
+    free(text);
+    return taken;
+}
+
+static bool relay_holds(void *context) {
+    struct relay *relay = context;
+    return atomic_load(&relay->holds);
+}
+
+/* The controller has a new node already, which doesn't know it yet and is warned. */
+static void test_warned_before_welcome(void **state) {
+    (void)state;
+    struct job job = start_sums(options_of("2", 1, "600"), "", "");
+    struct relay relay = {.listener = -1};
+    char controller[128];
+    char endpoint[64];
+    pthread_t thread;
+    wait_until(&job, endpoint_said, controller, "an endpoint");
+    start_relay(&relay, controller, endpoint);
+    assert_int_equal(pthread_create(&thread, NULL, relay_main, &relay), 0);
+    struct job node = start_beside((const char *const[]){"../tests/sum_app", "--controller", endpoint, "--tier",
+                                                         "transient", "--listen", "127.0.0.1", "--data",
+                                                         in_folder("ratings"), "--slow-us", "3000", "--iterations",
+                                                         "100000000", NULL},
+                                   true);
+    wait_until(&job, relay_holds, &relay, "a registration");
+    wait_for_cluster(&job, 2, 2);
+    kill(node.pid, SIGTERM);
+    wait_until(&job, signal_was_taken, &node.pid, "the node's warning");
+    atomic_store(&relay.released, true);
+    finish(&node);
+    if (node.status != 0) {
+        fail_msg("the node ended with status %d: %s", node.status, node.err);
+    }
+    discard(&node);
+    wait_for_cluster(&job, 2, 1);
+    stop_sums(&job);
+    assert_int_equal(last_number("summary", "evictions"), 1);
+    assert_int_equal(last_number("summary", "failures"), 0);
+    pthread_join(thread, NULL);
+    close(relay.listener);
+}
+
 /* Nobody is there. */
 static void test_no_controller(void **state) {
     (void)state;
@@ -1542,6 +1647,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_evict_command),
         cmocka_unit_test(test_stop_now),
         cmocka_unit_test(test_join_command),
+        cmocka_unit_test(test_warned_before_welcome),
         cmocka_unit_test(test_no_controller),
         cmocka_unit_test(test_cycles),
     };
