@@ -16,11 +16,14 @@ static const struct {
     {"CreateTags", api_create_tags},
     {"DeleteLaunchTemplate", api_delete_launch_template},
     {"DescribeAvailabilityZones", api_describe_availability_zones},
+    {"DescribeImages", api_describe_images},
     {"DescribeInstanceTypes", api_describe_instance_types},
     {"DescribeInstances", api_describe_instances},
     {"DescribeLaunchTemplates", api_describe_launch_templates},
+    {"DescribeSecurityGroups", api_describe_security_groups},
     {"DescribeSpotInstanceRequests", api_describe_spot_instance_requests},
     {"DescribeSpotPriceHistory", api_describe_spot_price_history},
+    {"DescribeSubnets", api_describe_subnets},
     {"DescribeTags", api_describe_tags},
     {"RequestSpotInstances", api_request_spot_instances},
     {"RunInstances", api_run_instances},
@@ -116,5 +119,6 @@ void api_state_close(struct api_state *state) {
         free(template->name);
     }
     free(state->templates);
+    resources_close(&state->resources);
     *state = (struct api_state){0};
 }

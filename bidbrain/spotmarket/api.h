@@ -5,6 +5,7 @@
 
 #include "bidbrain/spotmarket/cloud.h"
 #include "bidbrain/spotmarket/parameters.h"
+#include "bidbrain/spotmarket/resources.h"
 #include "bidbrain/spotmarket/text.h"
 
 enum {
@@ -33,6 +34,7 @@ struct api_state {
     int64_t page; /* items of a page at most; 0: as the caller asks */
     struct launch_template *templates;
     size_t template_count;
+    struct resources resources;
 };
 
 void api_state_close(struct api_state *state);

@@ -40,7 +40,7 @@ static bool launch_persistent(struct api *api, const char *type) {
     return type != NULL && strcmp(type, "persistent") == 0;
 }
 
-/* EC2 wants an image and a type. */
+/* EC2 wants an image and a type, and that all is there that is named. */
 static void launch_complete(struct api *api, const struct launch_spec *spec) {
     if (spec->image == NULL) {
         api_error_set(&api->error, 400, "MissingParameter", "The request must contain the parameter ImageId");
@@ -48,6 +48,7 @@ static void launch_complete(struct api *api, const struct launch_spec *spec) {
     if (spec->type == NULL) {
         api_error_set(&api->error, 400, "MissingParameter", "The request must contain the parameter InstanceType");
     }
+    (void)resources_allow(&api->state->resources, api->cloud, spec, &api->error);
 }
 
 static void launch_limit(struct api *api) {

@@ -198,6 +198,11 @@ static void fleet_error(struct fleet *fleet, const struct fleet_pool *pool, bool
 static size_t fleet_launch(struct api *api, struct fleet *fleet, struct fleet_pool *pool, bool spot, size_t most) {
     int64_t bid = !spot ? PRICE_UNKNOWN : pool->bid != PRICE_UNKNOWN ? pool->bid : pool->spec->type->price;
     struct cloud_room room = {.code = "InsufficientInstanceCapacity", .message = "There is not enough capacity"};
+    struct api_error missing = {0};
+    if (!resources_allow(&api->state->resources, api->cloud, pool->spec, &missing)) {
+        fleet_error(fleet, pool, spot, missing.code, missing.message);
+        return 0;
+    }
     if (!api->no_capacity) {
         room = cloud_room(api->cloud, pool->spec->type, pool->zone, bid);
     }

@@ -68,11 +68,14 @@ static void spec_user_data(struct api *api, struct launch_spec *spec, const char
 }
 
 void api_spec_place(struct api *api, const char *subnet, const char *zone, char place[MARKET_TEXT_MAX]) {
-    if (subnet != NULL && strncmp(subnet, "subnet-", 7) == 0 && cloud_zone_known(api->cloud, subnet + 7)) {
-        snprintf(place, MARKET_TEXT_MAX, "%s", subnet + 7);
+    const char *vpc;
+    const char *there = subnet != NULL ? resources_subnet(&api->state->resources, api->cloud, subnet, &vpc) : NULL;
+    if (there != NULL) {
+        snprintf(place, MARKET_TEXT_MAX, "%s", there);
     } else if (subnet != NULL) {
-        api_error_set(&api->error, 400, "InvalidSubnetID.NotFound",
-                      "The subnet ID '%.60s' does not exist: here they are subnet-ZONE", subnet);
+        bool listed = resources_of(&api->state->resources, "subnets") != NULL;
+        api_error_set(&api->error, 400, "InvalidSubnetID.NotFound", "The subnet ID '%.60s' does not exist%s", subnet,
+                      listed ? "" : ": here they are subnet-ZONE");
     }
     if (zone == NULL) {
         return;

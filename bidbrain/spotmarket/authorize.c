@@ -167,7 +167,7 @@ bool authorize(const struct sigv4_request *request, const struct users *users, c
         api_error_set(error, 400, "RequestExpired", "Request has expired.");
     }
     if (error->status == 0) {
-        *authorized = (struct authorized){.by_role = user == role, .date = time};
+        *authorized = (struct authorized){.by_role = user == role, .user = user, .date = time};
         memcpy(authorized->signature, authorization.signature, SIGV4_HEX);
     }
     return error->status == 0;

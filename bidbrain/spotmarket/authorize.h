@@ -11,6 +11,7 @@ enum { AUTHORIZE_SKEW_SECONDS = 15 * 60, AUTHORIZE_HEADER_MAX = 4096 };
 
 struct authorized {
     bool by_role; /* signed with the role's keys, else with a user's */
+    const struct user *user;
     int64_t date; /* of the signature, seconds since 1970 */
     char signature[SIGV4_HEX];
 };

@@ -30,7 +30,7 @@ enum { BILL_WRITE_US = 100000, WAIT_MS_MAX = 60000 };
 
 struct options {
     const char *prices, *start, *model, *listen, *credentials, *folder, *region, *product, *catalog, *zone;
-    const char *interruptions, *events, *faults, *log, *roles;
+    const char *interruptions, *events, *faults, *log, *roles, *resources;
     double speed;
     int64_t ready_fd, capacity, spot_quota, on_demand_quota, boot, notice, rebalance, page, seed;
     bool throttle, help, version;
@@ -364,6 +364,9 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
     open_cloud(market);
     code = options->faults != NULL ? faults_parse(&market->service.faults, options->faults, error) : 0;
     code = code == 0 && options->roles != NULL ? roles_read(&market->service.roles, options->roles, error) : code;
+    code = code == 0 && options->resources != NULL
+               ? resources_read(&market->service.api.resources, options->resources, error)
+               : code;
     market->steady_us = (int64_t)monotonic_us();
     code = code != 0 ? code : open_server(market, error);
     if (code == 0) {
@@ -389,7 +392,9 @@ int main(int argc, char **argv) {
         {"prices", "PATH", AML_OPTION_STRING, &o->prices, 0, 0,
          "recorded spot prices: a file, a folder, a store (.db)"},
         {"credentials", "FILE", AML_OPTION_STRING, &o->credentials, 0, 0, "AWS credentials file of who may call"},
-        {"roles", "FILE", AML_OPTION_STRING, &o->roles, 0, 0, "what machines' roles may do, JSON; else nothing"},
+        {"roles", "FILE", AML_OPTION_STRING, &o->roles, 0, 0, "what machines' roles, and users, may do, JSON"},
+        {"resources", "FILE", AML_OPTION_STRING, &o->resources, 0, 0,
+         "images, subnets, groups, ... that there are, JSON; else all"},
         {"folder", "DIR", AML_OPTION_STRING, &o->folder, 0, 0, "for bill.json and the machines' folders; yours alone"},
         {"start", "TIME", AML_OPTION_STRING, &o->start, 0, 0, "market time of the beginning; else the first price's"},
         {"speed", "X", AML_OPTION_REAL, &o->speed, 0.001, 1e6, "market seconds in a second"},

@@ -2,7 +2,9 @@
 #include "bidbrain/spotmarket/roles.h"
 
 #include "bidbrain/spotmarket/api.h"
+#include "bidbrain/spotmarket/users.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* An action that there is, or a beginning and '*'. */
@@ -61,4 +63,10 @@ bool roles_allow(const struct roles *roles, const char *role, const char *action
         }
     }
     return false;
+}
+
+bool roles_allow_user(const struct roles *roles, const char *user, const char *action) {
+    char name[sizeof "user/" + USER_NAME_MAX];
+    snprintf(name, sizeof name, "user/%s", user);
+    return json_object_get(roles->actions, name) == NULL || roles_allow(roles, name, action);
 }

@@ -1,9 +1,9 @@
-/* What the roles of machines may do: the file of --roles, a JSON object of lists of actions. '*' at an action's end
- * stands for any rest:
+/* What the roles of machines may do, and users: the file of --roles, a JSON object of lists of actions. '*' at an
+ * action's end stands for any rest:
  *
- *     {"proteus-bidbrain": ["Describe*", "RunInstances"], "proteus-node": []}
+ *     {"proteus-bidbrain": ["Describe*", "RunInstances"], "proteus-node": [], "user/guest": ["Describe*"]}
  *
- * IAM's resources and conditions are not supported. A role that is not named may do nothing. */
+ * IAM's resources and conditions are not supported. A role that is not named may do nothing, a user everything. */
 #ifndef BIDBRAIN_SPOTMARKET_ROLES_H
 #define BIDBRAIN_SPOTMARKET_ROLES_H
 
@@ -13,12 +13,13 @@
 #include <stdbool.h>
 
 struct roles {
-    json_t *actions; /* by role; NULL: there are no roles */
+    json_t *actions; /* by role and "user/NAME"; NULL: there are none */
 };
 
 /* AML_EINPUT with one line: what is wrong, what was expected. */
 int roles_read(struct roles *roles, const char *path, struct error *error);
 void roles_close(struct roles *roles);
 bool roles_allow(const struct roles *roles, const char *role, const char *action);
+bool roles_allow_user(const struct roles *roles, const char *user, const char *action);
 
 #endif

@@ -78,7 +78,9 @@ static bool service_fault(struct service *service, struct service_answer *answer
 /* Without anything that narrows it down. */
 static bool is_unfiltered(const struct parameters *parameters) {
     return !parameters_has(parameters, "Filter.") && !parameters_has(parameters, "InstanceId.") &&
-           !parameters_has(parameters, "SpotInstanceRequestId.") && !parameters_has(parameters, "MaxResults");
+           !parameters_has(parameters, "SpotInstanceRequestId.") && !parameters_has(parameters, "ImageId.") &&
+           !parameters_has(parameters, "SubnetId.") && !parameters_has(parameters, "GroupId.") &&
+           !parameters_has(parameters, "MaxResults");
 }
 
 /* The machine whose role's keys the request's session token belongs to, with these keys and their end. NULL: there is
@@ -94,21 +96,25 @@ static const struct instance *service_role(const struct service *service, const 
     return machine != NULL && instance_lives(machine) && machine->spec->profile != NULL ? machine : NULL;
 }
 
-/* Whether the request's signer may do this: a user may do everything, a machine what its role may. */
+/* Whether the request's signer may do this: a user by default everything, a machine what its role may. */
 static bool service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
                               int64_t now, struct authorized *authorized, struct api_error *error) {
     struct user role;
     int64_t until;
     const struct instance *machine = service_role(service, request, &role, &until);
-    bool is_role = authorize(request, service->users, machine != NULL ? &role : NULL, service->cloud->options.region,
-                             now, authorized, error) &&
-                   authorized->by_role;
+    bool known = authorize(request, service->users, machine != NULL ? &role : NULL, service->cloud->options.region, now,
+                           authorized, error);
+    bool is_role = known && authorized->by_role;
     if (is_role && until <= now) {
         api_error_set(error, 400, "ExpiredToken", "The security token included in the request is expired");
     } else if (is_role && !roles_allow(&service->roles, machine->spec->profile, action)) {
         api_error_set(error, 403, "UnauthorizedOperation",
                       "You are not authorized to perform this operation: role '%.60s' may not %.60s",
                       machine->spec->profile, action);
+    } else if (known && !is_role && !roles_allow_user(&service->roles, authorized->user->name, action)) {
+        api_error_set(error, 403, "UnauthorizedOperation",
+                      "You are not authorized to perform this operation: user '%.60s' may not %.60s",
+                      authorized->user->name, action);
     }
     explicit_bzero(&role, sizeof role);
     return error->status == 0;
@@ -179,8 +185,7 @@ static bool service_owner_asks(const struct service *service, const struct sigv4
     bool owner = header != NULL && strncmp(header, scheme, sizeof scheme - 1) == 0 &&
                  keyring_owner_good(&service->keyring, header + sizeof scheme - 1);
     if (!owner) {
-        service_say(answer, 401, "text/plain",
-                    "expected the header in the file 'authorization' of --folder\n");
+        service_say(answer, 401, "text/plain", "expected the header in the file 'authorization' of --folder\n");
     }
     return owner;
 }

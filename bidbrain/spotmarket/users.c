@@ -66,7 +66,9 @@ static int users_lines(struct users *users, FILE *file, const char *path, struct
         } else if (users->count == USERS_MAX) {
             code = error_set(error, AML_EINPUT, "%s:%u: more than %d profiles", path, line, USERS_MAX);
         } else {
-            memset(&users->list[users->count++], 0, sizeof *users->list);
+            struct user *user = &users->list[users->count++];
+            memset(user, 0, sizeof *user);
+            snprintf(user->name, sizeof user->name, "%.*s", (int)strcspn(content + 1, "]"), content + 1);
         }
     }
     explicit_bzero(text, sizeof text);

@@ -6,9 +6,17 @@
 
 #include <stddef.h>
 
-enum { USERS_MAX = 32, USERS_FILE_MAX = 1 << 16, USER_KEY_MAX = 128, USER_SECRET_MAX = 256, USER_TOKEN_MAX = 4096 };
+enum {
+    USERS_MAX = 32,
+    USERS_FILE_MAX = 1 << 16,
+    USER_NAME_MAX = 64,
+    USER_KEY_MAX = 128,
+    USER_SECRET_MAX = 256,
+    USER_TOKEN_MAX = 4096
+};
 
 struct user {
+    char name[USER_NAME_MAX]; /* of the profile; longer ones are cut */
     char key_id[USER_KEY_MAX];
     char secret[USER_SECRET_MAX];
     char token[USER_TOKEN_MAX]; /* "": none */

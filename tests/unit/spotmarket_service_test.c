@@ -816,6 +816,110 @@ static void test_wrong_roles(void **unused) {
     assert_true(roles_allow(&service.roles, "b", "RunInstances"));
 }
 
+/* Users may do everything, but for those that the file limits. */
+static void test_users_rights(void **unused) {
+    (void)unused;
+    strcpy(users.list[0].name, "one");
+    assert_int_equal(read_roles("{\"user/two\": [], \"one\": []}"), 0);
+    (void)asked("Action=DescribeInstances"); /* of the user nothing is said */
+    assert_int_equal(read_roles("{\"user/one\": [\"Describe*\"]}"), 0);
+    (void)asked("Action=DescribeInstances");
+    assert_error(ask(RUN "&MinCount=1&MaxCount=1&DryRun=true"), 403, "UnauthorizedOperation");
+}
+
+/* ---- What launches name ---- */
+
+static int read_resources(const char *text) {
+    char path[] = "/tmp/spotmarket_resources.XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    close(file);
+    resources_close(&service.api.resources);
+    struct error error = {0};
+    int code = resources_read(&service.api.resources, path, &error);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(code, error.code);
+    assert_true(code == 0 || (code == AML_EINPUT && strstr(error.text, path) != NULL));
+    return code;
+}
+
+static void assert_has(const char *form, const char *expected) {
+    const char *text = asked(form);
+    if (strstr(text, expected) == NULL) {
+        fail_msg("%s: no %s in %s", form, expected, text);
+    }
+}
+
+/* Without a file all is there that has the right form. */
+static void test_resources_without_a_file(void **unused) {
+    (void)unused;
+    assert_has("Action=DescribeImages&ImageId.1=ami-7", "<imageId>ami-7</imageId><imageState>available</imageState>");
+    assert_error(ask("Action=DescribeImages&ImageId.1=debian"), 400, "InvalidAMIID.Malformed");
+    assert_has("Action=DescribeSubnets", "<subnetId>subnet-us-east-1b</subnetId><state>available</state>");
+    assert_has("Action=DescribeSubnets&SubnetId.1=subnet-us-east-1a",
+               "<availabilityZone>us-east-1a</availabilityZone>");
+    assert_error(ask("Action=DescribeSubnets&SubnetId.1=subnet-1"), 400, "InvalidSubnetID.NotFound");
+    assert_has("Action=DescribeSecurityGroups&GroupId.1=sg-7", "<groupId>sg-7</groupId>");
+    assert_error(ask("Action=DescribeSecurityGroups&GroupId.1=default"), 400, "InvalidGroupId.Malformed");
+}
+
+static void test_resources_of_a_file(void **unused) {
+    (void)unused;
+    assert_int_equal(
+        read_resources("{\"images\": [\"ami-1\"], \"key_pairs\": [\"me\"], \"instance_profiles\": [\"node\"],"
+                       "\"security_groups\": {\"sg-1\": \"vpc-1\", \"sg-2\": \"vpc-2\"},"
+                       "\"subnets\": {\"subnet-1\": {\"zone\": \"us-east-1a\", \"vpc\": \"vpc-1\"}}}"),
+        0);
+    assert_has("Action=DescribeImages", "<imageId>ami-1</imageId>");
+    assert_error(ask("Action=DescribeImages&ImageId.1=ami-7"), 400, "InvalidAMIID.NotFound");
+    assert_has("Action=DescribeSubnets&Filter.1.Name=vpc-id&Filter.1.Value.1=vpc-1", "<subnetId>subnet-1</subnetId>");
+    assert_has("Action=DescribeSubnets&Filter.1.Name=vpc-id&Filter.1.Value.1=vpc-2", "<subnetSet></subnetSet>");
+    assert_error(ask("Action=DescribeSubnets&SubnetId.1=subnet-us-east-1a"), 400, "InvalidSubnetID.NotFound");
+    assert_has("Action=DescribeSecurityGroups&GroupId.1=sg-2", "<vpcId>vpc-2</vpcId>");
+    assert_error(ask("Action=DescribeSecurityGroups&GroupId.1=sg-3"), 400, "InvalidGroup.NotFound");
+    static const char run[] = "Action=RunInstances&InstanceType=m3.large&MinCount=1&MaxCount=1&DryRun=true";
+    static const struct {
+        const char *more, *code;
+        int status;
+    } launches[] = {
+        {"&ImageId=ami-1&SubnetId=subnet-1&SecurityGroupId.1=sg-1&KeyName=me&IamInstanceProfile.Name=node",
+         "DryRunOperation", 412},
+        {"&ImageId=ami-2", "InvalidAMIID.NotFound", 400},
+        {"&ImageId=ami-1&SubnetId=subnet-2", "InvalidSubnetID.NotFound", 400},
+        {"&ImageId=ami-1&SecurityGroupId.1=sg-3", "InvalidGroup.NotFound", 400},
+        {"&ImageId=ami-1&SubnetId=subnet-1&SecurityGroupId.1=sg-2", "InvalidParameter", 400},
+        {"&ImageId=ami-1&KeyName=you", "InvalidKeyPair.NotFound", 400},
+        {"&ImageId=ami-1&IamInstanceProfile.Name=nodes", "InvalidParameterValue", 400},
+    };
+    for (size_t l = 0; l < sizeof launches / sizeof *launches; l++) {
+        char form[300];
+        snprintf(form, sizeof form, "%s%s", run, launches[l].more);
+        assert_error(ask(form), launches[l].status, launches[l].code);
+    }
+    assert_int_equal(cloud.instance_count, 0);
+    (void)asked("Action=CreateLaunchTemplate&LaunchTemplateName=name&LaunchTemplateData.ImageId=ami-2"
+                "&LaunchTemplateData.InstanceType=m3.large");
+    assert_has("Action=CreateFleet&Type=instant&TargetCapacitySpecification.TotalTargetCapacity=1"
+               "&TargetCapacitySpecification.DefaultTargetCapacityType=spot"
+               "&LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName=name",
+               "<errorCode>InvalidAMIID.NotFound</errorCode>");
+}
+
+static void test_wrong_resources(void **unused) {
+    (void)unused;
+    static const char *const wrong[] = {"",
+                                        "[]",
+                                        "{\"image\": []}",
+                                        "{\"images\": {}}",
+                                        "{\"images\": [1]}",
+                                        "{\"subnets\": {\"subnet-1\": \"vpc-1\"}}",
+                                        "{\"security_groups\": {\"sg-1\": 1}}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(read_resources(wrong[i]), AML_EINPUT);
+    }
+}
+
 /* ---- Clock and bill ---- */
 
 static void test_bill_and_faults_are_the_owners(void **unused) {
@@ -911,6 +1015,10 @@ int main(void) {
         TEST(test_metadata_is_the_machines_own),
         TEST(test_role),
         TEST(test_wrong_roles),
+        TEST(test_users_rights),
+        TEST(test_resources_without_a_file),
+        TEST(test_resources_of_a_file),
+        TEST(test_wrong_resources),
         TEST(test_clock),
         TEST(test_bill_and_faults_are_the_owners),
         TEST(test_bill),
