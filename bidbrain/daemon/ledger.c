@@ -101,7 +101,7 @@ static int ledger_lock(struct ledger *ledger, struct error *error) {
     const char *reason;
     ledger->lock = private_file_open(path, O_RDWR, &reason);
     if (ledger->lock < 0) {
-        code = error_set(error, AML_EINPUT, "%.300s: %s", path, reason);
+        code = error_set(error, AML_EINPUT, "state: %.300s: %s", path, reason);
     } else if (!ledger_flock(ledger->lock)) {
         code = error_set(error, AML_EINPUT, "%.300s: another bidbrain works with this state", ledger->path);
     }
