@@ -1,6 +1,5 @@
 /* The commands around the daemon: `bidbrain run`, `check-config`, `status`, `prices`, `user-data`. */
 #include "agileml/base/log.h"
-#include "bidbrain/aws/credentials.h"
 #include "bidbrain/command.h"
 #include "bidbrain/daemon/daemon.h"
 
@@ -8,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static int finish(int code, const struct error *error) {
     if (code != 0) {
@@ -18,8 +16,14 @@ static int finish(int code, const struct error *error) {
 }
 
 static int read_config(struct config *config, const char *path, struct error *error) {
-    return path != NULL ? config_read(config, path, error)
-                        : error_set(error, AML_EINPUT, "--config FILE is missing: see docs/bidbrain.md");
+    if (path == NULL) {
+        return error_set(error, AML_EINPUT, "--config FILE is missing: see docs/bidbrain.md");
+    }
+    struct findings findings = {.file = path};
+    (void)config_read(config, &findings);
+    int code = findings_first(&findings, error);
+    findings_close(&findings);
+    return code;
 }
 
 /* ---- run ---- */
@@ -90,39 +94,7 @@ static void print_limits(const struct config *config) {
            config->on_demand_fallback ? "; on demand when spot is too dear" : "");
 }
 
-static void credentials_told(void *context, const struct credentials_value *value, const char *why) {
-    (void)context;
-    if (value != NULL) {
-        printf("credentials: %s\n", value->source);
-    } else {
-        printf("credentials: none: %s\n", why);
-    }
-    *(bool *)context = true;
-}
-
-static int print_credentials(struct error *error) {
-    struct http *http;
-    struct credentials *credentials;
-    bool told = false;
-    int code = http_open(&http, error);
-    if (code != 0) {
-        return code;
-    }
-    code = credentials_open(&credentials, http, error);
-    if (code == 0) {
-        credentials_get(credentials, credentials_told, &told);
-        while (!told) {
-            int wait = http_wait_ms(http);
-            usleep((useconds_t)(wait >= 0 && wait < 20 ? wait : 20) * 1000);
-            http_step(http);
-        }
-        credentials_close(credentials);
-    }
-    http_close(http);
-    return code;
-}
-
-static int print_config(const struct config *config, const char *path, struct error *error) {
+static void print_config(const struct config *config, const char *path) {
     char region[MARKET_TEXT_MAX];
     config_region(config, region);
     printf("%s is well\n", path);
@@ -137,25 +109,75 @@ static int print_config(const struct config *config, const char *path, struct er
     printf("\n");
     print_markets(config);
     print_limits(config);
-    return config->provider == CONFIG_EC2 ? print_credentials(error) : 0;
+}
+
+/* What was found, in lines on standard error; whether none is an error. */
+static bool print_findings(const struct findings *findings) {
+    for (size_t f = 0; f < findings->count; f++) {
+        if (findings->list[f].warning) {
+            log_warn("%s", findings->list[f].text);
+        } else {
+            log_error("%s", findings->list[f].text);
+        }
+    }
+    return findings->errors == 0;
+}
+
+static int check_config(const char *path, bool online) {
+    struct config config = {0};
+    struct findings findings = {.file = path};
+    char *well = NULL; /* lines */
+    size_t size = 0;
+    FILE *stream = open_memstream(&well, &size);
+    if (stream == NULL) {
+        return finish(AML_EFAIL, &(struct error){.text = "no memory"});
+    }
+    if (config_read(&config, &findings) == 0) {
+        daemon_check(&config, online, stream, &findings);
+    }
+    fclose(stream);
+    bool good = print_findings(&findings);
+    if (good) {
+        print_config(&config, path);
+        fputs(well, stdout);
+    }
+    free(well);
+    findings_close(&findings);
+    config_close(&config);
+    return good ? 0 : error_exit_status(AML_EINPUT);
 }
 
 int command_check_config(int argc, char **argv) {
-    struct config config = {0};
-    struct error error = {0};
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+    const char *path = NULL;
+    bool online = false;
+    bool help = false;
+    bool wrong = false;
+    for (int a = 1; a < argc; a++) {
+        if (strcmp(argv[a], "--online") == 0) {
+            online = true;
+        } else if (strcmp(argv[a], "--help") == 0 || strcmp(argv[a], "-h") == 0) {
+            help = true;
+        } else {
+            wrong = wrong || argv[a][0] == '-' || path != NULL;
+            path = argv[a];
+        }
+    }
+    if (help) {
         printf(
-            "usage: bidbrain check-config FILE\n\nChecks a configuration of 'bidbrain run' and tells what it would do. "
-            "Buys nothing.\n");
+            "usage: bidbrain check-config FILE [--online]\n\n"
+            "Checks a configuration of 'bidbrain run', and the files and credentials that it needs: one line for each\n"
+            "mistake, then exit status 2. Tells what it would do when there is none. Buys and changes nothing.\n\n"
+            "  --online   asks EC2 too: whether the credentials, image, subnets, security groups and launch template\n"
+            "             are good, whether launches and terminations would be allowed (DryRun), whether there are\n"
+            "             prices for the types, zones and product, and whether this computer's clock is right\n"
+            "  --help     print this\n");
         return 0;
     }
-    if (argc != 2 || argv[1][0] == '-') {
-        return finish(AML_EINPUT, &(struct error){.text = "check-config: expected 'bidbrain check-config FILE'"});
+    if (wrong || path == NULL) {
+        return finish(AML_EINPUT,
+                      &(struct error){.text = "check-config: expected 'bidbrain check-config FILE [--online]'"});
     }
-    int code = config_read(&config, argv[1], &error);
-    code = code != 0 ? code : print_config(&config, argv[1], &error);
-    config_close(&config);
-    return finish(code, &error);
+    return check_config(path, online);
 }
 
 /* ---- status ---- */

@@ -46,7 +46,9 @@ struct ec2 {
     char url[EC2_ENDPOINT_TEXT + 16], host[EC2_ENDPOINT_TEXT];
     unsigned attempts;
     uint32_t timeout_ms, delay_ms;
-    int64_t skew_s; /* EC2's clock is so far ahead of ours */
+    int64_t skew_s;  /* EC2's clock is taken to be so far ahead of ours */
+    int64_t ahead_s; /* and is, by the last answer that had a date */
+    bool dated;      /* there was one */
     struct ec2_throttle throttle;
     struct ec2_call *calls; /* in the order in which they were started */
     size_t call_count;
@@ -141,6 +143,11 @@ const char *ec2_region(const struct ec2 *ec2) {
 
 const char *ec2_endpoint(const struct ec2 *ec2) {
     return ec2->url;
+}
+
+bool ec2_clock_ahead(const struct ec2 *ec2, int64_t *seconds) {
+    *seconds = ec2->ahead_s;
+    return ec2->dated;
 }
 
 /* ---- After an attempt ---- */
@@ -288,6 +295,10 @@ static bool ec2_call_answered(struct ec2_call *call, const struct http_answer *a
 static void ec2_call_done(void *context, const struct http_answer *answer) {
     struct ec2_call *call = context;
     call->failure = (struct ec2_failure){.status = answer->status};
+    if (answer->date != 0) {
+        call->ec2->dated = true;
+        call->ec2->ahead_s = answer->date - (int64_t)time(NULL);
+    }
     if (answer->status == 0) {
         ec2_failure_text(&call->failure, answer->error);
         call->failure.lasting = answer->lasting;

@@ -63,6 +63,8 @@ int ec2_open(struct ec2 **ec2, const struct ec2_options *options, struct error *
 void ec2_close(struct ec2 *ec2);
 const char *ec2_region(const struct ec2 *ec2);
 const char *ec2_endpoint(const struct ec2 *ec2);
+/* By how many seconds EC2's clock is ahead of ours, by the last answer's date. False: no answer has told. */
+bool ec2_clock_ahead(const struct ec2 *ec2, int64_t *seconds);
 
 /* As http_fd, http_wait_ms and http_step. */
 int ec2_fd(const struct ec2 *ec2);

@@ -45,7 +45,7 @@ static int ec2_url_host(CURLU *parsed, const char *url, char *host, size_t size,
     bool plain = strcmp(scheme, "http") == 0;
     if (plain && !ec2_loopback(name)) {
         return error_set(error, AML_EINPUT,
-                         "endpoint %s: plain http is for this machine alone (127.0.0.1), expected https", url);
+                         "'%.100s': plain http is for this machine alone (127.0.0.1), expected https", url);
     }
     bool usual = port[0] == '\0' || strcmp(port, plain ? "80" : "443") == 0;
     if ((size_t)snprintf(host, size, "%s%s%s", name, usual ? "" : ":", usual ? "" : port) >= size) {

@@ -4,17 +4,13 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
-#include "agileml/net/endpoint.h"
-#include "agileml/net/key.h"
 #include "bidbrain/market_read.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     COOLDOWN_S = 600,
@@ -47,19 +43,8 @@ struct config_key {
 
 struct reading {
     struct config *config;
-    const char *file;
-    struct error *error;
+    struct findings *findings;
 };
-
-__attribute__((format(printf, 3, 4))) static int refuse(const struct reading *reading, const char *path,
-                                                        const char *format, ...) {
-    char text[ERROR_TEXT_MAX];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    return error_set(reading->error, AML_EINPUT, "%.200s: %s: %s", reading->file, path, text);
-}
 
 /* ---- Values ---- */
 
@@ -76,7 +61,8 @@ static bool text_is_plain(const char *text) {
 static int read_text(const struct reading *reading, const char *path, const json_t *value, const char **text) {
     const char *string = json_string_value(value);
     if (string == NULL || string[0] == '\0' || strlen(string) != json_string_length(value) || !text_is_plain(string)) {
-        return refuse(reading, path, "expected a string of at least one character, without control characters");
+        return findings_error(reading->findings, path,
+                              "expected a string of at least one character, without control characters");
     }
     *text = string;
     return 0;
@@ -89,10 +75,10 @@ static int read_path(struct reading *reading, const char *path, const json_t *va
     if (code != 0) {
         return code;
     }
-    const char *slash = strrchr(reading->file, '/');
-    size_t folder = slash != NULL && text[0] != '/' ? (size_t)(slash - reading->file) + 1 : 0;
+    const char *slash = strrchr(reading->findings->file, '/');
+    size_t folder = slash != NULL && text[0] != '/' ? (size_t)(slash - reading->findings->file) + 1 : 0;
     char *full = memory_zeroed(folder + strlen(text) + 1, 1);
-    memcpy(full, reading->file, folder);
+    memcpy(full, reading->findings->file, folder);
     strcpy(full + folder, text);
     config->paths[config->path_count++] = full;
     *target = full;
@@ -103,20 +89,18 @@ static int read_list(struct reading *reading, const char *path, const json_t *va
     struct config *config = reading->config;
     size_t count = json_array_size(value);
     if (!json_is_array(value) || count > CONFIG_LIST_MAX) {
-        return refuse(reading, path, "expected a list of at most %d strings", CONFIG_LIST_MAX);
+        return findings_error(reading->findings, path, "expected a list of at most %d strings", CONFIG_LIST_MAX);
     }
     const char **list = memory_zeroed(count + 1, sizeof *list);
     config->lists[config->list_count++] = list;
+    int code = 0;
     for (size_t i = 0; i < count; i++) {
         char entry[128];
         snprintf(entry, sizeof entry, "%.100s[%zu]", path, i);
-        int code = read_text(reading, entry, json_array_get(value, i), &list[i]);
-        if (code != 0) {
-            return code;
-        }
+        code |= read_text(reading, entry, json_array_get(value, i), &list[i]);
     }
     *target = list;
-    return 0;
+    return code;
 }
 
 static int read_number(const struct reading *reading, const char *path, const json_t *value,
@@ -125,8 +109,8 @@ static int read_number(const struct reading *reading, const char *path, const js
     double number = json_number_value(value);
     if (!(whole ? json_is_integer(value) : json_is_number(value)) ||
         !(number >= key->minimum && number <= key->maximum)) {
-        return refuse(reading, path, "expected a%s number from %.10g to %.10g", whole ? " whole" : "", key->minimum,
-                      key->maximum);
+        return findings_error(reading->findings, path, "expected a%s number from %.10g to %.10g", whole ? " whole" : "",
+                              key->minimum, key->maximum);
     }
     if (whole) {
         *(int64_t *)key->target = json_integer_value(value);
@@ -148,7 +132,7 @@ static int read_choice(const struct reading *reading, const char *path, const js
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s\"%s\"", c == 0 ? "" : ", ", key->choices[c]);
     }
-    return refuse(reading, path, "expected one of %s", all);
+    return findings_error(reading->findings, path, "expected one of %s", all);
 }
 
 static int read_value(struct reading *reading, const struct config_key *key, const char *path, const json_t *value) {
@@ -162,7 +146,7 @@ static int read_value(struct reading *reading, const struct config_key *key, con
         return read_number(reading, path, value, key);
     case CONFIG_BOOL:
         if (!json_is_boolean(value)) {
-            return refuse(reading, path, "expected true or false");
+            return findings_error(reading->findings, path, "expected true or false");
         }
         *(bool *)key->target = json_is_true(value);
         return 0;
@@ -193,17 +177,19 @@ static int unknown_key(const struct reading *reading, const struct config_key *k
             near = key->name;
         }
     }
-    return near != NULL ? refuse(reading, path, "unknown key; did you mean \"%s\"?", near)
-                        : refuse(reading, path, "unknown key");
+    return near != NULL ? findings_error(reading->findings, path, "unknown key; did you mean \"%s\"?", near)
+                        : findings_error(reading->findings, path, "unknown key");
 }
 
+/* Reads all that can be read, so that all mistakes are found. */
 static int read_object(struct reading *reading, const char *prefix, const json_t *object,
                        const struct config_key *keys) {
     const char *name;
     json_t *value;
     char path[128];
+    int code = 0;
     if (!json_is_object(object)) {
-        return refuse(reading, prefix[0] != '\0' ? prefix : "the whole", "expected an object, {...}");
+        return findings_error(reading->findings, prefix[0] != '\0' ? prefix : "the whole", "expected an object, {...}");
     }
     json_object_foreach((json_t *)object, name, value) {
         const struct config_key *key = keys;
@@ -211,19 +197,16 @@ static int read_object(struct reading *reading, const char *prefix, const json_t
             key++;
         }
         key_path(prefix, name, path);
-        int code =
+        code |=
             key->kind != CONFIG_END ? read_value(reading, key, path, value) : unknown_key(reading, keys, path, name);
-        if (code != 0) {
-            return code;
-        }
     }
     for (const struct config_key *key = keys; key->kind != CONFIG_END; key++) {
         if (key->needed && json_object_get(object, key->name) == NULL) {
             key_path(prefix, key->name, path);
-            return refuse(reading, path, "is missing");
+            code = findings_error(reading->findings, path, "is missing");
         }
     }
-    return 0;
+    return code;
 }
 
 static int read_clock(struct reading *reading, const char *path, const json_t *value) {
@@ -238,11 +221,11 @@ static int read_clock(struct reading *reading, const char *path, const json_t *v
         int code = read_text(reading, path, value, &config->clock_url);
         bool url = code == 0 &&
                    (strncmp(config->clock_url, "http://", 7) == 0 || strncmp(config->clock_url, "https://", 8) == 0);
-        return code != 0 || url ? code : refuse(reading, path, "expected http://... or https://...");
+        return code != 0 || url ? code : findings_error(reading->findings, path, "expected http://... or https://...");
     }
     int code = read_object(reading, path, value, keys);
     if (code == 0 && !instant_parse(start, &config->clock_start)) {
-        code = refuse(reading, "clock.start", "expected a time such as 2016-03-01T00:00:00Z");
+        code = findings_error(reading->findings, "clock.start", "expected a time such as 2016-03-01T00:00:00Z");
     }
     return code;
 }
@@ -261,20 +244,18 @@ static int read_markets(struct reading *reading, const char *path, const json_t 
 static int read_subnets(struct reading *reading, const char *path, const json_t *value) {
     const char *zone;
     json_t *id;
+    int code = 0;
     if (!json_is_object(value)) {
-        return refuse(reading, path, "expected an object of zones and subnet ids");
+        return findings_error(reading->findings, path, "expected an object of zones and subnet ids");
     }
     json_object_foreach((json_t *)value, zone, id) {
         char entry[128];
         const char *text = NULL;
         key_path(path, zone, entry);
-        int code = read_text(reading, entry, id, &text);
-        if (code != 0) {
-            return code;
-        }
+        code |= read_text(reading, entry, id, &text);
     }
     reading->config->subnets = value;
-    return 0;
+    return code;
 }
 
 static const char *const CALLS[] = {"run-instances", "request-spot-instances", "create-fleet", NULL};
@@ -400,137 +381,6 @@ static int read_root(struct reading *reading) {
     return code;
 }
 
-/* ---- What no table can say ---- */
-
-static int check_names(const struct reading *reading) {
-    static const char *const of_nodes[] = {"controller", "tier", "name", "key", "threads", "insecure", "supervised"};
-    const struct config *config = reading->config;
-    size_t length = strlen(config->job);
-    if (length > CONFIG_JOB_MAX ||
-        strspn(config->job, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != length) {
-        return refuse(reading, "job", "expected at most %d letters, digits, points, dashes, underscores",
-                      CONFIG_JOB_MAX);
-    }
-    for (size_t a = 0; config->arguments[a] != NULL; a++) {
-        for (size_t n = 0; n < sizeof of_nodes / sizeof *of_nodes; n++) {
-            const char *argument = config->arguments[a];
-            size_t name = strlen(of_nodes[n]);
-            if (strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, of_nodes[n], name) == 0 &&
-                (argument[2 + name] == '\0' || argument[2 + name] == '=')) {
-                return refuse(reading, "node.arguments", "--%s is bidbrain's to give, for each node", of_nodes[n]);
-            }
-        }
-    }
-    for (int list = 0; list < 2; list++) {
-        const char **texts = list == 0 ? config->types : config->zones;
-        for (size_t i = 0; texts[i] != NULL; i++) {
-            if (strlen(texts[i]) >= MARKET_TEXT_MAX) {
-                return refuse(reading, list == 0 ? "markets.types" : "markets.zones", "'%.60s' is too long", texts[i]);
-            }
-        }
-    }
-    const char *const texts[] = {config->reliable_type, config->reliable_zone, config->product, config->region};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (texts[i] != NULL && strlen(texts[i]) >= MARKET_TEXT_MAX) {
-            return refuse(reading, "the whole", "'%.60s' is too long", texts[i]);
-        }
-    }
-    return 0;
-}
-
-static bool binary_is_remote(const char *binary) {
-    return strncmp(binary, "s3://", 5) == 0 || strncmp(binary, "https://", 8) == 0;
-}
-
-static int check_places(const struct reading *reading) {
-    struct config *config = reading->config;
-    if (config->reliable_zone == NULL && config->zones[0] != NULL) {
-        config->reliable_zone = config->zones[0];
-    }
-    if (config->reliable_zone == NULL && config->region == NULL) {
-        return refuse(reading, "region", "is missing, and no zone is given either");
-    }
-    if (config->reliable > 0 && config->reliable_zone == NULL) {
-        return refuse(reading, "on_demand.zone", "is missing: expected the zone of the reliable machines");
-    }
-    if (!binary_is_remote(config->binary) && config->binary[0] != '/') {
-        return refuse(reading, "node.binary", "expected s3://..., https://... or an absolute path");
-    }
-    if (strncmp(config->controller, "tcp://", 6) != 0) {
-        return refuse(reading, "controller", "expected tcp://HOST:PORT");
-    }
-    return 0;
-}
-
-static int check_together(const struct reading *reading) {
-    const struct config *config = reading->config;
-    bool local = config->provider == CONFIG_LOCAL;
-    if (config->model == MODEL_EC2_2016 && strcmp(config->interruptions, "none") != 0) {
-        return refuse(reading, "interruptions", "only with \"model\": \"ec2\"; in ec2-2016 prices tell");
-    }
-    if (local && config->prices == NULL) {
-        return refuse(reading, "prices", "is missing: the prices that provider local offers");
-    }
-    if (local && binary_is_remote(config->binary)) {
-        return refuse(reading, "node.binary", "expected an absolute path: provider local fetches nothing");
-    }
-    if (!local && config->clock_start != 0) {
-        return refuse(reading, "clock", "expected a URL: only provider local can be given a start and a speed");
-    }
-    bool by_fleet = config->call == PROVIDER_CREATE_FLEET;
-    if (!local && by_fleet && config->launch_template == NULL) {
-        return refuse(reading, "launch.launch_template", "is missing: create-fleet needs one");
-    }
-    if (!local && config->image == NULL && (!by_fleet || config->reliable > 0)) {
-        return refuse(reading, "launch.image", "is missing: expected an image's id (ami-...)");
-    }
-    if (!local && config->types[0] == NULL) {
-        return refuse(reading, "markets.types", "is missing: expected the instance types to choose from");
-    }
-    return 0;
-}
-
-static int check_file(const struct reading *reading, const char *path, const char *file) {
-    return file == NULL || access(file, R_OK) == 0 ? 0 : refuse(reading, path, "%.200s: %s", file, strerror(errno));
-}
-
-/* Only the job's key can make the tokens that machines get. */
-static int check_key(const struct reading *reading) {
-    const struct config *config = reading->config;
-    struct net_key key;
-    struct error error = {0};
-    if (config->key == NULL) {
-        return 0;
-    }
-    if (net_key_load(config->key, &key, &error) != 0) {
-        return refuse(reading, "key", "%.300s", error.text);
-    }
-    bool token = net_key_is_token(&key);
-    explicit_bzero(&key, sizeof key);
-    return !token ? 0 : refuse(reading, "key", "%.200s: a token, expected the job's key", config->key);
-}
-
-static int check_files(const struct reading *reading) {
-    const struct config *config = reading->config;
-    struct endpoint endpoint;
-    struct error error = {0};
-    int code = check_file(reading, "prices", config->prices);
-    code = code != 0 ? code : check_file(reading, "catalog", config->catalog);
-    code = code != 0 ? code : check_key(reading);
-    code = code != 0 ? code : check_file(reading, "launch.user_data", config->user_data);
-    if (code == 0 && config->provider == CONFIG_LOCAL && access(config->binary, X_OK) != 0) {
-        code = refuse(reading, "node.binary", "%.200s: %s", config->binary, strerror(errno));
-    }
-    if (code == 0 && endpoint_parse(&endpoint, config->controller, false, &error) != 0) {
-        code = refuse(reading, "controller", "%.200s", error.text);
-    }
-    if (code == 0 && !endpoint.loopback && config->key == NULL && !config->insecure) {
-        code = refuse(reading, "key",
-                      "is missing: the controller is on another machine: expected a key file, or \"insecure\": true");
-    }
-    return code;
-}
-
 /* ---- The whole ---- */
 
 static const char *const NONE[] = {NULL};
@@ -562,38 +412,59 @@ static void set_defaults(struct config *config) {
                               .notice_seconds = 120};
 }
 
-int config_parse(struct config *config, const char *path, const char *text, size_t size, struct error *error) {
-    json_error_t wrong;
-    struct reading reading = {config, path, error};
-    set_defaults(config);
-    config->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &wrong);
-    if (config->root == NULL) {
-        return error_set(error, AML_EINPUT, "%.200s:%d: %.200s", path, wrong.line > 0 ? wrong.line : 1, wrong.text);
-    }
-    int code = read_root(&reading);
+/* What is not given and follows from what is. */
+static int derive_defaults(struct reading *reading) {
+    struct config *config = reading->config;
+    const struct {
+        const char **target;
+        const char *key, *name;
+    } paths[] = {{&config->state, "state", "bidbrain.db"}, {&config->folder, "folder", "machines"}};
+    int code = 0;
     if (config->cooldown_seconds == COOLDOWN_BY_MODEL) { /* in 2016's markets the price tells when a spike is over */
         config->cooldown_seconds = config->model == MODEL_EC2_2016 ? 0 : COOLDOWN_S;
     }
-    if (code == 0 && config->state == NULL) {
-        json_t *name = json_string("bidbrain.db");
-        code = read_path(&reading, "state", name, &config->state);
-        json_decref(name);
+    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
+        if (*paths[p].target == NULL) {
+            json_t *name = json_string(paths[p].name);
+            code |= read_path(reading, paths[p].key, name, paths[p].target);
+            json_decref(name);
+        }
     }
-    if (code == 0 && config->folder == NULL) {
-        json_t *name = json_string("machines");
-        code = read_path(&reading, "folder", name, &config->folder);
-        json_decref(name);
+    if (config->reliable_zone == NULL) {
+        config->reliable_zone = config->zones[0];
     }
-    code = code != 0 ? code : check_names(&reading);
-    code = code != 0 ? code : check_places(&reading);
-    return code != 0 ? code : check_together(&reading);
+    return code;
 }
 
-int config_read(struct config *config, const char *path, struct error *error) {
+/* Reads the keys and their values. 0; AML_EINPUT: what they mean together can't be judged. */
+static int read_text_of_file(struct config *config, const char *text, size_t size, struct findings *findings) {
+    json_error_t wrong;
+    struct reading reading = {config, findings};
     set_defaults(config);
-    FILE *file = fopen(path, "re");
+    config->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &wrong);
+    if (config->root == NULL) {
+        char line[ERROR_TEXT_MAX];
+        snprintf(line, sizeof line, "%.200s:%d: %.200s", findings->file, wrong.line > 0 ? wrong.line : 1, wrong.text);
+        return findings_error_text(findings, line);
+    }
+    int code = read_root(&reading);
+    return code | derive_defaults(&reading);
+}
+
+int config_parse(struct config *config, const char *text, size_t size, struct findings *findings) {
+    if (read_text_of_file(config, text, size, findings) == 0) {
+        config_check(config, findings);
+    }
+    return findings->errors > 0 ? AML_EINPUT : 0;
+}
+
+int config_read(struct config *config, struct findings *findings) {
+    struct error error = {0};
+    set_defaults(config);
+    FILE *file = fopen(findings->file, "re");
     if (file == NULL) {
-        return error_set(error, AML_EINPUT, "%.300s: %s", path, strerror(errno));
+        error_set(&error, AML_EINPUT, "%.300s: %s", findings->file, strerror(errno));
+        return findings_error_text(findings, error.text);
     }
     char *text = memory_zeroed(CONFIG_BYTES_MAX + 1, 1);
     size_t size = fread(text, 1, CONFIG_BYTES_MAX + 1, file);
@@ -601,14 +472,17 @@ int config_read(struct config *config, const char *path, struct error *error) {
     int code = 0;
     fclose(file);
     if (failed || size > CONFIG_BYTES_MAX) {
-        code = error_set(error, AML_EINPUT, "%.300s: %s", path,
-                         failed ? "can't be read" : "larger than a configuration may be (1 MiB)");
+        error_set(&error, AML_EINPUT, "%.300s: %s", findings->file,
+                  failed ? "can't be read" : "larger than a configuration may be (1 MiB)");
+        code = findings_error_text(findings, error.text);
     }
-    code = code != 0 ? code : config_parse(config, path, text, size, error);
-    const struct reading reading = {config, path, error};
-    code = code != 0 ? code : check_files(&reading);
+    code = code != 0 ? code : read_text_of_file(config, text, size, findings);
     free(text);
-    return code;
+    if (code == 0) {
+        config_check(config, findings);
+        config_check_files(config, findings);
+    }
+    return findings->errors > 0 ? AML_EINPUT : 0;
 }
 
 void config_close(struct config *config) {
@@ -618,6 +492,7 @@ void config_close(struct config *config) {
     for (size_t l = 0; l < config->list_count; l++) {
         free(config->lists[l]);
     }
+    catalog_close(&config->known);
     json_decref(config->root);
     *config = (struct config){0};
 }
@@ -628,9 +503,10 @@ const char *config_subnet(const void *context, const char *zone) {
 }
 
 void config_region(const struct config *config, char region[MARKET_TEXT_MAX]) {
+    region[0] = '\0';
     if (config->region != NULL) {
         snprintf(region, MARKET_TEXT_MAX, "%s", config->region);
-    } else {
+    } else if (config->reliable_zone != NULL) {
         market_region(config->reliable_zone, region);
     }
 }

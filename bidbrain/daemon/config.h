@@ -1,10 +1,13 @@
-/* The daemon's configuration: bidbrain.json (docs/bidbrain.md has every key). Reads and checks it; opens nothing that
- * it names. What can be wrong with it ends in one line: FILE:LINE for broken JSON, FILE: KEY for the rest. One
+/* The daemon's configuration: bidbrain.json (docs/bidbrain.md has every key). Reads and checks it, with the key file and
+ * the catalog that it names; opens no network. Each mistake is one line: FILE:LINE for broken JSON, FILE: KEY for the
+ * rest. All of the form (keys, kinds of values) are found at once; when there is none, all of the meaning. One
  * thread. */
 #ifndef BIDBRAIN_DAEMON_CONFIG_H
 #define BIDBRAIN_DAEMON_CONFIG_H
 
 #include "bidbrain/billing.h"
+#include "bidbrain/catalog.h"
+#include "bidbrain/daemon/findings.h"
 #include "bidbrain/providers/provider.h"
 
 #include <jansson.h>
@@ -51,6 +54,7 @@ struct config {
     bool on_demand_fallback;
     /* Paths, as they are to be opened: relative ones count from the folder of the configuration. */
     const char *state, *prices, *catalog, *key, *user_data, *folder;
+    struct catalog known; /* instance types: those that are built in and those of `catalog`; by config_read alone */
 
     json_t *root;
     char *paths[CONFIG_PATHS_MAX];
@@ -59,15 +63,23 @@ struct config {
     size_t list_count;
 };
 
-/* Reads the file and looks whether the files that it names are there. 0 or AML_EINPUT. config_close in any case. */
-int config_read(struct config *config, const char *path, struct error *error);
-/* The same for text in memory, of a file called `path`; looks for no files. */
-int config_parse(struct config *config, const char *path, const char *text, size_t size, struct error *error);
+/* Reads findings->file, and what it names as far as above. 0, or AML_EINPUT when there are errors among the findings.
+ * config_close in any case. */
+int config_read(struct config *config, struct findings *findings);
+/* The same for text in memory, of a file called findings->file; looks at no files. */
+int config_parse(struct config *config, const char *text, size_t size, struct findings *findings);
 void config_close(struct config *config);
 
 /* The id of a zone's subnet, NULL if none is given; `config` is a struct config. For provider_options. */
 const char *config_subnet(const void *config, const char *zone);
-/* The region that on-demand prices are those of: "region", or that of the zones. */
+/* The region that on-demand prices are those of: "region", or that of the zones; "": neither is given. */
 void config_region(const struct config *config, char region[MARKET_TEXT_MAX]);
+
+/* ---- config_check.c: for config.c alone ---- */
+
+/* What the values mean together, without files. */
+void config_check(const struct config *config, struct findings *findings);
+/* The files that are named, and the types by the catalog, which is opened. */
+void config_check_files(struct config *config, struct findings *findings);
 
 #endif

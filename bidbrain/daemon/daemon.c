@@ -64,8 +64,17 @@ char *daemon_price_path(const char *state) {
 
 /* ---- The provider ---- */
 
-/* Whether the line was logged within the last minute, apart from the request's id. If not, it counts as logged now. */
-static bool failure_is_known(struct daemon *daemon, const char *text) {
+/* What has failed: "ACTION: CODE: TEXT" without the action, as no credentials, or no EC2, fail all calls alike. Rights
+ * differ from action to action. */
+static const char *failure_reason(const char *text) {
+    const char *colon = strstr(text, ": ");
+    return colon == NULL || strncmp(colon + 2, "UnauthorizedOperation", 21) == 0 ? text : colon + 2;
+}
+
+/* Whether the failure was logged within the last minute, of whatever call and request. If not, it counts as logged
+ * now. */
+static bool failure_is_known(struct daemon *daemon, const char *line) {
+    const char *text = failure_reason(line);
     double wall = market_clock_elapsed();
     const char *id = strstr(text, " (request ");
     size_t length = id != NULL ? (size_t)(id - text) : strlen(text);
@@ -113,7 +122,7 @@ static int64_t clock_now(const void *context) {
     return daemon_now(context);
 }
 
-static int read_user_data(struct daemon *daemon, struct error *error) {
+int daemon_read_user_data(struct daemon *daemon, struct error *error) {
     const char *path = daemon->config->user_data;
     if (path == NULL) {
         return 0;
@@ -130,7 +139,7 @@ static int read_user_data(struct daemon *daemon, struct error *error) {
                : error_set(error, AML_EINPUT, "%.300s: longer than user data may be (%d bytes)", path, USER_DATA_MAX);
 }
 
-static struct provider_options provider_options_of(struct daemon *daemon) {
+struct provider_options daemon_provider_options(struct daemon *daemon) {
     const struct config *config = daemon->config;
     return (struct provider_options){
         .job = config->job,
@@ -141,7 +150,7 @@ static struct provider_options provider_options_of(struct daemon *daemon) {
         .controller = config->controller,
         .key = config->key,
         .threads = config->threads,
-        .aws = {.region = config->region, .endpoint = config->endpoint},
+        .aws = {.region = daemon->region, .endpoint = config->endpoint},
         .call = config->call,
         .image = config->image,
         .key_name = config->key_name,
@@ -170,8 +179,8 @@ static struct provider_options provider_options_of(struct daemon *daemon) {
 }
 
 static int open_provider(struct daemon *daemon, struct error *error) {
-    int code = read_user_data(daemon, error);
-    const struct provider_options options = provider_options_of(daemon);
+    int code = daemon_read_user_data(daemon, error);
+    const struct provider_options options = daemon_provider_options(daemon);
     if (code != 0) {
         return code;
     }
@@ -351,6 +360,17 @@ static void warn_of_silence(struct daemon *daemon) {
     }
 }
 
+/* Calls are made again and again before they count as failed: that would take a minute and more to be told. */
+static void warn_of_no_answer(struct daemon *daemon) {
+    bool any = daemon->priced || daemon->listed || daemon->misses > 0 || daemon->points > 0;
+    if (!any && !daemon->silence_said && market_clock_elapsed() - daemon->asked_wall > DAEMON_FIRST_S) {
+        daemon->silence_said = true;
+        log_warn("neither prices nor machines have been told within %d s: does 'bidbrain check-config --online' find "
+                 "why?",
+                 DAEMON_FIRST_S);
+    }
+}
+
 /* Before all is known about what there is, and without a job, nothing is bought; and no spot machine before there is a
  * node that it can work with. */
 static bool ready_to_buy(struct daemon *daemon) {
@@ -440,6 +460,7 @@ static void run_phase(struct daemon *daemon) {
         return;
     }
     warn_of_silence(daemon);
+    warn_of_no_answer(daemon);
     daemon_expect(daemon);
     daemon->ready = ready_to_buy(daemon);
     if (daemon->ready && (daemon->decide_now || now >= daemon->next_decision)) {
@@ -541,6 +562,7 @@ static int run_loop(struct daemon *daemon, struct error *error) {
         return error_set(error, code, "can't wait for the provider");
     }
     daemon_ask_again(daemon, true);
+    daemon->asked_wall = market_clock_elapsed();
     tick(daemon);
     code = daemon->error.code != 0 ? 0 : net_io_run(io, error);
     net_io_watch(io, provider_fd(daemon->provider), NULL, NULL);
@@ -551,7 +573,7 @@ static int run_loop(struct daemon *daemon, struct error *error) {
 /* ---- Start and end ---- */
 
 /* A replayed clock goes on where it was when bidbrain is started again. */
-static int open_clock(struct daemon *daemon, struct error *error) {
+int daemon_open_clock(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
     if (config->clock_url != NULL) {
         return market_clock_ask(&daemon->clock, config->clock_url, error);
@@ -604,7 +626,7 @@ static int open_link(struct daemon *daemon, struct error *error) {
     return job_link_open(&daemon->link, &options, error);
 }
 
-static void daemon_close(struct daemon *daemon) {
+void daemon_close(struct daemon *daemon) {
     provider_close(daemon->provider);
     job_link_close(daemon->link);
     daemon_market_close(daemon);
@@ -628,12 +650,13 @@ static void daemon_close(struct daemon *daemon) {
     free(daemon);
 }
 
-static struct daemon *daemon_new(const struct daemon_options *options) {
+struct daemon *daemon_new(const struct daemon_options *options) {
     struct daemon *daemon = memory_zeroed(1, sizeof *daemon);
     daemon->options = options;
     daemon->config = options->config;
     daemon->signal_fd = -1;
     daemon->clock = market_clock_real();
+    config_region(daemon->config, daemon->region);
     return daemon;
 }
 
@@ -659,7 +682,7 @@ static int daemon_open(struct daemon *daemon, struct error *error) {
     int code = open_signals(daemon, error);
     code = code != 0 ? code : open_report(daemon, error);
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, mode, error);
-    code = code != 0 ? code : open_clock(daemon, error);
+    code = code != 0 ? code : daemon_open_clock(daemon, error);
     code = code != 0 ? code : load_measured(daemon, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
@@ -697,10 +720,10 @@ int daemon_user_data(const struct config *config, bool reliable, char **text, st
         .token = "launch-template", .reliable = reliable, .join_until = (int64_t)time(NULL) + DAEMON_TEMPLATE_ADMIT_S};
     struct daemon *daemon = daemon_new(&options);
     int code = open_signals(daemon, error);
-    code = code != 0 ? code : open_clock(daemon, error);
-    code = code != 0 ? code : read_user_data(daemon, error);
+    code = code != 0 ? code : daemon_open_clock(daemon, error);
+    code = code != 0 ? code : daemon_read_user_data(daemon, error);
     if (code == 0) {
-        const struct provider_options provider = provider_options_of(daemon);
+        const struct provider_options provider = daemon_provider_options(daemon);
         code = user_data_render(&provider, &launch, text, error);
     }
     daemon_close(daemon);
@@ -713,7 +736,7 @@ int daemon_fetch_prices(const struct config *config, const char *store, uint64_t
     daemon->store_path = store;
     int code = open_signals(daemon, error);
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
-    code = code != 0 ? code : open_clock(daemon, error);
+    code = code != 0 ? code : daemon_open_clock(daemon, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code : open_provider(daemon, error);
     daemon->listed = true; /* machines are of no interest */
@@ -806,7 +829,7 @@ int daemon_status(const struct config *config, bool json, struct error *error) {
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     struct error no_clock = {0};
-    if (code == 0 && open_clock(daemon, &no_clock) != 0) {
+    if (code == 0 && daemon_open_clock(daemon, &no_clock) != 0) {
         log_warn("%s; costs are as of the last thing that happened", no_clock.text);
         stop_clock(daemon);
     }

@@ -6,6 +6,8 @@
 
 #include "bidbrain/daemon/config.h"
 
+#include <stdio.h>
+
 struct daemon_options {
     const struct config *config;
     bool dry_run;       /* one decision, printed */
@@ -16,6 +18,11 @@ struct daemon_options {
 
 /* Runs until the job has ended, or a signal (SIGINT, SIGTERM). 0 or a code of *error. */
 int daemon_run(const struct daemon_options *options, struct error *error);
+
+/* Adds to `findings` what would keep `bidbrain run` with this configuration, which config_read has read, from working:
+ * the state, prices, the start script, limits, credentials; `online`: what EC2 says too, by calls that change nothing.
+ * What is well goes to `well`, lines for people. */
+void daemon_check(const struct config *config, bool online, FILE *well, struct findings *findings);
 
 /* Fills `store` (made if absent) with the provider's prices of the markets in the configuration, from what it holds
  * already, or the last 90 days. *points: how many were told. */

@@ -28,7 +28,7 @@ bool daemon_wants(const struct daemon *daemon, const char *type, const char *zon
     const struct config *config = daemon->config;
     char region[MARKET_TEXT_MAX];
     market_region(zone, region);
-    const struct catalog_price *known = catalog_find(&daemon->catalog, type, region);
+    const struct catalog_price *known = catalog_find(&daemon->config->known, type, region);
     return known != NULL && strcmp(region, daemon->region) == 0 && strcmp(product, config->product) == 0 &&
            in_list(config->types, type) && in_list(config->zones, zone) && !catalog_burstable(type) &&
            known->vcpus >= (uint64_t)config->vcpus_min && known->memory_mib >= 1024 * config->memory_min;
@@ -75,7 +75,7 @@ static const struct catalog_price *fallback_type(const struct daemon *daemon) {
     const struct catalog_price *best = NULL;
     for (size_t m = 0; m < daemon->markets.count; m++) {
         const struct catalog_price *type =
-            catalog_find(&daemon->catalog, daemon->markets.list[m]->type, daemon->region);
+            catalog_find(&daemon->config->known, daemon->markets.list[m]->type, daemon->region);
         if (best == NULL || (double)type->price / type->vcpus < (double)best->price / best->vcpus) {
             best = type;
         }
@@ -101,15 +101,16 @@ static void find_buyable(struct daemon *daemon) {
     for (size_t m = 0; m < daemon->markets.count; m++) {
         const struct market *market = daemon->markets.list[m];
         struct footprint_market *buyable = &daemon->buyable[daemon->buyable_count++];
-        *buyable = (struct footprint_market){.kind = PROVIDER_SPOT,
-                                             .prices = market,
-                                             .price = catalog_find(&daemon->catalog, market->type, daemon->region)};
+        *buyable =
+            (struct footprint_market){.kind = PROVIDER_SPOT,
+                                      .prices = market,
+                                      .price = catalog_find(&daemon->config->known, market->type, daemon->region)};
         snprintf(buyable->zone, sizeof buyable->zone, "%s", market->zone);
     }
     for (size_t i = 0; i < daemon->machine_count; i++) { /* of an earlier configuration too */
         const struct provider_machine *machine = &daemon->machines[i].machine;
         if (daemon->machines[i].fallback) {
-            add_on_demand(daemon, catalog_find(&daemon->catalog, machine->type, daemon->region), machine->zone);
+            add_on_demand(daemon, catalog_find(&daemon->config->known, machine->type, daemon->region), machine->zone);
         }
     }
     if (daemon->config->on_demand_fallback && daemon->markets.count > 0) {
@@ -126,7 +127,7 @@ static void learn(struct daemon *daemon) {
     if (daemon->learned != count) {
         int64_t *on_demand = memory_zeroed(count + 1, sizeof *on_demand);
         for (size_t m = 0; m < count; m++) {
-            on_demand[m] = catalog_find(&daemon->catalog, daemon->markets.list[m]->type, daemon->region)->price;
+            on_demand[m] = catalog_find(&daemon->config->known, daemon->markets.list[m]->type, daemon->region)->price;
         }
         if (daemon->learned > 0 && by_price) {
             eviction_close(&daemon->eviction);
@@ -238,27 +239,8 @@ static int open_store(struct daemon *daemon, struct error *error) {
 
 int daemon_market_open(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    catalog_open(&daemon->catalog, config->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017);
-    int code = config->catalog != NULL ? catalog_read(&daemon->catalog, config->catalog, error) : 0;
-    if (code != 0) {
-        return code;
-    }
-    config_region(config, daemon->region);
-    daemon->reliable_price = catalog_find(&daemon->catalog, config->reliable_type, daemon->region);
-    if (daemon->reliable_price == NULL) {
-        return error_set(error, AML_EINPUT, "on_demand.type: '%s' has no price in %s: expected a type of the catalog",
-                         config->reliable_type, daemon->region);
-    }
-    for (size_t t = 0; config->types[t] != NULL; t++) {
-        if (catalog_find(&daemon->catalog, config->types[t], daemon->region) == NULL) {
-            return error_set(
-                error, AML_EINPUT,
-                "markets.types: '%s' has no on-demand price in %s: expected a type that is built in, or one of "
-                "\"catalog\"",
-                config->types[t], daemon->region);
-        }
-    }
-    code = open_store(daemon, error);
+    daemon->reliable_price = catalog_find(&config->known, config->reliable_type, daemon->region);
+    int code = open_store(daemon, error);
     if (code == 0 && config->provider == CONFIG_EC2 && config->prices != NULL) {
         code = read_history(daemon, error);
     }
@@ -277,7 +259,6 @@ void daemon_market_close(struct daemon *daemon) {
     market_store_close(daemon->store);
     markets_close(&daemon->markets);
     markets_close(&daemon->fresh);
-    catalog_close(&daemon->catalog);
     free(daemon->buyable);
 }
 
@@ -297,7 +278,8 @@ double daemon_node_vcpus(const struct daemon *daemon, const char *node) {
     if (i == SIZE_MAX || daemon->machines[i].reliable) {
         return 0;
     }
-    const struct catalog_price *type = catalog_find(&daemon->catalog, daemon->machines[i].machine.type, daemon->region);
+    const struct catalog_price *type =
+        catalog_find(&daemon->config->known, daemon->machines[i].machine.type, daemon->region);
     return type != NULL ? type->vcpus : 0;
 }
 

@@ -42,6 +42,7 @@ enum {
     DAEMON_RETRY_END_MAX_S = 5,   /* ... while machines are given back */
     DAEMON_FAILURE_REPEAT_S = 60, /* real: the same failure is logged again */
     DAEMON_FAILURES_KEPT = 8,
+    DAEMON_FIRST_S = 5,          /* real: EC2's first prices or machines come within it, or a line says that none has */
     DAEMON_SILENT_S = 2,         /* real: a reading takes at most so long, or EC2 is taken for out of reach */
     DAEMON_UNREACHABLE_MS = 900, /* real: after a signal EC2 is waited for so long when it did not answer before */
     DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour is made at least so long before the margin */
@@ -91,7 +92,6 @@ struct daemon {
 
     /* What can be bought. */
     char region[MARKET_TEXT_MAX];
-    struct catalog catalog;
     const struct catalog_price *reliable_price;
     struct markets markets, fresh;
     struct footprint_market *buyable; /* the spot markets as in `markets`, then on demand */
@@ -139,7 +139,7 @@ struct daemon {
     bool crash_done;
     unsigned signals;
     struct daemon_failure {
-        char text[PROVIDER_LINE_TEXT]; /* without the request's id */
+        char text[PROVIDER_LINE_TEXT]; /* without the action and the request's id */
         double wall;                   /* when it was logged */
     } failures[DAEMON_FAILURES_KEPT];  /* the last ones that were logged */
     unsigned failures_logged;
@@ -148,12 +148,21 @@ struct daemon {
     bool one_shot;          /* no loop: a failure that time does not mend ends the command */
     unsigned misses;        /* readings of prices or machines that failed, since the last one that did not */
     double answer_wall;     /* the last one that did not; 0: none */
+    double asked_wall;      /* the first one was asked for then */
+    bool silence_said;      /* that it has brought nothing yet */
     double retry_wall;      /* nothing is read before */
     bool job_ok;
     struct error error;
 };
 
 /* ---- daemon.c ---- */
+/* Opened as far as options and a real clock go; daemon_close ends it. */
+struct daemon *daemon_new(const struct daemon_options *options);
+void daemon_close(struct daemon *daemon);
+int daemon_open_clock(struct daemon *daemon, struct error *error);
+/* Reads the template of the user data that is configured, if one is. */
+int daemon_read_user_data(struct daemon *daemon, struct error *error);
+struct provider_options daemon_provider_options(struct daemon *daemon);
 int64_t daemon_now(const struct daemon *daemon);
 /* The daemon can't go on. Only the first reason is kept. */
 void daemon_fail(struct daemon *daemon, const struct error *error);

@@ -219,7 +219,8 @@ int provider_ec2_open(struct provider **provider, const struct provider_options 
     int result = options_check(options, error);
     struct ec2 *ec2 = NULL;
     if (result == 0) {
-        const struct ec2_options client = {.region = options->aws.region, .endpoint = options->aws.endpoint};
+        const struct ec2_options client = {
+            .region = options->aws.region, .endpoint = options->aws.endpoint, .attempts = options->aws.attempts};
         result = ec2_open(&ec2, &client, error);
     }
     if (result != 0) {

@@ -22,7 +22,7 @@ static const char *launch_tier(const struct provider_launch *launch) {
     return launch->reliable ? "reliable" : "transient";
 }
 
-static const char *launch_subnet(const struct provider_ec2 *of, const struct provider_launch *launch) {
+const char *provider_ec2_subnet(const struct provider_ec2 *of, const struct provider_launch *launch) {
     return of->options.subnet == NULL ? NULL : of->options.subnet(of->options.context, launch->zone);
 }
 
@@ -38,7 +38,7 @@ static void launch_set_machine(struct provider_ec2 *of, struct ec2_request *requ
         ec2_set(request, options->security_groups[i], "%sSecurityGroupId.%u", prefix, i + 1);
     }
     ec2_set(request, launch->zone, "%sPlacement.AvailabilityZone", prefix);
-    ec2_set(request, launch_subnet(of, launch), "%sSubnetId", prefix);
+    ec2_set(request, provider_ec2_subnet(of, launch), "%sSubnetId", prefix);
     if (profile != NULL) {
         ec2_set(request, profile, "%sIamInstanceProfile.%s", prefix, strncmp(profile, "arn:", 4) == 0 ? "Arn" : "Name");
     }
@@ -101,7 +101,7 @@ static struct ec2_request *launch_request_spot(struct provider_ec2 *of, const st
 static struct ec2_request *launch_create_fleet(struct provider_ec2 *of, const struct provider_launch *launch) {
     static const char override[] = "LaunchTemplateConfigs.1.Overrides.1.";
     const char *template = of->options.launch_template;
-    const char *subnet = launch_subnet(of, launch);
+    const char *subnet = provider_ec2_subnet(of, launch);
     struct ec2_request *request = ec2_request_new("CreateFleet");
     ec2_set(request, launch->token, "ClientToken");
     ec2_set(request, "instant", "Type");
@@ -317,8 +317,7 @@ static bool launch_under_way(const struct provider_ec2 *of, const char *token) {
     return false;
 }
 
-/* NULL, and a refusal to be told, when the launch can't be put into words. */
-static struct ec2_request *launch_request(struct provider_ec2 *of, const struct provider_launch *launch) {
+struct ec2_request *provider_ec2_launch_request(struct provider_ec2 *of, const struct provider_launch *launch) {
     bool spot = launch->kind == PROVIDER_SPOT;
     struct error error = {0};
     char *user_data = NULL;
@@ -344,7 +343,7 @@ static struct ec2_request *launch_request(struct provider_ec2 *of, const struct 
 
 void provider_ec2_launch(struct provider *provider, const struct provider_launch *launch) {
     struct provider_ec2 *of = (struct provider_ec2 *)provider;
-    struct ec2_request *request = launch_under_way(of, launch->token) ? NULL : launch_request(of, launch);
+    struct ec2_request *request = launch_under_way(of, launch->token) ? NULL : provider_ec2_launch_request(of, launch);
     if (request == NULL) {
         return;
     }

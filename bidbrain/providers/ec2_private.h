@@ -1,4 +1,4 @@
-/* What the parts of the provider `ec2` share: ec2.c (life cycle), ec2_launch.c, ec2_list.c, ec2_prices.c and
+/* What the parts of the provider `ec2` share: ec2.c (life cycle), ec2_check.c, ec2_launch.c, ec2_list.c, ec2_prices.c and
  * ec2_terminate.c (giving back and withdrawing). One thread. */
 #ifndef BIDBRAIN_PROVIDERS_EC2_PRIVATE_H
 #define BIDBRAIN_PROVIDERS_EC2_PRIVATE_H
@@ -68,6 +68,11 @@ void provider_ec2_prices(struct provider *provider, int64_t since);
 void provider_ec2_launch(struct provider *provider, const struct provider_launch *launch);
 /* Whether an error code of a launch says that the request itself is wrong, rather than the moment. */
 bool provider_ec2_ours(const char *code);
+/* The call that asks for these machines; NULL, and a refusal to be told, when the launch can't be put into
+ * words. */
+struct ec2_request *provider_ec2_launch_request(struct provider_ec2 *of, const struct provider_launch *launch);
+/* The subnet for the launch's zone; NULL: none. */
+const char *provider_ec2_subnet(const struct provider_ec2 *of, const struct provider_launch *launch);
 
 /* ---- ec2_list.c ---- */
 

@@ -65,6 +65,12 @@ struct provider_outcome {
     bool ours; /* LAUNCH_REFUSED: the request itself is wrong (bad parameter, no right): asking again is no use */
 };
 
+enum provider_finding {
+    PROVIDER_WELL,    /* nothing is wrong: the cloud answers */
+    PROVIDER_WARNING, /* it may be meant, or could not be looked at */
+    PROVIDER_ERROR,   /* machines will not be had, or not be given back */
+};
+
 struct provider_listener {
     /* Points of the price history, each once or more, in no order. */
     void (*price)(void *context, const char *type, const char *zone, const char *product, struct market_point point);
@@ -78,6 +84,10 @@ struct provider_listener {
     void (*list_end)(void *context, bool whole);
     /* One line for the log: what failed and will be tried again. `lasting`: time alone does not mend it. */
     void (*failed)(void *context, const char *text, bool lasting);
+    /* What provider_ec2_check has found: `key` of the configuration, or what else it is about, and one line. */
+    void (*found)(void *context, enum provider_finding finding, const char *key, const char *text);
+    /* A provider_ec2_check has ended. */
+    void (*check_end)(void *context);
     void *context;
 };
 
@@ -117,12 +127,12 @@ void provider_terminate(struct provider *provider, const char *const *ids, size_
 /* Tells of all machines of the job, found by their tags, and of what its requests have come to (as outcomes, the same
  * ones again each time). A second while one is under way is part of it. */
 void provider_list(struct provider *provider);
-
 /* ---- The two ---- */
 
 struct aws_options {
     const char *region;   /* NULL: as the environment and the profile say */
     const char *endpoint; /* NULL: likewise, or AWS's own */
+    unsigned attempts;    /* of each call; 0: the default of ec2.h */
 };
 
 enum provider_call { PROVIDER_RUN_INSTANCES, PROVIDER_REQUEST_SPOT, PROVIDER_CREATE_FLEET };
@@ -162,5 +172,10 @@ struct provider_options {
 /* 0, AML_EINPUT (a wrong option, file or credential source), AML_EFAIL. */
 int provider_ec2_open(struct provider **provider, const struct provider_options *options, struct error *error);
 int provider_local_open(struct provider **provider, const struct provider_options *options, struct error *error);
+
+/* Checks whether EC2 would carry out such launches, and list and terminate machines, without doing any of it. Once for
+ * a provider of provider_ec2_open. Reports all problems by `found`, and what is sold at the moment `now` (seconds since
+ * 1970, the cloud's clock) by `price` and `prices_end`; then calls `check_end`. A launch without a zone is for any. */
+void provider_ec2_check(struct provider *provider, const struct provider_launch *launches, size_t count, int64_t now);
 
 #endif

@@ -1,4 +1,4 @@
-/* EC2's actions that tell of what launches name: images, subnets, security groups. See api_private.h, resources.h. */
+/* EC2's actions that describe what launches name: images, subnets, security groups. See api_private.h, resources.h. */
 #include "bidbrain/spotmarket/api_private.h"
 
 #include <stdio.h>

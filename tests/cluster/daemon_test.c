@@ -309,7 +309,7 @@ static void a_machine_that_is_back_is_given_back(void **state) {
     run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --keep >>out-bid 2>>err-bid & echo $! >bid.pid");
     wait_for("ctl-report", "\"stage 2\"", NULL, 0);
     end_process("bid.pid", "TERM");
-    run_well("sed 's/\"region\": \"us-east-1\"/\"region\": \"us-west-2\"/' bidbrain.json >elsewhere.json");
+    run_well("sed 's/us-east-1/us-west-2/g' bidbrain.json >elsewhere.json");
     run_refused(BIDBRAIN "$bin/bidbrain run --config elsewhere.json", "expected the region as it was");
     change_state("UPDATE machine SET ended = running + 1, how = 3, state = 3", 5);
     run_well(BIDBRAIN RUN " & echo $! >bid.pid");

@@ -299,6 +299,8 @@ class Ec2(Folder):
             shutil.copy(path, self.folder)
         self.assertEqual(run(program("proteus"), "keygen", self.folder / "job.key").returncode, 0)
         environment = {**os.environ, "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "a-secret"}
+        path = self.folder / "bidbrain.json"
+        path.write_text(path.read_text(encoding="utf-8").replace("/var/lib/proteus/", ""), encoding="utf-8")
         checked = run(program("bidbrain"), "check-config", self.folder / "bidbrain.json", env=environment)
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         self.assertNotIn("a-secret", checked.stdout)

@@ -11,10 +11,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct config config;
-    struct error error = {0};
+    struct findings findings = {.file = "fuzz.json"};
     char region[MARKET_TEXT_MAX];
-    int code = config_parse(&config, "fuzz.json", (const char *)data, size, &error);
-    FUZZ_CHECK(code == 0 ? error.code == 0 : code == AML_EINPUT && error.text[0] != '\0');
+    int code = config_parse(&config, (const char *)data, size, &findings);
+    FUZZ_CHECK(code == 0 ? findings.errors == 0 : code == AML_EINPUT && findings.errors > 0);
+    FUZZ_CHECK(findings.count == 0 || findings.list[0].text[0] != '\0');
     if (code == 0) {
         FUZZ_CHECK(strlen(config.job) <= CONFIG_JOB_MAX && config.most_vcpus >= 1 && config.decision_seconds >= 1);
         FUZZ_CHECK(config.phi > 0 && config.phi <= 1 && config.clock_speed > 0 && config.reliable >= 0);
@@ -23,5 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(config.state != NULL && config.folder != NULL && config.controller != NULL);
     }
     config_close(&config);
+    findings_close(&findings);
     return 0;
 }

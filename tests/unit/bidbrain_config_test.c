@@ -34,9 +34,9 @@ static void replaced(char text[2048], const char *from, const char *to) {
 static void reads_what_is_there_and_knows_the_rest(void **state) {
     (void)state;
     struct config config;
-    struct error error = {0};
+    struct findings findings = {.file = "some/where/b.json"};
     char region[MARKET_TEXT_MAX];
-    assert_int_equal(config_parse(&config, "some/where/b.json", LEAST, strlen(LEAST), &error), 0);
+    assert_int_equal(config_parse(&config, LEAST, strlen(LEAST), &findings), 0);
     assert_string_equal(config.job, "j");
     assert_int_equal(config.provider, CONFIG_EC2);
     assert_int_equal(config.model, MODEL_EC2);
@@ -58,7 +58,12 @@ static void reads_what_is_there_and_knows_the_rest(void **state) {
     config_close(&config);
     char old[2048];
     replaced(old, "\"region\"", "\"model\": \"ec2-2016\", \"region\"");
-    assert_int_equal(config_parse(&config, "b.json", old, strlen(old), &error), 0);
+    assert_int_equal(findings.count, 1);
+    assert_true(findings.list[0].warning); /* us-east-1b has no subnet */
+    findings_close(&findings);
+    findings.file = "b.json";
+    assert_int_equal(config_parse(&config, old, strlen(old), &findings), 0);
+    findings_close(&findings);
     assert_int_equal(config.cooldown_seconds, 0);
     config_close(&config);
 }
@@ -67,8 +72,11 @@ static void assert_refused(const char *from, const char *to, const char *expecte
     char text[2048];
     struct config config;
     struct error error = {0};
+    struct findings findings = {.file = "b.json"};
     replaced(text, from, to);
-    assert_int_equal(config_parse(&config, "b.json", text, strlen(text), &error), AML_EINPUT);
+    assert_int_equal(config_parse(&config, text, strlen(text), &findings), AML_EINPUT);
+    assert_int_equal(findings_first(&findings, &error), AML_EINPUT);
+    findings_close(&findings);
     if (strstr(error.text, expected) == NULL || strncmp(error.text, "b.json:", 7) != 0) {
         fail_msg("'%s' is not in '%s'", expected, error.text);
     }
@@ -117,16 +125,46 @@ static void says_what_is_wrong_and_where(void **state) {
     }
 }
 
+/* All mistakes of the form, or else all of the meaning. */
+static void tells_all_mistakes(void **state) {
+    (void)state;
+    struct config config;
+    struct error error = {0};
+    static const char form[] = "{\"job\": 1, \"privider\": \"ec2\", \"limits\": {\"most_vcpus\": -1}}";
+    struct findings findings = {.file = "b.json"};
+    assert_int_equal(config_parse(&config, form, strlen(form), &findings), AML_EINPUT);
+    assert_int_equal(findings.errors, 7); /* and provider, node, controller, on_demand are missing */
+    assert_int_equal(findings_first(&findings, &error), AML_EINPUT);
+    assert_string_equal(error.text, "b.json: job: expected a string of at least one character, without control "
+                                    "characters (and 6 more: 'bidbrain check-config' lists all)");
+    config_close(&config);
+    findings_close(&findings);
+    char text[2048];
+    findings.file = "b.json";
+    replaced(text, "[\"us-east-1a\", \"us-east-1b\"]}", "[\"us-east-1a\", \"us-west-1b\"], \"product\": \"x\"}");
+    char *image = strstr(text, "ami-1");
+    memcpy(image, "iso-1", 5);
+    assert_int_equal(config_parse(&config, text, strlen(text), &findings), AML_EINPUT);
+    assert_int_equal(findings.errors, 2);
+    assert_non_null(strstr(findings.list[0].text, "b.json: markets.zones[1]: 'us-west-1b' is no zone of region"));
+    assert_non_null(strstr(findings.list[1].text, "b.json: launch.image: 'iso-1': expected the id of an image"));
+    config_close(&config);
+    findings_close(&findings);
+}
+
 /* A configuration of this text, in a file of its own, is refused. */
 static void assert_file_refused(const char *text, const char *expected) {
     char path[] = "/tmp/bidbrain_config_XXXXXX";
     struct config config;
     struct error error = {0};
+    struct findings findings = {.file = path};
     int file = mkstemp(path);
     assert_true(file >= 0);
     assert_int_equal(write(file, text, strlen(text)), strlen(text));
     close(file);
-    assert_int_equal(config_read(&config, path, &error), AML_EINPUT);
+    assert_int_equal(config_read(&config, &findings), AML_EINPUT);
+    assert_int_equal(findings_first(&findings, &error), AML_EINPUT);
+    findings_close(&findings);
     unlink(path);
     if (strstr(error.text, expected) == NULL) {
         fail_msg("'%s' is not in '%s'", expected, error.text);
@@ -138,11 +176,12 @@ static void looks_for_the_files_it_names(void **state) {
     (void)state;
     char text[2048];
     struct config config;
-    struct error error = {0};
+    struct findings findings = {.file = "/tmp/no-such.json"};
     replaced(text, "\"region\"", "\"key\": \"no-such.key\", \"region\"");
     assert_file_refused(text, ": key: /tmp/no-such.key: can't read the key file: No such file");
-    assert_int_equal(config_read(&config, "/tmp/no-such.json", &error), AML_EINPUT);
-    assert_non_null(strstr(error.text, "No such file"));
+    assert_int_equal(config_read(&config, &findings), AML_EINPUT);
+    assert_non_null(strstr(findings.list[0].text, "/tmp/no-such.json: No such file"));
+    findings_close(&findings);
     config_close(&config);
 }
 
@@ -171,6 +210,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_is_there_and_knows_the_rest),
         cmocka_unit_test(says_what_is_wrong_and_where),
+        cmocka_unit_test(tells_all_mistakes),
         cmocka_unit_test(looks_for_the_files_it_names),
         cmocka_unit_test(the_key_is_the_jobs),
     };

@@ -108,6 +108,18 @@ static void tell_failed(void *context, const char *text, bool lasting) {
     told.ends++;
 }
 
+static void tell_found(void *context, enum provider_finding finding, const char *key, const char *text) {
+    (void)context;
+    static const char *const names[] = {"well", "warning", "error"};
+    tell("%s %s: %s\n", names[finding], key, finding == PROVIDER_WELL ? "" : text);
+}
+
+static void tell_check_end(void *context) {
+    (void)context;
+    tell("check end\n");
+    told.ends++;
+}
+
 /* ---- A provider ---- */
 
 static const char *subnet_of(const void *context, const char *zone) {
@@ -140,7 +152,9 @@ static struct provider_options options_of(enum provider_call call) {
                                                   .outcome = tell_outcome,
                                                   .machine = tell_machine,
                                                   .list_end = tell_list_end,
-                                                  .failed = tell_failed}};
+                                                  .failed = tell_failed,
+                                                  .found = tell_found,
+                                                  .check_end = tell_check_end}};
 }
 
 static struct provider *opened(enum provider_call call) {
@@ -839,8 +853,117 @@ static void what_is_under_way_is_dropped(void **state) {
     assert_told("");
 }
 
+/* ---- Checks ---- */
+
+#define NO_PRICES "<DescribeSpotPriceHistoryResponse><spotPriceHistorySet/></DescribeSpotPriceHistoryResponse>"
+#define IMAGE(in)                                                                                                      \
+    "<DescribeImagesResponse><imagesSet><item><imageId>ami-1</imageId>" in                                             \
+    "</item></imagesSet></DescribeImagesResponse>"
+#define SUBNET(zone, left)                                                                                             \
+    "<DescribeSubnetsResponse><subnetSet><item><subnetId>subnet-a</subnetId><vpcId>vpc-1</vpcId>"                      \
+    "<availabilityZone>" zone "</availabilityZone><availableIpAddressCount>" left                                      \
+    "</availableIpAddressCount></item></subnetSet></DescribeSubnetsResponse>"
+#define GROUP(id)                                                                                                      \
+    "<DescribeSecurityGroupsResponse><securityGroupInfo><item><groupId>" id "</groupId><vpcId>vpc-1</vpcId></item>"    \
+    "</securityGroupInfo></DescribeSecurityGroupsResponse>"
+#define SEEN                                                                                                           \
+    {.action = "DescribeSpotPriceHistory", .status = 200, .body = NO_PRICES}, {                                        \
+        .action = "DescribeSpotInstanceRequests", .status = 200, .body = REQUESTS("")                                  \
+    }
+#define DRY(name, code)                                                                                                \
+    { .action = name, .status = 412, .body = ERROR_BODY(code), .asked = "&DryRun=true" }
+
+static void check_told(enum provider_call call, size_t launches, const char *expected) {
+    struct provider *provider = opened(call);
+    struct provider_launch both[2] = {launch_of(PROVIDER_SPOT, 1, 0), launch_of(PROVIDER_ON_DEMAND, 1, 0)};
+    provider_ec2_check(provider, both, launches, 1456790400);
+    run_until(provider, 2); /* of the prices, of it all */
+    assert_told(expected);
+    provider->methods->close(provider);
+}
+
+/* All calls that matter are asked for with DryRun, the end of a machine that is there; what BidBrain needs not see may
+ * be denied. */
+static void a_check_changes_nothing(void **state) {
+    (void)state;
+    SCRIPT(SEEN, {.action = "DescribeInstances", .status = 200, .body = INSTANCES(INSTANCE("i-7", STATE("running")))},
+           {.action = "DescribeImages", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")},
+           {.action = "DescribeSubnets", .status = 200, .body = SUBNET("us-east-1a", "9")},
+           {.action = "DescribeSecurityGroups", .status = 200, .body = GROUP("sg-1"), .asked = "&GroupId.1=sg-1"},
+           {.action = "DescribeSecurityGroups", .status = 200, .body = GROUP("sg-2"), .asked = "&GroupId.1=sg-2"},
+           DRY("RunInstances", "DryRunOperation"), DRY("RunInstances", "DryRunOperation"),
+           DRY("TerminateInstances", "DryRunOperation"));
+    check_told(PROVIDER_RUN_INSTANCES, 2,
+               "well endpoint: \nprices end whole\nwarning launch.image: not looked at: DescribeImages: "
+               "UnauthorizedOperation: because\ncheck end\n");
+    assert_parameter("TerminateInstances", 0, "InstanceId.1=i-7");
+    assert_parameter("RunInstances", 0, "InstanceMarketOptions.MarketType=spot");
+    assert_no_parameter("RunInstances", 1, "InstanceMarketOptions");
+    assert_parameter("DescribeSpotPriceHistory", 0, "StartTime=2016-03-01T00:00:00Z");
+}
+
+static void a_check_tells_what_is_wrong(void **state) {
+    (void)state;
+    SCRIPT(SEEN, {.action = "DescribeInstances", .status = 200, .body = INSTANCES(INSTANCE("i-7", STATE("running")))},
+           {.action = "DescribeImages", .status = 200, .body = IMAGE("<platform>windows</platform>")},
+           {.action = "DescribeSubnets", .status = 200, .body = SUBNET("us-east-1b", "0")},
+           {.action = "DescribeSecurityGroups", .status = 400, .body = ERROR_BODY("InvalidGroup.NotFound")},
+           {.action = "DescribeSecurityGroups", .status = 200, .body = GROUP("sg-2")},
+           {.action = "RunInstances", .status = 400, .body = ERROR_BODY("InvalidGroup.NotFound")},
+           {.action = "TerminateInstances", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")});
+    check_told(PROVIDER_RUN_INSTANCES, 1,
+               "well endpoint: \nprices end whole\n"
+               "error launch.image: 'ami-1' is of Windows: the start script needs Linux\n"
+               "error launch.subnets.us-east-1a: 'subnet-a' is in us-east-1b: expected a subnet in us-east-1a\n"
+               "error launch.subnets.us-east-1a: 'subnet-a' has no address left: no machine can start there\n"
+               "error launch.security_groups[0]: DescribeSecurityGroups: InvalidGroup.NotFound: because\n"
+               "error rights: TerminateInstances: UnauthorizedOperation: because\ncheck end\n");
+    SCRIPT({.action = "DescribeSpotPriceHistory", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")},
+           {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")},
+           {.action = "DescribeSpotInstanceRequests", .status = 200, .body = REQUESTS("")},
+           {.action = "DescribeImages", .status = 200, .body = IMAGE("<imageState>pending</imageState>")},
+           {.action = "DescribeLaunchTemplates",
+            .status = 400,
+            .body = ERROR_BODY("InvalidLaunchTemplateId.NotFound"),
+            .asked = "&LaunchTemplateId.1=lt-1"},
+           {.action = "DescribeSecurityGroups", .status = 200, .body = GROUP("sg-1")},
+           {.action = "DescribeSecurityGroups", .status = 200, .body = GROUP("sg-2")},
+           {.action = "DescribeSubnets", .status = 200, .body = SUBNET("us-east-1a", "1")},
+           DRY("CreateFleet", "DryRunOperation"),
+           {.action = "TerminateInstances", .status = 400, .body = ERROR_BODY("InvalidInstanceID.NotFound")});
+    check_told(
+        PROVIDER_CREATE_FLEET, 1,
+        "well endpoint: \n"
+        "error rights: DescribeSpotPriceHistory: UnauthorizedOperation: because: expected a policy that allows it\n"
+        "prices end broken\n"
+        "error launch.image: 'ami-1' is pending: expected an image that is available\n"
+        "error launch.launch_template: DescribeLaunchTemplates: InvalidLaunchTemplateId.NotFound: because\n"
+        "check end\n");
+}
+
+/* Nothing else is asked once EC2 has said that it does not know us. */
+static void a_check_ends_where_nobody_is_let_in(void **state) {
+    (void)state;
+    struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
+    const struct provider_launch launch = launch_of(PROVIDER_SPOT, 1, 0);
+    SCRIPT({.action = "DescribeSpotPriceHistory", .status = 401, .body = ERROR_BODY("AuthFailure"), .clock = 500});
+    provider_ec2_check(provider, &launch, 1, 1456790400);
+    fake_ec2_wait(fake);
+    for (int turns = 0; told.ends == 0 && turns < 2000; turns++) {
+        provider->methods->step(provider);
+        (void)poll(NULL, 0, 5);
+    }
+    assert_non_null(strstr(told.lines, "check end\n"));
+    assert_non_null(strstr(told.lines, "error credentials: "));
+    assert_int_equal(fake_ec2_asked(fake, "DescribeInstances"), 0);
+    provider->methods->close(provider);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_check_changes_nothing),
+        cmocka_unit_test(a_check_tells_what_is_wrong),
+        cmocka_unit_test(a_check_ends_where_nobody_is_let_in),
         cmocka_unit_test(prices_are_read_page_by_page),
         cmocka_unit_test(machines_are_run),
         cmocka_unit_test(refused_launches_are_told),
