@@ -38,6 +38,7 @@ int command_run(int argc, char **argv) {
         {"dry-run", NULL, AML_OPTION_FLAG, &run.dry_run, 0, 0, "decide once, print it, buy nothing"},
         {"keep", NULL, AML_OPTION_FLAG, &run.keep, 0, 0, "leave the machines when ended by a signal"},
         {"report", "FILE", AML_OPTION_STRING, &run.report, 0, 0, "append lines of JSON: decisions, machines, bills"},
+        {"no-bill", NULL, AML_OPTION_FLAG, &run.no_bill, 0, 0, "don't print the bill at the end; the report has it"},
         {"quiet", NULL, AML_OPTION_FLAG, &run.quiet, 0, 0, "warnings and errors only"},
         {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},

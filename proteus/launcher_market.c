@@ -3,6 +3,7 @@
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/instant.h"
+#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/private_file.h"
 #include "agileml/net/http.h"
@@ -236,6 +237,7 @@ static void start_buyer(struct launcher *launcher) {
     char **environment = buyer_environment(market);
     arguments_add(&arguments, "bidbrain");
     arguments_add(&arguments, "run");
+    arguments_add(&arguments, "--no-bill");
     arguments_add(&arguments, "--config=%s/bidbrain.json", market->folder);
     arguments_add(&arguments, "--report=%s/bidbrain.jsonl", market->folder);
     start_program(launcher, &market->buyer, &arguments,
@@ -302,6 +304,16 @@ static void end_cloud(struct launcher *launcher) {
     process_signal(&launcher->market->cloud.process, SIGTERM);
 }
 
+/* The market's bill is the one that is shown; bidbrain's ledger is checked against it. */
+static void compare_bills(const struct launcher_market *market, const struct http_answer *answer) {
+    char report[PATH_MAX + 32];
+    char text[MARKETPLACE_APART_TEXT];
+    snprintf(report, sizeof report, "%s/bidbrain.jsonl", market->folder);
+    if (!marketplace_compare(market->bill, answer->body, answer->body_size, report, text)) {
+        log_warn("%s", text);
+    }
+}
+
 static void bill_came(void *context, const struct http_answer *answer) {
     struct launcher *launcher = context;
     struct launcher_market *market = launcher->market;
@@ -317,6 +329,8 @@ static void bill_came(void *context, const struct http_answer *answer) {
     }
     if (market->bill == NULL) {
         progress_note(launcher->progress, "there is no bill: %s", error.text);
+    } else {
+        compare_bills(market, answer);
     }
     end_cloud(launcher);
 }
@@ -384,8 +398,9 @@ void launcher_market_tell(struct launcher *launcher) {
     launcher_show(launcher, market->summary);
     if (market->bill != NULL && json_is_true(json_object_get(market->summary, "ok"))) {
         marketplace_bill_text(market->bill, text);
-        text[strlen(text) - 1] = '\0'; /* a note ends its line */
-        progress_note(launcher->progress, "%s", text);
+        for (char *rest = text, *note; (note = strsep(&rest, "\n")) != NULL && rest != NULL;) {
+            progress_note(launcher->progress, "%s", note);
+        }
     }
     json_decref(market->summary);
     market->summary = NULL;

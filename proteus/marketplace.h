@@ -20,6 +20,7 @@ enum {
     MARKETPLACE_SPEED_MAX = 600, /* the longest notice allows no more */
     MARKETPLACE_TYPES_MAX = 200,
     MARKETPLACE_SUMMARY_TEXT = 1024,
+    MARKETPLACE_APART_TEXT = 600,
 };
 
 struct marketplace_options {
@@ -77,6 +78,11 @@ int marketplace_write(const char *folder, const char *name, const char *text, si
 /* The report's line of type market (docs/proteus.md), from the JSON that GET /bill answers. NULL and AML_EPROTOCOL when
  * it is none. */
 json_t *marketplace_bill(const struct marketplace *place, const char *bill, size_t size, struct error *error);
+/* Adds to it what bidbrain's ledger, by the bill in its report, says of the same machines: `ledger_dollars`, and
+ * `ledger_machines_apart`, those that the two do not agree about to the last unit. False, with one line for people, when
+ * a machine or all together are apart by more than a cent, or when there is no such bill. */
+bool marketplace_compare(json_t *line, const char *bill, size_t size, const char *report,
+                         char text[MARKETPLACE_APART_TEXT]);
 /* The same for people, several lines like those of the job's summary. */
 void marketplace_bill_text(const json_t *line, char text[MARKETPLACE_SUMMARY_TEXT]);
 

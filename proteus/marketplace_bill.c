@@ -56,7 +56,9 @@ static bool add_machine(struct bill_total *total, const struct marketplace *plac
     part->amount += json_integer_value(json_object_get(cost, "amount_units"));
     part->paid_seconds += json_integer_value(json_object_get(cost, "paid_seconds"));
     part->free_seconds += json_integer_value(json_object_get(cost, "free_seconds"));
-    total->on_demand_amount += price != NULL && price->price != PRICE_UNKNOWN ? price->price * (end - start) : 0;
+    total->on_demand_amount += price != NULL && price->price != PRICE_UNKNOWN
+                                   ? billing_on_demand(MODEL_EC2, price->price, start, end, BILLING_RELEASED).amount
+                                   : 0;
     total->last = end > total->last ? end : total->last;
     total->spot_machines += spot ? 1 : 0;
     total->on_demand_machines += spot ? 0 : 1;
@@ -87,16 +89,105 @@ json_t *marketplace_bill(const struct marketplace *place, const char *bill, size
     char until[INSTANT_TEXT_MAX];
     instant_format(place->start, from);
     instant_format(total.last > place->start ? total.last : now, until);
-    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type",
-                     "market", "model", market_model_name(place->model), "from", from, "until", until, "speed",
-                     place->options.speed, "acquisitions", (int)total.acquisitions, "spot_machines",
-                     (int)total.spot_machines, "on_demand_machines", (int)total.on_demand_machines, "evicted_machines",
-                     (int)total.evicted, "on_demand_hours",
-                     hours(total.on_demand.paid_seconds + total.on_demand.free_seconds), "spot_hours",
-                     hours(total.spot.paid_seconds), "free_hours", hours(total.spot.free_seconds), "on_demand_dollars",
-                     amount_dollars(total.on_demand.amount), "spot_dollars", amount_dollars(total.spot.amount),
-                     "dollars", amount_dollars(total.on_demand.amount + total.spot.amount), "all_on_demand_dollars",
-                     amount_dollars(total.on_demand_amount));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type", "market", "model",
+        market_model_name(place->model), "from", from, "until", until, "speed", place->options.speed, "acquisitions",
+        (int)total.acquisitions, "spot_machines", (int)total.spot_machines, "on_demand_machines",
+        (int)total.on_demand_machines, "evicted_machines", (int)total.evicted, "on_demand_hours",
+        hours(total.on_demand.paid_seconds + total.on_demand.free_seconds), "spot_hours",
+        hours(total.spot.paid_seconds + total.spot.free_seconds), "free_hours", hours(total.spot.free_seconds),
+        "on_demand_dollars", amount_dollars(total.on_demand.amount), "spot_dollars", amount_dollars(total.spot.amount),
+        "dollars", amount_dollars(total.on_demand.amount + total.spot.amount), "all_on_demand_dollars",
+        amount_dollars(total.on_demand_amount));
+}
+
+/* ---- The two bills ---- */
+
+/* {ID: AMOUNT} of the lines of type bill; the last of an id counts, as a bidbrain that was started again has the
+ * last word. NULL: there are none. */
+static json_t *read_ledger_bill(const char *report) {
+    FILE *file = fopen(report, "re");
+    json_t *amounts = json_object();
+    json_t *line = NULL;
+    bool ended = false;
+    while (file != NULL && (line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
+        const char *type = json_string_value(json_object_get(line, "type"));
+        const char *id = json_string_value(json_object_get(line, "id"));
+        json_t *amount = json_object_get(line, "amount_units");
+        ended = ended || (type != NULL && strcmp(type, "summary") == 0);
+        if (type != NULL && strcmp(type, "bill") == 0 && id != NULL && json_is_integer(amount)) {
+            json_object_set(amounts, id, amount);
+        }
+        json_decref(line);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (!ended) {
+        json_decref(amounts);
+        return NULL;
+    }
+    return amounts;
+}
+
+struct comparison {
+    int64_t market, ledger;                 /* amounts of all machines */
+    unsigned apart;                         /* machines that differ at all */
+    unsigned far;                           /* by more than a cent */
+    char named[MARKETPLACE_APART_TEXT / 2]; /* the first of those that differ */
+};
+
+static bool is_far(int64_t a, int64_t b) {
+    return (a > b ? a - b : b - a) > AMOUNT_DOLLAR / 100;
+}
+
+static void compare_machine(struct comparison *all, const char *id, int64_t market, int64_t ledger) {
+    size_t used = strlen(all->named);
+    all->market += market;
+    all->ledger += ledger;
+    all->far += is_far(market, ledger) ? 1 : 0;
+    if (market != ledger && used + 96 < sizeof all->named) {
+        snprintf(all->named + used, sizeof all->named - used, "%s%.32s $%.4f and $%.4f", all->apart > 0 ? ", " : "", id,
+                 amount_dollars(market), amount_dollars(ledger));
+    }
+    all->apart += market != ledger ? 1 : 0;
+}
+
+bool marketplace_compare(json_t *line, const char *bill, size_t size, const char *report,
+                         char text[MARKETPLACE_APART_TEXT]) {
+    struct comparison all = {0};
+    json_t *ledger = read_ledger_bill(report);
+    if (ledger == NULL) {
+        snprintf(text, MARKETPLACE_APART_TEXT, "the bill can't be checked: bidbrain has not written its own");
+        return false;
+    }
+    const char *model = json_string_value(json_object_get(line, "model"));
+    json_t *root = json_loadb(bill, size, 0, NULL);
+    size_t m;
+    const json_t *machine;
+    json_array_foreach(json_object_get(root, "instances"), m, machine) {
+        const char *id = json_string_value(json_object_get(machine, "id"));
+        const json_t *cost = json_object_get(json_object_get(machine, "cost"), model);
+        if (id != NULL) {
+            compare_machine(&all, id, json_integer_value(json_object_get(cost, "amount_units")),
+                            json_integer_value(json_object_get(ledger, id)));
+            json_object_del(ledger, id);
+        }
+    }
+    const char *id;
+    json_t *amount;
+    json_object_foreach(ledger, id, amount) { /* the market knows nothing of these */
+        compare_machine(&all, id, 0, json_integer_value(amount));
+    }
+    json_decref(root);
+    json_decref(ledger);
+    json_object_set_new(line, "ledger_dollars", json_real(amount_dollars(all.ledger)));
+    json_object_set_new(line, "ledger_machines_apart", json_integer(all.apart));
+    snprintf(text, MARKETPLACE_APART_TEXT,
+             "the bills differ: $%.4f by the market, $%.4f by bidbrain's ledger; %u machine%s: %s%s",
+             amount_dollars(all.market), amount_dollars(all.ledger), all.apart, all.apart == 1 ? "" : "s", all.named,
+             strlen(all.named) + 96 >= sizeof all.named ? ", ..." : "");
+    return all.far == 0 && !is_far(all.market, all.ledger);
 }
 
 /* ---- For people ---- */
@@ -124,7 +215,7 @@ void marketplace_bill_text(const json_t *line, char text[MARKETPLACE_SUMMARY_TEX
     add_line(text, "machines", "%.0f on demand; %.0f spot in %.0f acquisitions, %.0f of them evicted\n",
              number(line, "on_demand_machines"), number(line, "spot_machines"), number(line, "acquisitions"),
              number(line, "evicted_machines"));
-    add_line(text, "machine-hours", "%.2f on demand, %.2f spot, %.2f free\n", number(line, "on_demand_hours"),
+    add_line(text, "machine-hours", "%.2f on demand, %.2f spot (%.2f of them free)\n", number(line, "on_demand_hours"),
              number(line, "spot_hours"), number(line, "free_hours"));
     add_line(text, "cost", "$%.4f: $%.4f on demand, $%.4f spot\n", dollars, number(line, "on_demand_dollars"),
              number(line, "spot_dollars"));

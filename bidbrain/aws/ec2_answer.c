@@ -128,8 +128,15 @@ bool ec2_spot_request_read(struct ec2_node item, struct ec2_spot_request *reques
     if (ec2_copy_at(item, "launchedAvailabilityZone", request->zone, sizeof request->zone) != 0) {
         (void)ec2_copy_at(item, "launchSpecification/placement/availabilityZone", request->zone, sizeof request->zone);
     }
+    if (!instant_parse(ec2_text_at(item, "status/updateTime"), &request->updated)) {
+        request->updated = 0;
+    }
     ec2_tags_read(item, &request->tags);
     return ec2_copy_at(item, "spotInstanceRequestId", request->id, sizeof request->id) == 0;
+}
+
+bool ec2_status_ended(const char *code) {
+    return strncmp(code, "instance-terminated-", 20) == 0;
 }
 
 bool ec2_status_evicted(const char *code) {
@@ -179,6 +186,21 @@ static enum ec2_instance_state ec2_instance_state_of(struct ec2_node item) {
     return EC2_INSTANCE_PENDING;
 }
 
+/* "User initiated (2016-04-25 12:00:32 GMT)"; 0 when it holds no such moment. */
+static int64_t ec2_transition_time(const char *reason) {
+    static const char end[] = " GMT)";
+    char text[INSTANT_TEXT_MAX];
+    int64_t moment;
+    const char *from = strrchr(reason, '(');
+    size_t length = from != NULL ? strlen(from + 1) : 0;
+    if (length < sizeof end || length - sizeof end + 2 > sizeof text ||
+        strcmp(from + 1 + length - (sizeof end - 1), end) != 0) {
+        return 0;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)(length - (sizeof end - 1)), from + 1);
+    return instant_parse(text, &moment) ? moment : 0;
+}
+
 bool ec2_instance_read(struct ec2_node item, struct ec2_instance *instance) {
     *instance = (struct ec2_instance){.state = ec2_instance_state_of(item)};
     (void)ec2_copy_at(item, "spotInstanceRequestId", instance->request, sizeof instance->request);
@@ -187,6 +209,9 @@ bool ec2_instance_read(struct ec2_node item, struct ec2_instance *instance) {
     if (!instant_parse(ec2_text_at(item, "launchTime"), &instance->launched)) {
         instance->launched = 0;
     }
+    bool over = instance->state == EC2_INSTANCE_STOPPING || instance->state == EC2_INSTANCE_STOPPED ||
+                instance->state == EC2_INSTANCE_TERMINATED;
+    instance->ended = over ? ec2_transition_time(ec2_text_at(item, "reason")) : 0;
     instance->spot = strcmp(ec2_text_at(item, "instanceLifecycle"), "spot") == 0;
     (void)ec2_copy_at(item, "stateReason/code", instance->code, sizeof instance->code);
     ec2_copy_line(instance->reason, sizeof instance->reason, ec2_text_at(item, "stateReason/message"));

@@ -65,6 +65,7 @@ struct ec2_spot_request {
     enum ec2_request_state state;
     char code[EC2_CODE_TEXT], text[EC2_LINE_TEXT];     /* status code and message, or the fault's when there is one */
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX]; /* empty: not told */
+    int64_t updated;                                   /* when it got its status; seconds since 1970; 0: not told */
     struct ec2_tags tags;
 };
 /* Of spotInstanceRequestSet. An unknown state counts as open: waiting, no capacity. */
@@ -72,6 +73,8 @@ bool ec2_spot_request_read(struct ec2_node item, struct ec2_spot_request *reques
 /* Whether a status code says that EC2 takes, or took, the instance back. Unknown codes don't. */
 bool ec2_status_noticed(const char *code); /* marked-for-..., or ended by EC2 */
 bool ec2_status_evicted(const char *code); /* ended by EC2: price, capacity, ... */
+/* Whether it says that the instance has ended, whoever ended it: the status is as old as the instance's end. */
+bool ec2_status_ended(const char *code);
 
 enum ec2_instance_state {
     EC2_INSTANCE_PENDING,
@@ -87,6 +90,7 @@ struct ec2_instance {
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX];
     enum ec2_instance_state state;
     int64_t launched; /* seconds since 1970; 0: not told */
+    int64_t ended;    /* the moment in the reason of its last transition, if it has stopped or ended; 0: not told */
     bool spot;
     bool evicted;                                    /* by the state reason's code */
     char code[EC2_CODE_TEXT], reason[EC2_LINE_TEXT]; /* of the state reason; empty: none */

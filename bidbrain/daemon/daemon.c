@@ -424,6 +424,25 @@ static void fail_with_rest(struct daemon *daemon, const char *why) {
     daemon_fail(daemon, &error);
 }
 
+/* Whether the bill must wait for prices: those of the last hours that machines have begun may not be read yet. */
+static bool lacks_prices(struct daemon *daemon) {
+    double wall = market_clock_elapsed();
+    int64_t last = 0;
+    for (size_t i = 0; i < daemon->machine_count; i++) {
+        last = daemon->machines[i].ended > last ? daemon->machines[i].ended : last;
+    }
+    daemon->bill_wall = daemon->bill_wall != 0 ? daemon->bill_wall : wall;
+    if (daemon->priced_to >= last) {
+        return false;
+    }
+    if (wall - daemon->bill_wall > DAEMON_BILL_S) {
+        log_warn("no prices of the last hours can be read: the bill goes by the ones before");
+        return false;
+    }
+    daemon->next_prices = fmin(daemon->next_prices, market_clock_seconds(&daemon->clock));
+    return true;
+}
+
 static void give_back(struct daemon *daemon) {
     double now = market_clock_seconds(&daemon->clock);
     double waited = market_clock_elapsed() - daemon->phase_wall;
@@ -434,6 +453,8 @@ static void give_back(struct daemon *daemon) {
     if (all_gone && (daemon->gone || in_vain)) {
         if (!daemon->gone) {
             log_warn("what there is can't be asked: by the state nothing runs");
+        } else if (!in_vain && lacks_prices(daemon)) {
+            return;
         }
         daemon_stop(daemon);
         return;
@@ -751,7 +772,8 @@ int daemon_fetch_prices(const struct config *config, const char *store, uint64_t
 
 static void print_machines(const struct daemon *daemon, const struct footprint *footprint) {
     static const char *const states[] = {"pending", "running", "stopping", "gone"};
-    printf("%-22s %-10s %-32s %-9s %-20s %10s\n", "machine", "kind", "market", "state", "since", "dollars");
+    printf("%-22s %-10s %-10s %-32s %-9s %-20s %10s\n", "machine", "kind", "tier", "market", "state", "since",
+           "dollars");
     for (size_t i = 0; i < daemon->machine_count; i++) {
         const struct ledger_machine *machine = &daemon->machines[i];
         char market[MARKET_NAME_MAX];
@@ -764,11 +786,9 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
             instant_format(machine->machine.launched, since);
         }
         char line[STATUS_LINE_MAX];
-        snprintf(line, sizeof line, "%-22s %-10s %-32s %-9s %-20s %10.4f", machine->machine.id,
-                 machine->reliable                        ? "reliable"
-                 : machine->machine.kind == PROVIDER_SPOT ? "spot"
-                                                          : "on-demand",
-                 market, states[machine->machine.state], since,
+        snprintf(line, sizeof line, "%-22s %-10s %-10s %-32s %-9s %-20s %10.4f", machine->machine.id,
+                 machine->machine.kind == PROVIDER_SPOT ? "spot" : "on demand",
+                 machine->reliable ? "reliable" : "transient", market, states[machine->machine.state], since,
                  amount_dollars(footprint_bill(footprint, machine).amount));
         text_make_printable(line); /* the cloud named it */
         puts(line);
@@ -787,7 +807,6 @@ static void print_status(struct daemon *daemon, bool json) {
     for (size_t l = 0; l < daemon->launch_count; l++) {
         unanswered += daemon->launches[l].stage <= LEDGER_WAITING;
     }
-    double dollars = amount_dollars(spend.spot.amount + spend.on_demand.amount);
     if (json) {
         daemon->report = stdout;
         for (size_t i = 0; i < daemon->machine_count; i++) {
@@ -795,26 +814,26 @@ static void print_status(struct daemon *daemon, bool json) {
                 daemon_report_machine(daemon, &daemon->machines[i]);
             }
         }
-        daemon_report(daemon, "status",
-                      json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:I}", "job", daemon->config->job, "machines",
-                                (json_int_t)there, "machines_ever", (json_int_t)daemon->machine_count,
-                                "launches_without_answer", (json_int_t)unanswered, "dollars", dollars, "spot_dollars",
-                                amount_dollars(spend.spot.amount), "on_demand_dollars",
-                                amount_dollars(spend.on_demand.amount), "all_on_demand_dollars",
-                                amount_dollars(spend.alike), "evictions", (json_int_t)spend.evictions));
+        json_t *status = daemon_spend_json(&spend);
+        json_object_set_new(status, "job", json_string(daemon->config->job));
+        json_object_set_new(status, "machines", json_integer((json_int_t)there));
+        json_object_set_new(status, "machines_ever", json_integer((json_int_t)daemon->machine_count));
+        json_object_set_new(status, "launches_without_answer", json_integer((json_int_t)unanswered));
+        daemon_report(daemon, "status", status);
         daemon->report = NULL;
     } else {
+        struct daemon_spend_text text;
         print_machines(daemon, &footprint);
-        printf("job %s: %zu machines now, %zu ever, %zu launches without an answer, %zu evictions\n",
-               daemon->config->job, there, daemon->machine_count, unanswered, spend.evictions);
+        printf("job %s: %zu machines now, %zu ever, %zu launches without an answer\n", daemon->config->job, there,
+               daemon->machine_count, unanswered);
         struct footprint_reasons reasons;
         if (footprint_reasons(&footprint, &reasons)) {
-            char text[FOOTPRINT_REASONS_TEXT];
-            footprint_reasons_text(&footprint, &reasons, text);
-            printf("no spot machine: %s\n", text);
+            char why[FOOTPRINT_REASONS_TEXT];
+            footprint_reasons_text(&footprint, &reasons, why);
+            printf("no spot machine: %s\n", why);
         }
-        printf("$%.4f so far (spot $%.4f, on demand $%.4f); the same machines on demand: $%.4f\n", dollars,
-               amount_dollars(spend.spot.amount), amount_dollars(spend.on_demand.amount), amount_dollars(spend.alike));
+        daemon_spend_text(&spend, &text);
+        printf("so far: %s\n%s\n", text.hours, text.cost);
     }
     daemon_footprint_close(daemon, &table);
 }

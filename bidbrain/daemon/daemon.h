@@ -13,6 +13,7 @@ struct daemon_options {
     bool dry_run;       /* one decision, printed */
     bool keep;          /* a signal leaves the machines as they are */
     bool quiet;         /* no lines on standard output */
+    bool no_bill;       /* ... none of the bill: whoever runs the market prints its own */
     const char *report; /* a file, lines of JSON are appended; NULL: none */
 };
 

@@ -458,6 +458,22 @@ static void tell_gone(struct daemon *daemon, const char *id) {
     }
 }
 
+/* When a machine that is seen to be gone has ended: the cloud's word, or what is likeliest. */
+static int64_t end_of(const struct daemon *daemon, size_t i, enum ledger_end how) {
+    const struct provider_machine *told = &daemon->machines[i].machine;
+    const struct daemon_machine *notes = &daemon->machine_notes[i];
+    int64_t now = daemon_now(daemon);
+    if (told->ended != 0 && told->ended >= told->launched) {
+        return told->ended;
+    }
+    int64_t taken = notes->noticed != 0 ? notes->noticed + DAEMON_NOTICE_S : now; /* seen late, perhaps */
+    /* It ended when that was first asked for, unless that was too long ago: then the cloud had not heard it. */
+    double delay = DAEMON_TERMINATE_S + DAEMON_TERMINATE_WALL_S * daemon->clock.speed;
+    bool asked = notes->terminated != 0 && how == LEDGER_RELEASED && (double)(now - notes->terminated) < delay;
+    int64_t ended = asked ? notes->terminated : how == LEDGER_EVICTED && taken < now ? taken : now;
+    return ended > notes->seen ? ended : notes->seen;
+}
+
 static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) {
     struct ledger_machine *machine = &daemon->machines[i];
     const struct daemon_machine *notes = &daemon->machine_notes[i];
@@ -470,13 +486,7 @@ static void machine_ended(struct daemon *daemon, size_t i, enum ledger_end how) 
                  told->id, told->type, told->zone);
         close_market(daemon, told->kind, told->type, told->zone, DAEMON_BACK_OFF_S, true);
     }
-    int64_t now = daemon_now(daemon);
-    int64_t taken = notes->noticed != 0 ? notes->noticed + DAEMON_NOTICE_S : now; /* seen late, perhaps */
-    /* It ended when that was first asked for, unless that was too long ago: then the cloud had not heard it. */
-    double delay = DAEMON_TERMINATE_S + DAEMON_TERMINATE_WALL_S * daemon->clock.speed;
-    bool asked = notes->terminated != 0 && how == LEDGER_RELEASED && (double)(now - notes->terminated) < delay;
-    int64_t ended = asked ? notes->terminated : how == LEDGER_EVICTED && taken < now ? taken : now;
-    machine->ended = ended > notes->seen ? ended : notes->seen;
+    machine->ended = end_of(daemon, i, how);
     machine->how = how;
     machine->machine.state = MACHINE_GONE;
     tell_gone(daemon, machine->machine.id);
@@ -512,6 +522,24 @@ static void machine_back(struct daemon *daemon, size_t i) {
     store_machine(daemon, i);
 }
 
+/* The cloud tells of a machine that is booked as ended, and knows better when, since when and how. */
+static void correct_end(struct daemon *daemon, size_t i, const struct provider_machine *told) {
+    struct ledger_machine *machine = &daemon->machines[i];
+    int64_t launched = told->launched != 0 ? told->launched : machine->machine.launched;
+    int64_t ended = told->ended != 0 && told->ended >= launched ? told->ended : machine->ended;
+    enum ledger_end how = told->evicted                     ? LEDGER_EVICTED
+                          : machine->how == LEDGER_VANISHED ? LEDGER_RELEASED
+                                                            : machine->how;
+    if (told->state == MACHINE_GONE &&
+        (ended != machine->ended || launched != machine->machine.launched || how != machine->how)) {
+        machine->machine.launched = launched;
+        machine->machine.evicted = machine->machine.evicted || told->evicted;
+        machine->ended = ended;
+        machine->how = how;
+        store_machine(daemon, i);
+    }
+}
+
 /* What changed, stored only if something did. */
 static void update_machine(struct daemon *daemon, size_t i, const struct provider_machine *told) {
     struct ledger_machine *machine = &daemon->machines[i];
@@ -521,6 +549,7 @@ static void update_machine(struct daemon *daemon, size_t i, const struct provide
     }
     if (machine->ended != 0 && told->state != MACHINE_RUNNING &&
         (told->state != MACHINE_PENDING || machine->how != LEDGER_VANISHED)) {
+        correct_end(daemon, i, told);
         return;
     }
     if (machine->ended != 0) {
@@ -528,6 +557,7 @@ static void update_machine(struct daemon *daemon, size_t i, const struct provide
     }
     machine->machine.state = told->state;
     machine->machine.launched = told->launched != 0 ? told->launched : before.launched;
+    machine->machine.ended = told->ended;
     machine->machine.noticed = before.noticed || told->noticed;
     machine->machine.evicted = before.evicted || told->evicted;
     snprintf(machine->machine.reason, sizeof machine->machine.reason, "%s", told->reason);

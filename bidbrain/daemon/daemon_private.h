@@ -45,6 +45,7 @@ enum {
     DAEMON_FIRST_S = 5,          /* real: EC2's first prices or machines come within it, or a line says that none has */
     DAEMON_SILENT_S = 2,         /* real: a reading takes at most so long, or EC2 is taken for out of reach */
     DAEMON_UNREACHABLE_MS = 900, /* real: after a signal EC2 is waited for so long when it did not answer before */
+    DAEMON_BILL_S = 30,          /* real: the bill waits so long for the prices of the last hours */
     DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour is made at least so long before the margin */
 };
 
@@ -130,6 +131,7 @@ struct daemon {
     bool gone;            /* ... and a whole one then showed nothing */
     int64_t priced_from;  /* when the reading under way was asked for */
     int64_t priced_to;    /* prices up to here are known; 0: none */
+    double bill_wall;     /* since when there is nothing left but to bill it; 0: not yet */
     double next_prices, next_list, next_decision, next_budget; /* market */
     double next_link, phase_wall; /* as of market_clock_elapsed, as all times called wall */
     double silence_warned;
@@ -226,5 +228,11 @@ void daemon_report(struct daemon *daemon, const char *type, json_t *object);
 void daemon_report_launch(struct daemon *daemon, const struct ledger_launch *launch);
 void daemon_report_machine(struct daemon *daemon, const struct ledger_machine *machine);
 void daemon_report_summary(struct daemon *daemon);
+/* The bill as people and programs are told it, at the end and by `bidbrain status`. */
+struct daemon_spend_text {
+    char hours[160], cost[200];
+};
+void daemon_spend_text(const struct footprint_spend *spend, struct daemon_spend_text *text);
+json_t *daemon_spend_json(const struct footprint_spend *spend);
 
 #endif

@@ -4,7 +4,6 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/printable.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -79,39 +78,60 @@ static void report_bill(struct daemon *daemon, const struct footprint *footprint
                         const struct ledger_machine *machine) {
     struct bill bill = footprint_bill(footprint, machine);
     daemon_report(daemon, "bill",
-                  json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:s,s:f,s:I,s:I}", "id", machine->machine.id, "kind",
+                  json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:s,s:f,s:I,s:I,s:I}", "id", machine->machine.id, "kind",
                             kind_name(machine->machine.kind), "instance_type", machine->machine.type, "zone",
                             machine->machine.zone, "start", instant_json(machine->machine.launched), "end",
                             instant_json(machine->ended), "how", ENDS[machine->how], "dollars",
-                            amount_dollars(bill.amount), "paid_seconds", (json_int_t)bill.paid_seconds, "free_seconds",
-                            (json_int_t)bill.free_seconds));
+                            amount_dollars(bill.amount), "amount_units", (json_int_t)bill.amount, "paid_seconds",
+                            (json_int_t)bill.paid_seconds, "free_seconds", (json_int_t)bill.free_seconds));
+}
+
+/* Words as in docs/bidbrain.md, "The bill's words": free hours are spot hours too. */
+static double hours(int64_t seconds) {
+    return (double)seconds / HOUR;
+}
+
+json_t *daemon_spend_json(const struct footprint_spend *spend) {
+    return json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I}", "dollars",
+                     amount_dollars(spend->spot.amount + spend->on_demand.amount), "spot_dollars",
+                     amount_dollars(spend->spot.amount), "on_demand_dollars", amount_dollars(spend->on_demand.amount),
+                     "spot_hours", hours(spend->spot.paid_seconds + spend->spot.free_seconds), "free_hours",
+                     hours(spend->spot.free_seconds), "on_demand_hours", hours(spend->on_demand.paid_seconds),
+                     "all_on_demand_dollars", amount_dollars(spend->alike), "evictions", (json_int_t)spend->evictions);
+}
+
+void daemon_spend_text(const struct footprint_spend *spend, struct daemon_spend_text *text) {
+    snprintf(text->hours, sizeof text->hours,
+             "machine-hours: %.2f on demand, %.2f spot (%.2f of them free); %zu machine%s evicted",
+             hours(spend->on_demand.paid_seconds), hours(spend->spot.paid_seconds + spend->spot.free_seconds),
+             hours(spend->spot.free_seconds), spend->evictions, spend->evictions == 1 ? "" : "s");
+    snprintf(text->cost, sizeof text->cost,
+             "cost: $%.4f, of that $%.4f on demand, $%.4f spot; all on demand: $%.4f for the same machine-hours",
+             amount_dollars(spend->spot.amount + spend->on_demand.amount), amount_dollars(spend->on_demand.amount),
+             amount_dollars(spend->spot.amount), amount_dollars(spend->alike));
 }
 
 void daemon_report_summary(struct daemon *daemon) {
     struct eviction_table table;
     struct footprint footprint = daemon_footprint(daemon, &table);
-    struct footprint_spend spend = footprint_spend(&footprint);
-    double spot_hours = (double)(spend.spot.paid_seconds + spend.spot.free_seconds) / HOUR;
-    double free_hours = (double)spend.spot.free_seconds / HOUR;
-    double on_demand_hours = (double)spend.on_demand.paid_seconds / HOUR;
-    double dollars = amount_dollars(spend.spot.amount + spend.on_demand.amount);
+    const struct footprint_spend spend = footprint_spend(&footprint);
     size_t left = 0;
     for (size_t i = 0; i < daemon->machine_count; i++) {
         report_bill(daemon, &footprint, &daemon->machines[i]);
         left += daemon->machines[i].ended == 0;
     }
     daemon_footprint_close(daemon, &table);
-    daemon_report(daemon, "summary",
-                  json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:b}", "dollars", dollars, "spot_dollars",
-                            amount_dollars(spend.spot.amount), "on_demand_dollars",
-                            amount_dollars(spend.on_demand.amount), "spot_hours", spot_hours, "free_hours", free_hours,
-                            "on_demand_hours", on_demand_hours, "all_on_demand_dollars", amount_dollars(spend.alike),
-                            "evictions", (json_int_t)spend.evictions, "iterations", (json_int_t)daemon->iterations,
-                            "machines_left", (json_int_t)left, "ok", (int)daemon->job_ok));
-    daemon_say(daemon, "%.2f spot machine-hours (%.2f of them free), %.2f on demand; %zu eviction%s", spot_hours,
-               free_hours, on_demand_hours, spend.evictions, spend.evictions == 1 ? "" : "s");
-    daemon_say(daemon, "$%.4f in all: spot $%.4f, on demand $%.4f; the same machines on demand: $%.4f", dollars,
-               amount_dollars(spend.spot.amount), amount_dollars(spend.on_demand.amount), amount_dollars(spend.alike));
+    json_t *summary = daemon_spend_json(&spend);
+    json_object_set_new(summary, "iterations", json_integer((json_int_t)daemon->iterations));
+    json_object_set_new(summary, "machines_left", json_integer((json_int_t)left));
+    json_object_set_new(summary, "ok", json_boolean(daemon->job_ok));
+    daemon_report(daemon, "summary", summary);
+    if (!daemon->options->no_bill) {
+        struct daemon_spend_text text;
+        daemon_spend_text(&spend, &text);
+        daemon_say(daemon, "%s", text.hours);
+        daemon_say(daemon, "%s", text.cost);
+    }
     if (left > 0) {
         daemon_say(daemon, left == 1 ? "%zu machine is left and costs on" : "%zu machines are left and cost on", left);
     }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct list_operation {
     struct operation operation;
@@ -146,6 +147,10 @@ static struct provider_machine list_machine(const struct ec2_instance *instance,
                                        .launched = instance->launched};
     const char *token = instance->tags.token[0] != '\0' || request == NULL ? instance->tags.token : request->tags.token;
     bool taken = request != NULL && ec2_status_evicted(request->code);
+    machine.ended = instance->ended;
+    if (machine.ended == 0 && request != NULL && ec2_status_ended(request->code)) {
+        machine.ended = request->updated;
+    }
     machine.evicted = instance->evicted || taken;
     machine.noticed = machine.evicted || (request != NULL && ec2_status_noticed(request->code));
     strcpy(machine.id, instance->id);
@@ -172,6 +177,7 @@ struct provider_machine provider_ec2_machine_of_request(const struct ec2_spot_re
     machine.evicted = ec2_status_evicted(request->code);
     machine.noticed = ec2_status_noticed(request->code);
     machine.state = waits || kept ? MACHINE_PENDING : MACHINE_GONE;
+    machine.ended = ec2_status_ended(request->code) ? request->updated : 0;
     strcpy(machine.id, request->instance);
     strcpy(machine.token, request->tags.token);
     strcpy(machine.type, request->type);
@@ -422,14 +428,21 @@ static void list_have_untagged_instances(void *context, const struct ec2_answer 
     list_ask_untagged_instances(list);
 }
 
-/* Requests that are closed stay for days, their instances for an hour: what these requests say is enough. */
+/* Requests that are closed stay for days, their instances for an hour: then what these requests say is enough. Before
+ * that the instance tells from when it is paid, which no list may have shown yet. */
+static bool list_lacks_instance(const struct list_operation *list, const struct ec2_spot_request *request) {
+    const struct provider_options *options = &list->operation.of->options;
+    int64_t now = options->now != NULL ? options->now(options->now_context) : (int64_t)time(NULL);
+    bool forgotten = request->state == EC2_REQUEST_CLOSED && now - request->updated > HOUR;
+    return request->instance[0] != '\0' && !forgotten && list_instance(list, request->instance) == NULL;
+}
+
 static void list_ask_untagged_instances(struct list_operation *list) {
     struct ec2_request *request = NULL;
     unsigned number = 0;
     for (; list->looked_at < list->request_count && number < PROVIDER_EC2_BATCH; list->looked_at++) {
         const char *id = list->requests[list->looked_at].instance;
-        if (id[0] == '\0' || list->requests[list->looked_at].state == EC2_REQUEST_CLOSED ||
-            list_instance(list, id) != NULL) {
+        if (!list_lacks_instance(list, &list->requests[list->looked_at])) {
             continue;
         }
         if (request == NULL) {
@@ -453,8 +466,8 @@ static void list_have_untagged_requests(void *context, const struct ec2_answer *
 }
 
 static bool list_lacks_request(const struct list_operation *list, const struct ec2_instance *instance) {
-    return instance->request[0] != '\0' && instance->state != EC2_INSTANCE_TERMINATED &&
-           list_request(list, instance->request) == NULL;
+    bool over = instance->state == EC2_INSTANCE_TERMINATED && instance->ended != 0;
+    return instance->request[0] != '\0' && !over && list_request(list, instance->request) == NULL;
 }
 
 static void list_ask_untagged_requests(struct list_operation *list) {

@@ -45,6 +45,7 @@ struct provider_machine {
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX];
     enum machine_state state;
     int64_t launched; /* seconds since 1970 by the cloud's clock: from when it is paid; 0: not known yet */
+    int64_t ended;    /* likewise, to when it is paid, once it is gone; 0: the cloud does not tell */
     bool noticed;     /* the cloud has said that it will take it */
     bool evicted;     /* it is gone, or going, and the cloud took it */
     char reason[PROVIDER_LINE_TEXT];

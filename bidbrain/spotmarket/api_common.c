@@ -1,5 +1,6 @@
 /* What EC2's actions share: filters, pages, tags, tokens, and how machines and requests are written. See
  * api_private.h. */
+#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/spotmarket/api_private.h"
 
@@ -217,6 +218,17 @@ static void write_state(struct text *body, const char *name, enum instance_state
     text_format(body, "</%s>", name);
 }
 
+/* As EC2 says it: with the moment where the user has ended the machine, without one where EC2 has. */
+static void write_reason(struct text *body, const struct instance *instance) {
+    char reason[64] = "";
+    if (instance->ended != MARKET_NEVER && !instance_lives(instance) && !instance->evicted) {
+        char ended[INSTANT_TEXT_MAX];
+        instant_format(instance->ended, ended);
+        snprintf(reason, sizeof reason, "User initiated (%.10s %.8s GMT)", ended, ended + 11);
+    }
+    xml_text(body, "reason", reason[0] != '\0' ? reason : instance->reason_code);
+}
+
 void api_write_instance(struct api *api, const struct instance *instance) {
     struct text *body = &api->body;
     const struct launch_spec *spec = instance->spec;
@@ -224,7 +236,7 @@ void api_write_instance(struct api *api, const struct instance *instance) {
     xml_text(body, "instanceId", instance->id);
     xml_text(body, "imageId", spec->image);
     write_state(body, "instanceState", instance->state);
-    xml_text(body, "reason", instance->reason_code);
+    write_reason(body, instance);
     xml_text(body, "keyName", spec->key_name);
     text_add(body, "<amiLaunchIndex>0</amiLaunchIndex>");
     xml_text(body, "instanceType", instance->type->type);
