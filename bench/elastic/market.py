@@ -20,6 +20,10 @@ def seconds(text):
                .replace(tzinfo=datetime.timezone.utc).timestamp())
 
 
+def stamp(when):
+    return datetime.datetime.fromtimestamp(when, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def micro_dollars(text):
     return int((Decimal(text) * 1000000).quantize(Decimal(1), rounding="ROUND_HALF_UP"))
 

@@ -66,12 +66,15 @@ static json_t *instant_json(int64_t time) {
 
 void daemon_report_machine(struct daemon *daemon, const struct ledger_machine *machine) {
     const struct provider_machine *m = &machine->machine;
+    const struct catalog_price *type = catalog_find(&daemon->catalog, m->type, daemon->region);
     daemon_report(daemon, "machine",
-                  json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:s,s:s,s:b,s:o,s:o,s:f}", "id", m->id, "token", m->token, "kind",
-                            kind_name(m->kind), "instance_type", m->type, "zone", m->zone, "reliable",
+                  json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:s,s:s,s:b,s:o,s:o,s:o,s:f,s:i,s:f}", "id", m->id, "token",
+                            m->token, "kind", kind_name(m->kind), "instance_type", m->type, "zone", m->zone, "reliable",
                             (int)machine->reliable, "state", STATES[m->state], "how", ENDS[machine->how], "noticed",
-                            (int)m->noticed, "launched", instant_json(m->launched), "ended",
-                            instant_json(machine->ended), "bid", price_dollars(machine->bid)));
+                            (int)m->noticed, "launched", instant_json(m->launched), "release_at",
+                            instant_json(machine->release_at), "ended", instant_json(machine->ended), "bid",
+                            price_dollars(machine->bid), "vcpus", type != NULL ? (int)type->vcpus : 0,
+                            "on_demand_price", type != NULL ? price_dollars(type->price) : 0.0));
 }
 
 static void report_bill(struct daemon *daemon, const struct footprint *footprint,
