@@ -102,7 +102,7 @@ static void advise_learn(struct advise *advise) {
     }
     eviction_open(&eviction, &advise->markets, on_demand);
     eviction_advance(&eviction, advise->now);
-    eviction_table_open(&table, &eviction, advise->now);
+    eviction_table_open(&table, &eviction, EVICTION_CHOSEN, advise->now);
     uint64_t began_us = monotonic_us();
     advise->offers = memory_zeroed(count, sizeof *advise->offers);
     advise->regimes = memory_zeroed(count, sizeof *advise->regimes);

@@ -7,9 +7,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct calibrate {
-    const char *prices, *product, *catalog_file;
+    const char *prices, *product, *catalog_file, *memory_name;
+    enum eviction_memory memory;
     double train;
     int64_t every_seconds;
     bool fixed, help;
@@ -57,13 +59,13 @@ static void calibrate_run(struct calibrate *calibrate) {
     int64_t day = split / DAY;
     eviction_open(&eviction, &calibrate->markets, calibrate->on_demand);
     eviction_advance(&eviction, split);
-    eviction_table_open(&table, &eviction, split);
+    eviction_table_open(&table, &eviction, calibrate->memory, split);
     for (int64_t now = split; now < last - HOUR; now += calibrate->every_seconds) {
         if (now / DAY != day && !calibrate->fixed) {
             day = now / DAY;
             eviction_table_close(&table);
             eviction_advance(&eviction, now);
-            eviction_table_open(&table, &eviction, now);
+            eviction_table_open(&table, &eviction, calibrate->memory, now);
         }
         for (size_t m = 0; m < calibrate->markets.count; m++) {
             calibrate_market(calibrate, &table, m, now);
@@ -73,9 +75,27 @@ static void calibrate_run(struct calibrate *calibrate) {
     eviction_close(&eviction);
 }
 
+static const char *const MEMORIES[EVICTION_MEMORIES] = {
+    [EVICTION_ALL] = "all", [EVICTION_RECENT] = "recent", [EVICTION_CHOSEN] = "chosen"};
+
+static int parse_memory(struct calibrate *calibrate, struct error *error) {
+    for (unsigned k = 0; k < EVICTION_MEMORIES; k++) {
+        if (strcmp(calibrate->memory_name, MEMORIES[k]) == 0) {
+            calibrate->memory = (enum eviction_memory)k;
+            return 0;
+        }
+    }
+    return error_set(error, AML_EINPUT, "--memory: expected all, recent or chosen, got '%.60s'",
+                     calibrate->memory_name);
+}
+
 static int calibrate(struct calibrate *calibrate, struct error *error) {
-    int code = command_prices(calibrate->prices, calibrate->product, calibrate->catalog_file, CATALOG_2016,
-                              &calibrate->markets, &calibrate->catalog, error);
+    int code = parse_memory(calibrate, error);
+    if (code != 0) {
+        return code;
+    }
+    code = command_prices(calibrate->prices, calibrate->product, calibrate->catalog_file, CATALOG_2016,
+                          &calibrate->markets, &calibrate->catalog, error);
     if (code != 0) {
         return code;
     }
@@ -99,7 +119,8 @@ static int calibrate(struct calibrate *calibrate, struct error *error) {
         free(calibrate->on_demand);
     }
     if (code == 0) {
-        printf("%zu markets; %s\nby regime:\n", count, calibrate->fixed ? "learned once" : "learning every day");
+        printf("%zu markets; %s; memory: %s\nby regime:\n", count,
+               calibrate->fixed ? "learned once" : "learning every day", calibrate->memory_name);
         calibration_print(stdout, &calibrate->by_regime);
         printf("average of the market:\n");
         calibration_print(stdout, &calibrate->average);
@@ -110,12 +131,16 @@ static int calibrate(struct calibrate *calibrate, struct error *error) {
 }
 
 int command_calibrate(int argc, char **argv) {
-    struct calibrate c = {.product = MARKET_PRODUCT, .train = 0.5, .every_seconds = 1800};
+    struct calibrate c = {
+        .product = MARKET_PRODUCT, .train = 0.5, .every_seconds = 1800, .memory_name = MEMORIES[EVICTION_CHOSEN]};
     const struct aml_option options[] = {
         {"prices", "PATH", AML_OPTION_STRING, &c.prices, 0, 0, "files of spot prices: a file, a folder, a store (.db)"},
         {"train", "SHARE", AML_OPTION_REAL, &c.train, 0.01, 0.99, "of the prices' span that is only learned from"},
         {"every-seconds", "S", AML_OPTION_INTEGER, &c.every_seconds, 60, 1e6, "between the moments that are predicted"},
         {"fixed", NULL, AML_OPTION_FLAG, &c.fixed, 0, 0, "do not learn after that part"},
+        {"memory", "KIND", AML_OPTION_STRING, &c.memory_name, 0, 0,
+         "all history alike, its recent days, or per market the length chosen by what predicted best: all, recent, "
+         "chosen"},
         {"product", "TEXT", AML_OPTION_STRING, &c.product, 0, 0, "product description"},
         {"catalog", "FILE", AML_OPTION_STRING, &c.catalog_file, 0, 0,
          "JSON of more instance types, see docs/bidbrain.md"},

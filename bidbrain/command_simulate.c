@@ -135,8 +135,10 @@ int command_simulate(int argc, char **argv) {
         {"product", "TEXT", AML_OPTION_STRING, &s.product, 0, 0, "product description"},
         {"catalog", "FILE", AML_OPTION_STRING, &s.catalog, 0, 0, "JSON of more instance types, see docs/bidbrain.md"},
         {"schemes", "LIST", AML_OPTION_STRING, &o->schemes, 0, 0,
-         "comma-separated: on-demand, standard+checkpoint, standard+agileml, proteus, proteus+conditional, +joint, "
-         "+diverse, +measured, +additions (all but diverse), +all (not given: all)"},
+         "comma-separated: on-demand, standard+checkpoint, standard+agileml, proteus, proteus+learning, +decay, "
+         "+memory, "
+         "+conditional, +joint, +diverse, +measured, +additions (memory, conditional, joint, measured), +all (and "
+         "diverse) (not given: all)"},
         {"job-hours", "H", AML_OPTION_REAL, &o->job_hours, 0.01, 1000,
          "work of a job: hours on the reference machines"},
         {"machines", "N", AML_OPTION_INTEGER, &o->machines, 1, 100000, "reference machines"},

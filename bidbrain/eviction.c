@@ -15,6 +15,9 @@ enum { DAY = 24 * HOUR };
 const int64_t EVICTION_DELTA[EVICTION_DELTAS] = {100,  174,   302,   525,   913,   1588,   2760,   4798,
                                                  8342, 14502, 25213, 43833, 76205, 132485, 230330, 400000};
 
+const double EVICTION_HALF_LIFE[EVICTION_LENGTHS] = {0, 40, 15, 5, 2};
+enum { LENGTH_ALL = 0, LENGTH_RECENT = 3 };
+
 void eviction_open(struct eviction *eviction, const struct markets *markets, const int64_t *on_demand) {
     memset(eviction, 0, sizeof *eviction);
     eviction->markets = markets;
@@ -61,7 +64,7 @@ static void eviction_sample(struct eviction_market *own, const struct market *ma
         return;
     }
     int64_t price = market->points[index].price;
-    struct eviction_counts *counts = own->counts[eviction_regime(market, own->on_demand, time)];
+    struct eviction_counts *counts = own->today[eviction_regime(market, own->on_demand, time)];
     unsigned passed = 0;
     for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
         counts[d].samples += 1;
@@ -78,20 +81,6 @@ static void eviction_sample(struct eviction_market *own, const struct market *ma
     }
 }
 
-/* All weights halve in EVICTION_HALF_LIFE_DAYS. */
-static void eviction_decay(struct eviction *eviction, int64_t days) {
-    float factor = (float)exp2(-(double)days / EVICTION_HALF_LIFE_DAYS);
-    for (size_t m = 0; m < eviction->markets->count; m++) {
-        struct eviction_counts *counts = eviction->list[m].counts[0];
-        for (unsigned c = 0; c < EVICTION_REGIMES * EVICTION_DELTAS; c++) {
-            counts[c].samples *= factor;
-            for (unsigned b = 0; b < EVICTION_BINS; b++) {
-                counts[c].evicted[b] *= factor;
-            }
-        }
-    }
-}
-
 static void eviction_advance_to(struct eviction *eviction, int64_t now) {
     for (size_t m = 0; m < eviction->markets->count; m++) {
         struct eviction_market *own = &eviction->list[m];
@@ -99,21 +88,6 @@ static void eviction_advance_to(struct eviction *eviction, int64_t now) {
             eviction_sample(own, eviction->markets->list[m], own->next);
         }
     }
-}
-
-/* Day by day, so that what is learned does not depend on how often it is called. */
-void eviction_advance(struct eviction *eviction, int64_t now) {
-    if (eviction->decayed == 0) {
-        int64_t first = 0;
-        int64_t last = 0;
-        (void)markets_span(eviction->markets, &first, &last);
-        eviction->decayed = first / DAY * DAY;
-    }
-    for (; eviction->decayed + DAY <= now; eviction->decayed += DAY) {
-        eviction_advance_to(eviction, eviction->decayed + DAY);
-        eviction_decay(eviction, 1);
-    }
-    eviction_advance_to(eviction, now);
 }
 
 /* ---- From counts to probabilities ---- */
@@ -134,15 +108,25 @@ static void counts_add(struct eviction_counts *sum, const struct eviction_counts
     }
 }
 
-/* What all markets did, by regime and relative delta. */
-static void pool_fill(struct eviction_pool *pool, const struct eviction *eviction) {
+static struct eviction_counts counts_of(const struct eviction_market *own, unsigned length, bool today, unsigned r,
+                                        unsigned d) {
+    struct eviction_counts counts = own->counts[length][r][d];
+    if (today) {
+        counts_add(&counts, &own->today[r][d]);
+    }
+    return counts;
+}
+
+/* What all markets did in one memory, by regime and relative delta; with today's samples or without. */
+static void pool_fill(struct eviction_pool *pool, const struct eviction *eviction, unsigned length, bool today) {
     for (size_t m = 0; m < eviction->markets->count; m++) {
         const struct eviction_market *own = &eviction->list[m];
         for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
             unsigned relative = pool_delta(EVICTION_DELTA[d], own->on_demand);
             for (unsigned r = 0; r < EVICTION_REGIMES; r++) {
-                counts_add(&pool->counts[r][relative], &own->counts[r][d]);
-                counts_add(&pool->counts[EVICTION_ANY][relative], &own->counts[r][d]);
+                struct eviction_counts counts = counts_of(own, length, today, r, d);
+                counts_add(&pool->counts[r][relative], &counts);
+                counts_add(&pool->counts[EVICTION_ANY][relative], &counts);
             }
         }
     }
@@ -158,18 +142,30 @@ static void counts_smooth(const struct eviction_counts *counts, double weight, c
     }
 }
 
-static void market_fill(struct eviction_market_table *table, const struct eviction_market *own,
-                        const struct eviction_pool *pool) {
+/* A higher bid is never less safe, whatever the priors of neighbouring deltas made of it. */
+static void rows_order(float rows[EVICTION_DELTAS][EVICTION_BINS]) {
+    for (unsigned d = 1; d < EVICTION_DELTAS; d++) {
+        for (unsigned b = 0; b < EVICTION_BINS; b++) {
+            rows[d][b] = fminf(rows[d][b], rows[d - 1][b]);
+        }
+    }
+}
+
+/* A market's estimates by one memory: those of the regimes, and the average in row EVICTION_ANY. */
+static void market_fill(struct eviction_market_table *table, const struct eviction_market *own, unsigned length,
+                        bool today, const struct eviction_pool *pool) {
     float half[EVICTION_BINS];
     for (unsigned b = 0; b < EVICTION_BINS; b++) {
         half[b] = 0.5F * (float)(b + 1) / EVICTION_BINS;
     }
     for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
         unsigned relative = pool_delta(EVICTION_DELTA[d], own->on_demand);
+        struct eviction_counts counts[EVICTION_REGIMES];
         struct eviction_counts all = {0};
         float pooled[EVICTION_BINS];
         for (unsigned r = 0; r < EVICTION_REGIMES; r++) {
-            counts_add(&all, &own->counts[r][d]);
+            counts[r] = counts_of(own, length, today, r, d);
+            counts_add(&all, &counts[r]);
         }
         counts_smooth(&pool->counts[EVICTION_ANY][relative], 1, half, pooled);
         counts_smooth(&all, EVICTION_MARKET_PRIOR, pooled, table->by_bin[EVICTION_ANY][d]);
@@ -177,30 +173,129 @@ static void market_fill(struct eviction_market_table *table, const struct evicti
             float average[EVICTION_BINS];
             counts_smooth(&pool->counts[r][relative], 1, half, pooled);
             counts_smooth(&all, EVICTION_MARKET_PRIOR, pooled, average);
-            counts_smooth(&own->counts[r][d], EVICTION_REGIME_PRIOR, average, table->by_bin[r][d]);
+            counts_smooth(&counts[r], EVICTION_REGIME_PRIOR, average, table->by_bin[r][d]);
         }
     }
-    /* A higher bid is never less safe, whatever the priors of neighbouring deltas made of it. */
     for (unsigned r = 0; r <= EVICTION_REGIMES; r++) {
-        for (unsigned d = 1; d < EVICTION_DELTAS; d++) {
-            for (unsigned b = 0; b < EVICTION_BINS; b++) {
-                float *here = &table->by_bin[r][d][b];
-                *here = fminf(*here, table->by_bin[r][d - 1][b]);
-            }
-        }
+        rows_order(table->by_bin[r]);
     }
 }
 
-void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, int64_t now) {
+/* ---- Memories, compared by how well they predict ---- */
+
+static double log_loss(const struct eviction_counts *seen, float predicted) {
+    double evicted = 0;
+    double p = fmin(fmax((double)predicted, 1e-6), 1 - 1e-6);
+    for (unsigned b = 0; b < EVICTION_BINS; b++) {
+        evicted += (double)seen->evicted[b];
+    }
+    return -evicted * log(p) - ((double)seen->samples - evicted) * log1p(-p);
+}
+
+/* Adds the loss of predicting today's samples from what was known before today. */
+static void market_score(struct eviction_market *own, unsigned length, const struct eviction_market_table *known) {
+    double fade = exp2(-1.0 / EVICTION_LOSS_DAYS);
+    double loss = 0;
+    double average_loss = 0;
+    for (unsigned r = 0; r < EVICTION_REGIMES; r++) {
+        for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
+            loss += log_loss(&own->today[r][d], known->by_bin[r][d][EVICTION_BINS - 1]);
+            average_loss += log_loss(&own->today[r][d], known->by_bin[EVICTION_ANY][d][EVICTION_BINS - 1]);
+        }
+    }
+    own->loss[length] = own->loss[length] * fade + loss;
+    own->average_loss[length] = own->average_loss[length] * fade + average_loss;
+}
+
+static void market_learn_today(struct eviction_market *own) {
+    for (unsigned l = 0; l < EVICTION_LENGTHS; l++) {
+        float factor = EVICTION_HALF_LIFE[l] > 0 ? (float)exp2(-1 / EVICTION_HALF_LIFE[l]) : 1;
+        for (unsigned r = 0; r < EVICTION_REGIMES; r++) {
+            for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
+                struct eviction_counts *counts = &own->counts[l][r][d];
+                counts_add(counts, &own->today[r][d]);
+                counts->samples *= factor;
+                for (unsigned b = 0; b < EVICTION_BINS; b++) {
+                    counts->evicted[b] *= factor;
+                }
+            }
+        }
+    }
+    memset(own->today, 0, sizeof own->today);
+}
+
+/* A day is over: each memory is judged by it, then takes it in. */
+static void eviction_end_day(struct eviction *eviction) {
     struct eviction_pool *pool = memory_zeroed(1, sizeof *pool);
+    struct eviction_market_table *known = memory_zeroed(1, sizeof *known);
+    for (unsigned l = 0; l < EVICTION_LENGTHS; l++) {
+        memset(pool, 0, sizeof *pool);
+        pool_fill(pool, eviction, l, false);
+        for (size_t m = 0; m < eviction->markets->count; m++) {
+            market_fill(known, &eviction->list[m], l, false, pool);
+            market_score(&eviction->list[m], l, known);
+        }
+    }
+    for (size_t m = 0; m < eviction->markets->count; m++) {
+        market_learn_today(&eviction->list[m]);
+    }
+    free(known);
+    free(pool);
+}
+
+/* Day by day, so that what is learned does not depend on how often it is called. */
+void eviction_advance(struct eviction *eviction, int64_t now) {
+    if (eviction->day == 0) {
+        int64_t first = 0;
+        int64_t last = 0;
+        (void)markets_span(eviction->markets, &first, &last);
+        eviction->day = first / DAY * DAY;
+    }
+    for (; eviction->day + DAY <= now; eviction->day += DAY) {
+        eviction_advance_to(eviction, eviction->day + DAY);
+        eviction_end_day(eviction);
+    }
+    eviction_advance_to(eviction, now);
+}
+
+unsigned eviction_chosen(const struct eviction *eviction, size_t m, bool average) {
+    const double *loss = average ? eviction->list[m].average_loss : eviction->list[m].loss;
+    unsigned best = 0;
+    for (unsigned l = 1; l < EVICTION_LENGTHS; l++) {
+        best = loss[l] < loss[best] ? l : best;
+    }
+    return best;
+}
+
+/* ---- Tables ---- */
+
+static unsigned length_of(const struct eviction *eviction, enum eviction_memory memory, size_t m, bool average) {
+    return memory == EVICTION_CHOSEN ? eviction_chosen(eviction, m, average)
+           : memory == EVICTION_ALL  ? (unsigned)LENGTH_ALL
+                                     : (unsigned)LENGTH_RECENT;
+}
+
+void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, enum eviction_memory memory,
+                         int64_t now) {
+    struct eviction_pool *pools = memory_zeroed(EVICTION_LENGTHS, sizeof *pools);
     table->time = now;
     table->count = eviction->markets->count;
     table->markets = memory_zeroed(table->count + 1, sizeof *table->markets);
-    pool_fill(pool, eviction);
-    for (size_t m = 0; m < table->count; m++) {
-        market_fill(&table->markets[m], &eviction->list[m], pool);
+    for (unsigned l = 0; l < EVICTION_LENGTHS; l++) {
+        pool_fill(&pools[l], eviction, l, true);
     }
-    free(pool);
+    for (size_t m = 0; m < table->count; m++) {
+        struct eviction_market_table average;
+        unsigned length = length_of(eviction, memory, m, false);
+        unsigned average_length = length_of(eviction, memory, m, true);
+        market_fill(&table->markets[m], &eviction->list[m], length, true, &pools[length]);
+        if (average_length != length) {
+            market_fill(&average, &eviction->list[m], average_length, true, &pools[average_length]);
+            memcpy(table->markets[m].by_bin[EVICTION_ANY], average.by_bin[EVICTION_ANY],
+                   sizeof average.by_bin[EVICTION_ANY]);
+        }
+    }
+    free(pools);
 }
 
 void eviction_table_close(struct eviction_table *table) {

@@ -2,10 +2,13 @@
  * (section 4.1 of the paper, "Estimating Evictions"), for the `ec2-2016` model.
  *
  * Every EVICTION_STEP seconds of history is a sample: had we bid the price of that moment plus each delta of the grid,
- * when within the hour would the price have risen above the bid? A sample counts only once its hour is over. More than
- * the paper: samples are kept by the market's behaviour at their moment (its regime: the price relative to on-demand,
- * and how much it moved in the hour before), and recent history counts for more (half as much for every
- * EVICTION_HALF_LIFE_DAYS).
+ * when within the hour would the price have risen above the bid? A sample counts only once its hour is over.
+ *
+ * The paper weighs all history alike, per market and delta (EVICTION_ALL with EVICTION_ANY). More than the paper:
+ * samples are kept by the market's behaviour at their moment (its regime: the price relative to on-demand, and how much
+ * it moved in the hour before), and by several memories, in which a sample's weight halves every so many days. Which
+ * memory a market's estimates come from is chosen by how well each would have predicted that market's recent days
+ * (prequential log-loss: a day is predicted from what was known at its first second, then learned from).
  *
  * The prior, where data is thin: a regime's samples stand beside EVICTION_REGIME_PRIOR samples of the market's own
  * average, these beside EVICTION_MARKET_PRIOR samples of what all markets did in that regime at that delta relative to
@@ -31,7 +34,19 @@ enum {
     EVICTION_ANY = EVICTION_REGIMES, /* the market's average over all regimes: the paper's estimate */
     EVICTION_REGIME_PRIOR = 3 * HOUR / EVICTION_STEP,
     EVICTION_MARKET_PRIOR = 24 * HOUR / EVICTION_STEP,
-    EVICTION_HALF_LIFE_DAYS = 5,
+    EVICTION_LENGTHS = 5,    /* memories */
+    EVICTION_LOSS_DAYS = 10, /* in which the weight of a day's log-loss halves */
+};
+
+/* Days in which a sample's weight halves in each memory, the longest first; 0: never. */
+extern const double EVICTION_HALF_LIFE[EVICTION_LENGTHS];
+
+/* Which memory estimates come from. */
+enum eviction_memory {
+    EVICTION_ALL,    /* all history alike: the paper's */
+    EVICTION_RECENT, /* a half-life of 5 days */
+    EVICTION_CHOSEN, /* the one that predicted the market's recent days best */
+    EVICTION_MEMORIES
 };
 
 /* Micro-dollars. */
@@ -53,16 +68,21 @@ struct eviction_counts {
     float evicted[EVICTION_BINS];
 };
 
+typedef struct eviction_counts eviction_cells[EVICTION_REGIMES][EVICTION_DELTAS];
+
 struct eviction_market {
     int64_t on_demand;
-    int64_t next; /* the next sample's time */
-    struct eviction_counts counts[EVICTION_REGIMES][EVICTION_DELTAS];
+    int64_t next;                            /* the next sample's time */
+    eviction_cells today;                    /* samples that became known since the last whole day */
+    eviction_cells counts[EVICTION_LENGTHS]; /* earlier ones, as each memory weighs them */
+    double loss[EVICTION_LENGTHS];           /* log-loss of estimates by regime */
+    double average_loss[EVICTION_LENGTHS];   /* log-loss of the market's average, EVICTION_ANY */
 };
 
 struct eviction {
     const struct markets *markets; /* may grow between calls, but not get more or fewer markets */
     struct eviction_market *list;  /* as markets->list */
-    int64_t decayed;               /* the moment that weights are relative to; whole days */
+    int64_t day;                   /* the last whole day that is learned; 0: none yet */
 };
 
 /* `on_demand[m]`: the on-demand price of market m, positive. `markets` must outlive it. */
@@ -71,7 +91,11 @@ void eviction_close(struct eviction *eviction);
 /* Learns from all samples whose hour is over at `now`. Only forward in time. */
 void eviction_advance(struct eviction *eviction, int64_t now);
 /* What is known now; free with eviction_table_close. */
-void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, int64_t now);
+void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, enum eviction_memory memory,
+                         int64_t now);
+/* The memory that EVICTION_CHOSEN takes for estimates by regime (or of the average) of market `m`: an index of
+ * EVICTION_HALF_LIFE. */
+unsigned eviction_chosen(const struct eviction *eviction, size_t m, bool average);
 void eviction_table_close(struct eviction_table *table);
 
 /* The regime of a market at `time`, from prices up to `time`; the first one that holds a price must be at or before

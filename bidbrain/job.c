@@ -215,12 +215,8 @@ static struct policy_app job_app(const struct job *job) {
 static const struct eviction_table *job_table(const struct job *job, size_t m, unsigned *regime) {
     const struct study *study = job->study;
     const struct study_market *market = &study->markets[m];
-    if (!job->scheme->conditional) {
-        *regime = EVICTION_ANY;
-        return &study->days[0].table;
-    }
-    *regime = eviction_regime(market->market, market->on_demand, job->now);
-    return &study_day(study, job->now)->table;
+    *regime = job->scheme->conditional ? eviction_regime(market->market, market->on_demand, job->now) : EVICTION_ANY;
+    return &(job->scheme->learns ? study_day(study, job->now) : study->days)->tables[job->scheme->memory];
 }
 
 static struct policy_offer job_offer(const struct job *job, size_t m) {

@@ -23,13 +23,24 @@ const struct scheme STUDY_SCHEMES[] = {
     {.name = "standard+checkpoint", .kind = SCHEME_STANDARD, .checkpoint = true},
     {.name = "standard+agileml", .kind = SCHEME_STANDARD},
     {.name = "proteus", .kind = SCHEME_PROTEUS},
-    {.name = "proteus+conditional", .kind = SCHEME_PROTEUS, .conditional = true},
+    {.name = "proteus+learning", .kind = SCHEME_PROTEUS, .learns = true},
+    {.name = "proteus+decay", .kind = SCHEME_PROTEUS, .learns = true, .memory = EVICTION_RECENT},
+    {.name = "proteus+memory", .kind = SCHEME_PROTEUS, .learns = true, .memory = EVICTION_CHOSEN},
+    {.name = "proteus+conditional", .kind = SCHEME_PROTEUS, .learns = true, .conditional = true},
     {.name = "proteus+joint", .kind = SCHEME_PROTEUS, .joint = true},
     {.name = "proteus+diverse", .kind = SCHEME_PROTEUS, .diverse = true},
     {.name = "proteus+measured", .kind = SCHEME_PROTEUS, .measured = true},
-    {.name = "proteus+additions", .kind = SCHEME_PROTEUS, .conditional = true, .joint = true, .measured = true},
+    {.name = "proteus+additions",
+     .kind = SCHEME_PROTEUS,
+     .memory = EVICTION_CHOSEN,
+     .learns = true,
+     .conditional = true,
+     .joint = true,
+     .measured = true},
     {.name = "proteus+all",
      .kind = SCHEME_PROTEUS,
+     .memory = EVICTION_CHOSEN,
+     .learns = true,
      .conditional = true,
      .joint = true,
      .diverse = true,
@@ -201,6 +212,18 @@ static bool study_learns(const struct study *study) {
     return study->options.model == MODEL_EC2_2016;
 }
 
+/* The tables that schemes look at on that day: the first for all, later ones for those that go on learning. */
+static void study_tables(const struct study *study, struct study_day *day, const struct eviction *eviction,
+                         int64_t now) {
+    for (size_t s = 0; s < study->scheme_count; s++) {
+        const struct scheme *scheme = study->schemes[s];
+        struct eviction_table *table = &day->tables[scheme->memory];
+        if (scheme->kind == SCHEME_PROTEUS && table->markets == NULL && (scheme->learns || day == study->days)) {
+            eviction_table_open(table, eviction, scheme->memory, now);
+        }
+    }
+}
+
 static void study_learn(struct study *study) {
     int64_t first;
     int64_t last;
@@ -224,7 +247,7 @@ static void study_learn(struct study *study) {
         int64_t now = d == 0 ? study->split : study->first_day + (int64_t)(d - 1) * STUDY_DAY;
         if (study_learns(study)) {
             eviction_advance(&eviction, now);
-            eviction_table_open(&study->days[d].table, &eviction, now);
+            study_tables(study, &study->days[d], &eviction, now);
         }
         for (; correlate && hour + HOUR <= now; hour += HOUR) {
             spikes_hour(&spikes, study, hour);
@@ -395,7 +418,9 @@ int study_open(struct study *study, const struct study_options *options, struct 
 
 void study_close(struct study *study) {
     for (size_t d = 0; d < study->day_count; d++) {
-        eviction_table_close(&study->days[d].table);
+        for (unsigned k = 0; k < EVICTION_MEMORIES; k++) {
+            eviction_table_close(&study->days[d].tables[k]);
+        }
         free(study->days[d].correlated);
     }
     free(study->days);

@@ -24,8 +24,10 @@ enum scheme_kind { SCHEME_ON_DEMAND, SCHEME_STANDARD, SCHEME_PROTEUS };
 struct scheme {
     const char *name;
     enum scheme_kind kind;
-    bool checkpoint;     /* else AgileML, with reliable machines on demand */
-    bool conditional;    /* estimates by regime that learn every day; else the market's average as of the split */
+    bool checkpoint; /* else AgileML, with reliable machines on demand */
+    enum eviction_memory memory;
+    bool learns;         /* estimates are renewed every day; else they stay as of the split */
+    bool conditional;    /* estimates by regime; else the market's average */
     bool joint, diverse; /* as in struct policy_additions */
     bool measured;       /* phi, sigma and lambda from the running job; else as assumed */
 };
@@ -78,8 +80,8 @@ struct study_market {
 };
 
 struct study_day {
-    struct eviction_table table;
-    bool *correlated; /* count x count; NULL for markets beyond STUDY_CORRELATED_MAX */
+    struct eviction_table tables[EVICTION_MEMORIES]; /* those that a scheme goes by */
+    bool *correlated;                                /* count x count; NULL for markets beyond STUDY_CORRELATED_MAX */
 };
 
 struct study {

@@ -294,7 +294,7 @@ struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *
     *table = (struct eviction_table){0};
     if (by_price) {
         eviction_advance(&daemon->eviction, now);
-        eviction_table_open(table, &daemon->eviction, now);
+        eviction_table_open(table, &daemon->eviction, EVICTION_CHOSEN, now);
     }
     double budget = config->budget_dollars * (double)PRICE_DOLLAR;
     return (struct footprint){.model = config->model,

@@ -48,9 +48,9 @@ static void probabilities_follow_the_counts(void **state) {
     struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60 * DAY);
-    eviction_table_open(&table, &eviction, START + 60 * DAY);
+    eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 60 * DAY);
     /* Of the 36 samples of three hours 12 see the next spike within the hour; the one in the spike itself does not see
-     * a higher price. The prior of a day stands beside 86 days' worth of decayed samples... */
+     * a higher price. The prior of a day stands beside the samples of so many days that the longest memory weighs. */
     double all = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR).probability;
     assert_true(fabs(all - 12.0 / 36) < 0.01);
     double half = eviction_estimate(&table, 0, EVICTION_ANY, EVICTION_DELTA[8], HOUR / 2).probability;
@@ -82,7 +82,7 @@ static void a_regime_tells_more_than_the_average(void **state) {
     struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 40 * DAY);
-    eviction_table_open(&table, &eviction, START + 40 * DAY);
+    eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 40 * DAY);
     const struct market *market = markets.list[0];
     unsigned still = eviction_regime(market, on_demand[0], START + 5 * HOUR);
     unsigned moved = eviction_regime(market, on_demand[0], START + 13 * HOUR);
@@ -104,9 +104,70 @@ static void a_market_without_history_gets_the_prior(void **state) {
     struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 60);
-    eviction_table_open(&table, &eviction, START + 60);
+    eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 60);
     assert_true(fabs(eviction_estimate(&table, 0, EVICTION_ANY, 1000, HOUR).probability - 0.5) < 1e-6);
     assert_true(fabs(eviction_estimate(&table, 0, 0, 1000, HOUR / 2).probability - 0.25) < 1e-6);
+    eviction_table_close(&table);
+    eviction_close(&eviction);
+    markets_close(&markets);
+}
+
+/* Half a year: for `spiky` of the days a spike in each full hour, then none; or a spike in each fourth hour by chance,
+ * all the time. */
+static void changing_market(struct markets *markets, const char *type, int64_t days, int64_t spiky, uint64_t seed) {
+    for (int64_t t = 0; t < days * DAY; t += HOUR) {
+        seed = hash_mix(seed);
+        bool spike = spiky > 0 ? t < spiky * DAY : seed >> 62 == 0;
+        add(markets, type, t, spike ? 60000 : 20000);
+        add(markets, type, t + 600, 20000);
+    }
+}
+
+/* A market that has changed its ways is better predicted by a short memory; one that has not by a long one, since a
+ * short one follows chance. Estimates follow. */
+static void the_memory_is_chosen_by_what_it_predicts(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    changing_market(&markets, "changed", 60, 50, 1);
+    changing_market(&markets, "same", 60, 0, 2);
+    markets_finish(&markets);
+    struct eviction eviction;
+    struct eviction_table all;
+    struct eviction_table chosen;
+    eviction_open(&eviction, &markets, on_demand);
+    eviction_advance(&eviction, START + 60 * DAY);
+    for (int average = 0; average < 2; average++) {
+        assert_true(EVICTION_HALF_LIFE[eviction_chosen(&eviction, 0, average != 0)] <= 5);
+        assert_true(EVICTION_HALF_LIFE[eviction_chosen(&eviction, 0, average != 0)] > 0);
+        double length = EVICTION_HALF_LIFE[eviction_chosen(&eviction, 1, average != 0)];
+        assert_true(length <= 0 || length > 5);
+    }
+    eviction_table_open(&all, &eviction, EVICTION_ALL, START + 60 * DAY);
+    eviction_table_open(&chosen, &eviction, EVICTION_CHOSEN, START + 60 * DAY);
+    assert_true(eviction_estimate(&all, 0, EVICTION_ANY, 25213, HOUR).probability > 0.6);
+    assert_true(eviction_estimate(&chosen, 0, EVICTION_ANY, 25213, HOUR).probability < 0.3);
+    assert_true(fabs(eviction_estimate(&all, 1, EVICTION_ANY, 25213, HOUR).probability -
+                     eviction_estimate(&chosen, 1, EVICTION_ANY, 25213, HOUR).probability) < 0.05);
+    eviction_table_close(&all);
+    eviction_table_close(&chosen);
+    eviction_close(&eviction);
+    markets_close(&markets);
+}
+
+/* The paper's estimate by hand: of 50 days with a spike each hour and 10 without, all alike. */
+static void all_history_counts_alike(void **state) {
+    (void)state;
+    struct markets markets = {0};
+    changing_market(&markets, "changed", 60, 50, 1);
+    markets_finish(&markets);
+    struct eviction eviction;
+    struct eviction_table table;
+    eviction_open(&eviction, &markets, on_demand);
+    eviction_advance(&eviction, START + 60 * DAY);
+    eviction_table_open(&table, &eviction, EVICTION_ALL, START + 60 * DAY);
+    /* Ten of the twelve samples of an hour: those within a spike see no higher price. */
+    double expected = 50.0 / 60 * 10 / 12;
+    assert_true(fabs(eviction_estimate(&table, 0, EVICTION_ANY, 25213, HOUR).probability - expected) < 0.01);
     eviction_table_close(&table);
     eviction_close(&eviction);
     markets_close(&markets);
@@ -144,8 +205,8 @@ static void the_future_is_not_used(void **state) {
         }
         eviction_advance(&a, now);
         eviction_advance(&b, now);
-        eviction_table_open(&of_a, &a, now);
-        eviction_table_open(&of_b, &b, now);
+        eviction_table_open(&of_a, &a, EVICTION_CHOSEN, now);
+        eviction_table_open(&of_b, &b, EVICTION_CHOSEN, now);
         check_equal(&of_a, &of_b);
         for (size_t m = 0; m < whole.count; m++) {
             assert_int_equal(eviction_regime(whole.list[m], on_demand[m], now),
@@ -168,7 +229,7 @@ static void estimates_are_ordered(void **state) {
     struct eviction_table table;
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 10 * DAY);
-    eviction_table_open(&table, &eviction, START + 10 * DAY);
+    eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 10 * DAY);
     for (size_t m = 0; m < 2; m++) {
         for (unsigned r = 0; r <= EVICTION_REGIMES; r++) {
             double higher_bid = 1;
@@ -202,7 +263,7 @@ static void predictions_come_true(void **state) {
     struct calibration by_regime = {0};
     eviction_open(&eviction, &markets, on_demand);
     eviction_advance(&eviction, START + 14 * DAY);
-    eviction_table_open(&table, &eviction, START + 14 * DAY);
+    eviction_table_open(&table, &eviction, EVICTION_CHOSEN, START + 14 * DAY);
     const size_t wild = 1;
     const struct market *market = markets.list[wild];
     for (int64_t t = START + 14 * DAY; t < START + 49 * DAY; t += 700) {
@@ -243,6 +304,8 @@ int main(void) {
         cmocka_unit_test(probabilities_follow_the_counts),
         cmocka_unit_test(a_regime_tells_more_than_the_average),
         cmocka_unit_test(a_market_without_history_gets_the_prior),
+        cmocka_unit_test(the_memory_is_chosen_by_what_it_predicts),
+        cmocka_unit_test(all_history_counts_alike),
         cmocka_unit_test(the_future_is_not_used),
         cmocka_unit_test(estimates_are_ordered),
         cmocka_unit_test(predictions_come_true),

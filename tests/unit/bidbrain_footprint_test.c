@@ -50,7 +50,7 @@ static void world_open(struct world *w, enum market_model model, int64_t cheap, 
     w->markets[2] = (struct footprint_market){.kind = PROVIDER_ON_DEMAND, .price = &TYPES[0], .zone = "us-east-1a"};
     eviction_open(&w->eviction, &w->prices, on_demand);
     eviction_advance(&w->eviction, NOW);
-    eviction_table_open(&w->table, &w->eviction, NOW);
+    eviction_table_open(&w->table, &w->eviction, EVICTION_CHOSEN, NOW);
     assert_int_equal(interruptions_open(&w->interruptions, "none", &w->prices, NULL), 0);
     w->f = (struct footprint){
         .model = model,
