@@ -36,10 +36,14 @@ static void print_table(const struct study *study, const struct scheme_summary *
            "evictions", "machine-h dem./spot/free");
     for (size_t s = 0; s < study->scheme_count; s++) {
         const struct scheme_summary *x = &summaries[s];
-        printf("%-34s %8.2f +- %-5.2f %8.1f +- %-4.1f %6.2f +- %-5.2f %7.2f %9.2f %10.1f %8.1f %8.1f%s\n",
+        char late[40] = "";
+        if (options->deadline_hours > 0) {
+            snprintf(late, sizeof late, "  %" PRIu64 " of %" PRId64 " late", x->late, options->starts);
+        }
+        printf("%-34s %8.2f +- %-5.2f %8.1f +- %-4.1f %6.2f +- %-5.2f %7.2f %9.2f %10.1f %8.1f %8.1f%s%s\n",
                x->scheme->name, x->dollars.mean, x->dollars.ci95, 100 * x->relative.mean, 100 * x->relative.ci95,
                x->hours.mean, x->hours.ci95, x->hours_p95, x->evictions.mean, x->on_demand_hours.mean,
-               x->spot_hours.mean, x->free_hours.mean, x->unfinished > 0 ? "  (not all finished)" : "");
+               x->spot_hours.mean, x->free_hours.mean, late, x->unfinished > 0 ? "  (not all finished)" : "");
     }
 }
 
@@ -51,10 +55,10 @@ static int print_json(const struct study *study, const struct scheme_summary *su
     json_t *schemes = json_array();
     for (size_t s = 0; s < study->scheme_count; s++) {
         const struct scheme_summary *x = &summaries[s];
-        json_t *scheme = json_pack("{s:s,s:o,s:o,s:o,s:f,s:o,s:I,s:{s:o,s:o,s:o}}", "scheme", x->scheme->name, "cost",
+        json_t *scheme = json_pack("{s:s,s:o,s:o,s:o,s:f,s:o,s:I,s:I,s:{s:o,s:o,s:o}}", "scheme", x->scheme->name, "cost",
                                    json_statistic(x->dollars), "relative_cost", json_statistic(x->relative),
                                    "runtime_hours", json_statistic(x->hours), "runtime_hours_p95", x->hours_p95,
-                                   "evictions", json_statistic(x->evictions), "unfinished", (json_int_t)x->unfinished,
+                                   "evictions", json_statistic(x->evictions), "unfinished", (json_int_t)x->unfinished, "late", (json_int_t)x->late,
                                    "hours", "on_demand", json_statistic(x->on_demand_hours), "spot",
                                    json_statistic(x->spot_hours), "free", json_statistic(x->free_hours));
         json_array_append_new(schemes, scheme);
@@ -177,6 +181,10 @@ int command_simulate(int argc, char **argv) {
         {"checkpoint-seconds", "S", AML_OPTION_REAL, &o->checkpoint_seconds, 0, 1e5,
          "of one; sets overhead and interval by the mean time to failure; 0: as above"},
         {"restart-seconds", "S", AML_OPTION_REAL, &o->restart_seconds, 0, 1e5, "to read a checkpoint on new machines"},
+        {"deadline-hours", "H", AML_OPTION_REAL, &o->deadline_hours, 0, 1e5,
+         "from a job's start, for proteus+end, +additions, +all and uniform+checkpoint; 0: none"},
+        {"hour-worth", "D", AML_OPTION_REAL, &o->hour_worth, 0, 1e6,
+         "dollars that ending an hour sooner is worth to the same schemes"},
         {"whole-hours", NULL, AML_OPTION_FLAG, &o->whole_hours, 0, 0,
          "no job follows: the last hours are paid whole; else only what is used of them"},
         {"interruptions", "SPEC", AML_OPTION_STRING, &s.interruptions, 0, 0,

@@ -26,12 +26,14 @@ struct job {
     const struct scheme *scheme;
     uint64_t number, seed, allocations_made;
     int64_t start, now, next_decision, pause_until;
-    double left;  /* work, in vCPU-seconds of the reference size */
+    double work;  /* in all, in vCPU-seconds of the reference size */
+    double left;
     double saved; /* what would be left after a return to the last checkpoint */
     int64_t next_checkpoint;
     struct job_allocation held[JOB_ALLOCATIONS_MAX];
     size_t held_count;
     int64_t *closed_until; /* per market: cool-down */
+    size_t lost;           /* the market that was lost last; SIZE_MAX: none yet */
     struct bill spot, on_demand;
     uint64_t evictions;
     /* What the job has measured of itself: sums and counts; the first of each is what was assumed. */
@@ -40,9 +42,30 @@ struct job {
     FILE *log;
 };
 
+/* Machines of the reference type on demand are one more market, the last. */
+static size_t on_demand_market(const struct job *job) {
+    return job->study->count;
+}
+
+static bool is_on_demand(const struct job *job, const struct job_allocation *allocation) {
+    return allocation->market == on_demand_market(job);
+}
+
+static double allocation_work(const struct job *job, const struct job_allocation *allocation) {
+    double vcpus = is_on_demand(job, allocation) ? job->study->reference->vcpus
+                                                 : job->study->markets[allocation->market].vcpus;
+    return (double)allocation->count * vcpus;
+}
+
+/* Of a machine-hour at `time`. */
+static int64_t allocation_price(const struct job *job, const struct job_allocation *allocation, int64_t time) {
+    return is_on_demand(job, allocation) ? job->study->reference->price
+                                         : market_price(job->study->markets[allocation->market].market, time);
+}
+
 /* ---- The log ---- */
 
-static void job_log(const struct job *job, const char *action, const struct job_allocation *allocation, int64_t price) {
+static void job_log(const struct job *job, const char *action, const struct job_allocation *allocation) {
     if (job->log == NULL) {
         return;
     }
@@ -54,9 +77,13 @@ static void job_log(const struct job *job, const char *action, const struct job_
         char name[MARKET_NAME_MAX];
         char bid[PRICE_TEXT_MAX];
         char text[PRICE_TEXT_MAX];
-        market_name(job->study->markets[allocation->market].market, name);
+        if (is_on_demand(job, allocation)) {
+            snprintf(name, sizeof name, "%s/on-demand", job->study->reference->type);
+        } else {
+            market_name(job->study->markets[allocation->market].market, name);
+        }
         price_format(allocation->bid, bid);
-        price_format(price, text);
+        price_format(allocation_price(job, allocation, job->now), text);
         fprintf(job->log, ",\"market\":\"%s\",\"count\":%" PRId64 ",\"bid\":%s,\"price\":%s,\"allocation\":%" PRIu64,
                 name, allocation->count, bid, text, allocation->id);
     }
@@ -93,13 +120,15 @@ static void job_log_end(const struct job *job) {
 static double job_rate(const struct job *job) {
     const struct study *study = job->study;
     double work = job->scheme->kind == SCHEME_ON_DEMAND ? study->reference_work : 0;
+    bool lost = false; /* machines that may be: only then are checkpoints written */
     for (size_t a = 0; a < job->held_count; a++) {
         const struct job_allocation *allocation = &job->held[a];
-        work += allocation->working ? (double)allocation->count * study->markets[allocation->market].vcpus : 0;
+        work += allocation->working ? allocation_work(job, allocation) : 0;
+        lost = lost || !is_on_demand(job, allocation);
     }
     double beyond = fmax(0, work - study->reference_work);
     double rate = work - beyond + study->options.phi * beyond;
-    return job->scheme->checkpoint ? rate * (1 - study->checkpoint_share) : rate;
+    return job->scheme->checkpoint && lost ? rate * (1 - study->checkpoint_share) : rate;
 }
 
 /* Lets the job work until `time`; nothing else happens on the way. */
@@ -126,29 +155,45 @@ static void job_pause(struct job *job, double seconds) {
 /* ---- Machines ---- */
 
 static void job_bill(struct job *job, const struct job_allocation *allocation, enum billing_end how) {
-    struct bill one = billing_spot(job->study->options.model, job->study->markets[allocation->market].market,
-                                   allocation->start, job->now, how);
+    enum market_model model = job->study->options.model;
+    if (is_on_demand(job, allocation)) {
+        bill_add(&job->on_demand,
+                 billing_on_demand(model, job->study->reference->price, allocation->start, job->now, how),
+                 allocation->count);
+        return;
+    }
+    struct bill one =
+        billing_spot(model, job->study->markets[allocation->market].market, allocation->start, job->now, how);
     bill_add(&job->spot, one, allocation->count);
 }
 
-static void job_acquire(struct job *job, size_t market, int64_t count, int64_t bid) {
+/* When the world takes machines that are bought now. */
+static int64_t job_eviction(const struct job *job, const struct job_allocation *allocation) {
     const struct study *study = job->study;
-    const struct market *prices = study->markets[market].market;
+    if (is_on_demand(job, allocation)) {
+        return MARKET_NEVER;
+    }
+    int64_t above = market_first_above(study->markets[allocation->market].market, job->now, allocation->bid);
+    if (study->options.model == MODEL_EC2) {
+        int64_t taken =
+            interruption_time(&study->interruptions, allocation->market, job->now, allocation->id, job->seed);
+        above = taken < above ? taken : above;
+    }
+    return above;
+}
+
+static void job_acquire(struct job *job, size_t market, int64_t count, int64_t bid) {
     assert(job->held_count < JOB_ALLOCATIONS_MAX && count > 0);
     struct job_allocation *allocation = &job->held[job->held_count++];
     *allocation = (struct job_allocation){.market = market,
                                           .count = count,
                                           .bid = bid,
                                           .start = job->now,
-                                          .ready = job->now + study->options.boot_seconds,
-                                          .evicted_at = market_first_above(prices, job->now, bid),
+                                          .ready = job->now + job->study->options.boot_seconds,
                                           .release_at = MARKET_NEVER,
                                           .id = ++job->allocations_made};
-    if (study->options.model == MODEL_EC2) {
-        int64_t taken = interruption_time(&study->interruptions, market, job->now, allocation->id, job->seed);
-        allocation->evicted_at = taken < allocation->evicted_at ? taken : allocation->evicted_at;
-    }
-    job_log(job, "acquire", allocation, market_price(prices, job->now));
+    allocation->evicted_at = job_eviction(job, allocation);
+    job_log(job, "acquire", allocation);
 }
 
 static void job_drop(struct job *job, size_t index, enum billing_end how) {
@@ -160,8 +205,9 @@ static void job_evicted(struct job *job, size_t index) {
     const struct study_options *options = &job->study->options;
     const struct job_allocation *allocation = &job->held[index];
     bool working = allocation->working;
-    job_log(job, "evicted", allocation, market_price(job->study->markets[allocation->market].market, job->now));
+    job_log(job, "evicted", allocation);
     job->closed_until[allocation->market] = job->now + options->cooldown_seconds;
+    job->lost = allocation->market;
     job->evictions++;
     job_drop(job, index, BILLING_EVICTED);
     if (!working) {
@@ -184,7 +230,8 @@ static void job_evicted(struct job *job, size_t index) {
 static void job_ready(struct job *job, struct job_allocation *allocation) {
     const struct study_options *options = &job->study->options;
     allocation->working = true;
-    job_pause(job, options->sigma_seconds + (job->scheme->checkpoint ? options->restart_seconds : 0));
+    bool restart = job->scheme->checkpoint && job->saved < job->work; /* a checkpoint is there to be read */
+    job_pause(job, options->sigma_seconds + (restart ? options->restart_seconds : 0));
     job->sigma_sum += options->sigma_seconds;
     job->sigma_count += 1;
     job->phi_seen = job->phi_seen || job_rate(job) > job->study->reference_work;
@@ -245,17 +292,20 @@ static struct policy_offer job_offer(const struct job *job, size_t m) {
 static struct policy_allocation job_expected(const struct job *job, const struct job_allocation *allocation,
                                              int64_t price, int64_t seconds) {
     const struct study *study = job->study;
-    const struct study_market *market = &study->markets[allocation->market];
-    struct policy_allocation x = {
-        .k = (double)allocation->count, .P = price_dollars(price), .t_r = (double)seconds / HOUR, .nu = market->vcpus};
+    struct policy_allocation x = {.k = (double)allocation->count,
+                                  .P = price_dollars(price),
+                                  .t_r = (double)seconds / HOUR,
+                                  .nu = allocation_work(job, allocation) / (double)allocation->count};
     double median = x.t_r / 2;
-    if (study->options.model == MODEL_EC2) {
+    if (is_on_demand(job, allocation)) {
+        x.beta = 0;
+    } else if (study->options.model == MODEL_EC2) {
         double age = (double)(job->now - allocation->start) / HOUR;
         x.beta = interruption_probability(&study->interruptions, allocation->market, age, x.t_r);
     } else {
         unsigned regime;
         const struct eviction_table *table = job_table(job, allocation->market, &regime);
-        int64_t delta = allocation->bid - market_price(market->market, job->now);
+        int64_t delta = allocation->bid - allocation_price(job, allocation, job->now);
         struct eviction_estimate estimate = eviction_estimate(table, allocation->market, regime, delta, seconds);
         x.beta = estimate.probability;
         median = estimate.median / HOUR;
@@ -266,15 +316,13 @@ static struct policy_allocation job_expected(const struct job *job, const struct
 }
 
 static struct policy_held job_held(const struct job *job, const struct job_allocation *allocation) {
-    const struct study *study = job->study;
-    const struct market *market = study->markets[allocation->market].market;
     int64_t end = hour_end(allocation, job->now);
-    int64_t price = market_price(market, job->now);
+    int64_t price = allocation_price(job, allocation, job->now);
     struct policy_held held = {.market = allocation->market, .expiring = end - job->now <= DECISION_SECONDS};
-    if (study->options.model == MODEL_EC2) { /* by the second: the hour ahead counts */
+    if (job->study->options.model == MODEL_EC2) { /* by the second: the hour ahead counts */
         held.now = job_expected(job, allocation, price, HOUR);
     } else {
-        held.now = job_expected(job, allocation, market_price(market, end - HOUR), end - job->now);
+        held.now = job_expected(job, allocation, allocation_price(job, allocation, end - HOUR), end - job->now);
     }
     if (held.expiring) {
         held.renewed = job_expected(job, allocation, price, HOUR);
@@ -290,22 +338,35 @@ static bool job_correlated(const void *context, size_t a, size_t b) {
 
 /* ---- Decisions ---- */
 
+/* Parts an allocation: `count` machines of it stay, the others are the one that is returned. */
+static size_t job_part(struct job *job, size_t a, int64_t count) {
+    assert(job->held_count < JOB_ALLOCATIONS_MAX && count < job->held[a].count);
+    size_t other = job->held_count++;
+    job->held[other] = job->held[a];
+    job->held[other].count -= count;
+    job->held[a].count = count;
+    return other;
+}
+
 static void job_act(struct job *job, const struct policy_view *view, const struct policy_action *action,
                     const size_t order[JOB_ALLOCATIONS_MAX], bool released[JOB_ALLOCATIONS_MAX]) {
+    int64_t count = (int64_t)llround(action->count);
     if (action->kind == POLICY_RELEASE) {
         released[order[action->index]] = true;
+    } else if (action->kind == POLICY_RENEW && count < job->held[order[action->index]].count &&
+               job->held_count < JOB_ALLOCATIONS_MAX) {
+        released[job_part(job, order[action->index], count)] = true;
     } else if (action->kind == POLICY_ACQUIRE && job->held_count < JOB_ALLOCATIONS_MAX) {
-        int64_t price = market_price(job->study->markets[action->index].market, job->now);
-        double delta = view->offers[action->index].delta[action->delta];
-        job_acquire(job, action->index, (int64_t)llround(action->count),
-                    price + (int64_t)llround(delta * (double)PRICE_DOLLAR));
+        const struct policy_offer *offer = &view->offers[action->index];
+        double bid = (offer->P + offer->delta[action->delta]) * (double)PRICE_DOLLAR;
+        job_acquire(job, action->index, count, (int64_t)llround(bid));
     }
 }
 
 /* Machines given back run to the end of the hour that is paid; by the second they go at once. */
 static void job_release(struct job *job, const bool released[JOB_ALLOCATIONS_MAX]) {
     bool by_second = job->study->options.model == MODEL_EC2;
-    for (size_t a = JOB_ALLOCATIONS_MAX; a-- > 0;) {
+    for (size_t a = 0; a < job->held_count; a++) {
         if (released[a]) {
             job->held[a].release_at = by_second ? job->now : hour_end(&job->held[a], job->now);
         }
@@ -334,6 +395,27 @@ static size_t job_view_held(const struct job *job, struct policy_held held[JOB_A
     return count;
 }
 
+/* On demand, for a job that has to be done by a time: dear, and never taken. */
+static struct policy_offer on_demand_offer(const struct job *job) {
+    const struct catalog_price *reference = job->study->reference;
+    double price = price_dollars(reference->price);
+    return (struct policy_offer){.P = price,
+                                 .ceiling = price,
+                                 .nu = reference->vcpus,
+                                 .open = job->scheme->ends && job->study->options.deadline_hours > 0,
+                                 .deltas = 1};
+}
+
+static struct policy_end job_policy_end(const struct job *job) {
+    const struct study_options *options = &job->study->options;
+    double gone = (double)(job->now - job->start) / HOUR;
+    return (struct policy_end){.work = job->scheme->ends ? job->left / HOUR : 0,
+                               .deadline = options->deadline_hours > 0 ? options->deadline_hours - gone : INFINITY,
+                               .hour_worth = options->hour_worth,
+                               .boot = (double)options->boot_seconds / HOUR,
+                               .whole_hours = options->whole_hours && options->model == MODEL_EC2_2016};
+}
+
 static void decide_proteus(struct job *job) {
     const struct study *study = job->study;
     const struct study_options *options = &study->options;
@@ -344,9 +426,7 @@ static void decide_proteus(struct job *job) {
     for (size_t a = 0; a < job->held_count; a++) {
         const struct job_allocation *allocation = &job->held[a];
         expiring = hour_end(allocation, job->now) - job->now <= DECISION_SECONDS;
-        work += allocation->release_at == MARKET_NEVER && !expiring
-                    ? (double)allocation->count * study->markets[allocation->market].vcpus
-                    : 0;
+        work += allocation->release_at == MARKET_NEVER && !expiring ? allocation_work(job, allocation) : 0;
     }
     double most = options->most_scale * study->reference_work;
     if (most - work < most / 32) { /* nothing expires and nothing fits: there is nothing to decide */
@@ -357,9 +437,11 @@ static void decide_proteus(struct job *job) {
     for (size_t m = 0; m < study->count; m++) {
         offers[m] = job_offer(job, m);
     }
+    offers[study->count] = on_demand_offer(job);
     size_t held_count = job_view_held(job, held, order, offers, &expiring);
     struct policy_view view = {
         .app = job_app(job),
+        .end = job_policy_end(job),
         .limits = {.most_machines = (double)options->most_machines,
                    .most_work = most,
                    .least_work = most / 32,
@@ -370,7 +452,7 @@ static void decide_proteus(struct job *job) {
         .held = held,
         .held_count = held_count,
         .offers = offers,
-        .offer_count = study->count,
+        .offer_count = study->count + 1,
         .correlated = job_correlated,
         .context = job};
     struct policy_action actions[POLICY_ACTIONS_MAX];
@@ -384,15 +466,47 @@ static void decide_proteus(struct job *job) {
     free(offers);
 }
 
-static void decide_standard(struct job *job) {
+static void acquire_picked(struct job *job) {
     const struct study *study = job->study;
-    if (job->held_count > 0) {
-        return;
-    }
-    size_t m = study_standard(study, job->now, job->seed);
+    size_t m = study_pick(study, job->scheme->pick, job->now, job->lost, job->seed);
     if (m != SIZE_MAX) {
         double count = ceil(study->reference_work / study->markets[m].vcpus - 1e-9);
         job_acquire(job, m, (int64_t)count, study->markets[m].on_demand);
+    }
+}
+
+static void decide_standard(struct job *job) {
+    if (job->held_count == 0) {
+        acquire_picked(job);
+    }
+}
+
+/* The uniform-progress rule: spot while it lasts; on demand when there is none and the job is behind an even pace to its
+ * deadline; back to spot when it is ahead by two changes of machines; and on demand to the end once no more than two
+ * changes could still be afforded. */
+static void decide_uniform(struct job *job) {
+    const struct study_options *options = &job->study->options;
+    double gone = (double)(job->now - job->start) / HOUR;
+    double change = ((double)options->boot_seconds + options->sigma_seconds + options->restart_seconds) / HOUR;
+    bool on_demand = job->held_count > 0 && is_on_demand(job, &job->held[0]);
+    double left = on_demand ? job->left : job->saved; /* spot machines may be lost now */
+    double needed = left / HOUR / job->study->reference_work;
+    double pace = (job->work - job->left) / job->work * options->deadline_hours - gone; /* hours ahead */
+    bool last = options->deadline_hours - gone <= needed + 2 * change;
+    bool spot = study_pick(job->study, job->scheme->pick, job->now, job->lost, job->seed) != SIZE_MAX;
+    if (job->held_count > 0 && !on_demand && !last) {
+        return;
+    }
+    bool wanted = last || (on_demand ? !spot || pace < 2 * change : !spot && pace < 0);
+    if (job->held_count > 0 && wanted != on_demand) { /* the state is saved and read back */
+        job->saved = job->left;
+        job_log(job, "release", &job->held[0]);
+        job_drop(job, 0, BILLING_RELEASED);
+    }
+    if (job->held_count == 0 && wanted) {
+        job_acquire(job, on_demand_market(job), options->machines, job->study->reference->price);
+    } else if (job->held_count == 0) {
+        acquire_picked(job);
     }
 }
 
@@ -401,6 +515,8 @@ static void job_decide(struct job *job) {
         decide_proteus(job);
     } else if (job->scheme->kind == SCHEME_STANDARD) {
         decide_standard(job);
+    } else if (job->scheme->kind == SCHEME_UNIFORM) {
+        decide_uniform(job);
     }
 }
 
@@ -437,7 +553,7 @@ static bool job_happen(struct job *job) {
             job_evicted(job, a);
             decide = true;
         } else if (allocation->release_at <= job->now) {
-            job_log(job, "release", allocation, market_price(job->study->markets[allocation->market].market, job->now));
+            job_log(job, "release", allocation);
             job_drop(job, a, BILLING_RELEASED);
         } else if (!allocation->working && allocation->ready <= job->now) {
             job_ready(job, allocation);
@@ -479,8 +595,7 @@ static void job_end(struct job *job) {
         job->now = when > end ? when : end;
         bool evicted = allocation->evicted_at <= job->now && keep;
         if (options->whole_hours) {
-            job_log(job, evicted ? "evicted" : "release", allocation,
-                    market_price(job->study->markets[allocation->market].market, job->now));
+            job_log(job, evicted ? "evicted" : "release", allocation);
         }
         job_drop(job, next, !options->whole_hours ? BILLING_SHARED : evicted ? BILLING_EVICTED : BILLING_RELEASED);
     }
@@ -498,14 +613,15 @@ static void job_begin(struct job *job, const struct study *study, const struct s
                         .now = start,
                         .next_decision = start,
                         .pause_until = start,
-                        .left = options->job_hours * HOUR * study->reference_work,
+                        .work = options->job_hours * HOUR * study->reference_work,
+                        .lost = SIZE_MAX,
                         .next_checkpoint = MARKET_NEVER,
                         .sigma_sum = options->assumed_sigma_seconds,
                         .lambda_sum = options->assumed_lambda_seconds,
                         .sigma_count = 1,
                         .lambda_count = 1,
                         .log = log};
-    job->saved = job->left;
+    job->left = job->saved = job->work;
     job->closed_until = calloc(study->count + 1, sizeof *job->closed_until);
     assert(job->closed_until != NULL);
 }
@@ -533,7 +649,7 @@ struct job_result job_run(const struct study *study, const struct scheme *scheme
     int64_t on_demand;
     int64_t give_up = start + (int64_t)(study->options.job_hours * JOB_SLOWEST * HOUR) + HOUR;
     job_begin(&job, study, scheme, number, start, log);
-    job_log(&job, "job-start", NULL, 0);
+    job_log(&job, "job-start", NULL);
     const struct catalog_price *type = job_on_demand(&job, &on_demand);
     if (on_demand > 0) {
         job_log_on_demand(&job, type, on_demand);

@@ -95,16 +95,29 @@ struct plan {
     const struct policy_view *view;
     struct policy_sum sum;
     double machines, work, dollars; /* of spot machines; dollars of all */
-    bool released[POLICY_HELD_MAX];
+    double kept[POLICY_HELD_MAX]; /* machines of what is held that stay */
+    bool end;                     /* policy_is_end */
     struct choice choices[POLICY_JOINT_MAX];
     size_t choice_count;
 };
+
+static const struct policy_allocation *held_next(const struct policy_held *held) {
+    return held->expiring ? &held->renewed : &held->now;
+}
+
+/* What stays of an allocation that is held. */
+static struct policy_allocation plan_kept(const struct plan *plan, size_t h) {
+    struct policy_allocation x = *held_next(&plan->view->held[h]);
+    x.k = plan->kept[h];
+    x.beta = x.k > 0 ? x.beta : 0;
+    return x;
+}
 
 static double plan_market_work(const struct plan *plan, size_t market) {
     double work = plan->view->offers[market].held * plan->view->offers[market].nu;
     for (size_t h = 0; h < plan->view->held_count; h++) {
         const struct policy_held *held = &plan->view->held[h];
-        work -= plan->released[h] && held->market == market ? held->now.k * held->now.nu : 0;
+        work -= held->market == market ? (held->now.k - plan->kept[h]) * held->now.nu : 0;
     }
     for (size_t c = 0; c < plan->choice_count; c++) {
         const struct choice *choice = &plan->choices[c];
@@ -143,6 +156,135 @@ static void plan_add(struct plan *plan, struct choice choice) {
     plan->choices[plan->choice_count++] = choice;
 }
 
+/* ---- The end of the job ---- */
+
+bool policy_is_end(const struct policy_view *view) {
+    const struct policy_end *end = &view->end;
+    return end->work > 0 && (isfinite(end->deadline) || end->work <= POLICY_END_HOURS * view->limits.most_work);
+}
+
+/* A footprint until the job ends. Rates are work an hour. */
+struct finish {
+    double rate, new_rate; /* of all machines; of those that boot first */
+    double keep;           /* prod(1 - beta_j) */
+    double fixed;          /* dollars an hour, whatever is bought */
+};
+
+static double allocation_rate(const struct policy_allocation *x) {
+    return x->t_r > 0 ? x->k * x->nu * x->omega / x->t_r : 0;
+}
+
+static void finish_add(struct finish *finish, const struct policy_allocation *x, bool boots) {
+    finish->rate += allocation_rate(x);
+    finish->new_rate += boots ? allocation_rate(x) : 0;
+    finish->keep *= 1 - x->beta;
+}
+
+/* Hours to the end: (2) with the time that evictions cost spread over each hour. */
+static double finish_hours(const struct finish *finish, const struct policy_view *view, bool changed) {
+    double lost = fmin(0.95, (1 - finish->keep) * view->app.lambda);
+    double scale = policy_scaling(&view->app, finish->rate) * (1 - lost);
+    double hours = (view->end.work / scale + finish->new_rate * view->end.boot) / finish->rate;
+    return hours + (changed ? view->app.sigma : 0);
+}
+
+/* What an allocation costs until `hours` from now, when `paid` hours of it are paid: *whole with all of it in its last
+ * hour, *part with only what the job needs in that hour, unless it is the one that begins now. It ends at *until. */
+static void finish_cost(const struct policy_view *view, const struct policy_allocation *x, double paid, double hours,
+                        double *whole, double *part, double *until) {
+    double dollars = x->P * x->k * (x->refund ? 1 - x->beta : 1);
+    double more = fmax(0, hours - paid);
+    double count = view->end.whole_hours ? ceil(more - 1e-9) : more;
+    *whole += dollars * count;
+    *part += dollars * (view->end.whole_hours && more > 0 && paid <= 0 ? fmax(1, more) : more);
+    *until = fmax(*until, more > 0 ? paid + count : hours);
+}
+
+static double late_cost(const struct policy_view *view, double hours) {
+    enum { LATE_DOLLARS = 1000000 };
+    double over = hours * 1.05 - view->end.deadline; /* a twentieth for what is not foreseen */
+    return isfinite(view->end.deadline) && over > 0 ? LATE_DOLLARS * (1 + over) : 0;
+}
+
+/* Expected dollars from now to the end over the work left, `extra` bought as well. */
+static double plan_finish(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
+    const struct policy_view *view = plan->view;
+    struct finish finish = {.keep = 1, .fixed = view->on_demand.k * view->on_demand.P + view->end.hour_worth};
+    struct policy_allocation chosen[POLICY_JOINT_MAX + 1];
+    size_t chosen_count = 0;
+    for (size_t c = 0; c < plan->choice_count; c++) {
+        const struct choice *choice = &plan->choices[c];
+        chosen[chosen_count++] = policy_candidate(&view->offers[choice->offer], choice->delta, choice->count);
+    }
+    if (extra != NULL) {
+        chosen[chosen_count++] = *extra;
+    }
+    for (size_t c = 0; c < chosen_count; c++) {
+        finish_add(&finish, &chosen[c], true);
+    }
+    for (size_t h = 0; h < view->held_count; h++) {
+        struct policy_allocation x = plan_kept(plan, h);
+        finish_add(&finish, &x, false);
+    }
+    if (finish.rate <= 0) {
+        return INFINITY;
+    }
+    double hours = finish_hours(&finish, view, changed);
+    double whole = 0;
+    double part = 0;
+    double until = hours;
+    for (size_t c = 0; c < chosen_count; c++) {
+        finish_cost(view, &chosen[c], 0, hours, &whole, &part, &until);
+    }
+    for (size_t h = 0; h < view->held_count; h++) {
+        struct policy_allocation x = plan_kept(plan, h);
+        double paid = view->held[h].expiring || !view->end.whole_hours ? 0 : x.t_r;
+        finish_cost(view, &x, paid, hours, &whole, &part, &until);
+    }
+    whole += finish.fixed * hours + late_cost(view, hours);
+    part += finish.fixed * until + late_cost(view, until);
+    return fmin(whole, part) / view->end.work;
+}
+
+/* E_A of a plan, `extra` bought as well (NULL: nothing): what decisions minimize. */
+static double plan_value(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
+    if (plan->end) {
+        return plan_finish(plan, extra, changed);
+    }
+    struct policy_sum sum = extra != NULL ? policy_sum_add(plan->sum, extra) : plan->sum;
+    return policy_sum_cost_per_work(sum, &plan->view->app, changed);
+}
+
+/* Machines of an offer that end the job within `hours`, beside the plan. */
+static double plan_enough(const struct plan *plan, const struct policy_offer *offer, double hours) {
+    const struct policy_view *view = plan->view;
+    double rate = 0;
+    for (size_t h = 0; h < view->held_count; h++) {
+        struct policy_allocation x = plan_kept(plan, h);
+        rate += allocation_rate(&x);
+    }
+    for (size_t c = 0; c < plan->choice_count; c++) {
+        struct policy_allocation x =
+            policy_candidate(&view->offers[plan->choices[c].offer], plan->choices[c].delta, plan->choices[c].count);
+        rate += allocation_rate(&x);
+    }
+    double useful = hours - view->app.sigma - view->end.boot;
+    double missing = view->end.work / policy_scaling(&view->app, plan->work) - rate * (hours - view->app.sigma);
+    return useful > 0 ? ceil(1.02 * missing / useful / offer->nu) : 0; /* a fiftieth more: a second too late is an hour */
+}
+
+static void plan_try(const struct plan *plan, size_t market, double count, double *lowest, struct choice *best) {
+    const struct policy_offer *offer = &plan->view->offers[market];
+    for (unsigned d = 0; d < offer->deltas; d++) {
+        struct policy_allocation x = policy_candidate(offer, d, count);
+        double e = plan_value(plan, &x, true);
+        if (e < *lowest) {
+            *lowest = e;
+            *best = (struct choice){market, d, count};
+        }
+    }
+}
+
 /* The candidate with the lowest cost per work beside the plan, if it is below `bound`. */
 static double plan_best(const struct plan *plan, double bound, struct choice *best) {
     const struct policy_view *view = plan->view;
@@ -150,19 +292,19 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
         return INFINITY;
     }
     double lowest = INFINITY;
+    double least = plan->end ? 0 : view->limits.least_work;
     for (size_t m = 0; m < view->offer_count; m++) {
         const struct policy_offer *offer = &view->offers[m];
         double room = offer->open && offer->P <= offer->ceiling ? plan_room(plan, m) : 0;
         double count = room;
-        for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->nu >= view->limits.least_work;
+        for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->nu >= least;
              size++, count = floor(count / 2)) {
-            for (unsigned d = 0; d < offer->deltas; d++) {
-                struct policy_allocation x = policy_candidate(offer, d, count);
-                double e = policy_sum_cost_per_work(policy_sum_add(plan->sum, &x), &view->app, true);
-                if (e < lowest) {
-                    lowest = e;
-                    *best = (struct choice){m, d, count};
-                }
+            plan_try(plan, m, count, &lowest, best);
+        }
+        for (int hours = 1; plan->end && hours <= POLICY_END_COUNTS && room >= 1; hours++) {
+            double enough = plan_enough(plan, offer, hours);
+            if (enough >= 1 && enough < room) {
+                plan_try(plan, m, enough, &lowest, best);
             }
         }
     }
@@ -171,29 +313,27 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
 
 /* ---- Decisions ---- */
 
-/* The plan of what is held, but for the allocations in `released`; expiring ones count as renewed. */
-static struct plan plan_held(const struct policy_view *view, const bool *released) {
-    struct plan plan = {.view = view, .sum = POLICY_SUM_NONE};
+/* The plan of `kept` machines of each allocation that is held; expiring ones count as renewed. */
+static struct plan plan_held(const struct policy_view *view, const double *kept) {
+    struct plan plan = {.view = view, .sum = POLICY_SUM_NONE, .end = policy_is_end(view)};
     plan.sum = policy_sum_add(plan.sum, &view->on_demand);
     plan.dollars = view->on_demand.k * view->on_demand.P;
     for (size_t h = 0; h < view->held_count; h++) {
-        const struct policy_held *held = &view->held[h];
-        if (released[h]) {
-            plan.released[h] = true;
-            continue;
+        plan.kept[h] = kept[h];
+        struct policy_allocation x = plan_kept(&plan, h);
+        if (x.k > 0) {
+            plan.sum = policy_sum_add(plan.sum, &x);
+            plan.machines += x.k;
+            plan.work += x.k * x.nu;
+            plan.dollars += x.k * x.P;
         }
-        const struct policy_allocation *x = held->expiring ? &held->renewed : &held->now;
-        plan.sum = policy_sum_add(plan.sum, x);
-        plan.machines += x->k;
-        plan.work += x->k * x->nu;
-        plan.dollars += x->k * x->P;
     }
     return plan;
 }
 
 /* The same plan from the start, without its choice `without` (SIZE_MAX: with all). */
 static struct plan plan_again(const struct plan *plan, size_t without) {
-    struct plan again = plan_held(plan->view, plan->released);
+    struct plan again = plan_held(plan->view, plan->kept);
     for (size_t c = 0; c < plan->choice_count; c++) {
         if (c != without) {
             plan_add(&again, plan->choices[c]);
@@ -207,7 +347,8 @@ static struct plan plan_again(const struct plan *plan, size_t without) {
 static double plan_fill(struct plan *plan, double e, size_t most) {
     struct choice best;
     while (plan->choice_count < most) {
-        double lower = plan_best(plan, e, &best);
+        /* The end is an estimate: what it gains by a hundredth is no reason to buy. */
+        double lower = plan_best(plan, plan->end ? e * 0.99 : e, &best);
         if (isinf(lower)) {
             break;
         }
@@ -234,57 +375,66 @@ static double plan_fill(struct plan *plan, double e, size_t most) {
 }
 
 /* Section 4.2: an allocation is not renewed if the rest alone costs less per work. By that rule alone the only
- * allocation that works would be renewed at any price: hence the ceiling. */
-static bool decide_release(const struct policy_view *view, bool *released, size_t h, size_t most) {
+ * allocation that works would be renewed at any price: hence the ceiling. At the end a share of it may be enough. */
+static void decide_renewal(const struct policy_view *view, double *kept, size_t h, size_t most) {
+    double all = kept[h];
+    double lowest = INFINITY;
+    double best = 0;
     if (view->held[h].renewed.P > view->offers[view->held[h].market].ceiling) {
-        released[h] = true;
-        return true;
+        kept[h] = 0;
+        return;
     }
-    struct plan with = plan_held(view, released);
-    double e_with = policy_sum_cost_per_work(with.sum, &view->app, false);
-    released[h] = true;
-    struct plan without = plan_held(view, released);
-    double e_without = policy_sum_cost_per_work(without.sum, &view->app, true);
-    if (view->additions.joint) { /* beyond the paper: each with the best that could be bought beside it */
-        e_with = plan_fill(&with, e_with, most);
-        e_without = plan_fill(&without, e_without, most);
+    int steps = policy_is_end(view) ? POLICY_RENEW_STEPS : 1;
+    for (int step = steps; step >= 0; step--) {
+        kept[h] = ceil(all * step / steps);
+        struct plan plan = plan_held(view, kept);
+        double e = plan_value(&plan, NULL, kept[h] < all);
+        if (view->additions.joint && (step == steps || step == 0)) {
+            e = plan_fill(&plan, e, most); /* beyond the paper: with the best that could be bought beside it */
+        }
+        if (e < lowest || step == steps) {
+            lowest = e;
+            best = kept[h];
+        }
     }
-    bool release = e_without < e_with;
-    released[h] = release;
-    return release;
+    kept[h] = best;
 }
 
 size_t policy_decide(const struct policy_view *view, struct policy_action actions[POLICY_ACTIONS_MAX],
                      double *cost_per_work) {
-    bool released[POLICY_HELD_MAX] = {false};
+    double kept[POLICY_HELD_MAX];
     assert(view->held_count <= POLICY_HELD_MAX);
     size_t count = 0;
     size_t most = view->additions.joint ? POLICY_JOINT_MAX : 1;
-    struct plan held = plan_held(view, released);
-    *cost_per_work = policy_sum_cost_per_work(held.sum, &view->app, false);
+    for (size_t h = 0; h < view->held_count; h++) {
+        kept[h] = held_next(&view->held[h])->k;
+    }
+    struct plan held = plan_held(view, kept);
+    *cost_per_work = plan_value(&held, NULL, false);
     bool changed = false;
     for (size_t h = 0; h < view->held_count; h++) {
         if (view->held[h].expiring) {
-            bool release = decide_release(view, released, h, most);
-            changed = changed || release;
-            actions[count++] = (struct policy_action){.kind = release ? POLICY_RELEASE : POLICY_RENEW, .index = h};
+            double all = kept[h];
+            decide_renewal(view, kept, h, most);
+            changed = changed || kept[h] < all;
+            actions[count++] = (struct policy_action){
+                .kind = kept[h] > 0 ? POLICY_RENEW : POLICY_RELEASE, .index = h, .count = kept[h] > 0 ? kept[h] : all};
         }
     }
-    struct plan plan = plan_held(view, released);
-    double e = policy_sum_cost_per_work(plan.sum, &view->app, changed);
+    struct plan plan = plan_held(view, kept);
+    double e = plan_value(&plan, NULL, changed);
     for (size_t a = 0; a < count; a++) {
         actions[a].cost_per_work = e;
     }
     (void)plan_fill(&plan, e, most);
-    struct plan so_far = plan_held(view, released);
+    struct plan so_far = plan_held(view, kept);
     for (size_t c = 0; c < plan.choice_count; c++) {
         plan_add(&so_far, plan.choices[c]);
-        actions[count++] =
-            (struct policy_action){.kind = POLICY_ACQUIRE,
-                                   .index = plan.choices[c].offer,
-                                   .delta = plan.choices[c].delta,
-                                   .count = plan.choices[c].count,
-                                   .cost_per_work = policy_sum_cost_per_work(so_far.sum, &view->app, true)};
+        actions[count++] = (struct policy_action){.kind = POLICY_ACQUIRE,
+                                                  .index = plan.choices[c].offer,
+                                                  .delta = plan.choices[c].delta,
+                                                  .count = plan.choices[c].count,
+                                                  .cost_per_work = plan_value(&so_far, NULL, true)};
     }
     return count;
 }

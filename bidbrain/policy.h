@@ -56,11 +56,14 @@ double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *
 /* ---- Decisions ---- */
 
 enum {
+    POLICY_RENEW_STEPS = 16,                                 /* shares of an allocation that may be renewed at the end */
+    POLICY_END_HOURS = 2,                                    /* of work at full size: nearer than that is the end */
     POLICY_HELD_MAX = 256,                                   /* allocations that are held at once */
     POLICY_JOINT_MAX = 4,                                    /* acquisitions that are chosen together */
     POLICY_ACTIONS_MAX = POLICY_HELD_MAX + POLICY_JOINT_MAX, /* of one decision */
     POLICY_JOINT_ROUNDS = 3,                                 /* of exchanging one chosen candidate for a better one */
-    POLICY_COUNTS = 3, /* sizes of candidates: all that limits leave, a half, a quarter */
+    POLICY_COUNTS = 3,     /* sizes of candidates: all that limits leave, a half, a quarter; */
+    POLICY_END_COUNTS = 3, /* at the end also what is needed to be done within one, two, three hours */
 };
 
 /* A market as it stands now. */
@@ -99,8 +102,21 @@ struct policy_additions {
     bool diverse; /* markets whose spikes come together share half of most_work */
 };
 
+/* How the job ends, as far as it is known. While `work` is 0, or more than POLICY_END_HOURS at full size and without a
+ * deadline, decisions go by (4) alone. Otherwise by (4) over all of the time that is left: the dollars from now to the
+ * end, with hours that are paid whole, over the work left. What is bought and renewed is then what the job still uses,
+ * and hours that are paid already cost nothing. */
+struct policy_end {
+    double work;       /* left, in hours of nu = 1; 0: not known */
+    double deadline;   /* hours from now; INFINITY: none */
+    double hour_worth; /* dollars that ending an hour sooner is worth */
+    double boot;       /* hours from buying a machine to its first work */
+    bool whole_hours;  /* machines are paid to the end of their hours; else until the job ends */
+};
+
 struct policy_view {
     struct policy_app app;
+    struct policy_end end;
     struct policy_limits limits;
     struct policy_additions additions;
     struct policy_allocation on_demand; /* never released; k = 0: none */
@@ -116,10 +132,12 @@ struct policy_action {
     enum { POLICY_ACQUIRE, POLICY_RELEASE, POLICY_RENEW } kind;
     size_t index;         /* of the offer, or of what is held */
     unsigned delta;       /* POLICY_ACQUIRE: index in the offer's arrays */
-    double count;         /* POLICY_ACQUIRE: machines, whole */
+    double count;         /* machines, whole; POLICY_RELEASE: all. POLICY_RENEW: the others are released */
     double cost_per_work; /* E_A with this action and the ones before it */
 };
 
+/* Whether decisions look at the end. */
+bool policy_is_end(const struct policy_view *view);
 /* Decides. For each expiring allocation there is one POLICY_RENEW or POLICY_RELEASE; acquisitions follow. Returns the
  * number of actions, at most POLICY_ACTIONS_MAX; *cost_per_work is E_A of the footprint as it was. */
 size_t policy_decide(const struct policy_view *view, struct policy_action actions[POLICY_ACTIONS_MAX],

@@ -22,6 +22,9 @@ const struct scheme STUDY_SCHEMES[] = {
     {.name = "on-demand", .kind = SCHEME_ON_DEMAND},
     {.name = "standard+checkpoint", .kind = SCHEME_STANDARD, .checkpoint = true},
     {.name = "standard+agileml", .kind = SCHEME_STANDARD},
+    {.name = "cheapest+checkpoint", .kind = SCHEME_STANDARD, .pick = PICK_CHEAPEST, .checkpoint = true},
+    {.name = "eager+checkpoint", .kind = SCHEME_STANDARD, .pick = PICK_EAGER, .checkpoint = true},
+    {.name = "uniform+checkpoint", .kind = SCHEME_UNIFORM, .pick = PICK_CHEAPEST, .checkpoint = true},
     {.name = "proteus", .kind = SCHEME_PROTEUS},
     {.name = "proteus+learning", .kind = SCHEME_PROTEUS, .learns = true},
     {.name = "proteus+decay", .kind = SCHEME_PROTEUS, .learns = true, .memory = EVICTION_RECENT},
@@ -30,12 +33,14 @@ const struct scheme STUDY_SCHEMES[] = {
     {.name = "proteus+joint", .kind = SCHEME_PROTEUS, .joint = true},
     {.name = "proteus+diverse", .kind = SCHEME_PROTEUS, .diverse = true},
     {.name = "proteus+measured", .kind = SCHEME_PROTEUS, .measured = true},
+    {.name = "proteus+end", .kind = SCHEME_PROTEUS, .ends = true},
     {.name = "proteus+additions",
      .kind = SCHEME_PROTEUS,
      .memory = EVICTION_CHOSEN,
      .learns = true,
      .conditional = true,
      .joint = true,
+     .ends = true,
      .measured = true},
     {.name = "proteus+all",
      .kind = SCHEME_PROTEUS,
@@ -44,6 +49,7 @@ const struct scheme STUDY_SCHEMES[] = {
      .conditional = true,
      .joint = true,
      .diverse = true,
+     .ends = true,
      .measured = true},
 };
 const size_t STUDY_SCHEME_COUNT = sizeof STUDY_SCHEMES / sizeof *STUDY_SCHEMES;
@@ -144,8 +150,11 @@ static const struct catalog_price *study_type(const struct study *study, const s
 
 static int study_schemes(struct study *study, struct error *error) {
     const char *rest = study->options.schemes;
+    bool deadline = study->options.deadline_hours > 0;
     for (size_t s = 0; rest == NULL && s < STUDY_SCHEME_COUNT; s++) {
-        study->schemes[study->scheme_count++] = &STUDY_SCHEMES[s];
+        if (deadline || STUDY_SCHEMES[s].kind != SCHEME_UNIFORM) {
+            study->schemes[study->scheme_count++] = &STUDY_SCHEMES[s];
+        }
     }
     while (rest != NULL) {
         size_t length = strcspn(rest, ",");
@@ -159,6 +168,10 @@ static int study_schemes(struct study *study, struct error *error) {
                              "--schemes: '%.*s': expected on-demand, standard+checkpoint, "
                              "standard+agileml, proteus or proteus+ADDITION, see --help",
                              (int)length, rest);
+        }
+        if (found->kind == SCHEME_UNIFORM && !deadline) {
+            return error_set(error, AML_EINPUT, "--schemes: '%s' keeps pace with a deadline: expected --deadline-hours",
+                             found->name);
         }
         study->schemes[study->scheme_count++] = found;
         rest = rest[length] == ',' ? rest + length + 1 : NULL;
@@ -269,24 +282,40 @@ const struct study_day *study_day(const struct study *study, int64_t time) {
 
 /* ---- Standard bidding, and how long it lasts ---- */
 
-size_t study_standard(const struct study *study, int64_t time, uint64_t seed) {
+/* What a market's machines count as dollars and risk; false when it has none. */
+static bool pick_market(const struct study *study, enum pick pick, int64_t time, size_t m, uint64_t seed, double *risk,
+                        double *per_work) {
+    const struct study_market *market = &study->markets[m];
+    int64_t price = market_price(market->market, time);
+    if (price == PRICE_UNKNOWN || price > market->on_demand) {
+        return false;
+    }
+    *risk = 0;
+    *per_work = price_dollars(price) / market->vcpus;
+    if (study->options.model == MODEL_EC2) {
+        *risk = pick == PICK_STANDARD ? interruption_probability(&study->interruptions, m, 0, 24) : 0;
+        return interruption_open_at(&study->interruptions, m, time, seed);
+    }
+    return true;
+}
+
+static bool same_zone(const struct study *study, size_t a, size_t b) {
+    return strcmp(study->markets[a].market->zone, study->markets[b].market->zone) == 0;
+}
+
+size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_t lost, uint64_t seed) {
     size_t best = SIZE_MAX;
     double best_risk = INFINITY;
     double best_price = INFINITY;
     for (size_t m = 0; m < study->count; m++) {
-        const struct study_market *market = &study->markets[m];
-        int64_t price = market_price(market->market, time);
-        if (price == PRICE_UNKNOWN || price > market->on_demand) {
+        double risk;
+        double per_work;
+        if (!pick_market(study, pick, time, m, seed, &risk, &per_work)) {
             continue;
         }
-        double risk = 0;
-        if (study->options.model == MODEL_EC2) {
-            if (!interruption_open_at(&study->interruptions, m, time, seed)) {
-                continue;
-            }
-            risk = interruption_probability(&study->interruptions, m, 0, 24);
+        if (pick == PICK_EAGER && lost < study->count && same_zone(study, m, lost)) {
+            risk = 1; /* only if no other zone has any */
         }
-        double per_work = price_dollars(price) / market->vcpus;
         if (risk < best_risk || (risk <= best_risk && per_work < best_price)) {
             best = m;
             best_risk = risk;
@@ -300,7 +329,7 @@ size_t study_standard(const struct study *study, int64_t time, uint64_t seed) {
 static void study_failures(const struct study *study, int64_t first, uint64_t seed, double *held, double *failures) {
     uint64_t draw = 0;
     for (int64_t t = first; t < study->split;) {
-        size_t m = study_standard(study, t, seed);
+        size_t m = study_pick(study, PICK_STANDARD, t, SIZE_MAX, seed);
         if (m == SIZE_MAX) {
             t += DECISION_SECONDS;
             continue;
@@ -507,6 +536,8 @@ static void study_summarize(const struct study_work *work, size_t column, struct
         values[SPOT * starts + i] = result->spot_hours;
         values[FREE * starts + i] = result->free_hours;
         summary->unfinished += !result->finished;
+        summary->late += study->options.deadline_hours > 0 &&
+                         (!result->finished || result->hours > study->options.deadline_hours + 1.0 / HOUR);
     }
     struct statistic *statistics[KINDS] = {&summary->dollars,   &summary->relative,        &summary->hours,
                                            &summary->evictions, &summary->on_demand_hours, &summary->spot_hours,

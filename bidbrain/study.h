@@ -12,23 +12,38 @@
 #include "bidbrain/interruption.h"
 
 enum {
-    STUDY_SCHEMES_MAX = 16,
+    STUDY_SCHEMES_MAX = 24,
     STUDY_STARTS_MAX = 1000000,
     STUDY_DAY = 24 * HOUR,
     STUDY_CORRELATED_MAX = 512, /* markets that `diverse` looks at; correlations grow with their square */
     DECISION_SECONDS = 120,     /* between decisions, and before the end of a billing hour (section 5) */
 };
 
-enum scheme_kind { SCHEME_ON_DEMAND, SCHEME_STANDARD, SCHEME_PROTEUS };
+enum scheme_kind {
+    SCHEME_ON_DEMAND,
+    SCHEME_STANDARD, /* one spot allocation at a time, in the market that `pick` names */
+    SCHEME_UNIFORM,  /* the same, and on demand while it is behind a steady pace to the deadline: the uniform-progress
+                        rule of "Can't Be Late" (NSDI 2024) */
+    SCHEME_PROTEUS
+};
+
+/* The market that a scheme of one allocation takes next. */
+enum pick {
+    PICK_STANDARD, /* ec2-2016: the cheapest; ec2: the cheapest of the least interrupted, "price-capacity-optimized" */
+    PICK_CHEAPEST, /* the cheapest, wherever it was lost before: failover as SkyPilot does it by default */
+    PICK_EAGER,    /* the cheapest in another zone than the one that was just lost, if there is one: eager failover */
+};
 
 struct scheme {
     const char *name;
     enum scheme_kind kind;
+    enum pick pick;
     bool checkpoint; /* else AgileML, with reliable machines on demand */
     enum eviction_memory memory;
     bool learns;         /* estimates are renewed every day; else they stay as of the split */
     bool conditional;    /* estimates by regime; else the market's average */
     bool joint, diverse; /* as in struct policy_additions */
+    bool ends;           /* knows the work left, the deadline and what an hour is worth */
     bool measured;       /* phi, sigma and lambda from the running job; else as assumed */
 };
 
@@ -61,6 +76,8 @@ struct study_options {
     double checkpoint_overhead; /* share of time, if checkpoint_seconds is 0 */
     double checkpoint_seconds;  /* of one checkpoint; the interval follows from the mean time to failure */
     double restart_seconds;     /* to read it back on new machines */
+    double deadline_hours;      /* from a job's start; 0: none */
+    double hour_worth;          /* dollars that ending an hour sooner is worth to `ends` */
     bool whole_hours;           /* the job is the last: it pays its machines' hours to their ends */
     double train;               /* share of the traces' span that is only learned from */
     int64_t starts;
@@ -112,10 +129,10 @@ int study_open(struct study *study, const struct study_options *options, struct 
 void study_close(struct study *study);
 /* What was known at `time`; at or after the split. */
 const struct study_day *study_day(const struct study *study, int64_t time);
-/* The market that standard bidding takes: in ec2-2016 the cheapest per vCPU whose price is below on-demand; in ec2 the
- * cheapest per vCPU of those least often interrupted, as "price-capacity-optimized" does. SIZE_MAX: none. `seed`: the
- * world. */
-size_t study_standard(const struct study *study, int64_t time, uint64_t seed);
+/* The market that a scheme of one allocation takes: of those that have machines, at no more than their on-demand price.
+ * Cheapest is per vCPU. `lost`: the market that was lost last, for PICK_EAGER; SIZE_MAX: none. `seed`: the world.
+ * SIZE_MAX: none is open. */
+size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_t lost, uint64_t seed);
 
 struct job_result {
     double dollars, hours;                          /* runtime */
@@ -134,6 +151,7 @@ struct scheme_summary {
     struct statistic on_demand_hours, spot_hours, free_hours;
     double hours_p95;
     uint64_t unfinished;
+    uint64_t late; /* ended after the deadline */
 };
 
 /* Runs all schemes from all starts on the threads of the options. `log`, opened to append: emptied once all have run,

@@ -228,9 +228,12 @@ static int check_log(bool today, bool prices_evict) {
                                 series[allocation->market].prices[i] <= allocation->bid);
                 }
             }
-            cost += (double)allocation->count *
+            json_int_t count = json_integer_value(json_object_get(entry, "count")); /* at the end a part may go */
+            assert_true(count > 0 && count <= allocation->count);
+            cost += (double)count *
                     spot_bill(today, allocation->market, allocation->start, time, evicted ? EVICTED : RELEASED);
-            allocation->runs = false;
+            allocation->count -= count;
+            allocation->runs = allocation->count > 0;
         } else {
             assert_string_equal(action, "job-end");
             bool shared = strcmp(json_string_value(json_object_get(entry, "accounting")), "shared") == 0;

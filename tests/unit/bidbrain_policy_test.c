@@ -222,6 +222,115 @@ static void no_more_than_on_demand_is_paid(void **state) {
     assert_int_equal(actions[0].kind, POLICY_RELEASE);
 }
 
+/* What of an allocation is renewed; 0: it is released. */
+static double renewed(const struct policy_view *view) {
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    assert_true(policy_decide(view, actions, &e) >= 1);
+    assert_true(actions[0].kind == POLICY_RENEW || actions[0].kind == POLICY_RELEASE);
+    return actions[0].kind == POLICY_RENEW ? actions[0].count : 0;
+}
+
+static const struct policy_end END = {.deadline = INFINITY, .whole_hours = true};
+
+/* 64 machines of 8 are about to begin another hour; fewer are enough for what is left of the job. */
+static void no_more_is_renewed_than_the_job_needs(void **state) {
+    (void)state;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 1);
+    struct policy_held held = held_in(0, &offers[0], 64, 0.03);
+    held.expiring = true;
+    offers[0].held = 64;
+    view.held = &held;
+    view.held_count = 1;
+    view.end = END;
+    view.end.work = 64 * 8 * 10; /* ten hours: not the end */
+    assert_false(policy_is_end(&view));
+    assert_near(renewed(&view), 64);
+    view.end.work = 64 * 8 * 0.2; /* a fifth of an hour for all: an hour for 13 machines, with sigma 14 */
+    assert_true(policy_is_end(&view));
+    assert_near(renewed(&view), 16); /* a quarter: the next of POLICY_RENEW_STEPS */
+    view.end.work = 64 * 8 * 0.01;
+    assert_near(renewed(&view), 4);
+    /* An hour is worth more than the machines: all of them. */
+    view.end.work = 64 * 8 * 0.2;
+    view.end.hour_worth = 100;
+    assert_near(renewed(&view), 64);
+    /* Paid by the second, what they all cost together is what some cost for longer; sigma decides. */
+    view.end.hour_worth = 0;
+    view.end.whole_hours = false;
+    assert_near(renewed(&view), 64);
+    /* By a deadline of half an hour: what makes it, no more. */
+    view.end.whole_hours = true;
+    view.end.deadline = 0.5;
+    assert_near(renewed(&view), 28); /* with a twentieth to spare */
+}
+
+/* Others whose hours are paid already finish the job: nothing is bought or renewed beside them. */
+static void paid_hours_are_used_first(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(0.01, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 2);
+    struct policy_held held[2] = {held_in(0, &offers[0], 32, 0.9), held_in(0, &offers[0], 10, 0.03)};
+    held[1].expiring = true;
+    offers[0].held = 42;
+    view.held = held;
+    view.held_count = 2;
+    view.end = END;
+    view.end.work = 32 * 8 * 0.5;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].kind, POLICY_RELEASE);
+    /* Half an hour more than they have paid: someone must go on. */
+    view.end.work = 32 * 8 * 1.4;
+    size_t count = policy_decide(&view, actions, &e);
+    assert_true(count > 1 || actions[0].kind == POLICY_RENEW);
+}
+
+/* A new job of an hour and a bit on all machines: two hours on half of them cost half. */
+static void as_many_are_bought_as_end_within_whole_hours(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 1);
+    view.end = END;
+    view.end.work = 512 * 1.07;
+    view.end.boot = 0.03;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].kind, POLICY_ACQUIRE);
+    double bought = actions[0].count;
+    double hours = view.end.work / (bought * 8) + view.end.boot + view.app.sigma;
+    assert_true(bought < 40 && hours <= 2);
+    /* By a deadline that half of them miss: more. */
+    view.end.deadline = 1.5;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    hours = view.end.work / (actions[0].count * 8) + view.end.boot + view.app.sigma;
+    assert_true(actions[0].count > bought && hours <= 1.5);
+}
+
+/* A dear offer that is never taken away is bought only for a deadline. */
+static void a_deadline_pays_for_on_demand(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.2, 8, 0, 0.5), offer(1, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 2);
+    view.end = END;
+    view.end.work = 512 * 3;
+    view.end.deadline = 20;
+    size_t count = policy_decide(&view, actions, &e);
+    assert_int_equal(count, 1);
+    assert_int_equal(actions[0].index, 0);
+    offers[0].open = false; /* no spot machine is to be had */
+    view.end.deadline = 4;
+    count = policy_decide(&view, actions, &e);
+    assert_int_equal(count, 1);
+    assert_int_equal(actions[0].index, 1);
+    assert_true(actions[0].count * 8 * 4 >= view.end.work);
+}
+
 static bool first_two(const void *context, size_t a, size_t b) {
     (void)context;
     return a + b == 1;
@@ -338,6 +447,10 @@ int main(void) {
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(expiring_allocations_are_renewed_unless_too_dear),
         cmocka_unit_test(no_more_than_on_demand_is_paid),
+        cmocka_unit_test(no_more_is_renewed_than_the_job_needs),
+        cmocka_unit_test(paid_hours_are_used_first),
+        cmocka_unit_test(as_many_are_bought_as_end_within_whole_hours),
+        cmocka_unit_test(a_deadline_pays_for_on_demand),
         cmocka_unit_test(diversity_bounds_correlated_markets_together),
         cmocka_unit_test(decisions_are_sound),
         cmocka_unit_test(every_expiring_allocation_is_answered),
