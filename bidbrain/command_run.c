@@ -1,4 +1,5 @@
 /* The commands around the daemon: `bidbrain run`, `check-config`, `status`, `prices`, `user-data`. */
+#include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "bidbrain/command.h"
 #include "bidbrain/daemon/daemon.h"
@@ -32,9 +33,12 @@ int command_run(int argc, char **argv) {
     struct config config = {0};
     struct daemon_options run = {.config = &config};
     const char *path = NULL;
+    const char *deadline = NULL;
     bool help = false;
     const struct aml_option options[] = {
         {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
+        {"deadline", "TIME", AML_OPTION_STRING, &deadline, 0, 0,
+         "when the job has to be done, such as 2026-03-01T18:00:00Z, in place of limits.deadline"},
         {"dry-run", NULL, AML_OPTION_FLAG, &run.dry_run, 0, 0, "decide once, print it, buy nothing"},
         {"keep", NULL, AML_OPTION_FLAG, &run.keep, 0, 0, "leave the machines when ended by a signal"},
         {"report", "FILE", AML_OPTION_STRING, &run.report, 0, 0, "append lines of JSON: decisions, machines, bills"},
@@ -49,6 +53,10 @@ int command_run(int argc, char **argv) {
         return 0;
     }
     code = code != 0 ? code : read_config(&config, path, &error);
+    if (code == 0 && deadline != NULL && !instant_parse(deadline, &config.deadline)) {
+        code = error_set(&error, AML_EINPUT, "--deadline: expected a time such as 2026-03-01T18:00:00Z, got '%.60s'",
+                         deadline);
+    }
     code = code != 0 ? code : daemon_run(&run, &error);
     config_close(&config);
     return finish(code, &error);

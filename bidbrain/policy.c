@@ -167,7 +167,6 @@ bool policy_is_end(const struct policy_view *view) {
 struct finish {
     double rate, new_rate; /* of all machines; of those that boot first */
     double keep;           /* prod(1 - beta_j) */
-    double fixed;          /* dollars an hour, whatever is bought */
 };
 
 static double allocation_rate(const struct policy_allocation *x) {
@@ -206,43 +205,54 @@ static double late_cost(const struct policy_view *view, double hours) {
     return isfinite(view->end.deadline) && over > 0 ? LATE_DOLLARS * (1 + over) : 0;
 }
 
+/* The allocations of a plan, in the order held, chosen, `extra` (NULL: none). */
+struct allocations {
+    struct policy_allocation list[POLICY_HELD_MAX + POLICY_JOINT_MAX + 1];
+    size_t held, count;
+};
+
+static void plan_allocations(const struct plan *plan, const struct policy_allocation *extra, struct allocations *all) {
+    const struct policy_view *view = plan->view;
+    all->count = all->held = view->held_count;
+    for (size_t h = 0; h < view->held_count; h++) {
+        all->list[h] = plan_kept(plan, h);
+    }
+    for (size_t c = 0; c < plan->choice_count; c++) {
+        const struct choice *choice = &plan->choices[c];
+        all->list[all->count++] = policy_candidate(&view->offers[choice->offer], choice->delta, choice->count);
+    }
+    if (extra != NULL) {
+        all->list[all->count++] = *extra;
+    }
+}
+
+static double allocations_hours(const struct allocations *all, const struct policy_view *view, bool changed) {
+    struct finish finish = {.keep = 1};
+    for (size_t i = 0; i < all->count; i++) {
+        finish_add(&finish, &all->list[i], i >= all->held);
+    }
+    return finish.rate > 0 ? finish_hours(&finish, view, changed) : INFINITY;
+}
+
 /* Expected dollars from now to the end over the work left, `extra` bought as well. */
 static double plan_finish(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
     const struct policy_view *view = plan->view;
-    struct finish finish = {.keep = 1, .fixed = view->on_demand.k * view->on_demand.P + view->end.hour_worth};
-    struct policy_allocation chosen[POLICY_JOINT_MAX + 1];
-    size_t chosen_count = 0;
-    for (size_t c = 0; c < plan->choice_count; c++) {
-        const struct choice *choice = &plan->choices[c];
-        chosen[chosen_count++] = policy_candidate(&view->offers[choice->offer], choice->delta, choice->count);
-    }
-    if (extra != NULL) {
-        chosen[chosen_count++] = *extra;
-    }
-    for (size_t c = 0; c < chosen_count; c++) {
-        finish_add(&finish, &chosen[c], true);
-    }
-    for (size_t h = 0; h < view->held_count; h++) {
-        struct policy_allocation x = plan_kept(plan, h);
-        finish_add(&finish, &x, false);
-    }
-    if (finish.rate <= 0) {
+    struct allocations all;
+    plan_allocations(plan, extra, &all);
+    double hours = allocations_hours(&all, view, changed);
+    if (isinf(hours)) {
         return INFINITY;
     }
-    double hours = finish_hours(&finish, view, changed);
     double whole = 0;
     double part = 0;
     double until = hours;
-    for (size_t c = 0; c < chosen_count; c++) {
-        finish_cost(view, &chosen[c], 0, hours, &whole, &part, &until);
+    for (size_t i = 0; i < all.count; i++) {
+        bool paid = i < all.held && !view->held[i].expiring && view->end.whole_hours;
+        finish_cost(view, &all.list[i], paid ? all.list[i].t_r : 0, hours, &whole, &part, &until);
     }
-    for (size_t h = 0; h < view->held_count; h++) {
-        struct policy_allocation x = plan_kept(plan, h);
-        double paid = view->held[h].expiring || !view->end.whole_hours ? 0 : x.t_r;
-        finish_cost(view, &x, paid, hours, &whole, &part, &until);
-    }
-    whole += finish.fixed * hours + late_cost(view, hours);
-    part += finish.fixed * until + late_cost(view, until);
+    double fixed = view->on_demand.k * view->on_demand.P + view->end.hour_worth;
+    whole += fixed * hours + late_cost(view, hours);
+    part += fixed * until + late_cost(view, until);
     return fmin(whole, part) / view->end.work;
 }
 
@@ -258,19 +268,15 @@ static double plan_value(const struct plan *plan, const struct policy_allocation
 /* Machines of an offer that end the job within `hours`, beside the plan. */
 static double plan_enough(const struct plan *plan, const struct policy_offer *offer, double hours) {
     const struct policy_view *view = plan->view;
+    struct allocations all;
     double rate = 0;
-    for (size_t h = 0; h < view->held_count; h++) {
-        struct policy_allocation x = plan_kept(plan, h);
-        rate += allocation_rate(&x);
-    }
-    for (size_t c = 0; c < plan->choice_count; c++) {
-        struct policy_allocation x =
-            policy_candidate(&view->offers[plan->choices[c].offer], plan->choices[c].delta, plan->choices[c].count);
-        rate += allocation_rate(&x);
+    plan_allocations(plan, NULL, &all);
+    for (size_t i = 0; i < all.count; i++) {
+        rate += allocation_rate(&all.list[i]);
     }
     double useful = hours - view->app.sigma - view->end.boot;
     double missing = view->end.work / policy_scaling(&view->app, plan->work) - rate * (hours - view->app.sigma);
-    return useful > 0 ? ceil(1.02 * missing / useful / offer->nu) : 0; /* a fiftieth more: a second too late is an hour */
+    return useful > 0 ? ceil(1.02 * missing / useful / offer->nu) : 0; /* a fiftieth more: too late is one more hour */
 }
 
 static void plan_try(const struct plan *plan, size_t market, double count, double *lowest, struct choice *best) {
@@ -437,4 +443,29 @@ size_t policy_decide(const struct policy_view *view, struct policy_action action
                                                   .cost_per_work = plan_value(&so_far, NULL, true)};
     }
     return count;
+}
+
+double policy_hours_left(const struct policy_view *view, const struct policy_action *actions, size_t count) {
+    double kept[POLICY_HELD_MAX];
+    struct allocations all;
+    bool changed = false;
+    for (size_t h = 0; h < view->held_count; h++) {
+        kept[h] = held_next(&view->held[h])->k;
+    }
+    for (size_t a = 0; a < count; a++) {
+        if (actions[a].kind != POLICY_ACQUIRE) {
+            double stays = actions[a].kind == POLICY_RENEW ? actions[a].count : 0;
+            changed = changed || stays < kept[actions[a].index];
+            kept[actions[a].index] = stays;
+        }
+    }
+    struct plan plan = plan_held(view, kept);
+    for (size_t a = 0; a < count; a++) {
+        if (actions[a].kind == POLICY_ACQUIRE) {
+            plan_add(&plan, (struct choice){actions[a].index, actions[a].delta, actions[a].count});
+            changed = true;
+        }
+    }
+    plan_allocations(&plan, NULL, &all);
+    return allocations_hours(&all, view, changed);
 }

@@ -138,6 +138,9 @@ struct policy_action {
 
 /* Whether decisions look at the end. */
 bool policy_is_end(const struct policy_view *view);
+/* Expected hours to the end of the job when `actions` of policy_decide are carried out; INFINITY: it doesn't go on.
+ * view->end.work is known. */
+double policy_hours_left(const struct policy_view *view, const struct policy_action *actions, size_t count);
 /* Decides. For each expiring allocation there is one POLICY_RENEW or POLICY_RELEASE; acquisitions follow. Returns the
  * number of actions, at most POLICY_ACTIONS_MAX; *cost_per_work is E_A of the footprint as it was. */
 size_t policy_decide(const struct policy_view *view, struct policy_action actions[POLICY_ACTIONS_MAX],

@@ -151,6 +151,9 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     json_t *object = new_line("iteration");
     bytes_so_far(controller, &sent, &received);
     set_whole(object, "iteration", iteration);
+    if (controller->final > 0) { /* 0: the job has no such limit */
+        set_whole(object, "iterations", controller->final / controller->job.clocks_per_iteration);
+    }
     set_real(object, "seconds", seconds);
     set_values(object, controller, controller->progress.values);
     set_cluster(object, controller);

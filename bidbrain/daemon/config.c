@@ -315,6 +315,15 @@ static int read_application(struct reading *reading, const char *path, const jso
     return read_object(reading, path, value, keys);
 }
 
+static int read_deadline(struct reading *reading, const char *path, const json_t *value) {
+    const char *text = NULL;
+    int code = read_text(reading, path, value, &text);
+    if (code == 0 && !instant_parse(text, &reading->config->deadline)) {
+        code = refuse(reading, path, "expected a time such as 2026-03-01T18:00:00Z");
+    }
+    return code;
+}
+
 static int read_limits(struct reading *reading, const char *path, const json_t *value) {
     struct config *c = reading->config;
     const struct config_key keys[] = {
@@ -329,6 +338,8 @@ static int read_limits(struct reading *reading, const char *path, const json_t *
         {.name = "most_dollars_per_hour", .kind = CONFIG_REAL, .target = &c->most_dollars_per_hour, .maximum = 1e9},
         {.name = "budget_dollars", .kind = CONFIG_REAL, .target = &c->budget_dollars, .maximum = 1e9},
         {.name = "cooldown_seconds", .kind = CONFIG_INTEGER, .target = &c->cooldown_seconds, .maximum = 1e6},
+        {.name = "deadline", .kind = CONFIG_OTHER, .read = read_deadline},
+        {.name = "hour_worth_dollars", .kind = CONFIG_REAL, .target = &c->hour_worth, .maximum = 1e9},
         {.name = "vcpus_min", .kind = CONFIG_INTEGER, .target = &c->vcpus_min, .minimum = 1, .maximum = 1000},
         {.name = "memory_min", .kind = CONFIG_REAL, .target = &c->memory_min, .maximum = 1e5},
         {0},

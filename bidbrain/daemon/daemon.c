@@ -255,6 +255,10 @@ static int load_measured(struct daemon *daemon, struct error *error) {
     daemon->known_phi = config->phi;
     daemon->known_sigma = config->sigma_seconds;
     daemon->known_lambda = config->lambda_seconds;
+    daemon->work_left = config->work_vcpu_hours;
+    daemon->late_said = -1;
+    daemon->begun = daemon_now(daemon);
+    daemon->boot_seconds = DAEMON_BOOT_S;
     int code = 0;
     if (config->measure) {
         code = ledger_value(daemon->ledger, "phi", &daemon->known_phi, error);
@@ -288,6 +292,18 @@ void daemon_store_measured(struct daemon *daemon) {
     }
 }
 
+/* From the job's own speed, or from what the configuration says of all its work. */
+static double work_left(const struct daemon *daemon, const struct job_link_iteration *iteration) {
+    if (iteration->iterations <= iteration->iteration) {
+        return 0;
+    }
+    double left = (double)(iteration->iterations - iteration->iteration);
+    if (daemon->throughput > 0) {
+        return left * iteration->items / daemon->throughput / HOUR * daemon->clock.speed;
+    }
+    return daemon->config->work_vcpu_hours * left / (double)iteration->iterations;
+}
+
 static void take_iteration(void *context, const struct job_link_iteration *iteration) {
     struct daemon *daemon = context;
     struct counting counting = {.daemon = daemon};
@@ -301,6 +317,7 @@ static void take_iteration(void *context, const struct job_link_iteration *itera
     daemon->nodes_joined = daemon->nodes_left = false;
     daemon->iterations = iteration->iteration;
     use_measured(daemon);
+    daemon->work_left = work_left(daemon, iteration);
 }
 
 static void take_summary(void *context, bool ok, const char *error, double seconds, uint64_t iterations) {

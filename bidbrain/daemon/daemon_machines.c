@@ -156,6 +156,10 @@ void daemon_machine_joined(struct daemon *daemon, size_t i) {
     const struct provider_machine *machine = &daemon->machines[i].machine;
     struct error error = {0};
     struct daemon_machine *notes = &daemon->machine_notes[i];
+    if (!notes->joined && machine->launched >= daemon->begun) { /* earlier joins are told anew: when, nobody knows */
+        double seconds = fmax(0, (double)(daemon_now(daemon) - machine->launched));
+        daemon->boot_seconds += (seconds - daemon->boot_seconds) / DAEMON_BOOTS;
+    }
     notes->joined = true;
     notes->left = notes->left && notes->evict_asked; /* one that was taken for lost is back */
     struct ledger_market *const both[] = {find_closed(daemon, machine->kind, machine->type, machine->zone),

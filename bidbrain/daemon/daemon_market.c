@@ -317,6 +317,11 @@ struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *
                                          .most_work = config->most_vcpus,
                                          .most_dollars_per_hour = config->most_dollars_per_hour,
                                          .least_markets = (unsigned)config->least_markets},
+                              .end = {.work = daemon->work_left,
+                                      .deadline = config->deadline != 0 ? (double)(config->deadline - now) / HOUR : INFINITY,
+                                      .hour_worth = config->hour_worth,
+                                      .boot = daemon->boot_seconds / HOUR,
+                                      .whole_hours = config->model == MODEL_EC2_2016},
                               .fallback = config->on_demand_fallback,
                               .budget_micro = isinf(budget) ? INT64_MAX : (int64_t)budget};
 }
@@ -371,6 +376,28 @@ static void say_why(struct daemon *daemon, const struct footprint *footprint, co
     }
 }
 
+/* Whether the deadline will be met, when that changes. */
+static void say_deadline(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
+    if (daemon->config->deadline == 0 || footprint->end.work <= 0 || isinf(plan->hours_left)) {
+        return;
+    }
+    bool late = plan->hours_left > footprint->end.deadline;
+    if (daemon->late_said == (int)late || (daemon->late_said < 0 && !late)) {
+        return;
+    }
+    char deadline[INSTANT_TEXT_MAX];
+    char end[INSTANT_TEXT_MAX];
+    instant_format(daemon->config->deadline, deadline);
+    instant_format(footprint->now + (int64_t)(fmin(plan->hours_left, 1e6) * HOUR), end);
+    daemon->late_said = late;
+    if (late) {
+        log_warn("the job is expected to end at %s, after its deadline %s: limits and markets allow no more machines",
+                 end, deadline);
+    } else {
+        daemon_say(daemon, "the job is expected to end at %s, within its deadline %s", end, deadline);
+    }
+}
+
 static void release_decided(struct daemon *daemon, const int64_t *release_at, size_t count) {
     bool hold = daemon->config->model == MODEL_EC2_2016;
     for (size_t i = 0; i < count; i++) {
@@ -405,6 +432,7 @@ void daemon_decide(struct daemon *daemon) {
     }
     report_plan(daemon, &footprint, &plan);
     say_why(daemon, &footprint, &plan);
+    say_deadline(daemon, &footprint, &plan);
     if (daemon->options->dry_run) {
         if (plan.buy_count == 0 && plan.released == 0 && footprint.machine_count > 0) {
             daemon_say(daemon, "decision: nothing is bought");

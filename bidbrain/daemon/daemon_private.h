@@ -46,6 +46,8 @@ enum {
     DAEMON_SILENT_S = 2,         /* real: a reading takes at most so long, or EC2 is taken for out of reach */
     DAEMON_UNREACHABLE_MS = 900, /* real: after a signal EC2 is waited for so long when it did not answer before */
     DAEMON_BILL_S = 30,          /* real: the bill waits so long for the prices of the last hours */
+    DAEMON_BOOT_S = 120,         /* market: from a launch to its node's joining, until some were seen */
+    DAEMON_BOOTS = 4,            /* of which so many count */
     DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour is made at least so long before the margin */
 };
 
@@ -120,6 +122,10 @@ struct daemon {
     /* As the state has it: what is measured replaces the configured guesses, also for the next bidbrain. */
     double known_phi, known_reference, known_sigma, known_lambda, known_throughput; /* seconds of the market */
     uint64_t iterations;
+    int64_t begun;       /* market time of this bidbrain's start */
+    double boot_seconds; /* of the market, from a machine's launch to its node's joining: a running mean */
+    double work_left; /* vCPU-hours of the market; 0: not known */
+    int late_said;    /* -1: nothing yet; whether the deadline was said to be missed */
 
     enum daemon_phase phase;
     bool priced, listed;                    /* wholly, once */

@@ -271,7 +271,8 @@ static void find_offers(const struct footprint *f, struct policy_offer *offers) 
     }
     for (size_t m = 0; m < f->market_count; m++) {
         if (f->markets[m].kind == PROVIDER_ON_DEMAND) {
-            offers[m].open = f->fallback && !any && f->now >= f->markets[m].closed_until;
+            bool wanted = !any || (f->end.work > 0 && isfinite(f->end.deadline));
+            offers[m].open = f->fallback && wanted && f->now >= f->markets[m].closed_until;
         }
     }
 }
@@ -334,11 +335,12 @@ unsigned footprint_reliable_room(const struct footprint *f, unsigned held, unsig
 /* ---- Decisions ---- */
 
 /* Machines given back run to the end of the hour that is paid; by the second they leave at once. */
-static void release_group(const struct footprint *f, const struct group *group, int64_t *release_at) {
-    for (size_t i = 0; i < f->machine_count; i++) {
+static void release_group(const struct footprint *f, const struct group *group, unsigned count, int64_t *release_at) {
+    for (size_t i = 0; i < f->machine_count && count > 0; i++) {
         const struct ledger_machine *machine = &f->machines[i];
         if (machine->running != 0 && !machine_leaves(machine) && strcmp(machine->machine.token, group->token) == 0) {
             release_at[i] = pays_by_the_hour(f) ? footprint_hour_end(machine, f->now) : f->now + f->notice_seconds;
+            count--;
         }
     }
 }
@@ -389,19 +391,17 @@ static void carry_out(const struct footprint *f, const struct groups *groups, co
             continue;
         }
         const struct group *group = &groups->list[action->index];
-        double price = (double)group->count * (double)market_now(f, group->market);
-        bool renew = action->kind == POLICY_RENEW;
-        if (renew && f->model == MODEL_EC2_2016 && price > left) {
+        unsigned kept = action->kind == POLICY_RENEW ? (unsigned)action->count : 0;
+        double price = (double)kept * (double)market_now(f, group->market);
+        if (kept > 0 && f->model == MODEL_EC2_2016 && price > left) {
             plan->over_budget = true;
-            renew = false;
-        } else if (renew && f->model == MODEL_EC2_2016) {
+            kept = 0;
+        } else if (kept > 0 && f->model == MODEL_EC2_2016) {
             left -= price;
         }
-        plan->renewed += renew;
-        plan->released += !renew;
-        if (!renew) {
-            release_group(f, group, release_at);
-        }
+        plan->renewed += kept > 0;
+        plan->released += kept < group->count;
+        release_group(f, group, group->count - kept, release_at);
     }
 }
 
@@ -414,11 +414,17 @@ static struct policy_limits limits_left(const struct footprint *f, const struct 
     return limits;
 }
 
+static void close_offers(struct policy_offer *offers, size_t count) {
+    for (size_t m = 0; m < count; m++) {
+        offers[m].open = false;
+    }
+}
+
 void footprint_decide(const struct footprint *f, struct footprint_plan *plan, int64_t *release_at) {
     struct policy_held held[POLICY_HELD_MAX];
     struct policy_action actions[POLICY_ACTIONS_MAX];
     struct groups groups;
-    *plan = (struct footprint_plan){0};
+    *plan = (struct footprint_plan){.hours_left = INFINITY};
     find_groups(f, &groups);
     struct policy_offer *offers = memory_zeroed(f->market_count + 1, sizeof *offers);
     find_offers(f, offers);
@@ -427,6 +433,7 @@ void footprint_decide(const struct footprint *f, struct footprint_plan *plan, in
         offers[held[g].market].held += groups.list[g].count;
     }
     const struct policy_view view = {.app = f->app,
+                                     .end = f->end,
                                      .limits = limits_left(f, &groups),
                                      .additions = {.joint = true},
                                      .on_demand = reliable_allocation(f),
@@ -438,11 +445,17 @@ void footprint_decide(const struct footprint *f, struct footprint_plan *plan, in
         plan->over_budget = true;
         plan->released = groups.count;
         for (size_t g = 0; g < groups.count; g++) {
-            release_group(f, &groups.list[g], release_at);
+            release_group(f, &groups.list[g], groups.list[g].count, release_at);
         }
     } else {
+        if (groups.pending_machines > 0 && policy_is_end(&view)) {
+            close_offers(offers, f->market_count); /* what is under way may be all that is needed */
+        }
         size_t count = policy_decide(&view, actions, &plan->cost_per_work);
         carry_out(f, &groups, &view, actions, count, plan, release_at);
+        if (f->end.work > 0 && groups.pending_machines <= 0) {
+            plan->hours_left = policy_hours_left(&view, actions, count);
+        }
     }
     release_unwanted(f, plan, release_at);
     free(offers);
@@ -574,7 +587,7 @@ void footprint_keep_budget(const struct footprint *f, struct footprint_plan *pla
         bool renews = pays_by_the_hour(f) && ahead <= f->lead && ahead > f->lead / FOOTPRINT_LATE_SHARE;
         double price = (double)group->count * (double)market_now(f, group->market);
         if (reached || (renews && price > left)) {
-            release_group(f, group, release_at);
+            release_group(f, group, group->count, release_at);
             plan->over_budget = true;
             plan->released++;
         } else if (renews) {

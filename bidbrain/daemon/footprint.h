@@ -41,7 +41,8 @@ struct footprint {
     size_t machine_count;
     struct policy_app app;
     struct policy_limits limits;
-    bool fallback;        /* on demand when no spot market is below the ceiling */
+    struct policy_end end;
+    bool fallback;        /* on demand when no spot market is below the ceiling, or a deadline asks for it */
     int64_t budget_micro; /* micro-dollars; INT64_MAX: none */
 };
 
@@ -57,7 +58,8 @@ struct footprint_plan {
     struct footprint_buy buys[POLICY_JOINT_MAX];
     size_t buy_count;
     double cost_per_work;     /* E_A as it was: dollars per vCPU-hour; infinite when nothing works */
-    size_t renewed, released; /* allocations */
+    size_t renewed, released; /* allocations; of which only a part is renewed: both */
+    double hours_left;        /* to the job's end, if its work is known and something works; else INFINITY */
     bool over_budget;         /* something was not bought, or is given back, for the budget's sake */
 };
 

@@ -139,7 +139,9 @@ static void read_iteration(struct job_link *link, const json_t *line) {
         .ended = ended, .items = partial > 0 ? items / partial : items, .seconds = ended - link->iteration_ended};
     link->iteration_ended = ended;
     if (json_is_integer(number) && json_integer_value(number) >= 0) {
+        json_int_t all = json_integer_value(json_object_get(line, "iterations"));
         iteration.iteration = (uint64_t)json_integer_value(number);
+        iteration.iterations = all > 0 ? (uint64_t)all : 0;
         link->listener.iteration(link->listener.context, &iteration);
     }
 }

@@ -15,6 +15,7 @@ enum {
 /* What an iteration's line of the report says. */
 struct job_link_iteration {
     uint64_t iteration;
+    uint64_t iterations;   /* that the job is to have; 0: the report does not say */
     double ended;          /* seconds since training began */
     double items, seconds; /* of it */
 };

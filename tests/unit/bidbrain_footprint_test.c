@@ -179,6 +179,79 @@ static void pending_is_not_bought_twice_and_does_not_work(void **state) {
     world_close(&w);
 }
 
+static unsigned released(const struct world *w) {
+    unsigned count = 0;
+    for (size_t i = 0; i < w->f.machine_count; i++) {
+        count += w->release_at[i] != 0;
+    }
+    return count;
+}
+
+/* What is left of the job takes some of a launch's machines for another hour; the others go at the end of theirs. */
+static void the_end_keeps_what_it_needs(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    for (int i = 0; i < 10; i++) {
+        strcpy(add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100)->machine.token, "t");
+    }
+    w.f.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
+    decide(&w); /* 12 of 40 vCPU-hours */
+    assert_int_equal(w.plan.renewed, 1);
+    assert_int_equal(w.plan.released, 1);
+    assert_int_equal(w.plan.buy_count, 0);
+    assert_in_range(released(&w), 5, 7);
+    assert_true(w.plan.hours_left > 0.6 && w.plan.hours_left <= 1);
+    w.f.end.deadline = 0.5; /* all but a few are needed */
+    decide(&w);
+    assert_in_range(released(&w), 1, 4);
+    assert_true(w.plan.hours_left <= 0.5);
+    w.f.end.work = 400; /* not the end: the paper's rule */
+    w.f.end.deadline = INFINITY;
+    decide(&w);
+    assert_int_equal(released(&w), 0);
+    world_close(&w);
+}
+
+/* What is on its way may be enough for the end: it is waited for. */
+static void the_end_waits_for_what_is_under_way(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    w.f.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
+    decide(&w);
+    assert_in_range(bought(&w), 2, 4); /* and not ten */
+    w.launches[0] = (struct ledger_launch){
+        .launch = {.token = "t", .type = "cheap.large", .zone = "us-east-1a", .count = 4}, .stage = LEDGER_SENT};
+    w.f.launch_count = 1;
+    decide(&w);
+    assert_int_equal(bought(&w), 0);
+    w.f.end.work = 400;
+    decide(&w);
+    assert_int_equal(bought(&w), 6);
+    world_close(&w);
+}
+
+/* On demand, which works always and costs more: for a deadline that spot machines can't meet, and only if it is
+ * allowed. */
+static void a_deadline_may_pay_for_on_demand(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    w.f.end = (struct policy_end){.work = 38, .deadline = 1.2, .boot = 0.03, .whole_hours = true};
+    w.markets[0].closed_until = w.markets[1].closed_until = NOW + HOUR;
+    decide(&w);
+    assert_int_equal(bought(&w), 0);
+    w.f.fallback = true;
+    decide(&w);
+    assert_in_range(bought(&w), 9, 10);
+    assert_int_equal(w.f.markets[w.plan.buys[0].market].kind, PROVIDER_ON_DEMAND);
+    w.markets[0].closed_until = NOW; /* spot is cheaper, and in time */
+    decide(&w);
+    assert_int_equal(w.plan.buys[0].market, 0);
+    world_close(&w);
+}
+
 static void hours_are_renewed_or_end(void **state) {
     (void)state;
     struct world w;
@@ -429,6 +502,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buys_the_cheapest_up_to_the_limits),
         cmocka_unit_test(pending_is_not_bought_twice_and_does_not_work),
+        cmocka_unit_test(the_end_keeps_what_it_needs),
+        cmocka_unit_test(the_end_waits_for_what_is_under_way),
+        cmocka_unit_test(a_deadline_may_pay_for_on_demand),
         cmocka_unit_test(hours_are_renewed_or_end),
         cmocka_unit_test(on_demand_stands_in_and_goes_again),
         cmocka_unit_test(the_budget_holds),
