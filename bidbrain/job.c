@@ -26,7 +26,7 @@ struct job {
     const struct scheme *scheme;
     uint64_t number, seed, allocations_made;
     int64_t start, now, next_decision, pause_until;
-    double work;  /* in all, in vCPU-seconds of the reference size */
+    double work; /* in all, in vCPU-seconds of the reference size */
     double left;
     double saved; /* what would be left after a return to the last checkpoint */
     int64_t next_checkpoint;
@@ -52,8 +52,8 @@ static bool is_on_demand(const struct job *job, const struct job_allocation *all
 }
 
 static double allocation_work(const struct job *job, const struct job_allocation *allocation) {
-    double vcpus = is_on_demand(job, allocation) ? job->study->reference->vcpus
-                                                 : job->study->markets[allocation->market].vcpus;
+    double vcpus =
+        is_on_demand(job, allocation) ? job->study->reference->vcpus : job->study->markets[allocation->market].vcpus;
     return (double)allocation->count * vcpus;
 }
 
@@ -403,6 +403,7 @@ static struct policy_offer on_demand_offer(const struct job *job) {
                                  .ceiling = price,
                                  .nu = reference->vcpus,
                                  .open = job->scheme->ends && job->study->options.deadline_hours > 0,
+                                 .on_demand = true,
                                  .deltas = 1};
 }
 

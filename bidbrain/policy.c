@@ -95,8 +95,10 @@ struct plan {
     const struct policy_view *view;
     struct policy_sum sum;
     double machines, work, dollars; /* of spot machines; dollars of all */
-    double kept[POLICY_HELD_MAX]; /* machines of what is held that stay */
-    bool end;                     /* policy_is_end */
+    double kept[POLICY_HELD_MAX];   /* machines of what is held that stay */
+    bool end;                       /* policy_is_end */
+    double dearest;                 /* at the end: dollars for a unit of work on demand */
+    double sure;                    /* at the end: work an hour that machines on demand could do; 0: none are offered */
     struct choice choices[POLICY_JOINT_MAX];
     size_t choice_count;
 };
@@ -199,10 +201,21 @@ static void finish_cost(const struct policy_view *view, const struct policy_allo
     *until = fmax(*until, more > 0 ? paid + count : hours);
 }
 
-static double late_cost(const struct policy_view *view, double hours) {
-    enum { LATE_DOLLARS = 1000000 };
-    double over = hours * 1.05 - view->end.deadline; /* a twentieth for what is not foreseen */
-    return isfinite(view->end.deadline) && over > 0 ? LATE_DOLLARS * (1 + over) : 0;
+/* What a footprint that needs `hours` costs beyond its machines because of the deadline. */
+static double late_cost(const struct plan *plan, double hours) {
+    enum { TOO_LATE_DOLLARS = 1000000 };
+    const struct policy_end *end = &plan->view->end;
+    if (hours <= end->deadline) {
+        return 0;
+    }
+    double rate = end->work / hours;
+    double left = fmax(0, end->deadline);
+    double dollars = (end->work * 1.2 - rate * left) * plan->dearest; /* a fifth: being late at all is worth that */
+    double first = fmin(1, left);
+    double rest = fmax(0, left - first - end->boot);
+    bool possible = fmax(0, left - end->boot) * plan->sure >= end->work;
+    double missing = end->work - rate * first - rest * plan->sure;
+    return possible && missing > 0 ? dollars + TOO_LATE_DOLLARS * (1 + missing) : dollars;
 }
 
 /* The allocations of a plan, in the order held, chosen, `extra` (NULL: none). */
@@ -251,8 +264,8 @@ static double plan_finish(const struct plan *plan, const struct policy_allocatio
         finish_cost(view, &all.list[i], paid ? all.list[i].t_r : 0, hours, &whole, &part, &until);
     }
     double fixed = view->on_demand.k * view->on_demand.P + view->end.hour_worth;
-    whole += fixed * hours + late_cost(view, hours);
-    part += fixed * until + late_cost(view, until);
+    whole += fixed * hours + late_cost(plan, hours);
+    part += fixed * until + late_cost(plan, until);
     return fmin(whole, part) / view->end.work;
 }
 
@@ -319,11 +332,30 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
 
 /* ---- Decisions ---- */
 
+/* What work costs on demand, and how much of it an hour could be had so, a twentieth less than planned. */
+static void plan_on_demand(struct plan *plan) {
+    const struct policy_limits *limits = &plan->view->limits;
+    for (size_t m = 0; m < plan->view->offer_count; m++) {
+        const struct policy_offer *offer = &plan->view->offers[m];
+        plan->dearest = offer->nu > 0 ? fmax(plan->dearest, offer->ceiling / offer->nu) : plan->dearest;
+        if (offer->on_demand && offer->open) {
+            double count =
+                fmin(limits->most_machines,
+                     fmin(limits->most_work / offer->nu, (limits->most_dollars_per_hour - plan->dollars) / offer->P));
+            double scale = policy_scaling(&plan->view->app, floor(count) * offer->nu);
+            plan->sure = fmax(plan->sure, 0.95 * scale * floor(count) * offer->nu);
+        }
+    }
+}
+
 /* The plan of `kept` machines of each allocation that is held; expiring ones count as renewed. */
 static struct plan plan_held(const struct policy_view *view, const double *kept) {
     struct plan plan = {.view = view, .sum = POLICY_SUM_NONE, .end = policy_is_end(view)};
     plan.sum = policy_sum_add(plan.sum, &view->on_demand);
     plan.dollars = view->on_demand.k * view->on_demand.P;
+    if (plan.end) {
+        plan_on_demand(&plan);
+    }
     for (size_t h = 0; h < view->held_count; h++) {
         plan.kept[h] = kept[h];
         struct policy_allocation x = plan_kept(&plan, h);

@@ -56,10 +56,10 @@ double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *
 /* ---- Decisions ---- */
 
 enum {
-    POLICY_RENEW_STEPS = 16,                                 /* shares of an allocation that may be renewed at the end */
-    POLICY_END_HOURS = 2,                                    /* of work at full size: nearer than that is the end */
-    POLICY_HELD_MAX = 256,                                   /* allocations that are held at once */
-    POLICY_JOINT_MAX = 4,                                    /* acquisitions that are chosen together */
+    POLICY_RENEW_STEPS = 16, /* shares of an allocation that may be renewed at the end */
+    POLICY_END_HOURS = 2,    /* of work at full size: nearer than that is the end */
+    POLICY_HELD_MAX = 256,   /* allocations that are held at once */
+    POLICY_JOINT_MAX = 4,    /* acquisitions that are chosen together */
     POLICY_ACTIONS_MAX = POLICY_HELD_MAX + POLICY_JOINT_MAX, /* of one decision */
     POLICY_JOINT_ROUNDS = 3,                                 /* of exchanging one chosen candidate for a better one */
     POLICY_COUNTS = 3,     /* sizes of candidates: all that limits leave, a half, a quarter; */
@@ -72,6 +72,7 @@ struct policy_offer {
     double ceiling;                 /* no more than this P is ever paid, neither for a candidate nor for a renewal */
     double nu;                      /* work per machine-hour */
     bool open;                      /* not cooling down, and with a price now */
+    bool on_demand;                 /* never taken away */
     double held;                    /* machines held in it */
     unsigned deltas;                /* entries of the following arrays */
     double delta[EVICTION_DELTAS];  /* dollars above P, increasing */
@@ -105,7 +106,9 @@ struct policy_additions {
 /* How the job ends, as far as it is known. While `work` is 0, or more than POLICY_END_HOURS at full size and without a
  * deadline, decisions go by (4) alone. Otherwise by (4) over all of the time that is left: the dollars from now to the
  * end, with hours that are paid whole, over the work left. What is bought and renewed is then what the job still uses,
- * and hours that are paid already cost nothing. */
+ * and hours that are paid already cost nothing. Work that a footprint leaves undone at the deadline costs what it would
+ * on demand; and no footprint is kept for another hour after which machines on demand could not meet the deadline any
+ * more, if they are offered and can now. */
 struct policy_end {
     double work;       /* left, in hours of nu = 1; 0: not known */
     double deadline;   /* hours from now; INFINITY: none */

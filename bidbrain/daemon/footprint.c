@@ -244,8 +244,11 @@ static struct policy_offer offer_of(const struct footprint *f, size_t m) {
     int64_t price = market_now(f, m);
     struct policy_offer offer = {.nu = vcpus};
     if (market->kind == PROVIDER_ON_DEMAND) {
-        offer = (struct policy_offer){
-            .P = price_dollars(on_demand), .ceiling = price_dollars(on_demand), .nu = vcpus, .deltas = 1};
+        offer = (struct policy_offer){.P = price_dollars(on_demand),
+                                      .ceiling = price_dollars(on_demand),
+                                      .nu = vcpus,
+                                      .deltas = 1,
+                                      .on_demand = true};
         offer.median[0] = 0.5;
         return offer; /* opened when nothing else is open */
     }
