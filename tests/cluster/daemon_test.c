@@ -492,6 +492,29 @@ static void caps_keep_reliable_machines_out(void **state) {
     }
 }
 
+/* What is left of the job is what is bought for; a deadline that can't be met is said. The market's hour is whole. */
+static void the_end_is_looked_at(void **state) {
+    (void)state;
+    const char *dry_run = "$bin/bidbrain run --config bidbrain.json --dry-run 2>&1";
+    start_controller();
+    write_local("ec2-2016", 60, 600);
+    run_well("%s | grep -q 'decision: 4 x m3.large'", dry_run);
+    run_well("sed -i 's|\"phi\": 0.9|\"phi\": 0.9, \"work_vcpu_hours\": 0.4|' bidbrain.json");
+    run_well("%s | grep -q 'decision: [12] x m3.large'", dry_run);
+    run_well("%s --deadline 2016-03-01T00:12:00Z >out-deadline; grep -q 'decision: [34] x m3.large' out-deadline; "
+             "! grep -q 'after its deadline' out-deadline",
+             dry_run);
+    run_well(
+        "%s --deadline 2016-03-01T00:05:00Z | grep -q 'the job is expected to end at 2016-03-01T00:[0-9:]*Z, after "
+        "its deadline 2016-03-01T00:05:00Z'",
+        dry_run);
+    run_refused("$bin/bidbrain run --config bidbrain.json --deadline soon",
+                "--deadline: expected a time such as 2026-03-01T18:00:00Z, got 'soon'");
+    run_well("sed -i 's|\"most_vcpus\": 8|\"most_vcpus\": 8, \"deadline\": \"soon\"|' bidbrain.json");
+    run_refused("$bin/bidbrain run --config bidbrain.json", "limits.deadline: expected a time such as");
+    end_all();
+}
+
 static void prices_fill_a_store(void **state) {
     (void)state;
     snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
@@ -520,6 +543,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(an_old_launch_is_not_repeated),
         cmocka_unit_test(the_two_bills_agree),
         cmocka_unit_test(caps_keep_reliable_machines_out),
+        cmocka_unit_test(the_end_is_looked_at),
         cmocka_unit_test(refusals_end_a_dry_run),
         cmocka_unit_test(signals_end_without_ec2),
         cmocka_unit_test(prices_fill_a_store),
