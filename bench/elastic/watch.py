@@ -11,8 +11,8 @@ REST_S = 10.0          # how long the cluster is left alone ...
 REST_USED_S = 4.0      # ... of which the last seconds count
 DESCRIPTORS_MORE = 12  # allowed: connections that are being made anew, files that are being written, and two links (5
                        # descriptors, at the other end 1) to servers that this one followed and that are still there
-MEMORY_PART = 1.25     # allowed: the fragments that an allocator keeps ...
-MEMORY_MORE = 4 << 20  # ... and what depends on how much was under way at once
+MEMORY_PART = 1.25     # allowed since the rest halfway: the fragments that an allocator keeps ...
+MEMORY_MORE = 2 << 20  # ... and what depends on how much was under way at once
 
 
 def session_processes(session):
@@ -71,22 +71,24 @@ class Watcher(threading.Thread):
 
 def growth(samples, rests):
     """Of each process that lived through at least two of the rests, which are given by their ends: (name, seconds
-    between the first and the last of them, descriptors in the first, in the last, bytes in the first, in the last,
-    whether this is more than is allowed)."""
+    between the first and the last of them, descriptors in the first, in the last, bytes in the first, in the last but
+    one, in the last, whether this is more than is allowed). An allocator needs a few hundred changes until its heap is
+    as large as their worst takes, so memory is compared with the rest halfway, descriptors with the first."""
     for (_, name), taken in sorted(samples.items(), key=lambda item: (item[0][1], item[0][0])):
         seen = [(end, [sample for sample in taken if end - REST_USED_S <= sample[0] <= end]) for end in rests]
         seen = [(end, there) for end, there in seen if there]
         if len(seen) < 2 or seen[-1][0] != rests[-1]:
             continue
-        (first, early), (last, late) = seen[0], seen[-1]
-        few, many, small, large = (statistics.median(sample[field] for sample in there)
-                                   for field in (1, 2) for there in (early, late))
-        grew = many > few + DESCRIPTORS_MORE or large > MEMORY_PART * small + MEMORY_MORE
-        yield name, last - first, few, many, small, large, grew
+        (first, early), (_, halfway), (last, late) = seen[0], seen[-2], seen[-1]
+        few, many = (statistics.median(sample[1] for sample in there) for there in (early, late))
+        small, middle, large = (statistics.median(sample[2] for sample in there) for there in (early, halfway, late))
+        grew = many > few + DESCRIPTORS_MORE or large > MEMORY_PART * middle + MEMORY_MORE
+        yield name, last - first, few, many, small, middle, large, grew
 
 
 def table(rows):
     """`rows` of growth() as cells, with a head."""
-    head = ("process", "seconds", "descriptors before", "after", "MB before", "after", "")
-    return head, [(name, f"{seconds:.0f}", f"{few:.0f}", f"{many:.0f}", f"{small / 1e6:.1f}", f"{large / 1e6:.1f}",
-                   "grew" if grew else "ok") for name, seconds, few, many, small, large, grew in rows]
+    head = ("process", "seconds", "descriptors before", "after", "MB before", "halfway", "after", "")
+    return head, [(name, f"{seconds:.0f}", f"{few:.0f}", f"{many:.0f}", f"{small / 1e6:.1f}", f"{middle / 1e6:.1f}",
+                   f"{large / 1e6:.1f}", "grew" if grew else "ok")
+                  for name, seconds, few, many, small, middle, large, grew in rows]

@@ -319,7 +319,7 @@ static int read_deadline(struct reading *reading, const char *path, const json_t
     const char *text = NULL;
     int code = read_text(reading, path, value, &text);
     if (code == 0 && !instant_parse(text, &reading->config->deadline)) {
-        code = refuse(reading, path, "expected a time such as 2026-03-01T18:00:00Z");
+        code = findings_error(reading->findings, path, "expected a time such as 2026-03-01T18:00:00Z");
     }
     return code;
 }

@@ -66,7 +66,7 @@ static json_t *instant_json(int64_t time) {
 
 void daemon_report_machine(struct daemon *daemon, const struct ledger_machine *machine) {
     const struct provider_machine *m = &machine->machine;
-    const struct catalog_price *type = catalog_find(&daemon->catalog, m->type, daemon->region);
+    const struct catalog_price *type = catalog_find(&daemon->config->known, m->type, daemon->region);
     daemon_report(daemon, "machine",
                   json_pack("{s:s,s:s,s:s,s:s,s:s,s:b,s:s,s:s,s:b,s:o,s:o,s:o,s:f,s:i,s:f}", "id", m->id, "token",
                             m->token, "kind", kind_name(m->kind), "instance_type", m->type, "zone", m->zone, "reliable",
