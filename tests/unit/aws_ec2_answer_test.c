@@ -232,6 +232,28 @@ static void instances_are_read(void **state) {
     instance = instance_of("<stateReason><code>Client.UserInitiatedShutdown</code></stateReason>");
     assert_false(instance.evicted);
     static const struct {
+        const char *reason;
+        int64_t ended;
+    } reasons[] = {{"User initiated (2016-03-01 00:00:07 GMT)", 1456790407},
+                   {"User initiated (2016-03-01 00:00:07 GMT", 0},
+                   {"User initiated (2016-03-01 00:00:07 CET)", 0},
+                   {"User initiated (2016-03-01 00:00:07.123456789012345678901234567890 GMT)", 0},
+                   {"User initiated (yesterday GMT)", 0},
+                   {"( GMT)", 0},
+                   {"()", 0},
+                   {"", 0}};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        char inner[300];
+        snprintf(inner, sizeof inner, "<instanceState><name>%s</name></instanceState><reason>%s</reason>",
+                 i % 2 == 0 ? "terminated" : "stopped", reasons[i].reason);
+        assert_int_equal(instance_of(inner).ended, reasons[i].ended);
+    }
+    assert_int_equal(
+        instance_of("<instanceState><name>running</name></instanceState><reason>User initiated (2016-03-01 "
+                    "00:00:07 GMT)</reason>")
+            .ended,
+        0); /* it was stopped once, and runs again */
+    static const struct {
         const char *name, *code;
         enum ec2_instance_state state;
     } states[] = {
@@ -267,14 +289,18 @@ static void spot_requests_are_read(void **state) {
     assert_string_equal(request.type, "c4.large");
     assert_string_equal(request.zone, "us-east-1b");
     assert_string_equal(request.instance, "");
+    assert_int_equal(request.updated, 0);
     assert_string_equal(request.tags.tier, "transient");
     xml = parsed("<item><spotInstanceRequestId>sir-2</spotInstanceRequestId><state>dreaming</state><instanceId>i-2"
                  "</instanceId><fault><code>Client.Bad</code><message>f</message></fault><status><code>bad-parameters"
-                 "</code></status></item>");
+                 "</code><updateTime>2016-03-01T00:00:07.000Z</updateTime></status></item>");
     assert_true(ec2_spot_request_read(ec2_xml_root(xml), &request));
     ec2_xml_close(xml);
     assert_int_equal(request.state, EC2_REQUEST_OPEN); /* unknown: no capacity */
     assert_string_equal(request.code, "Client.Bad");
+    assert_int_equal(request.updated, 1456790407);
+    assert_true(ec2_status_ended("instance-terminated-by-user") && ec2_status_ended("instance-terminated-by-price"));
+    assert_false(ec2_status_ended("marked-for-termination") || ec2_status_ended("fulfilled"));
     assert_string_equal(request.instance, "i-2");
     assert_true(ec2_status_noticed("marked-for-termination") && !ec2_status_evicted("marked-for-termination"));
     assert_true(ec2_status_evicted("instance-terminated-no-capacity") &&

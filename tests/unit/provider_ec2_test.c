@@ -32,6 +32,11 @@
     "<item><spotInstanceRequestId>" id "</spotInstanceRequestId><state>" state "</state><status><code>" code           \
     "</code><message>m</message></status><launchSpecification><instanceType>c4.large</instanceType></"                 \
     "launchSpecification>" in "</item>"
+#define REQUEST_AT(id, state, code, at, in)                                                                            \
+    "<item><spotInstanceRequestId>" id "</spotInstanceRequestId><state>" state "</state><status><code>" code           \
+    "</code><updateTime>" at                                                                                           \
+    "</updateTime></status><launchSpecification><instanceType>c4.large</instanceType></launchSpecification>" in        \
+    "</item>"
 #define REQUESTS(in)                                                                                                   \
     "<DescribeSpotInstanceRequestsResponse><spotInstanceRequestSet>" in                                                \
     "</spotInstanceRequestSet></DescribeSpotInstanceRequestsResponse>"
@@ -93,6 +98,9 @@ static void tell_machine(void *context, const struct provider_machine *machine) 
     tell("machine %s %s %s %s %s %s%s%s\n", machine->id, machine->token,
          machine->kind == PROVIDER_SPOT ? "spot" : "on-demand", machine->type, machine->zone, states[machine->state],
          machine->noticed ? " noticed" : "", machine->evicted ? " evicted" : "");
+    if (machine->ended != 0) {
+        tell("... until %lld\n", (long long)machine->ended);
+    }
 }
 
 static void tell_list_end(void *context, bool whole) {
@@ -552,29 +560,30 @@ static void fleets_tell_errors_inside(void **state) {
 static void evictions_are_seen(void **state) {
     (void)state;
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
-    SCRIPT({.action = "DescribeSpotInstanceRequests",
-            .status = 200,
-            .body = REQUESTS(
-                REQUEST("sir-1", "active", "marked-for-termination", NAMES("i-1") TAGS("t"))
-                    REQUEST("sir-2", "closed", "instance-terminated-no-capacity", NAMES("i-2") TAGS("t"))
-                        REQUEST("sir-3", "closed", "instance-terminated-by-user", NAMES("i-3") TAGS("t"))
-                            REQUEST("sir-9", "closed", "instance-terminated-by-price", NAMES("i-9") TAGS("t")))},
-           {.action = "DescribeInstances",
-            .status = 200,
-            .body = INSTANCES(
-                INSTANCE("i-1", STATE("running") SPOT("sir-1") TAGS("t"))
-                    INSTANCE("i-2", STATE("running") SPOT("sir-2") TAGS("t"))
-                        INSTANCE("i-3", STATE("terminated") SPOT("sir-3") TAGS("t"))
-                            INSTANCE("i-4", STATE("terminated") SPOT("sir-4")
-                                                TAGS("t") "<stateReason><code>Server.SpotInstanceTermination</"
-                                                          "code><message>m</message></stateReason>")
-                                INSTANCE("i-5", STATE("running") TAGS("u")) INSTANCE("i-6", STATE("dreaming") TAGS("u"))
-                                    INSTANCE("i-7", STATE("running") SPOT("sir-7") TAGS("v")))},
-           /* A fleet's request carries no tags: asked for by its id. */
-           {.action = "DescribeSpotInstanceRequests",
-            .status = 200,
-            .body = REQUESTS(REQUEST("sir-7", "active", "marked-for-termination", NAMES("i-7"))),
-            .asked = "&Filter.1.Name=spot-instance-request-id&Filter.1.Value.1=sir-7&"});
+    SCRIPT(
+        {.action = "DescribeSpotInstanceRequests",
+         .status = 200,
+         .body = REQUESTS(REQUEST("sir-1", "active", "marked-for-termination", NAMES("i-1") TAGS("t")) REQUEST(
+             "sir-2", "closed", "instance-terminated-no-capacity", NAMES("i-2") TAGS("t"))
+                              REQUEST("sir-3", "closed", "instance-terminated-by-user", NAMES("i-3") TAGS("t"))
+                                  REQUEST("sir-9", "closed", "instance-terminated-by-price", NAMES("i-9") TAGS("t")))},
+        {.action = "DescribeInstances",
+         .status = 200,
+         .body = INSTANCES(
+             INSTANCE("i-1", STATE("running") SPOT("sir-1") TAGS("t"))
+                 INSTANCE("i-2", STATE("running") SPOT("sir-2") TAGS("t"))
+                     INSTANCE("i-3", STATE("terminated") SPOT("sir-3") TAGS("t"))
+                         INSTANCE("i-4", STATE("terminated") SPOT("sir-4")
+                                             TAGS("t") "<stateReason><code>Server.SpotInstanceTermination</"
+                                                       "code><message>m</message></stateReason>")
+                             INSTANCE("i-5", STATE("running") TAGS("u")) INSTANCE("i-6", STATE("dreaming") TAGS("u"))
+                                 INSTANCE("i-7", STATE("running") SPOT("sir-7") TAGS("v")))},
+        /* A fleet's request carries no tags: asked for by its id. */
+        {.action = "DescribeSpotInstanceRequests",
+         .status = 200,
+         .body = REQUESTS(REQUEST("sir-7", "active", "marked-for-termination", NAMES("i-7"))),
+         .asked =
+             "&Filter.1.Name=spot-instance-request-id&Filter.1.Value.1=sir-4&MaxResults=1000&Filter.1.Value.2=sir-7"});
     provider->methods->list(provider);
     provider->methods->list(provider); /* is part of the first */
     run_until(provider, 2);
@@ -587,6 +596,45 @@ static void evictions_are_seen(void **state) {
                 "machine i-7 v spot c4.large us-east-1a running noticed\n"
                 "machine i-9 t spot c4.large  gone noticed evicted\n"
                 "outcome t filled 4 \n"
+                "list end whole\n");
+    provider->methods->close(provider);
+}
+
+static int64_t now_of_test(const void *context) {
+    (void)context;
+    return INT64_C(1456797600); /* 2016-03-01T02:00:00Z */
+}
+
+/* When a machine ended is the moment in its reason, or that of its request's status. The instance of a request that was
+ * closed within the hour is asked for, as it tells from when it is paid. */
+static void ends_are_told(void **state) {
+    (void)state;
+    struct provider_options options = options_of(PROVIDER_REQUEST_SPOT);
+    struct provider *provider;
+    struct error error = {0};
+    options.now = now_of_test;
+    told = (struct told){0};
+    assert_int_equal(provider_ec2_open(&provider, &options, &error), 0);
+    SCRIPT({.action = "DescribeSpotInstanceRequests",
+            .status = 200,
+            .body = REQUESTS(REQUEST_AT("sir-1", "closed", "instance-terminated-by-price", "2016-03-01T01:00:01Z",
+                                        NAMES("i-1") TAGS("t"))
+                                 REQUEST_AT("sir-2", "closed", "instance-terminated-by-user", "2016-03-01T00:59:59Z",
+                                            NAMES("i-2") TAGS("t")))},
+           {.action = "DescribeInstances",
+            .status = 200,
+            .body = INSTANCES(INSTANCE("i-3", STATE("terminated") "<reason>User initiated (2016-03-01 01:30:00 GMT)"
+                                                                  "</reason>" TAGS("u")))},
+           {.action = "DescribeInstances",
+            .status = 200,
+            .body = INSTANCES(INSTANCE("i-1", STATE("terminated") SPOT("sir-1"))),
+            .asked = "&Filter.1.Name=instance-id&Filter.1.Value.1=i-1&MaxResults"});
+    provider->methods->list(provider);
+    run_until(provider, 2);
+    assert_told("machine i-1 t spot c4.large us-east-1a gone noticed evicted\n... until 1456794001\n"
+                "machine i-3 u on-demand c4.large us-east-1a gone\n... until 1456795800\n"
+                "machine i-2 t spot c4.large  gone\n... until 1456793999\n"
+                "outcome t filled 2 \n"
                 "list end whole\n");
     provider->methods->close(provider);
 }
@@ -971,6 +1019,7 @@ int main(void) {
         cmocka_unit_test(spot_requests_wait_and_fill),
         cmocka_unit_test(fleets_tell_errors_inside),
         cmocka_unit_test(evictions_are_seen),
+        cmocka_unit_test(ends_are_told),
         cmocka_unit_test(listings_go_by_pages_and_may_break),
         cmocka_unit_test(a_new_machine_that_is_not_shown_is_not_dead),
         cmocka_unit_test(stopped_machines_are_given_back),
