@@ -844,7 +844,9 @@ static void print_status(struct daemon *daemon, bool json) {
         printf("job %s: %zu machines now, %zu ever, %zu launches without an answer\n", daemon->config->job, there,
                daemon->machine_count, unanswered);
         struct footprint_reasons reasons;
-        if (footprint_reasons(&footprint, &reasons)) {
+        if (daemon->markets.count == 0 && daemon->unwanted_said[0] != '\0') {
+            printf("no spot machine: %s\n", daemon->unwanted_said);
+        } else if (footprint_reasons(&footprint, &reasons)) {
             char why[FOOTPRINT_REASONS_TEXT];
             footprint_reasons_text(&footprint, &reasons, why);
             printf("no spot machine: %s\n", why);
@@ -870,6 +872,9 @@ int daemon_status(const struct config *config, bool json, struct error *error) {
         stop_clock(daemon);
     }
     code = code != 0 ? code : daemon_market_open(daemon, error);
+    code = code != 0 ? code
+                     : ledger_text(daemon->ledger, "unwanted-prices", daemon->unwanted_said,
+                                   sizeof daemon->unwanted_said, error);
     if (code == 0) {
         print_status(daemon, json);
     }

@@ -40,7 +40,11 @@ void daemon_take_price(void *context, const char *type, const char *zone, const 
                        struct market_point point) {
     struct daemon *daemon = context;
     struct error error = {0};
-    if (!daemon_wants(daemon, type, zone, product) || point.price <= 0 || point.price >= PRICE_MAX) {
+    if (!daemon_wants(daemon, type, zone, product)) {
+        unwanted_add(&daemon->unwanted, type, zone, product);
+        return;
+    }
+    if (point.price <= 0 || point.price >= PRICE_MAX) {
         return;
     }
     daemon->points++;
@@ -149,6 +153,25 @@ static void learn(struct daemon *daemon) {
     }
 }
 
+/* Kept for `bidbrain status`; a warning when it is new. */
+static void note_unwanted(struct daemon *daemon) {
+    struct error error = {0};
+    char text[UNWANTED_TEXT] = "";
+    if (daemon->markets.count == 0) {
+        unwanted_text(&daemon->unwanted, daemon->config, text);
+    }
+    if (strcmp(text, daemon->unwanted_said) == 0) {
+        return;
+    }
+    strcpy(daemon->unwanted_said, text);
+    if (text[0] != '\0') {
+        log_warn("no market can be bought in: %s", text);
+    }
+    if (ledger_put_text(daemon->ledger, "unwanted-prices", text, &error) != 0 && daemon->phase == DAEMON_RUN) {
+        daemon_fail(daemon, &error);
+    }
+}
+
 void daemon_prices_end(void *context, bool whole) {
     struct daemon *daemon = context;
     take_fresh(daemon);
@@ -158,12 +181,9 @@ void daemon_prices_end(void *context, bool whole) {
         daemon->priced_to = daemon->priced_from;
         if (!daemon->priced) {
             daemon_say(daemon, "prices of %zu markets are known", daemon->markets.count);
-            if (daemon->markets.count == 0) {
-                log_warn("no market can be bought in: no prices of a type that the configuration wants and the catalog "
-                         "knows");
-            }
         }
         daemon->priced = true;
+        note_unwanted(daemon);
     }
     find_buyable(daemon);
     learn(daemon);
@@ -186,7 +206,7 @@ void daemon_ask_prices(struct daemon *daemon) {
 static int read_history(struct daemon *daemon, struct error *error) {
     struct markets all = {0};
     int64_t now = daemon_now(daemon);
-    int code = market_read(&all, daemon->config->prices, daemon->config->product, error);
+    int code = market_read(&all, daemon->config->prices, NULL, error);
     markets_finish(&all);
     for (size_t m = 0; m < all.count && code == 0; m++) {
         const struct market *market = all.list[m];
@@ -367,6 +387,12 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
 static void say_why(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
     struct footprint_reasons reasons;
     char text[FOOTPRINT_REASONS_TEXT];
+    if (strcmp(daemon->unwanted_reason_said, daemon->unwanted_said) != 0) {
+        strcpy(daemon->unwanted_reason_said, daemon->unwanted_said);
+        if (daemon->unwanted_said[0] != '\0') {
+            daemon_say(daemon, "nothing is bought: %s", daemon->unwanted_said);
+        }
+    }
     if (plan->buy_count > 0 || !footprint_reasons(footprint, &reasons)) {
         memset(daemon->reasons_said, 0, sizeof daemon->reasons_said);
     } else if (memcmp(daemon->reasons_said, reasons.markets, sizeof reasons.markets) != 0) {

@@ -10,6 +10,7 @@
 #include "bidbrain/daemon/link.h"
 #include "bidbrain/daemon/market_clock.h"
 #include "bidbrain/daemon/measure.h"
+#include "bidbrain/daemon/unwanted.h"
 #include "bidbrain/market_store.h"
 
 #include <jansson.h>
@@ -151,6 +152,8 @@ struct daemon {
         double wall;                   /* when it was logged */
     } failures[DAEMON_FAILURES_KEPT];  /* the last ones that were logged */
     unsigned failures_logged;
+    struct unwanted unwanted;
+    char unwanted_said[UNWANTED_TEXT], unwanted_reason_said[UNWANTED_TEXT]; /* by a warning, by a decision; "": none */
     unsigned reasons_said[REASONS]; /* of the last line that said why nothing is bought */
     unsigned reliable_said; /* 1 + the number of reliable machines that the last line about too few or many was of */
     bool one_shot;          /* no loop: a failure that time does not mend ends the command */

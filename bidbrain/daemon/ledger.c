@@ -439,6 +439,19 @@ int ledger_markets(struct ledger *ledger, void (*visit)(void *context, const str
     return code;
 }
 
+int ledger_put_text(struct ledger *ledger, const char *name, const char *text, struct error *error) {
+    struct row row;
+    int code =
+        row_begin(ledger, &row,
+                  "INSERT INTO value (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2", error);
+    if (code != 0) {
+        return code;
+    }
+    row_text(&row, name);
+    row_text(&row, text);
+    return row_put(ledger, &row, error);
+}
+
 int ledger_put_value(struct ledger *ledger, const char *name, double value, struct error *error) {
     struct row row;
     int code =
@@ -450,6 +463,21 @@ int ledger_put_value(struct ledger *ledger, const char *name, double value, stru
     row_text(&row, name);
     sqlite3_bind_double(row.statement, 2, value);
     return row_put(ledger, &row, error);
+}
+
+int ledger_text(struct ledger *ledger, const char *name, char *text, size_t size, struct error *error) {
+    struct row row;
+    text[0] = '\0';
+    int code = row_begin(ledger, &row, "SELECT value FROM value WHERE name = ?1", error);
+    if (code != 0) {
+        return code;
+    }
+    row_text(&row, name);
+    while (row_step(ledger, &row, &code, error)) {
+        row.next = 0;
+        row_get_text(&row, text, size);
+    }
+    return code;
 }
 
 int ledger_value(struct ledger *ledger, const char *name, double *value, struct error *error) {

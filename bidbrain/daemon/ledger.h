@@ -72,6 +72,9 @@ int ledger_machines(struct ledger *ledger, void (*visit)(void *context, const st
                     void *context, struct error *error);
 int ledger_markets(struct ledger *ledger, void (*visit)(void *context, const struct ledger_market *market),
                    void *context, struct error *error);
+/* A text instead of a number. ledger_text puts "" when there is none of that name; what does not fit is cut. */
+int ledger_put_text(struct ledger *ledger, const char *name, const char *text, struct error *error);
+int ledger_text(struct ledger *ledger, const char *name, char *text, size_t size, struct error *error);
 /* *value stays as it is when there is none of that name. */
 int ledger_value(struct ledger *ledger, const char *name, double *value, struct error *error);
 

@@ -515,6 +515,30 @@ static void the_end_is_looked_at(void **state) {
     end_all();
 }
 
+/* Where no price is wanted, the reason says what was asked for and what came: at once, at the decision, in the status. */
+static void unwanted_prices_are_named(void **state) {
+    (void)state;
+    static const char why[] =
+        "asked for product \"Linux/UNIX\", zones us-east-1b, types m3.large, c3.xlarge; prices came "
+        "for products Linux/UNIX; zones us-east-1a; types ";
+    run_well("printf '%%s' '%s' >why", why);
+    start_controller();
+    start_market("ec2", 60);
+    write_ec2("ec2", 600);
+    run_well("sed -i 's|\"zones\": \\[\"us-east-1a\"|\"zones\": [\"us-east-1b\"|' bidbrain.json");
+    run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --dry-run >out-bid 2>err-bid");
+    run_well("grep -Fq \"nothing is bought: there is no price of a market that is wanted: $(cat why)\" out-bid");
+    run_well("sed -i 's|\"on_demand\": {|&\"zone\": \"us-east-1a\", |' bidbrain.json; rm out-bid err-bid");
+    run_well(BIDBRAIN RUN " & echo $! >bid.pid");
+    wait_for("err-bid", why, NULL, 0);
+    wait_for("out-bid", "nothing is bought: there is no price", NULL, 0);
+    run_well(
+        "[ $(grep -c 'no market can be bought in' err-bid) = 1 ] && [ $(grep -c 'nothing is bought' out-bid) = 1 ]");
+    run_well("$bin/bidbrain status --config bidbrain.json | grep -F \"no spot machine: \" | grep -Fq \"$(cat why)\"");
+    end_process("bid.pid", "TERM");
+    end_all();
+}
+
 static void prices_fill_a_store(void **state) {
     (void)state;
     snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
@@ -546,6 +570,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_end_is_looked_at),
         cmocka_unit_test(refusals_end_a_dry_run),
         cmocka_unit_test(signals_end_without_ec2),
+        cmocka_unit_test(unwanted_prices_are_named),
         cmocka_unit_test(prices_fill_a_store),
     };
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
