@@ -219,7 +219,7 @@ int command_fetch_prices(int argc, char **argv) {
     struct config config = {0};
     const char *path = NULL;
     const char *store = NULL;
-    uint64_t points = 0;
+    struct daemon_prices prices = {0};
     bool help = false;
     const struct aml_option options[] = {
         {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
@@ -239,9 +239,10 @@ int command_fetch_prices(int argc, char **argv) {
     }
     code = code != 0 ? code : read_config(&config, path, &error);
     char *own = code == 0 && store == NULL ? daemon_price_path(config.state) : NULL;
-    code = code != 0 ? code : daemon_fetch_prices(&config, store != NULL ? store : own, &points, &error);
+    code = code != 0 ? code : daemon_fetch_prices(&config, store != NULL ? store : own, &prices, &error);
     if (code == 0) {
-        printf("%s: %" PRIu64 " points were told and are kept\n", store != NULL ? store : own, points);
+        printf("%s: %" PRIu64 " points were told and are kept%s\n", store != NULL ? store : own, prices.points,
+               prices.age);
     }
     free(own);
     config_close(&config);

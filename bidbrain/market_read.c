@@ -492,6 +492,7 @@ static int text_record(struct reader *reader, const struct columns *columns, cha
 /* The first line tells the columns, or is data of the form that has no header. */
 static int text_columns(struct reader *reader, char line[MARKET_READ_LINE_MAX], struct columns *columns, bool *header) {
     static const enum column plain[5] = {COLUMN_ZONE, COLUMN_TYPE, COLUMN_PRODUCT, COLUMN_PRICE, COLUMN_TIME};
+    static const enum column pair[2] = {COLUMN_TIME, COLUMN_PRICE}; /* type and zone are in the file's name */
     char copy[MARKET_READ_LINE_MAX];
     char *cells[COLUMNS_MAX];
     unsigned seen = 0;
@@ -504,12 +505,14 @@ static int text_columns(struct reader *reader, char line[MARKET_READ_LINE_MAX], 
     }
     *header = (seen & (1U << COLUMN_PRICE)) && (seen & (1U << COLUMN_TIME | 1U << COLUMN_EPOCH));
     if (!*header) {
-        if (columns->count != 5) {
+        int64_t time;
+        bool is_pair = columns->count == 2 && instant_parse(cells[0], &time);
+        if (columns->count != 5 && !is_pair) {
             reader->source.line = 1;
             return source_fail(&reader->source, "neither a header with a time and a price column nor the five columns "
-                                                "zone, type, product, price, time");
+                                                "zone, type, product, price, time nor the two columns time, price");
         }
-        memcpy(columns->kinds, plain, sizeof plain);
+        memcpy(columns->kinds, is_pair ? pair : plain, is_pair ? sizeof pair : sizeof plain);
     }
     return 0;
 }

@@ -2,7 +2,8 @@
  * (priceChange), CSV and TSV, each plain or gzip, alone or in folders or (plain or gzip) tar archives.
  *
  * CSV and TSV: a header line names the columns (timestamp, timestamp_utc or epoch_ms; price, price_usd; instance_type;
- * zone; product; others are ignored); without one a line is zone, type, product, price, time. What a file's content
+ * zone; product; others are ignored); without one a line is zone, type, product, price, time, or time, price. What a
+ * file's content
  * does not tell comes from its name, "TYPE-ZONE.EXTENSION", and the product is then Linux/UNIX.
  * JSON items and lines that miss a field, or whose price is 0, are skipped and counted; everything else that is wrong
  * is an error with file and line. Memory: a buffer, whatever the file's size; only points are kept. */

@@ -47,8 +47,11 @@ static bool instant_zone(const char *text, int64_t *seconds) {
         return false;
     }
     text++;
-    if (!instant_digits(&text, 2, &hours) || !instant_skip(&text, ':') || !instant_digits(&text, 2, &minutes) ||
-        hours > 14 || minutes > 59 || *text != '\0') {
+    if (!instant_digits(&text, 2, &hours)) {
+        return false;
+    }
+    (void)instant_skip(&text, ':');
+    if (!instant_digits(&text, 2, &minutes) || hours > 14 || minutes > 59 || *text != '\0') {
         return false;
     }
     int64_t offset = hours * 3600 + minutes * 60;

@@ -540,7 +540,7 @@ static void tick(void *context) {
     if (wall >= daemon->next_link) {
         daemon->next_link = wall + LINK_REPEAT_MS / 1e3;
         job_link_step(daemon->link);
-        daemon_ask_again(daemon, false);
+        daemon_ask_again(daemon);
     }
     if (now >= daemon->next_prices && wall >= daemon->retry_wall) {
         daemon_ask_prices(daemon);
@@ -599,7 +599,6 @@ static int run_loop(struct daemon *daemon, struct error *error) {
     if (code != 0) {
         return error_set(error, code, "can't wait for the provider");
     }
-    daemon_ask_again(daemon, true);
     daemon->asked_wall = market_clock_elapsed();
     tick(daemon);
     code = daemon->error.code != 0 ? 0 : net_io_run(io, error);
@@ -610,6 +609,23 @@ static int run_loop(struct daemon *daemon, struct error *error) {
 
 /* ---- Start and end ---- */
 
+/* A replayed market without its clock: all its prices would be too old, and its notices over before they are seen. Only
+ * clouds on this machine replay, and only they are asked by plain http. */
+static int check_real_time(const struct config *config, struct error *error) {
+    int64_t now;
+    char text[INSTANT_TEXT_MAX];
+    bool replay = config->provider == CONFIG_EC2 && config->endpoint != NULL &&
+                  strncmp(config->endpoint, "http://", 7) == 0 && market_clock_differs(config->endpoint, &now);
+    if (!replay) {
+        return 0;
+    }
+    instant_format(now, text);
+    return error_set(error, AML_EINPUT,
+                     "clock: the market at %.200s is at %s and goes by a time of its own: expected \"clock\": "
+                     "\"%.200s/clock\"",
+                     config->endpoint, text, config->endpoint);
+}
+
 /* A replayed clock goes on where it was when bidbrain is started again. */
 int daemon_open_clock(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
@@ -618,7 +634,7 @@ int daemon_open_clock(struct daemon *daemon, struct error *error) {
     }
     if (config->clock_start == 0) {
         daemon->clock = market_clock_real();
-        return 0;
+        return check_real_time(config, error);
     }
     double anchor = 0;
     int code = ledger_value(daemon->ledger, "clock-anchor", &anchor, error);
@@ -752,6 +768,18 @@ int daemon_run(const struct daemon_options *options, struct error *error) {
 
 /* ---- The other commands ---- */
 
+/* How old the newest price is. */
+static void describe_age(const struct daemon *daemon, char *text, size_t size) {
+    char time[INSTANT_TEXT_MAX];
+    text[0] = '\0';
+    if (daemon->newest != 0) {
+        bool old = daemon_now(daemon) - daemon->newest > DAEMON_HISTORY_DAYS * INT64_C(86400);
+        instant_format(daemon->newest, time);
+        snprintf(text, size, ", the newest of %s%s", time,
+                 old ? ", older than 90 days: EC2's history reaches no further, so they are not used" : "");
+    }
+}
+
 int daemon_user_data(const struct config *config, bool reliable, char **text, struct error *error) {
     const struct daemon_options options = {.config = config, .quiet = true};
     const struct provider_launch launch = {
@@ -768,7 +796,8 @@ int daemon_user_data(const struct config *config, bool reliable, char **text, st
     return code;
 }
 
-int daemon_fetch_prices(const struct config *config, const char *store, uint64_t *points, struct error *error) {
+int daemon_fetch_prices(const struct config *config, const char *store, struct daemon_prices *prices,
+                        struct error *error) {
     const struct daemon_options options = {.config = config, .quiet = true};
     struct daemon *daemon = daemon_new(&options);
     daemon->store_path = store;
@@ -782,7 +811,8 @@ int daemon_fetch_prices(const struct config *config, const char *store, uint64_t
         wait_for_provider(daemon);
         code = daemon->error.code != 0 ? error_set(error, daemon->error.code, "%s", daemon->error.text) : 0;
     }
-    *points = daemon->points;
+    prices->points = daemon->points;
+    describe_age(daemon, prices->age, sizeof prices->age);
     daemon_close(daemon);
     return code;
 }
@@ -843,6 +873,9 @@ static void print_status(struct daemon *daemon, bool json) {
         print_machines(daemon, &footprint);
         printf("job %s: %zu machines now, %zu ever, %zu launches without an answer\n", daemon->config->job, there,
                daemon->machine_count, unanswered);
+        char age[128];
+        describe_age(daemon, age, sizeof age);
+        printf("prices: %zu markets%s\n", daemon->markets.count, age);
         struct footprint_reasons reasons;
         if (daemon->markets.count == 0 && daemon->unwanted_said[0] != '\0') {
             printf("no spot machine: %s\n", daemon->unwanted_said);

@@ -26,8 +26,13 @@ int daemon_run(const struct daemon_options *options, struct error *error);
 void daemon_check(const struct config *config, bool online, FILE *well, struct findings *findings);
 
 /* Fills `store` (made if absent) with the provider's prices of the markets in the configuration, from what it holds
- * already, or the last 90 days. *points: how many were told. */
-int daemon_fetch_prices(const struct config *config, const char *store, uint64_t *points, struct error *error);
+ * already, or the last 90 days. */
+struct daemon_prices {
+    uint64_t points; /* that were told */
+    char age[128];   /* ", the newest of TIME", with a remark if it is older than EC2's history; "": there is none */
+};
+int daemon_fetch_prices(const struct config *config, const char *store, struct daemon_prices *prices,
+                        struct error *error);
 /* The script that starts a node, for a launch template. *text: from malloc; it holds a token, so wipe it. */
 int daemon_user_data(const struct config *config, bool reliable, char **text, struct error *error);
 

@@ -344,7 +344,30 @@ static void close_stale(struct daemon *daemon) {
     }
 }
 
-void daemon_ask_again(struct daemon *daemon, bool all) {
+/* After the job's end a launch without an answer is not sent again, as it might be carried out only then. Its machines
+ * and requests carry its token: what lists show of it is its outcome. */
+static void look_for_launches(struct daemon *daemon) {
+    for (size_t l = 0; l < daemon->launch_count && daemon->phase != DAEMON_RUN; l++) {
+        struct ledger_launch *launch = &daemon->launches[l];
+        unsigned count = 0;
+        for (size_t i = 0; i < daemon->machine_count; i++) {
+            count += strcmp(daemon->machines[i].machine.token, launch->launch.token) == 0;
+        }
+        bool known = count > 0 || daemon_now(daemon) - launch->planned > DAEMON_FRESH_S; /* else not shown yet */
+        if (launch->stage < LEDGER_WAITING && known) {
+            log_warn("a launch of %u x %s/%s has had no answer before the job's end (token %s): %u machine%s found",
+                     launch->launch.count, launch->launch.type, launch->launch.zone, launch->launch.token, count,
+                     count == 1 ? " of it is" : "s of it are");
+            launch->stage = count > 0 ? LEDGER_FILLED : LEDGER_CLOSED;
+            launch->machines = count;
+            launch->answered = daemon_now(daemon);
+            store_launch(daemon, l);
+        }
+    }
+}
+
+void daemon_ask_again(struct daemon *daemon) {
+    bool job_runs = daemon->phase == DAEMON_RUN && job_link_silence(daemon->link) <= DAEMON_SILENCE_S;
     double wall = market_clock_elapsed();
     int64_t now = daemon_now(daemon);
     for (size_t l = 0; l < daemon->launch_count; l++) {
@@ -353,8 +376,9 @@ void daemon_ask_again(struct daemon *daemon, bool all) {
         if (launch->stage > LEDGER_WAITING || launch_stale(daemon, launch)) {
             continue;
         }
-        bool unanswered = launch->stage < LEDGER_WAITING && wall - notes->asked > DAEMON_ASK_AGAIN_S;
-        if (all || unanswered) {
+        bool unanswered =
+            launch->stage < LEDGER_WAITING && (notes->asked == 0 || wall - notes->asked > DAEMON_ASK_AGAIN_S);
+        if (unanswered && job_runs) {
             send_launch(daemon, l);
         } else if (launch->stage == LEDGER_WAITING && !notes->cancelled &&
                    (daemon->phase != DAEMON_RUN || now - launch->planned > DAEMON_WAIT_S)) {
@@ -649,6 +673,7 @@ void daemon_list_end(void *context, bool whole) {
     }
     if (whole) {
         close_stale(daemon);
+        look_for_launches(daemon);
     }
     daemon->listed = daemon->listed || whole;
     daemon->gone = whole && daemon->gone_when_asked && daemon->orphans == 0;

@@ -48,6 +48,7 @@ void daemon_take_price(void *context, const char *type, const char *zone, const 
         return;
     }
     daemon->points++;
+    daemon->newest = point.time > daemon->newest ? point.time : daemon->newest;
     if (markets_add(&daemon->fresh, type, zone, product, point, &error) != 0) {
         daemon_fail(daemon, &error);
     }
@@ -233,6 +234,13 @@ static int take_stored(void *context, const char *type, const char *zone, const 
     return 0;
 }
 
+static int take_age(void *context, const char *type, const char *zone, const char *product, struct market_point point) {
+    struct daemon *daemon = context;
+    bool newer = point.time > daemon->newest && daemon_wants(daemon, type, zone, product);
+    daemon->newest = newer ? point.time : daemon->newest;
+    return 0;
+}
+
 static int open_store(struct daemon *daemon, struct error *error) {
     char *path =
         daemon->store_path != NULL ? memory_string(daemon->store_path) : daemon_price_path(daemon->config->state);
@@ -247,6 +255,10 @@ static int open_store(struct daemon *daemon, struct error *error) {
     if (code == 0) {
         code = market_store_iterate(daemon->store, now - DAEMON_HISTORY_DAYS * INT64_C(86400), now, take_stored,
                                     &stored, error);
+    }
+    daemon->newest = stored.last;
+    if (code == 0 && stored.last == 0) {
+        code = market_store_iterate(daemon->store, INSTANT_MIN, now, take_age, daemon, error);
     }
     markets_finish(&daemon->markets);
     daemon->priced_to = stored.last;

@@ -93,6 +93,7 @@ struct daemon {
     char *user_data;
     const char *store_path; /* NULL: that beside the state */
     uint64_t points;        /* of prices that were told and wanted */
+    int64_t newest;         /* market time of the last of these and of those that are kept, however old; 0: none */
 
     /* What can be bought. */
     char region[MARKET_TEXT_MAX];
@@ -209,8 +210,9 @@ int daemon_load(struct daemon *daemon, struct error *error);
 void daemon_launch(struct daemon *daemon, const struct footprint_buy *buy);
 /* Buys reliable machines that lack, as far as the caps allow; in a dry run it only says so. */
 void daemon_keep_reliable(struct daemon *daemon);
-/* Asks again for what has no answer, since this process or the one before it asked. */
-void daemon_ask_again(struct daemon *daemon, bool all);
+/* Asks again for what has no answer, since this process or the one before it asked, while the job runs; withdraws open
+ * requests. */
+void daemon_ask_again(struct daemon *daemon);
 void daemon_take_outcome(void *context, const struct provider_outcome *outcome);
 void daemon_take_machine(void *context, const struct provider_machine *told);
 void daemon_list_end(void *context, bool whole);

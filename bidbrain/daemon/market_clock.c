@@ -4,11 +4,21 @@
 #include "agileml/net/http.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
-enum { CLOCK_TRIES = 5, CLOCK_TIMEOUT_MS = 2000, CLOCK_WAIT_MS = 500, CLOCK_MOST_S = 4 /* no try begins later */ };
+enum {
+    CLOCK_TRIES = 5,
+    CLOCK_TIMEOUT_MS = 2000,
+    CLOCK_WAIT_MS = 500,
+    CLOCK_MOST_S = 4, /* no try begins later */
+    CLOCK_LOOK_MS = 2000,
+    CLOCK_APART_S = 900, /* EC2 refuses requests that are further from its time */
+    CLOCK_URL_TEXT = 512,
+};
 
 static double seconds_of(clockid_t clock) {
     struct timespec now;
@@ -82,4 +92,23 @@ int market_clock_ask(struct market_clock *clock, const char *url, struct error *
     }
     http_close(http);
     return asking.error.code != 0 ? error_set(error, asking.error.code, "%s", asking.error.text) : 0;
+}
+
+bool market_clock_differs(const char *endpoint, int64_t *now) {
+    char url[CLOCK_URL_TEXT];
+    struct market_clock clock = market_clock_real();
+    struct asking asking = {.clock = &clock, .url = url};
+    struct http *http;
+    struct error error = {0};
+    size_t length = strlen(endpoint);
+    bool slash = length > 0 && endpoint[length - 1] == '/';
+    if (snprintf(url, sizeof url, "%s%sclock", endpoint, slash ? "" : "/") >= (int)sizeof url ||
+        http_open(&http, &error) != 0) {
+        return false;
+    }
+    const struct http_request request = {.method = "GET", .url = url, .timeout_ms = CLOCK_LOOK_MS};
+    http_run(http, http_start(http, &request, take_clock, &asking));
+    http_close(http);
+    *now = (int64_t)market_clock_seconds(&clock);
+    return clock.speed != 1 || fabs(market_clock_seconds(&clock) - market_clock_system()) > CLOCK_APART_S;
 }

@@ -4,6 +4,7 @@
 
 #include "agileml/base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A clock goes by one that is never set: steps of the system's time don't reach it. */
@@ -20,6 +21,10 @@ struct market_clock market_clock_replay(double now, double speed);
 /* What spotmarket's GET /clock says: {"seconds": S, "speed": X}. Waits for the answer, a few tries. AML_EINPUT or
  * AML_EFAIL. */
 int market_clock_ask(struct market_clock *clock, const char *url, struct error *error);
+
+/* Whether a cloud at `endpoint` says, by GET /clock, that its time is not the real one: then *now is its time. A cloud
+ * without such a clock, EC2 among them, goes by the real time. One try of two seconds. */
+bool market_clock_differs(const char *endpoint, int64_t *now);
 
 double market_clock_seconds(const struct market_clock *clock);
 /* Seconds since 1970 as the system tells them: may jump. For what is stored. */

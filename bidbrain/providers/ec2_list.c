@@ -263,6 +263,17 @@ static void list_tell_carried_out(struct provider_ec2 *of, const struct list_ope
 
 /* ---- Step 5: telling, tagging ---- */
 
+/* The request that an instance came from: the one it names, or one that names it. NULL: none is known. */
+static const struct ec2_spot_request *list_request_of(const struct list_operation *list,
+                                                      const struct ec2_instance *instance) {
+    const struct ec2_spot_request *request =
+        instance->request[0] != '\0' ? list_request(list, instance->request) : NULL;
+    for (size_t i = 0; i < list->request_count && instance->request[0] == '\0' && request == NULL; i++) {
+        request = strcmp(list->requests[i].instance, instance->id) == 0 ? &list->requests[i] : NULL;
+    }
+    return request;
+}
+
 static void list_tagged(void *context, const struct ec2_answer *answer) {
     if (answer->failure != NULL) {
         provider_ec2_failed(context, "CreateTags", answer->failure);
@@ -285,7 +296,7 @@ static void list_tag(struct provider_ec2 *of, const struct ec2_instance *instanc
 static void list_tell_instances(struct provider_ec2 *of, const struct list_operation *list) {
     for (size_t i = 0; i < list->instance_count; i++) {
         const struct ec2_instance *instance = &list->instances[i];
-        const struct ec2_spot_request *request = list_request(list, instance->request);
+        const struct ec2_spot_request *request = list_request_of(list, instance);
         struct provider_machine machine = list_machine(instance, request);
         if (instance->state == EC2_INSTANCE_STOPPED && !of->options.look_only) {
             const char *id = instance->id;

@@ -539,6 +539,42 @@ static void unwanted_prices_are_named(void **state) {
     end_all();
 }
 
+/* A market of the past whose clock is not configured. */
+static void a_replay_without_its_clock_is_refused(void **state) {
+    (void)state;
+    snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
+    start_market("ec2", 60);
+    write_ec2("ec2", 600);
+    run_well("rm -rf state*; sed -i 's|\"clock\": \"[^\"]*\", ||' bidbrain.json");
+    char expected[256];
+    snprintf(expected, sizeof expected, "goes by a time of its own: expected \"clock\": \"%s/clock\"", market);
+    run_refused(BIDBRAIN "$bin/bidbrain run --config bidbrain.json", expected);
+    run_refused(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --dry-run", expected);
+    run_refused(BIDBRAIN "$bin/bidbrain prices --config bidbrain.json", expected);
+    end_process("market.pid", "TERM");
+}
+
+/* An answer is lost, and the job ends before it is asked for again: the machines that came are found by the launch's
+ * token and given back; what was never carried out is not asked for any more. */
+static void launches_are_looked_up_after_the_job(void **state) {
+    (void)state;
+    for (int carried_out = 0; carried_out < 2; carried_out++) {
+        start_controller();
+        start_market("ec2", 60);
+        write_ec2("ec2", 600);
+        assert_int_equal(run("BIDBRAIN_CRASH=%s " BIDBRAIN RUN, carried_out ? "before-store" : "before-send"), 128 + 9);
+        run_well("rm -f out-bid; sed -i 's|\"controller\": \"[^\"]*\"|\"controller\": \"tcp://127.0.0.1:1\"|' "
+                 "bidbrain.json");
+        run_well(BIDBRAIN RUN " & echo $! >bid.pid");
+        wait_for("out-bid", "waiting for the controller", NULL, 0);
+        end_process("bid.pid", "TERM");
+        assert_int_equal(count_lines("launch", carried_out ? "\"stage\":\"filled\"" : "\"stage\":\"closed\""), 1);
+        assert_int_equal(count_lines("bill", ""), carried_out);
+        run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"id\": ') = %d ]", market, carried_out);
+        end_all();
+    }
+}
+
 static void prices_fill_a_store(void **state) {
     (void)state;
     snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
@@ -546,6 +582,15 @@ static void prices_fill_a_store(void **state) {
     run_well("rm -rf state* history.db; $bin/bidbrain prices --config bidbrain.json --store history.db | grep -q ' "
              "points were "
              "told'");
+    run_well("$bin/bidbrain prices --config bidbrain.json | grep -Eq ' are kept, the newest of 2016-02-29T12:00:00Z$'");
+    run_well(
+        "sed 's|2016-03-01T00|2016-09-01T00|; s|state.db|late.db|' bidbrain.json >late.json; "
+        "$bin/bidbrain prices --config late.json | grep -q 'older than 90 days: EC2.s history reaches no further'");
+    run_well("$bin/bidbrain run --config late.json >out-late 2>&1 & echo $! >bid.pid");
+    wait_for("out-late", "waiting for the controller", NULL, 0);
+    run_well(
+        "$bin/bidbrain status --config late.json | grep -q '^prices: 0 markets, the newest of .*, older than 90 days'");
+    end_process("bid.pid", "TERM");
     run_well("printf '{\"work_vcpu_hours\": 10, \"most_vcpus\": 8, \"reliable_type\": \"m3.large\"}' >app.json");
     run_well("$bin/bidbrain advise --prices history.db --app app.json | grep -q '4 x m3.large/us-east-1a, bid'");
     run_refused("$bin/bidbrain prices --config bidbrain.json --store history",
@@ -571,6 +616,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(refusals_end_a_dry_run),
         cmocka_unit_test(signals_end_without_ec2),
         cmocka_unit_test(unwanted_prices_are_named),
+        cmocka_unit_test(a_replay_without_its_clock_is_refused),
+        cmocka_unit_test(launches_are_looked_up_after_the_job),
         cmocka_unit_test(prices_fill_a_store),
     };
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

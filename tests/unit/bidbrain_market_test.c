@@ -89,6 +89,11 @@ static void times_are_read_and_written(void **state) {
                     {"2021-05-31T00:12:26+00:00", 1622419946},
                     {"2021-05-31T02:12:26+02:00", 1622419946},
                     {"2021-05-30T19:12:26-05:00", 1622419946},
+                    {"2016-04-25T21:00:32+0900", 1461585632},
+                    {"2016-04-25T06:30:32-0530", 1461585632},
+                    {"2016-04-25T21:00:32+09", -1},
+                    {"2016-04-25T21:00:32+0960", -1},
+                    {"2016-04-25T21:00:32+09000", -1},
                     {"2016-02-29T00:00:00Z", 1456704000},
                     {"2015-02-29T00:00:00Z", -1},
                     {"2016-13-01T00:00:00Z", -1},
@@ -255,6 +260,9 @@ static void all_forms_are_read(void **state) {
     check_read(file_write("r3.large-us-east-1a.csv", "timestamp_utc,price_usd\r\n2015-03-11T16:50:22Z,0.0219\r\n"
                                                      "2015-03-11T16:56:36Z,1.5"),
                "r3.large", "us-east-1a", MARKET_PRODUCT, 2, 1426092996, 1500000);
+    check_read(
+        file_write("r3.xlarge-us-east-1a.csv", "2015-03-12T01:50:22+0900,0.0219\n2015-03-12T01:56:36+0900,1.5\n"),
+        "r3.xlarge", "us-east-1a", MARKET_PRODUCT, 2, 1426092996, 1500000);
     check_read(file_write("m1.large-us-east-1.csv", "epoch_ms,timestamp_utc,price_usd\n1262299293000,,0.114\n"),
                "m1.large", "us-east-1", MARKET_PRODUCT, 1, 1262299293, 114000);
     check_read(file_write("2022-05.tsv", "euw3-az2\tg4dn.4xlarge\tLinux/UNIX\t0.466400\t2022-05-31T18:20:41+00:00\n"
@@ -318,7 +326,8 @@ static void wrong_files_are_explained(void **state) {
         {"a.b-c.csv", "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,-1\n",
          ":2: price '-1': expected no negative price"},
         {"a.b-c.csv", "when,what\n",
-         ":1: neither a header with a time and a price column nor the five columns zone, type, product, price, time"},
+         ":1: neither a header with a time and a price column nor the five columns zone, type, product, price, time "
+         "nor the two columns time, price"},
         {"a.b-c.csv", "epoch_ms,price\n12,1\n", ":2: time '12': expected milliseconds since 1970, from 2006 to 2099"},
         {"a.tar", "not an archive at all", ":1: the archive is cut short"},
     };

@@ -639,6 +639,36 @@ static void ends_are_told(void **state) {
     provider->methods->close(provider);
 }
 
+/* RequestSpotInstances tags its request alone. A provider that was opened a moment ago finds the instances by their
+ * request, whichever of the two names the other, and tags them. */
+static void machines_of_requests_are_tagged(void **state) {
+    (void)state;
+    struct provider *provider = opened(PROVIDER_REQUEST_SPOT);
+    SCRIPT({.action = "DescribeSpotInstanceRequests",
+            .status = 200,
+            .body = REQUESTS(REQUEST("sir-1", "active", "fulfilled", NAMES("i-1") TAGS("t"))
+                                 REQUEST("sir-2", "active", "fulfilled", NAMES("i-2") TAGS("t")))},
+           {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")},
+           {.action = "DescribeInstances",
+            .status = 200,
+            .body = INSTANCES(INSTANCE("i-1", STATE("running") SPOT("sir-1")) INSTANCE("i-2", STATE("pending")))},
+           {.action = "CreateTags",
+            .status = 200,
+            .body = "<CreateTagsResponse><return>true</return></CreateTagsResponse>",
+            .asked = "&ResourceId.1=i-1&Tag.1.Key=proteus:job&Tag.1.Value=ml-1m&Tag.2.Key=proteus:token&Tag.2."
+                     "Value=t&Tag.3.Key=proteus:tier&Tag.3.Value=transient&"},
+           {.action = "CreateTags",
+            .status = 200,
+            .body = "<CreateTagsResponse><return>true</return></CreateTagsResponse>",
+            .asked = "&ResourceId.1=i-2&Tag.1.Key=proteus:job&Tag.1.Value=ml-1m&Tag.2.Key=proteus:token&Tag.2."
+                     "Value=t&Tag.3.Key=proteus:tier&Tag.3.Value=transient&"});
+    provider->methods->list(provider);
+    run_until(provider, 2);
+    assert_told("machine i-1 t spot c4.large us-east-1a running\nmachine i-2 t spot c4.large us-east-1a pending\n"
+                "outcome t filled 2 \nlist end whole\n");
+    provider->methods->close(provider);
+}
+
 static void listings_go_by_pages_and_may_break(void **state) {
     (void)state;
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
@@ -1020,6 +1050,7 @@ int main(void) {
         cmocka_unit_test(fleets_tell_errors_inside),
         cmocka_unit_test(evictions_are_seen),
         cmocka_unit_test(ends_are_told),
+        cmocka_unit_test(machines_of_requests_are_tagged),
         cmocka_unit_test(listings_go_by_pages_and_may_break),
         cmocka_unit_test(a_new_machine_that_is_not_shown_is_not_dead),
         cmocka_unit_test(stopped_machines_are_given_back),
