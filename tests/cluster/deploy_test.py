@@ -411,6 +411,41 @@ class Guide(unittest.TestCase):
             if not path:
                 self.assertIn(anchor, headings)
 
+    def test_first_on_a_laptop(self):
+        """The commands as they stand there, but for the ports, a shorter training and a wait for the market."""
+        text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
+        section = text.partition("## First on a laptop\n")[2].partition("\n## ")[0]
+        commands = "\n".join(re.findall("^    (.*)$", section, re.M))
+        with tempfile.TemporaryDirectory(prefix="deploy-test-") as folder:
+            shutil.copytree(DEPLOY, os.path.join(folder, "deploy"))
+            os.mkdir(os.path.join(folder, "build"))
+            os.symlink(PROGRAMS, os.path.join(folder, "build", "bin"))
+            for port in ("8181", "7000"):
+                with socket.socket() as probe:  # a port that is free, most likely still so in a moment
+                    probe.bind(("127.0.0.1", 0))
+                    self.assertIn(f":{port}", commands)
+                    commands = commands.replace(f":{port}", f":{probe.getsockname()[1]}")
+            commands = commands.replace("s|tcp://10.0.0.10|tcp://127.0.0.1|",
+                                        f"s|tcp://10.0.0.10:7000|tcp://127.0.0.1:{self.port_of(commands)}|")
+            for old, new in (('"--seconds", "60"', '"--seconds", "6"'),
+                             (">market.log &", ">market.log & while ! grep -q ' at ' market.log; do sleep 0.1; done")):
+                self.assertIn(old, commands)
+                commands = commands.replace(old, new)
+            done = subprocess.run(["bash", "-c", "set -e\n" + commands], cwd=folder, capture_output=True, text=True,
+                                  timeout=4 * PATIENCE_S, check=False,
+                                  env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")})
+            log = pathlib.Path(folder, "laptop", "controller.log")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr + (log.read_text() if log.exists() else ""))
+        self.assertIn("bidbrain.json is well", done.stdout)
+        self.assertRegex(done.stdout, "decision: [0-9]+ x c5.2xlarge/us-east-1a spot")
+        self.assertIn("the job has ended well", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^job ml-1m: 0 machines now, [1-9]")
+        self.assertIn('"evictions"', done.stdout)  # of the market's bill
+
+    @staticmethod
+    def port_of(commands):
+        return re.search(r"--listen tcp://127.0.0.1:([0-9]+)", commands).group(1)
+
     def test_its_files_are_there(self):
         text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
         named = set(re.findall(r"\((\.\./deploy/[A-Za-z0-9_./-]+)\)|\b(deploy/[A-Za-z0-9_./-]*[A-Za-z0-9])", text))
