@@ -15,6 +15,8 @@ enum {
     FOOTPRINT_LATE_SHARE = 4,   /* of the lead: an hour that ends sooner is left to its renewal */
 };
 
+#define FOOTPRINT_RATE_SLACK 1e-9 /* sums of prices are rounded */
+
 /* Machines of one launch that run and stay. */
 struct group {
     const char *token;
@@ -383,10 +385,20 @@ static void decide_buy(const struct footprint *f, const struct policy_view *view
                                                            .cost_per_work = action->cost_per_work};
 }
 
+/* Dollars an hour of all that is held and pending, at the prices of the hours that are paid. */
+static double rate_now(const struct footprint *f, const struct groups *groups, const struct policy_view *view) {
+    double rate = f->reliable * price_dollars(f->reliable_price->price) + groups->pending_dollars;
+    for (size_t g = 0; g < groups->count; g++) {
+        rate += groups->list[g].count * view->held[g].now.P;
+    }
+    return rate;
+}
+
 static void carry_out(const struct footprint *f, const struct groups *groups, const struct policy_view *view,
                       const struct policy_action *actions, size_t count, struct footprint_plan *plan,
                       int64_t *release_at) {
     double left = budget_left(f, groups);
+    double rate = rate_now(f, groups, view);
     for (size_t a = 0; a < count; a++) {
         const struct policy_action *action = &actions[a];
         if (action->kind == POLICY_ACQUIRE) {
@@ -396,6 +408,12 @@ static void carry_out(const struct footprint *f, const struct groups *groups, co
         const struct group *group = &groups->list[action->index];
         unsigned kept = action->kind == POLICY_RENEW ? (unsigned)action->count : 0;
         double price = (double)kept * (double)market_now(f, group->market);
+        double renewed_rate = rate + price_dollars((int64_t)price) - group->count * view->held[action->index].now.P;
+        if (kept > 0 && renewed_rate > f->limits.most_dollars_per_hour * (1 + FOOTPRINT_RATE_SLACK)) {
+            kept = 0; /* its price has risen since it was bought */
+        } else if (kept > 0) {
+            rate = renewed_rate;
+        }
         if (kept > 0 && f->model == MODEL_EC2_2016 && price > left) {
             plan->over_budget = true;
             kept = 0;

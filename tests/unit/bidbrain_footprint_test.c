@@ -284,6 +284,27 @@ static void hours_are_renewed_or_end(void **state) {
     world_close(&w);
 }
 
+/* An hour that would pass the cap on dollars an hour is not renewed; up to it, it is. */
+static void renewals_keep_the_rate(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    for (int i = 0; i < 10; i++) {
+        add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
+    }
+    double rate = w.f.reliable * price_dollars(w.f.reliable_price->price) + 10 * 0.02;
+    w.f.limits.most_dollars_per_hour = rate;
+    decide(&w);
+    assert_int_equal(w.plan.renewed, 1);
+    assert_int_equal(w.plan.released, 0);
+    w.f.limits.most_dollars_per_hour = rate - 0.0001;
+    decide(&w);
+    assert_int_equal(w.plan.renewed, 0);
+    assert_int_equal(w.plan.released, 1);
+    assert_int_equal(w.release_at[9], NOW + 100);
+    world_close(&w);
+}
+
 static void on_demand_stands_in_and_goes_again(void **state) {
     (void)state;
     struct world w;
@@ -506,6 +527,7 @@ int main(void) {
         cmocka_unit_test(the_end_waits_for_what_is_under_way),
         cmocka_unit_test(a_deadline_may_pay_for_on_demand),
         cmocka_unit_test(hours_are_renewed_or_end),
+        cmocka_unit_test(renewals_keep_the_rate),
         cmocka_unit_test(on_demand_stands_in_and_goes_again),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(the_budget_holds_without_decisions),
