@@ -333,7 +333,8 @@ static struct policy_held job_held(const struct job *job, const struct job_alloc
 static bool job_correlated(const void *context, size_t a, size_t b) {
     const struct job *job = context;
     const bool *correlated = study_day(job->study, job->now)->correlated;
-    return correlated != NULL && correlated[a * job->study->count + b];
+    bool spot = a < job->study->count && b < job->study->count;
+    return spot && correlated != NULL && correlated[a * job->study->count + b];
 }
 
 /* ---- Decisions ---- */
