@@ -126,8 +126,8 @@ struct daemon {
     uint64_t iterations;
     int64_t begun;       /* market time of this bidbrain's start */
     double boot_seconds; /* of the market, from a machine's launch to its node's joining: a running mean */
-    double work_left; /* vCPU-hours of the market; 0: not known */
-    int late_said;    /* -1: nothing yet; whether the deadline was said to be missed */
+    double work_left;    /* vCPU-hours of the market; 0: not known */
+    int late_said;       /* -1: nothing yet; whether the deadline was said to be missed */
 
     enum daemon_phase phase;
     bool priced, listed;                    /* wholly, once */
