@@ -48,8 +48,8 @@ struct config {
     double phi, sigma_seconds, lambda_seconds;
     bool measure;
     double most_vcpus, most_dollars_per_hour, budget_dollars; /* INFINITY: no such limit */
-    int64_t deadline;  /* seconds since 1970 by the market's clock; 0: none */
-    double hour_worth; /* dollars that ending an hour sooner is worth */
+    int64_t deadline;                                         /* seconds since 1970 by the market's clock; 0: none */
+    double hour_worth;                                        /* dollars that ending an hour sooner is worth */
     int64_t most_machines, least_markets, cooldown_seconds, vcpus_min;
     double memory_min; /* GiB */
     int64_t decision_seconds, list_seconds, price_seconds, notice_seconds;
