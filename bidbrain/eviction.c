@@ -213,11 +213,11 @@ static void market_learn_today(struct eviction_market *own) {
         for (unsigned r = 0; r < EVICTION_REGIMES; r++) {
             for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
                 struct eviction_counts *counts = &own->counts[l][r][d];
-                counts_add(counts, &own->today[r][d]);
                 counts->samples *= factor;
                 for (unsigned b = 0; b < EVICTION_BINS; b++) {
                     counts->evicted[b] *= factor;
                 }
+                counts_add(counts, &own->today[r][d]);
             }
         }
     }

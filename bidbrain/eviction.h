@@ -10,9 +10,9 @@
  * memory a market's estimates come from is chosen by how well each would have predicted that market's recent days
  * (prequential log-loss: a day is predicted from what was known at its first second, then learned from).
  *
- * The prior, where data is thin: a regime's samples stand beside EVICTION_REGIME_PRIOR samples of the market's own
- * average, these beside EVICTION_MARKET_PRIOR samples of what all markets did in that regime at that delta relative to
- * on-demand, and those beside one sample that is half evicted.
+ * The prior, where data is thin. An estimate by regime: the regime's samples, and EVICTION_REGIME_PRIOR samples of the
+ * market's average. The market's average: its samples, and EVICTION_MARKET_PRIOR samples of what all markets did in that
+ * regime at that delta relative to on-demand. All markets: their samples, and one that is half evicted.
  *
  * `struct eviction` learns (one thread); `struct eviction_table` is what was learned by some moment (any thread
  * reads). */
@@ -104,7 +104,7 @@ unsigned eviction_regime(const struct market *market, int64_t on_demand, int64_t
 
 struct eviction_estimate {
     double probability; /* evicted within the seconds asked for */
-    double median;      /* seconds to eviction, of the evictions within them; half of them when the probability is 0 */
+    double median; /* seconds to eviction, of the evictions within `seconds`; half of `seconds` if there are none */
 };
 
 /* For a machine of market `m` whose bid is `delta` above the price now (below 0: gone at once), in the next `seconds`

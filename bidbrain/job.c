@@ -34,6 +34,7 @@ struct job {
     size_t held_count;
     int64_t *closed_until; /* per market: cool-down */
     size_t lost;           /* the market that was lost last; SIZE_MAX: none yet */
+    bool last_resort;      /* of the uniform-progress rule: on demand to the end */
     struct bill spot, on_demand;
     uint64_t evictions;
     /* What the job has measured of itself: sums and counts; the first of each is what was assumed. */
@@ -339,7 +340,7 @@ static bool job_correlated(const void *context, size_t a, size_t b) {
 
 /* ---- Decisions ---- */
 
-/* Parts an allocation: `count` machines of it stay, the others are the one that is returned. */
+/* Splits an allocation: `count` machines stay in it. Returns the index of a new one with the rest. */
 static size_t job_part(struct job *job, size_t a, int64_t count) {
     assert(job->held_count < JOB_ALLOCATIONS_MAX && count < job->held[a].count);
     size_t other = job->held_count++;
@@ -483,24 +484,23 @@ static void decide_standard(struct job *job) {
     }
 }
 
-/* The uniform-progress rule: spot while it lasts; on demand when there is none and the job is behind an even pace to its
- * deadline; back to spot when it is ahead by two changes of machines; and on demand to the end once no more than two
- * changes could still be afforded. */
+/* The uniform-progress rule: spot while it lasts. On demand when there is none and the job is behind an even pace to its
+ * deadline; back to spot when it is ahead by two changes of machines. On demand to the end once no more than two changes
+ * could still be afforded. A change saves the state, which the new machines read. */
 static void decide_uniform(struct job *job) {
     const struct study_options *options = &job->study->options;
     double gone = (double)(job->now - job->start) / HOUR;
     double change = ((double)options->boot_seconds + options->sigma_seconds + options->restart_seconds) / HOUR;
-    bool on_demand = job->held_count > 0 && is_on_demand(job, &job->held[0]);
-    double left = on_demand ? job->left : job->saved; /* spot machines may be lost now */
-    double needed = left / HOUR / job->study->reference_work;
+    double needed = job->left / HOUR / job->study->reference_work;
     double pace = (job->work - job->left) / job->work * options->deadline_hours - gone; /* hours ahead */
-    bool last = options->deadline_hours - gone <= needed + 2 * change;
-    bool spot = study_pick(job->study, job->scheme->pick, job->now, job->lost, job->seed) != SIZE_MAX;
-    if (job->held_count > 0 && !on_demand && !last) {
+    bool on_demand = job->held_count > 0 && is_on_demand(job, &job->held[0]);
+    job->last_resort = job->last_resort || options->deadline_hours - gone <= needed + 2 * change;
+    if (job->held_count > 0 && !on_demand && !job->last_resort) {
         return;
     }
-    bool wanted = last || (on_demand ? !spot || pace < 2 * change : !spot && pace < 0);
-    if (job->held_count > 0 && wanted != on_demand) { /* the state is saved and read back */
+    bool spot = study_pick(job->study, job->scheme->pick, job->now, job->lost, job->seed) != SIZE_MAX;
+    bool wanted = job->last_resort || (on_demand ? !spot || pace < 2 * change : !spot && pace < 0);
+    if (job->held_count > 0 && wanted != on_demand) {
         job->saved = job->left;
         job_log(job, "release", &job->held[0]);
         job_drop(job, 0, BILLING_RELEASED);

@@ -134,6 +134,9 @@ static double plan_room(const struct plan *plan, size_t market) {
     const struct policy_offer *offer = &view->offers[market];
     double room = fmin(view->limits.most_machines - plan->machines, (view->limits.most_work - plan->work) / offer->nu);
     room = fmin(room, (view->limits.most_dollars_per_hour - plan->dollars) / offer->P);
+    if (offer->on_demand) { /* markets' shares are about machines that can be taken away */
+        return floor(room + 1e-9);
+    }
     if (view->limits.least_markets > 1) {
         double share = view->limits.most_work / view->limits.least_markets;
         room = fmin(room, (share - plan_market_work(plan, market)) / offer->nu);
@@ -168,17 +171,22 @@ bool policy_is_end(const struct policy_view *view) {
 /* A footprint until the job ends. Rates are work an hour. */
 struct finish {
     double rate, new_rate; /* of all machines; of those that boot first */
-    double keep;           /* prod(1 - beta_j) */
+    double keep;           /* the probability that none is evicted within an hour */
 };
 
 static double allocation_rate(const struct policy_allocation *x) {
     return x->t_r > 0 ? x->k * x->nu * x->omega / x->t_r : 0;
 }
 
+/* The probability that an allocation outlives an hour, from the one that it outlives t_r. */
+static double allocation_keep(const struct policy_allocation *x) {
+    return x->t_r > 0 ? pow(1 - x->beta, 1 / x->t_r) : 1;
+}
+
 static void finish_add(struct finish *finish, const struct policy_allocation *x, bool boots) {
     finish->rate += allocation_rate(x);
     finish->new_rate += boots ? allocation_rate(x) : 0;
-    finish->keep *= 1 - x->beta;
+    finish->keep *= allocation_keep(x);
 }
 
 /* Hours to the end: (2) with the time that evictions cost spread over each hour. */
@@ -189,11 +197,12 @@ static double finish_hours(const struct finish *finish, const struct policy_view
     return hours + (changed ? view->app.sigma : 0);
 }
 
-/* What an allocation costs until `hours` from now, when `paid` hours of it are paid: *whole with all of it in its last
- * hour, *part with only what the job needs in that hour, unless it is the one that begins now. It ends at *until. */
+/* What an allocation costs until `hours` from now, when `paid` hours of it are paid. *whole: all of it is kept for its
+ * last hour. *part: only the machines that are needed are kept for that hour, and the job ends with it, at *until; an
+ * hour that begins now is paid whole. */
 static void finish_cost(const struct policy_view *view, const struct policy_allocation *x, double paid, double hours,
                         double *whole, double *part, double *until) {
-    double dollars = x->P * x->k * (x->refund ? 1 - x->beta : 1);
+    double dollars = x->P * x->k * (x->refund ? allocation_keep(x) : 1);
     double more = fmax(0, hours - paid);
     double count = view->end.whole_hours ? ceil(more - 1e-9) : more;
     *whole += dollars * count;
@@ -278,18 +287,21 @@ static double plan_value(const struct plan *plan, const struct policy_allocation
     return policy_sum_cost_per_work(sum, &plan->view->app, changed);
 }
 
-/* Machines of an offer that end the job within `hours`, beside the plan. */
-static double plan_enough(const struct plan *plan, const struct policy_offer *offer, double hours) {
-    const struct policy_view *view = plan->view;
+/* The fewest machines of an offer, at its highest bid, that end the job within `hours` beside the plan, with a fiftieth
+ * to spare: a second too late is one more hour. 0: not even `room` do. */
+static double plan_enough(const struct plan *plan, const struct policy_offer *offer, double room, double hours) {
     struct allocations all;
-    double rate = 0;
-    plan_allocations(plan, NULL, &all);
-    for (size_t i = 0; i < all.count; i++) {
-        rate += allocation_rate(&all.list[i]);
+    double low = 0;
+    double high = room + 1;
+    while (high - low > 1) {
+        double count = floor((low + high) / 2);
+        struct policy_allocation x = policy_candidate(offer, offer->deltas - 1, count);
+        plan_allocations(plan, &x, &all);
+        bool enough = allocations_hours(&all, plan->view, true) <= 0.98 * hours;
+        high = enough ? count : high;
+        low = enough ? low : count;
     }
-    double useful = hours - view->app.sigma - view->end.boot;
-    double missing = view->end.work / policy_scaling(&view->app, plan->work) - rate * (hours - view->app.sigma);
-    return useful > 0 ? ceil(1.02 * missing / useful / offer->nu) : 0; /* a fiftieth more: too late is one more hour */
+    return high <= room ? high : 0;
 }
 
 static void plan_try(const struct plan *plan, size_t market, double count, double *lowest, struct choice *best) {
@@ -321,8 +333,8 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
             plan_try(plan, m, count, &lowest, best);
         }
         for (int hours = 1; plan->end && hours <= POLICY_END_COUNTS && room >= 1; hours++) {
-            double enough = plan_enough(plan, offer, hours);
-            if (enough >= 1 && enough < room) {
+            double enough = plan_enough(plan, offer, room, hours);
+            if (enough >= 1) {
                 plan_try(plan, m, enough, &lowest, best);
             }
         }
@@ -332,7 +344,8 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
 
 /* ---- Decisions ---- */
 
-/* What work costs on demand, and how much of it an hour could be had so, a twentieth less than planned. */
+/* Sets `dearest`, the highest ceiling for a unit of work, and `sure`, the work an hour that machines on demand within the
+ * limits can do, less a twentieth. */
 static void plan_on_demand(struct plan *plan) {
     const struct policy_limits *limits = &plan->view->limits;
     for (size_t m = 0; m < plan->view->offer_count; m++) {
@@ -448,7 +461,7 @@ size_t policy_decide(const struct policy_view *view, struct policy_action action
         kept[h] = held_next(&view->held[h])->k;
     }
     struct plan held = plan_held(view, kept);
-    *cost_per_work = plan_value(&held, NULL, false);
+    *cost_per_work = policy_sum_cost_per_work(held.sum, &view->app, false);
     bool changed = false;
     for (size_t h = 0; h < view->held_count; h++) {
         if (view->held[h].expiring) {
@@ -462,17 +475,18 @@ size_t policy_decide(const struct policy_view *view, struct policy_action action
     struct plan plan = plan_held(view, kept);
     double e = plan_value(&plan, NULL, changed);
     for (size_t a = 0; a < count; a++) {
-        actions[a].cost_per_work = e;
+        actions[a].cost_per_work = policy_sum_cost_per_work(plan.sum, &view->app, changed);
     }
     (void)plan_fill(&plan, e, most);
     struct plan so_far = plan_held(view, kept);
     for (size_t c = 0; c < plan.choice_count; c++) {
         plan_add(&so_far, plan.choices[c]);
-        actions[count++] = (struct policy_action){.kind = POLICY_ACQUIRE,
-                                                  .index = plan.choices[c].offer,
-                                                  .delta = plan.choices[c].delta,
-                                                  .count = plan.choices[c].count,
-                                                  .cost_per_work = plan_value(&so_far, NULL, true)};
+        actions[count++] =
+            (struct policy_action){.kind = POLICY_ACQUIRE,
+                                   .index = plan.choices[c].offer,
+                                   .delta = plan.choices[c].delta,
+                                   .count = plan.choices[c].count,
+                                   .cost_per_work = policy_sum_cost_per_work(so_far.sum, &view->app, true)};
     }
     return count;
 }

@@ -103,12 +103,13 @@ struct policy_additions {
     bool diverse; /* markets whose spikes come together share half of most_work */
 };
 
-/* How the job ends, as far as it is known. While `work` is 0, or more than POLICY_END_HOURS at full size and without a
- * deadline, decisions go by (4) alone. Otherwise by (4) over all of the time that is left: the dollars from now to the
- * end, with hours that are paid whole, over the work left. What is bought and renewed is then what the job still uses,
- * and hours that are paid already cost nothing. Work that a footprint leaves undone at the deadline costs what it would
- * on demand; and no footprint is kept for another hour after which machines on demand could not meet the deadline any
- * more, if they are offered and can now. */
+/* How the job ends, as far as it is known. Decisions go by (4) alone while `work` is 0 (not known), and while no deadline
+ * is set and more than POLICY_END_HOURS of work at full size are left. Otherwise they minimize the expected dollars from
+ * now to the end over the work left. With `whole_hours` hours that are paid already cost nothing.
+ *
+ * Work that is not done by the deadline costs what it would on demand, and a fifth of the work left more. A footprint is
+ * rejected if, after another hour of it, machines on demand could not meet the deadline any more, though they can now and
+ * are offered. */
 struct policy_end {
     double work;       /* left, in hours of nu = 1; 0: not known */
     double deadline;   /* hours from now; INFINITY: none */

@@ -22,8 +22,8 @@ enum {
 enum scheme_kind {
     SCHEME_ON_DEMAND,
     SCHEME_STANDARD, /* one spot allocation at a time, in the market that `pick` names */
-    SCHEME_UNIFORM,  /* the same, and on demand while it is behind a steady pace to the deadline: the uniform-progress
-                        rule of "Can't Be Late" (NSDI 2024) */
+    SCHEME_UNIFORM,  /* the same, and on demand where there is no spot machine and it is behind an even pace to the
+                        deadline: the uniform-progress rule of "Can't Be Late" (NSDI 2024) */
     SCHEME_PROTEUS
 };
 
