@@ -28,6 +28,8 @@ struct group {
 struct groups {
     struct group list[POLICY_HELD_MAX];
     size_t count;
+    struct group coming[POLICY_HELD_MAX]; /* what is pending, as far as there is room and a price */
+    size_t coming_count;
     double pending_work, pending_machines, pending_dollars;
 };
 
@@ -121,8 +123,12 @@ static bool machine_leaves(const struct ledger_machine *machine) {
            machine->machine.state == MACHINE_STOPPING || machine->machine.state == MACHINE_GONE;
 }
 
-static void add_pending(const struct footprint *f, struct groups *groups, size_t market, double count) {
+static void add_pending(const struct footprint *f, struct groups *groups, size_t market, unsigned count, int64_t bid) {
     int64_t price = market_now(f, market);
+    if (groups->coming_count < POLICY_HELD_MAX && price != PRICE_UNKNOWN) {
+        groups->coming[groups->coming_count++] =
+            (struct group){.token = "", .market = market, .count = count, .launched = f->now, .bid = bid};
+    }
     groups->pending_machines += count;
     groups->pending_work += count * vcpus_of(f, market);
     groups->pending_dollars += count * (price != PRICE_UNKNOWN ? price_dollars(price) : 0);
@@ -139,7 +145,7 @@ static void add_running(const struct footprint *f, struct groups *groups, const 
         }
     }
     if (groups->count == POLICY_HELD_MAX) { /* no more are bought then, see decide_buys */
-        add_pending(f, groups, market, 1);
+        add_pending(f, groups, market, 1, machine->bid);
         return;
     }
     groups->list[groups->count++] = (struct group){.token = machine->machine.token,
@@ -173,7 +179,7 @@ static void find_groups(const struct footprint *f, struct groups *groups) {
         if (machine->running != 0) {
             add_running(f, groups, machine, market);
         } else {
-            add_pending(f, groups, market, 1);
+            add_pending(f, groups, market, 1, machine->bid);
         }
     }
     for (size_t l = 0; l < f->launch_count; l++) {
@@ -181,7 +187,7 @@ static void find_groups(const struct footprint *f, struct groups *groups) {
         unsigned count = launch->reliable ? 0 : launch_pending(f, &f->launches[l]);
         size_t market = count > 0 ? footprint_find(f, launch->kind, launch->type, launch->zone) : MARKET_NONE;
         if (market != MARKET_NONE) {
-            add_pending(f, groups, market, count);
+            add_pending(f, groups, market, count, launch->bid);
         }
     }
 }
@@ -435,9 +441,16 @@ static struct policy_limits limits_left(const struct footprint *f, const struct 
     return limits;
 }
 
-static void close_offers(struct policy_offer *offers, size_t count) {
-    for (size_t m = 0; m < count; m++) {
-        offers[m].open = false;
+/* For the end of the job what is pending counts as work too, from its first hour on: it may be all that is needed. */
+static void count_coming(const struct footprint *f, const struct groups *groups, struct policy_view *view,
+                         struct policy_held *held, struct policy_offer *offers) {
+    view->limits = f->limits;
+    for (size_t g = 0; g < groups->coming_count && view->held_count < POLICY_HELD_MAX; g++) {
+        const struct group *group = &groups->coming[g];
+        held[view->held_count] = (struct policy_held){.market = group->market,
+                                                      .now = expected(f, group, market_now(f, group->market), HOUR)};
+        offers[group->market].held += group->count;
+        view->held_count++;
     }
 }
 
@@ -453,15 +466,15 @@ void footprint_decide(const struct footprint *f, struct footprint_plan *plan, in
         held[g] = held_of(f, &groups.list[g]);
         offers[held[g].market].held += groups.list[g].count;
     }
-    const struct policy_view view = {.app = f->app,
-                                     .end = f->end,
-                                     .limits = limits_left(f, &groups),
-                                     .additions = {.joint = true},
-                                     .on_demand = reliable_allocation(f),
-                                     .held = held,
-                                     .held_count = groups.count,
-                                     .offers = offers,
-                                     .offer_count = f->market_count};
+    struct policy_view view = {.app = f->app,
+                               .end = f->end,
+                               .limits = limits_left(f, &groups),
+                               .additions = {.joint = true},
+                               .on_demand = reliable_allocation(f),
+                               .held = held,
+                               .held_count = groups.count,
+                               .offers = offers,
+                               .offer_count = f->market_count};
     if (budget_reached(f, &groups)) {
         plan->over_budget = true;
         plan->released = groups.count;
@@ -469,12 +482,12 @@ void footprint_decide(const struct footprint *f, struct footprint_plan *plan, in
             release_group(f, &groups.list[g], groups.list[g].count, release_at);
         }
     } else {
-        if (groups.pending_machines > 0 && policy_is_end(&view)) {
-            close_offers(offers, f->market_count); /* what is under way may be all that is needed */
+        if (policy_is_end(&view)) {
+            count_coming(f, &groups, &view, held, offers);
         }
         size_t count = policy_decide(&view, actions, &plan->cost_per_work);
         carry_out(f, &groups, &view, actions, count, plan, release_at);
-        if (f->end.work > 0 && groups.pending_machines <= 0) {
+        if (f->end.work > 0) {
             plan->hours_left = policy_hours_left(&view, actions, count);
         }
     }

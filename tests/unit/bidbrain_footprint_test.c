@@ -213,7 +213,7 @@ static void the_end_keeps_what_it_needs(void **state) {
     world_close(&w);
 }
 
-/* What is on its way may be enough for the end: it is waited for. */
+/* What is on its way may be enough for the end: it counts. */
 static void the_end_waits_for_what_is_under_way(void **state) {
     (void)state;
     struct world w;
@@ -222,7 +222,8 @@ static void the_end_waits_for_what_is_under_way(void **state) {
     decide(&w);
     assert_in_range(bought(&w), 2, 4); /* and not ten */
     w.launches[0] = (struct ledger_launch){
-        .launch = {.token = "t", .type = "cheap.large", .zone = "us-east-1a", .count = 4}, .stage = LEDGER_SENT};
+        .launch = {.token = "t", .type = "cheap.large", .zone = "us-east-1a", .count = 4, .bid = 90000},
+        .stage = LEDGER_SENT};
     w.f.launch_count = 1;
     decide(&w);
     assert_int_equal(bought(&w), 0);
