@@ -18,9 +18,9 @@
 enum {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
     __has_feature(thread_sanitizer)
-    DEFAULT_SEEDS = 125, /* of the elastic campaign; sanitized programs are several times slower */
+    DEFAULT_SEEDS = 90, /* of the elastic campaign; sanitized programs are several times slower */
 #else
-    DEFAULT_SEEDS = 700,
+    DEFAULT_SEEDS = 500,
 #endif
     FAULTS_PART = 2, /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
