@@ -275,27 +275,36 @@ static unsigned length_of(const struct eviction *eviction, enum eviction_memory 
                                      : (unsigned)LENGTH_RECENT;
 }
 
+/* The pool of a memory with today's samples, made when it is first asked for. */
+static const struct eviction_pool *pool_of(struct eviction_pool *pools[EVICTION_LENGTHS],
+                                           const struct eviction *eviction, unsigned length) {
+    if (pools[length] == NULL) {
+        pools[length] = memory_zeroed(1, sizeof *pools[length]);
+        pool_fill(pools[length], eviction, length, true);
+    }
+    return pools[length];
+}
+
 void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, enum eviction_memory memory,
                          int64_t now) {
-    struct eviction_pool *pools = memory_zeroed(EVICTION_LENGTHS, sizeof *pools);
+    struct eviction_pool *pools[EVICTION_LENGTHS] = {NULL};
     table->time = now;
     table->count = eviction->markets->count;
     table->markets = memory_zeroed(table->count + 1, sizeof *table->markets);
-    for (unsigned l = 0; l < EVICTION_LENGTHS; l++) {
-        pool_fill(&pools[l], eviction, l, true);
-    }
     for (size_t m = 0; m < table->count; m++) {
         struct eviction_market_table average;
         unsigned length = length_of(eviction, memory, m, false);
         unsigned average_length = length_of(eviction, memory, m, true);
-        market_fill(&table->markets[m], &eviction->list[m], length, true, &pools[length]);
+        market_fill(&table->markets[m], &eviction->list[m], length, true, pool_of(pools, eviction, length));
         if (average_length != length) {
-            market_fill(&average, &eviction->list[m], average_length, true, &pools[average_length]);
+            market_fill(&average, &eviction->list[m], average_length, true, pool_of(pools, eviction, average_length));
             memcpy(table->markets[m].by_bin[EVICTION_ANY], average.by_bin[EVICTION_ANY],
                    sizeof average.by_bin[EVICTION_ANY]);
         }
     }
-    free(pools);
+    for (unsigned l = 0; l < EVICTION_LENGTHS; l++) {
+        free(pools[l]);
+    }
 }
 
 void eviction_table_close(struct eviction_table *table) {

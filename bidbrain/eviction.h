@@ -10,9 +10,11 @@
  * memory a market's estimates come from is chosen by how well each would have predicted that market's recent days
  * (prequential log-loss: a day is predicted from what was known at its first second, then learned from).
  *
- * The prior, where data is thin. An estimate by regime: the regime's samples, and EVICTION_REGIME_PRIOR samples of the
- * market's average. The market's average: its samples, and EVICTION_MARKET_PRIOR samples of what all markets did in that
- * regime at that delta relative to on-demand. All markets: their samples, and one that is half evicted.
+ * The prior, where data is thin:
+ *   by regime       the regime's samples, and EVICTION_REGIME_PRIOR samples of the market's average
+ *   market average  the market's samples, and EVICTION_MARKET_PRIOR samples of what all markets did in that regime at
+ *                   that delta relative to on-demand
+ *   all markets     their samples, and one sample that is half evicted
  *
  * `struct eviction` learns (one thread); `struct eviction_table` is what was learned by some moment (any thread
  * reads). */

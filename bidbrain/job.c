@@ -484,9 +484,10 @@ static void decide_standard(struct job *job) {
     }
 }
 
-/* The uniform-progress rule: spot while it lasts. On demand when there is none and the job is behind an even pace to its
- * deadline; back to spot when it is ahead by two changes of machines. On demand to the end once no more than two changes
- * could still be afforded. A change saves the state, which the new machines read. */
+/* The uniform-progress rule. A spot allocation is kept while it lasts. Without a spot machine the job goes on demand as
+ * soon as it is behind an even pace to its deadline, and back to spot once it is ahead by two changes of machines. It
+ * stays on demand to the end once no more than two changes could still be afforded. A change saves the state; the new
+ * machines read it. */
 static void decide_uniform(struct job *job) {
     const struct study_options *options = &job->study->options;
     double gone = (double)(job->now - job->start) / HOUR;

@@ -107,7 +107,7 @@ static const struct policy_allocation *held_next(const struct policy_held *held)
     return held->expiring ? &held->renewed : &held->now;
 }
 
-/* What stays of an allocation that is held. */
+/* The machines of a held allocation that stay in the plan, for their next hour. */
 static struct policy_allocation plan_kept(const struct plan *plan, size_t h) {
     struct policy_allocation x = *held_next(&plan->view->held[h]);
     x.k = plan->kept[h];
@@ -168,7 +168,7 @@ bool policy_is_end(const struct policy_view *view) {
     return end->work > 0 && (isfinite(end->deadline) || end->work <= POLICY_END_HOURS * view->limits.most_work);
 }
 
-/* A footprint until the job ends. Rates are work an hour. */
+/* What decides when a footprint ends the job. Rates are units of work an hour. */
 struct finish {
     double rate, new_rate; /* of all machines; of those that boot first */
     double keep;           /* the probability that none is evicted within an hour */
@@ -344,8 +344,8 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
 
 /* ---- Decisions ---- */
 
-/* Sets `dearest`, the highest ceiling for a unit of work, and `sure`, the work an hour that machines on demand within the
- * limits can do, less a twentieth. */
+/* Sets `dearest`, the highest ceiling for a unit of work, and `sure`: 95 % of the work an hour that machines on demand
+ * within the limits can do. */
 static void plan_on_demand(struct plan *plan) {
     const struct policy_limits *limits = &plan->view->limits;
     for (size_t m = 0; m < plan->view->offer_count; m++) {

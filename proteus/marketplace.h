@@ -79,8 +79,8 @@ int marketplace_write(const char *folder, const char *name, const char *text, si
  * it is none. */
 json_t *marketplace_bill(const struct marketplace *place, const char *bill, size_t size, struct error *error);
 /* Adds to it what bidbrain's ledger, by the bill in its report, says of the same machines: `ledger_dollars`, and
- * `ledger_machines_apart`, those that the two do not agree about to the last unit. False, with one line for people, when
- * a machine or all together are apart by more than a cent, or when there is no such bill. */
+ * `ledger_machines_apart`, those that the two do not agree about to the last unit. False, with one line for people,
+ * when a machine or all together are apart by more than a cent, or when there is no such bill. */
 bool marketplace_compare(json_t *line, const char *bill, size_t size, const char *report,
                          char text[MARKETPLACE_APART_TEXT]);
 /* The same for people, several lines like those of the job's summary. */

@@ -9,7 +9,7 @@
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
-    NODE_LEAVE_MS = 3000,          /* one that is to leave before WELCOME has come waits so long for it at most */
+    NODE_LEAVE_MS = 3000,          /* a node that has to leave waits at most so long for a WELCOME that has not come */
     NODE_PROGRESS_BURST = 16,      /* sent again at once; twice as many each time that all have arrived, ... */
     NODE_PROGRESS_BURST_MAX = 512, /* ... up to so many, ... */
     NODE_PROGRESS_STILL_MAX = 8,   /* ... until none arrives for so many heartbeats */

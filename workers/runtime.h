@@ -152,7 +152,7 @@ struct runtime {
     struct row_lock *row_locks; /* params.c */
 
     bool stuck;
-    bool connected; /* to the controller, at some time: it may take this node for a member before it is welcomed */
+    bool connected; /* the controller was reached once: this node may be a member before WELCOME arrives */
     bool welcomed;  /* the controller was there */
     bool warned;    /* SIGTERM has come: leave in time */
     bool noticed;   /* the cloud has said so */

@@ -40,8 +40,8 @@ static void accusations_add(struct controller_accusations *accusations, const st
 
 /* Whether the accuser has to go, and not the accused. A reliable node is believed against a transient one, unless two
  * or more accuse it. Between two of one kind the accused has to go, unless the accuser has accused more nodes than
- * there are that accuse this one. So one false accuser costs one node of its own tier before it goes; a transient one no
- * reliable node; a reliable one every transient node that it accuses. */
+ * there are that accuse this one. So a false accuser costs at most one node of its own tier before it has to go. A false
+ * transient accuser costs no reliable node. A false reliable accuser costs every transient node that it accuses. */
 static bool is_false(const struct controller_accusations *accusations, const struct accusation *accusation) {
     unsigned accused = 0;  /* by the accuser */
     unsigned accusers = 0; /* of the accused */

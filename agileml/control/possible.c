@@ -194,9 +194,9 @@ static struct contradiction find_contradiction(const struct controller *controll
     return found;
 }
 
-/* Whether the nodes that claim a state are believed, and not the nodes that deny having begun its clock. The larger group
- * is believed. Of equal groups the claimants are, if every origin has already reported the denied clock; else the
- * others. */
+/* Whether the nodes that claim a state are believed, and not the nodes that deny having begun its clock. The larger
+ * group is believed. Of equal groups the claimants are believed if every origin has already reported the denied clock,
+ * and the deniers otherwise. */
 static bool claim_stands(const struct controller *controller, const struct contradiction *found) {
     unsigned claimants = 0;
     unsigned deniers = 0;

@@ -208,7 +208,7 @@ static int caller_identify(const struct callers *callers, const struct routing *
                    : error_set(error, AML_EINPUT, "its --key is not of this job");
 }
 
-/* Only the controller sends a caller the reason: nodes hear of each other by plans, and one that is refused tries again. */
+/* Only the controller sends a caller the reason. Nodes learn of each other from plans; a refused node tries again. */
 static enum caller_verdict callers_refuse(const struct callers *callers) {
     return callers->net->controller ? CALLER_MAY_NOT : CALLER_IGNORED;
 }

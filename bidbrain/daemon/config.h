@@ -1,6 +1,6 @@
-/* The daemon's configuration: bidbrain.json (docs/bidbrain.md has every key). Reads and checks it, with the key file and
- * the catalog that it names; opens no network. Each mistake is one line: FILE:LINE for broken JSON, FILE: KEY for the
- * rest. All of the form (keys, kinds of values) are found at once; when there is none, all of the meaning. One
+/* The daemon's configuration: bidbrain.json (docs/bidbrain.md has every key). Reads and checks it, with the key file
+ * and the catalog that it names; opens no network. Each mistake is one line: FILE:LINE for broken JSON, FILE: KEY for
+ * the rest. All mistakes of form (keys, kinds of values) are found at once; without any, all mistakes of meaning. One
  * thread. */
 #ifndef BIDBRAIN_DAEMON_CONFIG_H
 #define BIDBRAIN_DAEMON_CONFIG_H

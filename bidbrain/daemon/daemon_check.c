@@ -1,5 +1,5 @@
-/* The part of the daemon that looks whether it could work, for `bidbrain check-config`: what config_check.c does not, as
- * it opens more than a key and a catalog. Changes nothing here or in the cloud. */
+/* Checks for `bidbrain check-config` that the daemon could work: those that config_check.c leaves out, since they open
+ * more files than a key and a catalog, or ask the cloud. Changes nothing here or in the cloud. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/memory.h"
@@ -39,7 +39,7 @@ struct check {
 
 /* ---- Files ---- */
 
-/* Whether a file or a folder can be made at `path`: then the folder that is to hold it is there and may be written to. */
+/* Reports an error unless a file or folder can be made at `path`: its parent folder must exist and be writable. */
 static void check_place(struct check *check, const char *path, const char *where) {
     const char *slash = strrchr(path, '/');
     size_t length = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);

@@ -415,7 +415,7 @@ static void say_why(struct daemon *daemon, const struct footprint *footprint, co
     }
 }
 
-/* Whether the deadline will be met, when that changes. */
+/* Reports whether the job is expected to meet its deadline, each time that this changes. */
 static void say_deadline(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
     if (daemon->config->deadline == 0 || footprint->end.work <= 0 || isinf(plan->hours_left)) {
         return;

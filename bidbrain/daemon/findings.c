@@ -20,29 +20,28 @@ static void findings_add(struct findings *findings, bool warning, const char *te
     snprintf(finding->text, sizeof finding->text, "%s", text);
 }
 
-static void findings_add_at(struct findings *findings, bool warning, const char *where, const char *said) {
+__attribute__((format(printf, 4, 0))) static void
+findings_add_at(struct findings *findings, bool warning, const char *where, const char *format, va_list arguments) {
+    char said[ERROR_TEXT_MAX];
     char text[FINDING_TEXT_MAX];
+    vsnprintf(said, sizeof said, format, arguments);
     snprintf(text, sizeof text, "%.200s: %.100s: %s", findings->file, where, said);
     findings_add(findings, warning, text);
 }
 
 int findings_error(struct findings *findings, const char *where, const char *format, ...) {
-    char said[ERROR_TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(said, sizeof said, format, arguments);
+    findings_add_at(findings, false, where, format, arguments);
     va_end(arguments);
-    findings_add_at(findings, false, where, said);
     return AML_EINPUT;
 }
 
 void findings_warning(struct findings *findings, const char *where, const char *format, ...) {
-    char said[ERROR_TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(said, sizeof said, format, arguments);
+    findings_add_at(findings, true, where, format, arguments);
     va_end(arguments);
-    findings_add_at(findings, true, where, said);
 }
 
 int findings_error_text(struct findings *findings, const char *text) {

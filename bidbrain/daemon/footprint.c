@@ -441,7 +441,8 @@ static struct policy_limits limits_left(const struct footprint *f, const struct 
     return limits;
 }
 
-/* For the end of the job what is pending counts as work too, from its first hour on: it may be all that is needed. */
+/* At the end of the job: adds pending machines to what is held, as if their first hour began now. They may be all that
+ * the job still needs. */
 static void count_coming(const struct footprint *f, const struct groups *groups, struct policy_view *view,
                          struct policy_held *held, struct policy_offer *offers) {
     view->limits = f->limits;

@@ -439,28 +439,38 @@ int ledger_markets(struct ledger *ledger, void (*visit)(void *context, const str
     return code;
 }
 
+/* ---- Named values ---- */
+
+/* Begins a statement about the value of that name. */
+static int value_begin(struct ledger *ledger, struct row *row, const char *text, const char *name,
+                       struct error *error) {
+    int code = row_begin(ledger, row, text, error);
+    if (code == 0) {
+        row_text(row, name);
+    }
+    return code;
+}
+
+static const char VALUE_PUT[] =
+    "INSERT INTO value (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2";
+static const char VALUE_GET[] = "SELECT value FROM value WHERE name = ?1";
+
 int ledger_put_text(struct ledger *ledger, const char *name, const char *text, struct error *error) {
     struct row row;
-    int code =
-        row_begin(ledger, &row,
-                  "INSERT INTO value (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2", error);
+    int code = value_begin(ledger, &row, VALUE_PUT, name, error);
     if (code != 0) {
         return code;
     }
-    row_text(&row, name);
     row_text(&row, text);
     return row_put(ledger, &row, error);
 }
 
 int ledger_put_value(struct ledger *ledger, const char *name, double value, struct error *error) {
     struct row row;
-    int code =
-        row_begin(ledger, &row,
-                  "INSERT INTO value (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2", error);
+    int code = value_begin(ledger, &row, VALUE_PUT, name, error);
     if (code != 0) {
         return code;
     }
-    row_text(&row, name);
     sqlite3_bind_double(row.statement, 2, value);
     return row_put(ledger, &row, error);
 }
@@ -468,12 +478,8 @@ int ledger_put_value(struct ledger *ledger, const char *name, double value, stru
 int ledger_text(struct ledger *ledger, const char *name, char *text, size_t size, struct error *error) {
     struct row row;
     text[0] = '\0';
-    int code = row_begin(ledger, &row, "SELECT value FROM value WHERE name = ?1", error);
-    if (code != 0) {
-        return code;
-    }
-    row_text(&row, name);
-    while (row_step(ledger, &row, &code, error)) {
+    int code = value_begin(ledger, &row, VALUE_GET, name, error);
+    while (code == 0 && row_step(ledger, &row, &code, error)) {
         row.next = 0;
         row_get_text(&row, text, size);
     }
@@ -482,12 +488,8 @@ int ledger_text(struct ledger *ledger, const char *name, char *text, size_t size
 
 int ledger_value(struct ledger *ledger, const char *name, double *value, struct error *error) {
     struct row row;
-    int code = row_begin(ledger, &row, "SELECT value FROM value WHERE name = ?1", error);
-    if (code != 0) {
-        return code;
-    }
-    row_text(&row, name);
-    while (row_step(ledger, &row, &code, error)) {
+    int code = value_begin(ledger, &row, VALUE_GET, name, error);
+    while (code == 0 && row_step(ledger, &row, &code, error)) {
         *value = sqlite3_column_double(row.statement, 0);
     }
     return code;

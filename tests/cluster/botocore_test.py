@@ -8,19 +8,17 @@ import collections
 import hashlib
 import json
 import os
-import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 import unittest
 import urllib.parse
 
 sys.dont_write_bytecode = True
+from background import PATIENCE_S, PROGRAMS, Background
+
 try:
     import botocore.auth
     import botocore.awsrequest
@@ -32,8 +30,6 @@ try:
 except ImportError:
     botocore = None
 
-PROGRAMS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve()
-PATIENCE_S = 120  # for what takes seconds; no time is asserted
 KEY, SECRET, REGION = "AKIDTEST", "secret", "us-east-1"
 CALLS = ("run-instances", "request-spot-instances", "create-fleet")
 EXPECTED = {"CreateFleet", "CreateTags", "DescribeImages", "DescribeInstances", "DescribeLaunchTemplates",
@@ -192,39 +188,7 @@ def check_signature(request, secret=SECRET):
 
 
 @unittest.skipUnless(botocore, "python3 has no botocore (Debian: python3-botocore)")
-class Botocore(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="botocore-test-"))
-        cls.processes = []
-        try:
-            cls.record()
-        except BaseException:
-            cls.tearDownClass()
-            raise
-
-    @classmethod
-    def tearDownClass(cls):
-        for process in cls.processes:
-            if process.poll() is None:
-                process.terminate()
-                process.wait(PATIENCE_S)
-        shutil.rmtree(cls.folder, True)
-
-    @classmethod
-    def start(cls, said, name, *command):
-        """Starts a program of ours; what it prints behind `said`."""
-        output = cls.folder / f"{name}.out"
-        with open(output, "w", encoding="utf-8") as file:
-            process = subprocess.Popen([PROGRAMS / command[0], *command[1:]], cwd=cls.folder, stdout=file, stderr=file)
-        cls.processes.append(process)
-        for _ in range(PATIENCE_S * 20):
-            found = re.search(re.escape(said) + r"(\S+)\s", output.read_text(encoding="utf-8"))
-            if found:
-                return found.group(1)
-            time.sleep(0.05)
-        raise AssertionError(output.read_text(encoding="utf-8"))
-
+class Botocore(Background):
     @classmethod
     def bidbrain(cls, *arguments):
         return subprocess.Popen([PROGRAMS / "bidbrain", *arguments], cwd=cls.folder, stdout=subprocess.PIPE,
@@ -238,7 +202,7 @@ class Botocore(unittest.TestCase):
         return said
 
     @classmethod
-    def record(cls):
+    def begin(cls):
         """All that bidbrain asks, as `requests`."""
         (cls.folder / "prices").mkdir()
         for name, price in (("m3.large-us-east-1a", 0.019), ("c3.xlarge-us-east-1a", 0.05)):

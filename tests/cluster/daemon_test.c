@@ -515,7 +515,8 @@ static void the_end_is_looked_at(void **state) {
     end_all();
 }
 
-/* Where no price is wanted, the reason says what was asked for and what came: at once, at the decision, in the status. */
+/* Where no price is wanted, the reason says what was asked for and what came: when prices are read, at the decision and
+ * in the status. */
 static void unwanted_prices_are_named(void **state) {
     (void)state;
     static const char why[] =

@@ -5,62 +5,26 @@ in $PROTEUS_BIN, the project in $PROTEUS_SOURCE."""
 import json
 import os
 import pathlib
-import re
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 import urllib.request
 
 sys.dont_write_bytecode = True
-PROGRAMS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve()
+from background import PATIENCE_S, PROGRAMS, Background
+
 SOURCE = pathlib.Path(os.environ.get("PROTEUS_SOURCE", ".")).resolve()
 CHECKER = SOURCE / "bench" / "elastic" / "ledger.py"
-PATIENCE_S = 120  # for what takes seconds; no time is asserted
 LIMITS = {"most_machines": 3, "most_vcpus": 7, "most_dollars_per_hour": 0.2, "budget_dollars": 1}
 PRICES = {"m3.large-us-east-1a": [("02-25", 0.019), ("02-29T12:00:00", 0.018), ("03-01T00:20:00", 1.0),
                                   ("03-01T00:50:00", 0.018), ("04-01", 0.018)],
           "c3.xlarge-us-east-1a": [("02-25", 0.06), ("02-29T12:00:00", 0.05), ("04-01", 0.05)]}
 
 
-class Ledger(unittest.TestCase):
+class Ledger(Background):
     @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="ledger-test-"))
-        cls.processes = []
-        try:
-            cls.run_job()
-        except BaseException:
-            cls.tearDownClass()
-            raise
-
-    @classmethod
-    def tearDownClass(cls):
-        for process in cls.processes:
-            if process.poll() is None:
-                process.terminate()
-                process.wait(PATIENCE_S)
-        shutil.rmtree(cls.folder, True)
-
-    @classmethod
-    def start(cls, said, *command):
-        """Starts a program of ours; what it prints behind `said`."""
-        output = cls.folder / f"{command[0]}.out"
-        with open(output, "w", encoding="utf-8") as file:
-            process = subprocess.Popen([PROGRAMS / command[0], *command[1:]], cwd=cls.folder, stdout=file, stderr=file)
-        cls.processes.append(process)
-        for _ in range(PATIENCE_S * 20):
-            found = re.search(re.escape(said) + r"(\S+)\s", output.read_text(encoding="utf-8"))
-            if found:
-                return found.group(1)
-            time.sleep(0.05)
-        raise AssertionError(output.read_text(encoding="utf-8"))
-
-    @classmethod
-    def run_job(cls):
+    def begin(cls):
         (cls.folder / "prices").mkdir()
         for name, points in PRICES.items():
             lines = [f"2016-{when if 'T' in when else when + 'T00:00:00'}Z,{price}" for when, price in points]
@@ -70,13 +34,14 @@ class Ledger(unittest.TestCase):
         keys = cls.folder / "credentials"
         keys.touch(0o600)
         keys.write_text("[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret\n")
-        market = cls.start("spotmarket at ", "spotmarket", "--prices", "prices", "--credentials", "credentials", "--folder",
-                           "cloud", "--start", "2016-03-01T00:00:00Z", "--speed", "240", "--model", "ec2-2016",
-                           "--notice", "600")
-        controller = cls.start("listening on ", "proteus", "controller", "--listen", "tcp://127.0.0.1:0", "--reliable",
-                               "1", "--transient", "0", "--store", "store")
+        market = cls.start("spotmarket at ", "market", "spotmarket", "--prices", "prices", "--credentials",
+                           "credentials", "--folder", "cloud", "--start", "2016-03-01T00:00:00Z", "--speed",
+                           "240", "--model", "ec2-2016", "--notice", "600")
+        controller = cls.start("listening on ", "controller", "proteus", "controller", "--listen", "tcp://127.0.0.1:0",
+                               "--reliable", "1", "--transient", "0", "--store", "store")
         config = {"job": "test", "provider": "ec2", "region": "us-east-1", "endpoint": market,
-                  "clock": f"{market}/clock", "model": "ec2-2016", "state": "state.db", "launch": {"image": "ami-12345678"},
+                  "clock": f"{market}/clock", "model": "ec2-2016", "state": "state.db",
+                   "launch": {"image": "ami-12345678"},
                   "markets": {"types": ["m3.large", "c3.xlarge"], "zones": ["us-east-1a"]},
                   "node": {"app": "mf", "binary": str(PROGRAMS / "mf"), "threads": 1, "arguments": [
                       "--data", str(cls.folder / "ratings"), "--iterations", "0", "--seconds", "8",

@@ -1,6 +1,6 @@
 /* What operators get wrong: in the configuration, in files, in the environment, with credentials, in the network and in
- * the cloud. Each mistake is one row: how a good setup is changed, which command finds it, and the words of the one line
- * that reports it. The cloud is one spotmarket for all rows. */
+ * the cloud. Each mistake is one row: how a good setup is changed, which command finds it, and the words of the one
+ * line that reports it. The cloud is one spotmarket for all rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1453,8 +1453,8 @@ static void test_join_command(void **state) {
     assert_int_equal(last_number("summary", "failures"), 1);
 }
 
-/* Carries one connection on to the controller, and keeps what the controller answers once the node has said more than
- * a handshake. */
+/* Forwards one connection between a node and the controller. Once the node has sent more than a handshake, the
+ * controller's bytes are held back until `released`. */
 struct relay {
     int listener;
     struct sockaddr_in controller;
@@ -1506,7 +1506,7 @@ static void start_relay(struct relay *relay, const char *controller, char endpoi
     snprintf(endpoint, 64, "tcp://127.0.0.1:%u", ntohs(ours.sin_port));
 }
 
-/* A signal that was sent has been read by now. */
+/* Whether the process has read the signals that were sent to it. */
 static bool signal_was_taken(void *context) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/status", *(const int *)context);
@@ -1522,7 +1522,7 @@ static bool relay_holds(void *context) {
     return atomic_load(&relay->holds);
 }
 
-/* The controller has a new node already, which doesn't know it yet and is warned. */
+/* SIGTERM reaches a node that the controller has taken in, before the node has heard so: it leaves as it would later. */
 static void test_warned_before_welcome(void **state) {
     (void)state;
     struct job job = start_sums(options_of("2", 1, "600"), "", "");
