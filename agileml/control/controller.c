@@ -449,6 +449,8 @@ static void take_terms(struct controller *controller, const struct message *mess
     progress_open(controller);
 }
 
+/* A node that gives no name gets one. The launcher, who observes, calls its own nodes node-1 and so on, those too that
+ * it starts later: none of these names may be taken. */
 static struct member *member_add(struct controller *controller, actor_id from, const struct message *message) {
     const struct message_register *new = &message->registration;
     controller->members =
@@ -472,7 +474,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     snprintf(member->name, sizeof member->name, "%s", new->name);
     for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
         char name[WIRE_NAME_MAX] = {0}; /* goes out whole */
-        snprintf(name, sizeof name, "node-%u", n);
+        snprintf(name, sizeof name, "%s-%u", controller->options.observed ? "guest" : "node", n);
         if (!name_taken(controller, name)) {
             memcpy(member->name, name, sizeof name);
         }

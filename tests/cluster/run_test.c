@@ -1531,6 +1531,7 @@ static void test_warned_before_welcome(void **state) {
     char endpoint[64];
     pthread_t thread;
     wait_until(&job, endpoint_said, controller, "an endpoint");
+    wait_for_cluster(&job, 2, 1); /* a node that comes earlier is one of those that training waits for */
     start_relay(&relay, controller, endpoint);
     assert_int_equal(pthread_create(&thread, NULL, relay_main, &relay), 0);
     struct job node = start_beside((const char *const[]){"../tests/sum_app", "--controller", endpoint, "--tier",

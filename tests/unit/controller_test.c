@@ -1052,6 +1052,22 @@ static void test_who_may_join(void **state) {
     fake_close(fake);
 }
 
+/* The launcher calls its nodes node-1 and so on. Who comes before them without a name takes none of theirs. */
+static void test_a_guest_takes_no_name_of_the_launcher(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 1});
+    fake->options.observed = true;
+    fake_start(fake);
+    join(fake, 0, "", TIER_TRANSIENT, &fake->terms);
+    assert_string_equal(fake->controller.members[0].name, "guest-1");
+    join(fake, 1, "node-1", TIER_RELIABLE, &fake->terms);
+    join(fake, 2, "", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(fake->controller.member_count, 3);
+    assert_string_equal(fake->controller.members[1].name, "node-1");
+    assert_string_equal(fake->controller.members[2].name, "guest-3");
+    fake_close(fake);
+}
+
 /* The nodes of a job that is observed were all started with the same command line: when its first one is refused, the
  * job ends, and the reason is given once for all of them. */
 static void test_an_observed_job_ends_when_its_first_node_is_refused(void **state) {
@@ -4104,6 +4120,7 @@ int main(void) {
         cmocka_unit_test(test_a_node_that_comes_at_the_end_does_not_save),
         cmocka_unit_test(test_a_refused_model_is_not_saved_again),
         cmocka_unit_test(test_who_may_join),
+        cmocka_unit_test(test_a_guest_takes_no_name_of_the_launcher),
         cmocka_unit_test(test_an_observed_job_ends_when_its_first_node_is_refused),
         cmocka_unit_test(test_terms_go_with_the_last_node),
         cmocka_unit_test(test_a_removed_node_does_not_register_again),
