@@ -736,6 +736,10 @@ static void trace_message(struct sim *sim, const struct flight *flight, const st
         memcpy(&word, flight->head + at, left < sizeof word ? left : sizeof word);
         trace_mix(sim, word);
     }
+    trace_mix(sim, (uint64_t)message->type << 32 | message->frame_count);
+    for (unsigned f = 0; f < message->frame_count; f++) {
+        trace_mix(sim, hash_bytes(message->frames[f]->data, message->frames[f]->size, f));
+    }
     if (sim->config.trace == NULL) {
         return;
     }

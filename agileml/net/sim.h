@@ -37,7 +37,7 @@ struct sim_statistics {
     uint64_t duplicated;  /* by breaks */
     uint64_t unreachable; /* sent to an actor that is unknown or not connected */
     uint64_t refused;     /* the decoder refused the message: always a mistake of ours */
-    uint64_t trace;       /* hash of all events so far */
+    uint64_t trace;       /* hash of all events so far and of every message that arrived, frames included */
 };
 
 struct sim;

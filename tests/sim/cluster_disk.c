@@ -100,12 +100,11 @@ void cluster_disk_cancel(struct cluster *cluster) {
     }
 }
 
-/* The same seed must give the same messages, so the folder's name is not drawn; its length is always the same. */
+/* The same seed must give the same messages, so the folder has the same name in each process: it is in the one in which
+ * the process runs, which main has made. */
 void cluster_disk_open(struct cluster *cluster) {
-    bool memory = access("/dev/shm", W_OK) == 0; /* nothing that is written here is to last */
-    snprintf(cluster->disk, sizeof cluster->disk, "%s/cluster_sim_%010d_%020llu", memory ? "/dev/shm" : "/tmp",
-             (int)getpid(), (unsigned long long)cluster->options.seed);
-    cluster_disk_close(cluster); /* of a process that was killed */
+    snprintf(cluster->disk, sizeof cluster->disk, "/proc/self/cwd/seed_%020llu",
+             (unsigned long long)cluster->options.seed);
     if (mkdir(cluster->disk, 0700) != 0) {
         cluster_violation(cluster, "app", "can't make the folder %s", cluster->disk);
     }

@@ -4,12 +4,15 @@
  *   cluster_sim_test [--app NAME] [--seeds N] [--first-seed S] [--campaign NAME | --schedule NAME]  that many seeds
  *   cluster_sim_test --seed S [--app NAME] [--campaign NAME | --schedule NAME] [--mistake NAME]     one, every event
  *   cluster_sim_test --mistake NAME                                                                 is it found?
+ *   cluster_sim_test --digests N [--app NAME]   of N seeds of each campaign and schedule: a line for each seed's whole
+ *                                               trace. A change that only moves code leaves every line as it was
  */
 #include "tests/sim/cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifndef __has_feature
 #define __has_feature(feature) 0
@@ -228,6 +231,36 @@ static bool run_app(enum cluster_app app, uint64_t seeds) {
     return passed;
 }
 
+static bool print_digests(struct cluster_options options, uint64_t seeds) {
+    bool passed = true;
+    for (options.seed = 1; options.seed <= seeds; options.seed++) {
+        struct cluster_result result;
+        if (!cluster_run(&options, &result)) {
+            print_violation(&options, &result);
+            passed = false;
+        }
+        printf("%s %s %llu %016llx\n", app_names[options.app], run_name(&options), (unsigned long long)options.seed,
+               (unsigned long long)result.statistics.trace);
+    }
+    fflush(stdout);
+    return passed;
+}
+
+static bool print_all_digests(enum cluster_app app, uint64_t seeds) {
+    struct cluster_options options = {.app = app, .schedule = SCHEDULE_NONE};
+    bool passed = true;
+    for (unsigned c = 0; c < CAMPAIGNS; c++) {
+        options.campaign = (enum campaign)c;
+        passed = print_digests(options, seeds) && passed;
+    }
+    options.campaign = CAMPAIGN_ELASTIC;
+    for (unsigned s = 0; s < cluster_schedules(); s++) {
+        options.schedule = (int)s;
+        passed = print_digests(options, seeds) && passed;
+    }
+    return passed;
+}
+
 static bool run_all(void) {
     bool passed = run_mistakes() && run_twice();
     passed = run_app(APP_ADDER, DEFAULT_SEEDS) && passed;
@@ -238,7 +271,7 @@ static bool run_all(void) {
 
 static int usage(void) {
     fprintf(stderr, "usage: cluster_sim_test [--seeds N] [--first-seed S] [--seed S] [--app NAME] "
-                    "[--campaign NAME] [--schedule NAME] [--mistake NAME]\n");
+                    "[--campaign NAME] [--schedule NAME] [--mistake NAME] [--digests N]\n");
     return 2;
 }
 
@@ -264,9 +297,10 @@ static const char *mistake_name(unsigned mistake) {
     return mistake_names[mistake];
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
     uint64_t seeds = DEFAULT_SEEDS;
     uint64_t first_seed = 1;
+    uint64_t digests = 0;
     bool one = false;
     struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .schedule = SCHEDULE_NONE};
     for (int i = 1; i < argc; i += 2) {
@@ -282,6 +316,8 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--seed") == 0) {
             one = true;
             options.seed = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--digests") == 0) {
+            digests = strtoull(value, NULL, 10);
         } else if (strcmp(argv[i], "--app") == 0) {
             number = named(value, APPS, app_name);
             options.app = (enum cluster_app)(number < 0 ? 0 : number);
@@ -300,6 +336,9 @@ int main(int argc, char **argv) {
             return usage();
         }
     }
+    if (digests > 0) {
+        return print_all_digests(options.app, digests) ? 0 : 1;
+    }
     if (one) {
         struct cluster_result result;
         options.trace = stdout;
@@ -311,4 +350,19 @@ int main(int argc, char **argv) {
         return run_mistake(options.mistake) ? 0 : 1;
     }
     return (argc > 1 ? run_seeds(options, first_seed, seeds) : run_all()) ? 0 : 1;
+}
+
+/* Runs in a new folder, for the clusters' checkpoints (cluster_disk.c). */
+int main(int argc, char **argv) {
+    char folder[] = "/dev/shm/cluster_sim_XXXXXX"; /* nothing that is written here is to last */
+    char elsewhere[] = "/tmp/cluster_sim_XXXXXX";
+    const char *made = mkdtemp(folder);
+    made = made != NULL ? made : mkdtemp(elsewhere);
+    if (made == NULL || chdir(made) != 0) {
+        perror("can't make a folder for checkpoints");
+        return 2;
+    }
+    int status = run(argc, argv);
+    rmdir(made);
+    return status;
 }
