@@ -433,8 +433,8 @@ static void digest_partition(struct partition *partition, uint64_t *d) {
 }
 
 static void digest_server(const struct server *server, uint64_t *d) {
-    const uint64_t numbers[] = {server->epoch,   server->fenced,     server->plan.plan.version, server->committed,
-                                server->lagging, server->scan_count, server->early_count,       server->in_step};
+    const uint64_t numbers[] = {server->epoch,   server->fenced,     server->plan.terms.version, server->committed,
+                                server->lagging, server->scan_count, server->early_count,        server->in_step};
     add_bytes(d, numbers, sizeof numbers);
     for (uint32_t p = 0; p < server->partition_count; p++) {
         const struct server_replica *replica = &server->replicas[p];
@@ -455,12 +455,31 @@ static void digest_server(const struct server *server, uint64_t *d) {
 
 static void digest_node(const struct node *node, uint64_t *d) {
     const struct client *client = &node->client;
-    const uint64_t numbers[] = {
-        node->state, node->heartbeat_ms,   node->plan.plan.version, node->set_count,  node->duty_count,
-        node->begun, node->evaluation_count, node->busy,            node->at_clock,   node->hold.number,
-        node->final, node->hold.clock,     node->progress_count,    node->saving,     node->leaving,
-        node->ended, node->input.compared, node->checkpoint.number, client->epoch,    client->fenced,
-        client->committed, client->flushed, client->wanted,         client->requests, node->servers[0].version};
+    const uint64_t numbers[] = {node->state,
+                                node->heartbeat_ms,
+                                node->plan.terms.version,
+                                node->set_count,
+                                node->duty_count,
+                                node->begun,
+                                node->evaluation_count,
+                                node->busy,
+                                node->at_clock,
+                                node->hold.number,
+                                node->final,
+                                node->hold.clock,
+                                node->progress_count,
+                                node->saving,
+                                node->leaving,
+                                node->ended,
+                                node->input.compared,
+                                node->checkpoint.number,
+                                client->epoch,
+                                client->fenced,
+                                client->committed,
+                                client->flushed,
+                                client->wanted,
+                                client->requests,
+                                node->servers[0].version};
     add_bytes(d, numbers, sizeof numbers);
     for (uint32_t p = 0; p < client->partition_count; p++) {
         const struct client_partition *partition = &client->partitions[p];

@@ -69,7 +69,7 @@ static void waiting_drop(struct client_partition *partition) {
 }
 
 static void partitions_open(struct client *client) {
-    client->partition_count = client->plan.plan.partitions;
+    client->partition_count = client->plan.terms.partitions;
     client->partitions = memory_zeroed(client->partition_count, sizeof *client->partitions);
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
@@ -92,59 +92,29 @@ void client_close(struct client *client) {
         free(partition->filled);
     }
     free(client->partitions);
-    message_close(&client->plan);
+    plan_close(&client->plan);
     memset(client, 0, sizeof *client);
 }
 
 /* ---- What the plan says ---- */
 
-static const struct wire_placement *client_placement(const struct client *client, uint32_t partition) {
-    return (const struct wire_placement *)(const void *)client->plan.frames[1]->data + partition;
-}
-
 actor_id client_server(const struct client *client, uint32_t partition, uint64_t clock) {
-    const struct wire_placement *placement = client_placement(client, partition);
-    return clock >= client->plan.plan.from_clock ? placement->next_server : placement->server;
-}
-
-static size_t plan_duties(const struct message *plan, const struct wire_duty **duties) {
-    *duties = (const void *)plan->frames[2]->data;
-    return plan->frames[2]->size / sizeof **duties;
-}
-
-static bool duty_covers(const struct wire_duty *duty, uint64_t clock) {
-    return clock >= duty->from_clock && clock <= duty->until_clock;
-}
-
-/* `origin` works in `clock`; *alone: nobody else does. */
-static bool plan_origin_works(const struct message *plan, actor_id origin, uint64_t clock, bool *alone) {
-    const struct wire_duty *duties;
-    size_t count = plan_duties(plan, &duties);
-    bool works = false;
-    *alone = true;
-    for (size_t d = 0; d < count; d++) {
-        if (duty_covers(&duties[d], clock)) {
-            works = works || duties[d].origin == origin;
-            *alone = *alone && duties[d].origin == origin;
-        }
-    }
-    return works;
+    return plan_server_at(&client->plan, clock, partition);
 }
 
 /* Returns the clock that must be committed before the next one begins: one not too far behind it, and before a duty's
  * first clock also the one that another origin did last (node.c). The last clock of a job with a checkpoint at its end
  * must be committed too, though no clock follows. */
 static uint64_t durable_wanted(const struct client *client) {
-    const struct wire_duty *duties;
-    size_t count = plan_duties(&client->plan, &duties);
-    uint64_t ahead = (uint64_t)client->job->staleness + client->plan.plan.window;
+    const struct wire_duty *duties = client->plan.duties;
+    uint64_t ahead = (uint64_t)client->job->staleness + client->plan.terms.window;
     uint64_t wanted = client->wanted > ahead ? client->wanted - ahead : 0;
-    for (size_t d = 0; d < count && job_has_put_tables(client->job); d++) {
+    for (size_t d = 0; d < client->plan.duty_count && job_has_put_tables(client->job); d++) {
         bool ours = actor_node(duties[d].origin) == actor_node(client->self);
         uint64_t before = duties[d].from_clock - 1;
         wanted = ours && before <= client->wanted && before > wanted ? before : wanted;
     }
-    uint64_t final = client->plan.plan.final;
+    uint64_t final = client->plan.terms.final;
     wanted = final != 0 && client->wanted >= final && final > wanted ? final : wanted;
     for (uint32_t p = 0; p < client->partition_count && wanted > client->committed; p++) {
         /* Its replica can be put at no earlier commit point: the other partitions have to reach this one. */
@@ -156,16 +126,15 @@ static uint64_t durable_wanted(const struct client *client) {
 
 /* Which state our next clock wants, and, before our first one, which clock counts as flushed. */
 static void find_wanted(struct client *client) {
-    const struct wire_duty *duties;
-    size_t count = plan_duties(&client->plan, &duties);
+    const struct wire_duty *duties = client->plan.duties;
     uint64_t done = client->clock > 0 ? client->flushed : 0;
     uint64_t next = WIRE_CLOCK_NEVER;
     uint64_t catch_up = 0;
-    client->joins = client->plan.plan.from_clock != 0;
-    for (size_t d = 0; d < count; d++) {
+    client->joins = client->plan.terms.from_clock != 0;
+    for (size_t d = 0; d < client->plan.duty_count; d++) {
         uint64_t from = duties[d].from_clock;
         bool ours = actor_node(duties[d].origin) == actor_node(client->self);
-        client->joins = client->joins && !(ours && from < client->plan.plan.from_clock);
+        client->joins = client->joins && !(ours && from < client->plan.terms.from_clock);
         if (duties[d].origin == client->self) {
             from = from > done ? from : done + 1;
             next = from <= duties[d].until_clock && from < next ? from : next;
@@ -563,7 +532,7 @@ static void restore_step(struct client *client, uint32_t number) {
 }
 
 static void epoch_begin(struct client *client, bool missed) {
-    uint64_t restore = missed ? 0 : client->plan.plan.restore;
+    uint64_t restore = missed ? 0 : client->plan.terms.restore;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         partition_restore(client, p, restore);
     }
@@ -573,17 +542,16 @@ static void epoch_send_again(struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned r = 0; r < partition->retained_count; r++) {
-            if (partition->retained[r].clock > client->plan.plan.restore) {
+            if (partition->retained[r].clock > client->plan.terms.restore) {
                 send_flush(client, p, &partition->retained[r]);
             }
         }
     }
 }
 
-void client_plan(struct client *client, const struct message *plan) {
-    bool first = client->plan.frame_count == 0;
-    if (plan->epoch < client->epoch || (!first && (plan->plan.version <= client->plan.plan.version ||
-                                                   plan->plan.partitions != client->partition_count))) {
+void client_plan(struct client *client, const struct plan_view *plan) {
+    bool first = !plan_is_there(&client->plan);
+    if (!plan_replaces(&client->plan, plan, client->epoch)) {
         return;
     }
     /* When an epoch went by without us, the others may have been put at a clock below this restore, and gone on from
@@ -591,9 +559,9 @@ void client_plan(struct client *client, const struct message *plan) {
     bool alone;
     bool restored = !first && plan->epoch > client->plan.epoch;
     bool missed = restored && plan->epoch > client->plan.epoch + 1 &&
-                  !plan_origin_works(&client->plan, client->self, plan->plan.restore, &alone);
-    message_close(&client->plan);
-    client->plan = message_share(plan);
+                  !plan_origin_works(&client->plan, client->self, plan->terms.restore, &alone);
+    plan_close(&client->plan);
+    client->plan = plan_share(plan);
     client->epoch = plan->epoch;
     client->fenced = false;
     if (first) {
@@ -663,7 +631,7 @@ bool client_want_last(struct client *client, uint64_t clock) {
 bool client_may_begin(const struct client *client, uint64_t clock) {
     uint64_t lag = 1 + (uint64_t)client->job->staleness;
     return !client->fenced && client->partition_count > 0 &&
-           clock <= client->committed + lag + client->plan.plan.window &&
+           clock <= client->committed + lag + client->plan.terms.window &&
            client_has_state(client, clock > lag ? clock - lag : 0);
 }
 
@@ -1337,10 +1305,10 @@ static void receive_push(struct client *client, actor_id from, struct message *m
         return;
     }
     /* Where nothing is kept for undoing, nothing is waited for either. */
-    uint64_t durable = client->plan.plan.recoverable != 0 ? push.durable : push.clock;
+    uint64_t durable = client->plan.terms.recoverable != 0 ? push.durable : push.clock;
     if (durable > partition->durable) {
         partition->durable = durable;
-        partition->durable_from = client->plan.plan.recoverable != 0 ? push.durable_from : 0;
+        partition->durable_from = client->plan.terms.recoverable != 0 ? push.durable_from : 0;
     }
     find_committed(client);
     restore_step(client, number);
@@ -1379,8 +1347,7 @@ void client_receive(struct client *client, actor_id from, struct message *messag
         number >= client->partition_count) {
         return;
     }
-    const struct wire_placement *placement = client_placement(client, number);
-    if (from != placement->server && from != placement->next_server) {
+    if (!plan_serves(&client->plan, number, from)) {
         return;
     }
     if (push) {
@@ -1461,7 +1428,7 @@ void client_flush(struct client *client) {
 
 /* Asks the server of the next clock's state, and the plan's other one. */
 static void partition_pull(struct client *client, uint32_t number) {
-    const struct wire_placement *placement = client_placement(client, number);
+    const struct wire_placement *placement = &client->plan.placement[number];
     actor_id now = client->partitions[number].now.server;
     actor_id other = placement->server == now ? placement->next_server : placement->server;
     bool ended = client->last != 0; /* without a duty to come nothing is pushed by itself */

@@ -9,6 +9,7 @@
 #define AGILEML_WORKERS_CLIENT_H
 
 #include "agileml/net/io.h"
+#include "agileml/wire/plan.h"
 #include "workers/cache.h"
 
 enum {
@@ -76,8 +77,8 @@ struct client {
     const struct job *job;
     struct cache *cache;
     uint64_t epoch;
-    bool fenced;         /* no plan of `epoch` has come yet: nothing is sent or taken */
-    struct message plan; /* in force, frames held */
+    bool fenced;           /* no plan of `epoch` has come yet: nothing is sent or taken */
+    struct plan_view plan; /* in force */
     uint32_t partition_count;
     struct client_partition *partitions;
     bool subscribing;        /* client_subscribe was called: what is new is asked for, a plan's new servers too */
@@ -110,7 +111,7 @@ void client_close(struct client *client);
 
 /* Goes by `plan` from now on. A plan of a later epoch ends the fence: what was seen beyond its `restore` is asked for
  * again, flushes beyond it are sent again. */
-void client_plan(struct client *client, const struct message *plan);
+void client_plan(struct client *client, const struct plan_view *plan);
 /* The epoch is over: sends and takes nothing more until a plan of `epoch` or a later one comes. */
 void client_fence(struct client *client, uint64_t epoch);
 

@@ -50,7 +50,7 @@ void node_close(struct node *node) {
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
-    message_close(&node->plan);
+    plan_close(&node->plan);
     client_close(&node->client);
     cache_close(&node->cache);
     memset(node, 0, sizeof *node);
@@ -113,7 +113,7 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.state = (uint8_t)node->state;
     message.heartbeat.clock = node->begun;
     message.heartbeat.hold = node->hold.number;
-    message.heartbeat.version = node->plan.plan.version;
+    message.heartbeat.version = node->plan.terms.version;
     message.heartbeat.ready = node->ready;
     message.heartbeat.committed = node->told_committed = node->client.committed;
     message.heartbeat.silent = silent_node(node);
@@ -355,7 +355,7 @@ static void fill_sets(struct node *node) {
 
 /* A duty from the job's first clock on. */
 static bool duty_is_first(const struct node *node, const struct node_duty *duty) {
-    return duty->from_clock == node->plan.plan.restore + 1;
+    return duty->from_clock == node->plan.terms.restore + 1;
 }
 
 static void send_loaded(struct node *node) {
@@ -381,7 +381,7 @@ static void send_loaded(struct node *node) {
 
 /* LOADED once for each plan, until START. */
 static void tell_loaded(struct node *node) {
-    if ((node->state != NODE_LOADING && node->state != NODE_LOADED) || node->loaded == node->plan.plan.version) {
+    if ((node->state != NODE_LOADING && node->state != NODE_LOADED) || node->loaded == node->plan.terms.version) {
         return;
     }
     for (unsigned d = 0; d < node->duty_count; d++) {
@@ -390,17 +390,17 @@ static void tell_loaded(struct node *node) {
         }
     }
     node->state = NODE_LOADED;
-    node->loaded = node->plan.plan.version;
+    node->loaded = node->plan.terms.version;
     send_loaded(node);
 }
 
 static bool node_is_ready(const struct node *node) {
-    if (node->plan.frame_count == 0 || node->client.fenced) {
+    if (!plan_is_there(&node->plan) || node->client.fenced) {
         return false;
     }
     for (unsigned s = 0; s < node->options.server_count; s++) {
         const struct node_server *server = &node->servers[s];
-        if (server->has_role && (server->version < node->plan.plan.version || !server->in_step)) {
+        if (server->has_role && (server->version < node->plan.terms.version || !server->in_step)) {
             return false;
         }
     }
@@ -420,10 +420,10 @@ static bool commit_passes(const struct node *node, uint64_t clock) {
 /* Tells the controller at once what it waits for: that we are ready, and that the clocks up to a boundary, or all of
  * the job's, are committed. */
 static void tell_ready(struct node *node) {
-    bool over = commit_passes(node, node->plan.plan.from_clock) || commit_passes(node, node->plan.plan.final);
-    bool ready = node->ready != node->plan.plan.version && node_is_ready(node);
+    bool over = commit_passes(node, node->plan.terms.from_clock) || commit_passes(node, node->plan.terms.final);
+    bool ready = node->ready != node->plan.terms.version && node_is_ready(node);
     if (ready) {
-        node->ready = node->plan.plan.version;
+        node->ready = node->plan.terms.version;
     }
     if (ready || over) {
         send_heartbeat(node);
@@ -850,13 +850,11 @@ static int compare_shards(const void *one, const void *other) {
 }
 
 /* Makes the nodes and servers of a new plan known to the io, and has it forget those that left. */
-static void connect_servers(struct node *node, const struct message *plan) {
-    const struct wire_endpoint *endpoints;
-    size_t count = links_endpoints(plan, &endpoints);
-    node->io->admit(node->io, (const void *)plan->frames[0]->data, plan->frames[0]->size / sizeof(struct wire_node));
-    for (size_t e = 0; e < count; e++) {
-        if (actor_node(endpoints[e].actor) != node->options.self) {
-            node->io->connect(node->io, endpoints[e].actor, endpoints[e].endpoint);
+static void connect_servers(struct node *node, const struct plan_view *plan) {
+    node->io->admit(node->io, plan->nodes, plan->node_count);
+    for (size_t e = 0; e < plan->endpoint_count; e++) {
+        if (actor_node(plan->endpoints[e].actor) != node->options.self) {
+            node->io->connect(node->io, plan->endpoints[e].actor, plan->endpoints[e].endpoint);
         }
     }
     links_forget_absent(node->io, node->options.self, &node->plan, plan);
@@ -890,17 +888,15 @@ static void take_done(const struct node *node, struct node_duty *duty) {
 
 /* Our part of the plan's duties. Data that is there stays, whatever the clocks. */
 static void take_duties(struct node *node) {
-    const struct wire_duty *planned = (const void *)node->plan.frames[2]->data;
-    const uint32_t *listed = (const void *)node->plan.frames[3]->data;
-    size_t planned_count = node->plan.frames[2]->size / sizeof *planned;
-    struct node_duty *duties = memory_zeroed(planned_count + 1, sizeof *duties);
+    const struct wire_duty *planned = node->plan.duties;
+    struct node_duty *duties = memory_zeroed(node->plan.duty_count + 1, sizeof *duties);
     unsigned count = 0;
-    for (size_t d = 0; d < planned_count; d++) {
+    for (size_t d = 0; d < node->plan.duty_count; d++) {
         if (actor_node(planned[d].origin) != node->options.self) {
             continue;
         }
         uint32_t *shards = memory_resized(NULL, planned[d].count, sizeof *shards);
-        memcpy(shards, listed + planned[d].first, planned[d].count * sizeof *shards);
+        memcpy(shards, node->plan.shards + planned[d].first, planned[d].count * sizeof *shards);
         duties[count] = (struct node_duty){.origin = planned[d].origin,
                                            .from_clock = planned[d].from_clock,
                                            .until_clock = planned[d].until_clock,
@@ -925,7 +921,7 @@ static void drop_evaluations(struct node *node, uint64_t from, uint64_t until) {
 /* Clocks beyond the restored one are done again, by whoever did them: nothing is evaluated there in a lost node's
  * place, and the last clock's state, when it is one of these, will be another. */
 static void undo_evaluations(struct node *node) {
-    uint64_t restore = node->plan.plan.restore;
+    uint64_t restore = node->plan.terms.restore;
     drop_evaluations(node, restore + 1, WIRE_CLOCK_NEVER);
     if (node->final == 0 || node->final <= restore) {
         return;
@@ -941,13 +937,11 @@ static void undo_evaluations(struct node *node) {
 
 /* Which of our servers have a part in the plan. */
 static void find_roles(struct node *node) {
-    const struct wire_placement *placement = (const void *)node->plan.frames[1]->data;
     for (unsigned s = 0; s < node->options.server_count; s++) {
         actor_id actor = node->options.servers[s].actor;
         node->servers[s].has_role = false;
-        for (uint32_t p = 0; p < node->plan.plan.partitions && !node->servers[s].has_role; p++) {
-            node->servers[s].has_role = placement[p].server == actor || placement[p].backup == actor ||
-                                        placement[p].next_server == actor || placement[p].next_backup == actor;
+        for (uint32_t p = 0; p < node->plan.terms.partitions && !node->servers[s].has_role; p++) {
+            node->servers[s].has_role = plan_has_role(&node->plan, p, actor);
         }
     }
 }
@@ -974,22 +968,23 @@ static void send_servers(struct node *node, const struct message *message) {
     }
 }
 
-static void receive_plan(struct node *node, const struct message *plan) {
-    bool first = node->plan.frame_count == 0;
-    if (plan->epoch < node->client.epoch || (!first && (plan->plan.version <= node->plan.plan.version ||
-                                                        plan->plan.partitions != node->plan.plan.partitions))) {
+static void receive_plan(struct node *node, const struct message *message) {
+    struct plan_view plan = plan_open(message);
+    bool first = !plan_is_there(&node->plan);
+    if (!plan_replaces(&node->plan, &plan, node->client.epoch)) {
+        plan_close(&plan);
         return;
     }
-    bool new_epoch = !first && plan->epoch > node->plan.epoch;
+    bool new_epoch = !first && plan.epoch > node->plan.epoch;
     if (first) {
-        cache_open(&node->cache, node->job, plan->plan.partitions);
+        cache_open(&node->cache, node->job, plan.terms.partitions);
         node->state = NODE_LOADING;
     }
-    connect_servers(node, plan);
-    send_servers(node, plan);
-    client_plan(&node->client, plan);
-    message_close(&node->plan);
-    node->plan = message_share(plan);
+    connect_servers(node, &plan);
+    send_servers(node, message);
+    client_plan(&node->client, &plan);
+    plan_close(&node->plan);
+    node->plan = plan;
     find_roles(node);
     take_duties(node);
     if (new_epoch) {
@@ -1002,13 +997,11 @@ static void receive_plan(struct node *node, const struct message *plan) {
 }
 
 unsigned node_origins(const struct node *node, uint64_t clock) {
-    const struct wire_duty *duties = (const void *)node->plan.frames[2]->data;
-    size_t count = node->plan.frames[2]->size / sizeof *duties;
-    actor_id *nodes = memory_resized(NULL, count + 1, sizeof *nodes);
+    actor_id *nodes = memory_resized(NULL, node->plan.duty_count + 1, sizeof *nodes);
     size_t at_work = 0;
-    for (size_t d = 0; d < count; d++) {
-        if (clock >= duties[d].from_clock && clock <= duties[d].until_clock) {
-            nodes[at_work++] = actor_node(duties[d].origin);
+    for (size_t d = 0; d < node->plan.duty_count; d++) {
+        if (duty_covers(&node->plan.duties[d], clock)) {
+            nodes[at_work++] = actor_node(node->plan.duties[d].origin);
         }
     }
     qsort(nodes, at_work, sizeof *nodes, compare_numbers);
@@ -1233,7 +1226,6 @@ static bool checkpoint_has(const struct node *node, uint32_t partition) {
 
 /* Passes on to one of our servers what it is to write, by the plan, and has not written yet. */
 static void send_checkpoint(struct node *node, actor_id server, const struct message *checkpoint) {
-    const struct wire_placement *placement = (const void *)node->plan.frames[1]->data;
     const uint32_t *partitions = (const void *)checkpoint->frames[0]->data;
     size_t count = checkpoint->frames[0]->size / sizeof *partitions;
     struct message copy = {
@@ -1242,9 +1234,7 @@ static void send_checkpoint(struct node *node, actor_id server, const struct mes
     copy.frames[0]->size = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t p = partitions[i];
-        if (p < node->plan.plan.partitions && !checkpoint_has(node, p) &&
-            (placement[p].server == server || placement[p].backup == server || placement[p].next_server == server ||
-             placement[p].next_backup == server)) {
+        if (p < node->plan.terms.partitions && !checkpoint_has(node, p) && plan_has_role(&node->plan, p, server)) {
             memcpy(copy.frames[0]->data + copy.frames[0]->size, &p, sizeof p);
             copy.frames[0]->size += sizeof p;
         }
@@ -1257,7 +1247,7 @@ static void send_checkpoint(struct node *node, actor_id server, const struct mes
 }
 
 static void receive_checkpoint(struct node *node, const struct message *message) {
-    if (message->epoch != node->client.epoch || node->client.fenced || node->plan.frame_count == 0) {
+    if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan)) {
         return;
     }
     if (message->checkpoint.number != node->checkpoint.number) {
@@ -1277,9 +1267,9 @@ static void receive_evaluate(struct node *node, const struct message *message) {
     const struct message_evaluate *asked = &message->evaluate;
     const uint32_t *listed = (const void *)message->frames[0]->data;
     uint32_t count = (uint32_t)(message->frames[0]->size / sizeof *listed);
-    if (message->epoch != node->client.epoch || node->client.fenced || node->plan.frame_count == 0 ||
-        actor_node(asked->origin) != node->options.self || asked->clock > node->plan.plan.restore ||
-        listed[count - 1] >= node->plan.plan.shards || node->evaluation_count == NODE_EVALUATIONS_MAX) {
+    if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan) ||
+        actor_node(asked->origin) != node->options.self || asked->clock > node->plan.terms.restore ||
+        listed[count - 1] >= node->plan.terms.shards || node->evaluation_count == NODE_EVALUATIONS_MAX) {
         return;
     }
     for (unsigned e = 0; e < node->evaluation_count; e++) {
@@ -1413,7 +1403,7 @@ static void repeat(struct node *node) {
     send_heartbeat(node);
     send_accusation(node);
     send_input_again(node);
-    if (node->state == NODE_LOADED && node->loaded == node->plan.plan.version) {
+    if (node->state == NODE_LOADED && node->loaded == node->plan.terms.version) {
         send_loaded(node);
     }
     if (node->leaving) {

@@ -101,7 +101,7 @@ struct node {
     char name[WIRE_NAME_MAX];
     enum node_state state;
     uint32_t heartbeat_ms, timeout_ms;
-    struct message plan; /* the plan in force, frames held */
+    struct plan_view plan; /* in force */
     struct node_input input;
     struct node_set *sets;
     unsigned set_count, sets_made;

@@ -919,7 +919,7 @@ static void hook_prepare(void *context, const struct node_set *wanted) {
     set->shards = memory_resized(NULL, wanted->count, sizeof *set->shards);
     memcpy(set->shards, wanted->shards, wanted->count * sizeof *set->shards);
     if (runtime->data.shards == NULL) {
-        data_open(&runtime->data, runtime->app, runtime->node.plan.plan.shards,
+        data_open(&runtime->data, runtime->app, runtime->node.plan.terms.shards,
                   (size_t)runtime->options.standby_memory << 20);
     }
     runtime->sets = memory_resized(runtime->sets, runtime->set_count + 1, sizeof(struct runtime_set *));

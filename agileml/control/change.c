@@ -80,26 +80,26 @@ static struct buffer *plan_endpoints(const struct controller *controller) {
 
 void change_build(struct controller *controller) {
     const struct plan_policy *policy = &controller->options.policy;
-    struct message *plan = &controller->plan;
-    message_close(plan);
     uint32_t most = controller->commit_every > controller->next_commit_every ? controller->commit_every
                                                                              : controller->next_commit_every;
-    *plan = (struct message){.type = MESSAGE_PLAN, .epoch = controller->epoch, .frame_count = 5};
-    plan->plan = (struct message_plan){.version = controller->version,
-                                       .restore = controller->restore,
-                                       .from_clock = controller->from_clock,
-                                       .commit_every = controller->commit_every,
-                                       .next_commit_every = controller->next_commit_every,
-                                       .window = most * CONTROLLER_WINDOW_POINTS,
-                                       .partitions = policy->partitions,
-                                       .shards = policy->shards,
-                                       .final = controller->options.checkpoint_at_end ? controller->final : 0,
-                                       .recoverable = controller->stage != STAGE_TRADITIONAL};
-    memcpy(plan->plan.resume, controller->resume, sizeof plan->plan.resume);
-    plan->frames[0] = plan_nodes(controller, false);
-    plan->frames[1] = buffer_copy(controller->placement, policy->partitions * sizeof *controller->placement);
-    schedule_duties(&controller->schedule, &plan->frames[2], &plan->frames[3]);
-    plan->frames[4] = plan_endpoints(controller);
+    struct message_plan terms = {.version = controller->version,
+                                 .restore = controller->restore,
+                                 .from_clock = controller->from_clock,
+                                 .commit_every = controller->commit_every,
+                                 .next_commit_every = controller->next_commit_every,
+                                 .window = most * CONTROLLER_WINDOW_POINTS,
+                                 .partitions = policy->partitions,
+                                 .shards = policy->shards,
+                                 .final = controller->options.checkpoint_at_end ? controller->final : 0,
+                                 .recoverable = controller->stage != STAGE_TRADITIONAL};
+    memcpy(terms.resume, controller->resume, sizeof terms.resume);
+    struct buffer *frames[PLAN_FRAMES];
+    frames[PLAN_NODES] = plan_nodes(controller, false);
+    frames[PLAN_PLACEMENT] = buffer_copy(controller->placement, policy->partitions * sizeof *controller->placement);
+    schedule_duties(&controller->schedule, &frames[PLAN_DUTIES], &frames[PLAN_SHARDS]);
+    frames[PLAN_ENDPOINTS] = plan_endpoints(controller);
+    plan_close(&controller->plan);
+    controller->plan = plan_of_frames(controller->epoch, &terms, frames);
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].named = true;
     }
@@ -294,8 +294,8 @@ static bool plan_names(const struct controller *controller, actor_id node, bool 
     bool named = false;
     for (uint32_t p = 0; p < controller->options.policy.partitions && !named; p++) {
         const struct wire_placement *place = &controller->placement[p];
-        named = actor_node(place->server) == node || actor_node(place->backup) == node ||
-                (coming && (actor_node(place->next_server) == node || actor_node(place->next_backup) == node));
+        const struct wire_placement now = {.server = place->server, .backup = place->backup};
+        named = placement_names_node(coming ? place : &now, node);
     }
     for (unsigned i = 0; i < controller->schedule.part_count && !named; i++) {
         uint64_t from_clock = controller->schedule.parts[i].from_clock;
@@ -429,7 +429,7 @@ uint64_t clock_ahead(const struct controller *controller) {
         ahead += CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) * done / trained_us;
     }
     ahead = ahead < CONTROLLER_HOLD_AHEAD_MAX ? ahead : CONTROLLER_HOLD_AHEAD_MAX;
-    uint64_t limit = controller->committed + 1 + controller->job.staleness + controller->plan.plan.window;
+    uint64_t limit = controller->committed + 1 + controller->job.staleness + controller->plan.terms.window;
     uint64_t clock = reached + ahead < limit ? reached + ahead : limit;
     return clock > reached ? clock : reached;
 }

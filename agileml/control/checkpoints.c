@@ -379,9 +379,7 @@ static uint64_t next_clock(const struct controller *controller) {
         }
         clock = clock > due ? (clock + each - 1) / each * each : due;
     }
-    while (!plan_is_commit_point(&controller->plan, clock)) {
-        clock++;
-    }
+    clock = plan_next_commit_point(&controller->plan, clock);
     bool late = controller->final != 0 && clock >= controller->final;
     return late && (controller->options.checkpoint_at_end || clock > controller->final) ? 0 : clock;
 }

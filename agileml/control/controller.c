@@ -118,7 +118,7 @@ void controller_close(struct controller *controller) {
     free(controller->placement);
     free(controller->previous);
     schedule_close(&controller->schedule);
-    message_close(&controller->plan);
+    plan_close(&controller->plan);
     job_input_close(&controller->input.job);
     buffer_drop(controller->settings);
     memset(controller, 0, sizeof *controller);
@@ -159,7 +159,7 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
 }
 
 void send_plan(struct controller *controller, struct member *member) {
-    struct message copy = message_share(&controller->plan);
+    struct message copy = plan_message(&controller->plan);
     member->plan_us = controller_now(controller);
     controller->io->send(controller->io, member->node.actor, &copy);
 }

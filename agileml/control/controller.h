@@ -12,6 +12,7 @@
 #include "agileml/control/store.h"
 #include "agileml/control/tuner.h"
 #include "agileml/net/io.h"
+#include "agileml/wire/plan.h"
 
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
@@ -279,7 +280,7 @@ struct controller {
     double totals[WIRE_TOTALS];
 
     struct controller_input input;
-    struct message plan;     /* as sent, frames held */
+    struct plan_view plan;   /* as sent */
     uint64_t epoch, version; /* the highest ever used */
     struct wire_placement *placement;
     struct schedule schedule;

@@ -179,9 +179,7 @@ void crashes_recovered(struct controller *controller) {
 }
 
 static bool had_replica(const struct controller *controller, const struct crash *crash, uint32_t partition) {
-    const struct wire_placement *place = &controller->placement[partition];
-    return crash->node == actor_node(place->server) || crash->node == actor_node(place->backup) ||
-           crash->node == actor_node(place->next_server) || crash->node == actor_node(place->next_backup);
+    return placement_names_node(&controller->placement[partition], crash->node);
 }
 
 static bool had(const struct controller *controller, const struct crash *crash, uint32_t lacking) {

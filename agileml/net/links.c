@@ -5,25 +5,17 @@
 
 #include <stdlib.h>
 
-size_t links_endpoints(const struct message *plan, const struct wire_endpoint **endpoints) {
-    *endpoints = plan->frame_count > 0 ? (const void *)plan->frames[4]->data : NULL;
-    return plan->frame_count > 0 ? plan->frames[4]->size / sizeof **endpoints : 0;
-}
-
-void links_forget_absent(struct io *io, actor_id self, const struct message *old, const struct message *new) {
-    const struct wire_endpoint *before;
-    const struct wire_endpoint *now;
-    size_t before_count = links_endpoints(old, &before);
-    size_t now_count = links_endpoints(new, &now);
-    actor_id *actors = memory_resized(NULL, now_count + 1, sizeof *actors);
-    for (size_t e = 0; e < now_count; e++) {
-        actors[e] = now[e].actor;
+void links_forget_absent(struct io *io, actor_id self, const struct plan_view *old, const struct plan_view *new) {
+    actor_id *actors = memory_resized(NULL, new->endpoint_count + 1, sizeof *actors);
+    for (size_t e = 0; e < new->endpoint_count; e++) {
+        actors[e] = new->endpoints[e].actor;
     }
-    qsort(actors, now_count, sizeof *actors, actor_compare);
-    for (size_t e = 0; e < before_count; e++) {
-        if (actor_node(before[e].actor) != actor_node(self) &&
-            bsearch(&before[e].actor, actors, now_count, sizeof *actors, actor_compare) == NULL) {
-            io->connect(io, before[e].actor, NULL);
+    qsort(actors, new->endpoint_count, sizeof *actors, actor_compare);
+    for (size_t e = 0; e < old->endpoint_count; e++) {
+        actor_id before = old->endpoints[e].actor;
+        if (actor_node(before) != actor_node(self) &&
+            bsearch(&before, actors, new->endpoint_count, sizeof *actors, actor_compare) == NULL) {
+            io->connect(io, before, NULL);
         }
     }
     free(actors);

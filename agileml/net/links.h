@@ -4,13 +4,10 @@
 #define AGILEML_NET_LINKS_H
 
 #include "agileml/net/io.h"
+#include "agileml/wire/plan.h"
 
-/* Sets *endpoints to the server threads of all nodes in a PLAN. Returns their number; 0 for a message without
- * frames. */
-size_t links_endpoints(const struct message *plan, const struct wire_endpoint **endpoints);
-
-/* Has the io forget the server threads that the PLAN `old` names and the PLAN `new` does not, except those in the
- * process of `self`. */
-void links_forget_absent(struct io *io, actor_id self, const struct message *old, const struct message *new);
+/* Has the io forget the server threads that the plan `old` names and the plan `new` does not, except those in the
+ * process of `self`. `old` may be a plan that is not there yet. */
+void links_forget_absent(struct io *io, actor_id self, const struct plan_view *old, const struct plan_view *new);
 
 #endif

@@ -37,8 +37,8 @@ void server_close(struct server *server) {
     for (unsigned e = 0; e < server->early_count; e++) {
         message_close(&server->early[e].message);
     }
-    message_close(&server->plan);
-    message_close(&server->later_plan);
+    plan_close(&server->plan);
+    plan_close(&server->later_plan);
     members_close(&server->members);
     free(server->replicas);
     free(server->early);
@@ -99,7 +99,7 @@ static struct server_replica *server_replica_of(const struct server *server, uin
 
 bool server_serves(const struct server *server, uint32_t partition, uint64_t clock) {
     return !server->fenced && server_replica_of(server, partition) != NULL &&
-           server_of(server, partition, clock) == server->self;
+           plan_server_at(&server->plan, clock, partition) == server->self;
 }
 
 /* ---- What the agent hears ---- */
@@ -132,7 +132,7 @@ static struct buffer *server_reaches(const struct server *server) {
 static void server_report(struct server *server) {
     struct message replicas = {.type = MESSAGE_REPLICAS, .epoch = server->epoch, .frame_count = 1};
     server->in_step = server->lagging == 0 && !server->fenced;
-    replicas.replicas.version = server->plan.plan.version;
+    replicas.replicas.version = server->plan.terms.version;
     replicas.replicas.fenced = server->fenced;
     replicas.replicas.in_step = server->in_step;
     replicas.replicas.committed = server->committed;
@@ -199,7 +199,7 @@ void server_commit(struct server *server, uint64_t committed) {
 static void replica_promote(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     struct error error = {0};
-    partition_keep(partition, server->plan.plan.recoverable);
+    partition_keep(partition, server->plan.terms.recoverable);
     while (partition->held_count > 0) {
         if (partition_apply(partition, &error) != 0) {
             server_fail(server, &error);
@@ -237,7 +237,8 @@ static void replica_at_clock(struct server *server, struct server_replica *repli
 
 /* The next clock is another server's: it follows that one from here, if the plan says so. */
 static void replica_hand_over(struct server *server, struct server_replica *replica) {
-    if (replica->serving && server_of(server, replica->partition->id, replica->partition->clock + 1) != server->self) {
+    if (replica->serving &&
+        plan_server_at(&server->plan, replica->partition->clock + 1, replica->partition->id) != server->self) {
         replica->serving = false;
         replica->served = true;
         replica->heard = 0;
@@ -250,13 +251,13 @@ void replica_step(struct server *server, struct server_replica *replica) {
     if (replica->in_place || !replica->whole) {
         return;
     }
-    bool promoted =
-        !replica->serving && server_of(server, partition->id, partition_reached(partition) + 1) == server->self;
+    bool promoted = !replica->serving &&
+                    plan_server_at(&server->plan, partition_reached(partition) + 1, partition->id) == server->self;
     if (promoted) {
         replica_promote(server, replica);
     }
     bool advanced = false;
-    while (replica->serving && server_of(server, partition->id, partition->clock + 1) == server->self &&
+    while (replica->serving && plan_server_at(&server->plan, partition->clock + 1, partition->id) == server->self &&
            !replica_waits_for_copy(server, replica) && partition_advance(partition)) {
         advanced = true;
         replica_at_clock(server, replica);
@@ -275,9 +276,7 @@ void replica_step(struct server *server, struct server_replica *replica) {
 /* ---- Plans ---- */
 
 static bool replica_wanted(const struct server *server, uint32_t number) {
-    const struct wire_placement *placement = server_placement(server, number);
-    return placement->server == server->self || placement->backup == server->self ||
-           placement->next_server == server->self || placement->next_backup == server->self;
+    return plan_has_role(&server->plan, number, server->self);
 }
 
 static void replica_drop(struct server *server, struct server_replica *replica) {
@@ -289,7 +288,7 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
 /* A new replica: in the job's first plan it is whole; the first plan of an epoch may name one that serves from a
  * checkpoint; every other one is copied from the one that serves. */
 static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
-    const struct message_plan *plan = &server->plan.plan;
+    const struct message_plan *plan = &server->plan.terms;
     struct server_replica *replica = &server->replicas[number];
     replica->partition = partition_open(server->job, number, plan->partitions, error);
     replica->in_step = true; /* not counted yet */
@@ -300,7 +299,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
         replica->whole = true; /* the job begins: the rows' start values are the state */
         return 0;
     }
-    if (!new_epoch || server_of(server, number, plan->restore + 1) != server->self) {
+    if (!new_epoch || plan_server_at(&server->plan, plan->restore + 1, number) != server->self) {
         return 0;
     }
     if (plan->resume[0] != '\0') {
@@ -325,7 +324,7 @@ static bool replica_put(const struct server *server, const struct server_replica
     if (partition_restore(replica->partition, restore)) {
         return true;
     }
-    if (server_of(server, replica->partition->id, restore + 1) == server->self) {
+    if (plan_server_at(&server->plan, restore + 1, replica->partition->id) == server->self) {
         return false;
     }
     unsigned count = partition_reaches(replica->partition, &clocks);
@@ -339,7 +338,7 @@ static bool replica_put(const struct server *server, const struct server_replica
 
 /* Puts a replica of the epoch before where the new epoch begins, or closes it if that can't be. */
 static void replica_restore(struct server *server, struct server_replica *replica) {
-    uint64_t restore = server->plan.plan.restore;
+    uint64_t restore = server->plan.terms.restore;
     if (!replica->whole || !replica_put(server, replica, restore)) {
         replica_drop(server, replica);
         return;
@@ -368,17 +367,14 @@ static void member_needs(struct plan_members *members, actor_id node, uint64_t f
     members->needs_from[found] = from_clock < members->needs_from[found] ? from_clock : members->needs_from[found];
 }
 
-static struct plan_members members_open(const struct message *plan) {
-    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
-    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
-    size_t node_count = plan->frames[0]->size / sizeof *nodes;
-    size_t duty_count = plan->frames[2]->size / sizeof *duties;
-    struct plan_members members = {.needs_from = memory_zeroed(node_count + duty_count, sizeof *members.needs_from)};
-    for (size_t d = 0; d < duty_count; d++) {
-        member_needs(&members, actor_node(duties[d].origin), duties[d].from_clock);
+static struct plan_members members_open(const struct plan_view *plan) {
+    size_t most = plan->node_count + plan->duty_count;
+    struct plan_members members = {.needs_from = memory_zeroed(most, sizeof *members.needs_from)};
+    for (size_t d = 0; d < plan->duty_count; d++) {
+        member_needs(&members, actor_node(plan->duties[d].origin), plan->duties[d].from_clock);
     }
-    for (size_t n = 0; n < node_count; n++) {
-        member_needs(&members, nodes[n].actor, WIRE_CLOCK_NEVER);
+    for (size_t n = 0; n < plan->node_count; n++) {
+        member_needs(&members, plan->nodes[n].actor, WIRE_CLOCK_NEVER);
     }
     return members;
 }
@@ -389,7 +385,6 @@ static bool member_stays(void *server, actor_id subscriber) {
 
 static void replica_plan(struct server *server, uint32_t number, bool new_epoch) {
     struct server_replica *replica = &server->replicas[number];
-    const struct wire_duty *duties = (const void *)server->plan.frames[2]->data;
     struct error error = {0};
     if (new_epoch && replica->partition != NULL) {
         replica_restore(server, replica);
@@ -405,15 +400,15 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
         replica_close(server, replica);
         return;
     }
-    partition_expect(replica->partition, duties, (unsigned)(server->plan.frames[2]->size / sizeof *duties));
+    partition_expect(replica->partition, server->plan.duties, (unsigned)server->plan.duty_count);
     partition_unsubscribe(replica->partition, member_stays, server);
     for (unsigned i = 0; i < replica->partition->subscription_count; i++) {
         struct subscription *subscription = &replica->partition->subscriptions[i];
         subscription->needs_from = server_needs_from(server, subscription->subscriber);
     }
     followers_prune(server, replica, false);
-    if (replica->serving || !server->plan.plan.recoverable) {
-        partition_keep(replica->partition, server->plan.plan.recoverable);
+    if (replica->serving || !server->plan.terms.recoverable) {
+        partition_keep(replica->partition, server->plan.terms.recoverable);
     }
     if (replica->serving) {
         uint64_t before = replica->durable;
@@ -447,34 +442,41 @@ static void server_take_early(struct server *server) {
     free(early);
 }
 
-static void server_plan(struct server *server, const struct message *plan) {
-    bool first = server->plan.type == 0;
-    if (plan->epoch < server->epoch || (!first && plan->plan.version <= server->plan.plan.version) ||
-        (!first && plan->plan.partitions != server->partition_count)) {
-        return; /* a repeat or an old plan changes nothing; the number of partitions is fixed at start */
+/* Whether our node is a reliable one by the plan. */
+static bool is_reliable(const struct server *server) {
+    for (size_t n = 0; n < server->plan.node_count; n++) {
+        const struct wire_node *node = &server->plan.nodes[n];
+        if (node->tier == TIER_RELIABLE && node->actor == server_agent(server)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void server_take_plan(struct server *server, struct plan_view *plan) {
+    bool first = !plan_is_there(&server->plan);
+    if (!plan_replaces(&server->plan, plan, server->epoch)) {
+        plan_close(plan);
+        return;
     }
     if (writing_in_place(server)) {
-        message_close(&server->later_plan);
-        server->later_plan = message_share(plan);
+        plan_close(&server->later_plan);
+        server->later_plan = *plan;
         return;
     }
     bool new_epoch = first || server->fenced || plan->epoch > server->epoch;
     members_close(&server->members);
     server->members = members_open(plan);
     links_forget_absent(server->io, server->self, &server->plan, plan);
-    message_close(&server->plan);
-    server->plan = message_share(plan);
+    plan_close(&server->plan);
+    server->plan = *plan;
     server->epoch = plan->epoch;
     server->fenced = false;
     if (first) {
-        server->partition_count = plan->plan.partitions;
+        server->partition_count = plan->terms.partitions;
         server->replicas = memory_zeroed(server->partition_count, sizeof *server->replicas);
     }
-    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
-    server->reliable = false;
-    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
-        server->reliable |= nodes[n].tier == TIER_RELIABLE && nodes[n].actor == server_agent(server);
-    }
+    server->reliable = is_reliable(server);
     if (new_epoch) {
         server->scan_count = 0;
         server->accused = false;
@@ -491,9 +493,8 @@ static void server_fence(struct server *server, uint64_t epoch) {
         server->epoch = epoch;
         server->fenced = true;
         server->scan_count = 0;
-        if (server->later_plan.type != 0 && server->later_plan.epoch < epoch) {
-            message_close(&server->later_plan);
-            server->later_plan = (struct message){0};
+        if (plan_is_there(&server->later_plan) && server->later_plan.epoch < epoch) {
+            plan_close(&server->later_plan);
         }
         server_take_early(server); /* drops what is of an older epoch */
     }
@@ -505,7 +506,7 @@ static void server_fence(struct server *server, uint64_t epoch) {
 /* ---- Messages ---- */
 
 static void server_keep_early(struct server *server, actor_id from, const struct message *message) {
-    bool stranger = server->plan.type != 0 && !server_knows(server, from);
+    bool stranger = plan_is_there(&server->plan) && !server_knows(server, from);
     bool ours = message_partition(message) != UINT32_MAX ||
                 (message->type == MESSAGE_CHECKPOINT && from == server_agent(server));
     if (ours && !stranger && server->early_count < SERVER_EARLY_MAX) { /* else the sender asks again */
@@ -527,7 +528,8 @@ void server_receive(void *self, actor_id from, struct message *message) {
     bool agent = from == server_agent(server); /* only our own may tell us what to be */
     if (message->type == MESSAGE_PLAN || message->type == MESSAGE_FENCE) {
         if (agent && message->type == MESSAGE_PLAN) {
-            server_plan(server, message);
+            struct plan_view plan = plan_open(message);
+            server_take_plan(server, &plan);
         } else if (agent) {
             server_fence(server, message->epoch);
         }

@@ -9,6 +9,7 @@
 
 #include "agileml/net/io.h"
 #include "agileml/ps/partition.h"
+#include "agileml/wire/plan.h"
 
 enum {
     SERVER_SCAN_BYTES = 4 << 20,              /* about so much of a table per ROWS, or per piece of a copy */
@@ -84,9 +85,9 @@ struct server {
     struct server_hooks hooks;
     uint64_t epoch;                  /* of the plan in force, or of the fence: nothing of an older one is taken */
     bool fenced;                     /* no plan of `epoch` has come yet */
-    struct message plan;             /* in force, frames held; type 0: none yet */
+    struct plan_view plan;           /* in force */
     struct plan_members members;     /* of the plan */
-    struct message later_plan;       /* came while a replica was being written in place; type 0: none */
+    struct plan_view later_plan;     /* came while a replica was being written in place */
     bool reliable;                   /* our node, in this plan */
     uint32_t partition_count;        /* of the job */
     struct server_replica *replicas; /* by partition */

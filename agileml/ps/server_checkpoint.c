@@ -113,10 +113,9 @@ void server_written(struct server *server, const struct message_written *written
         }
         replica_commit(server, replica);
     }
-    if (server->later_plan.type != 0) {
-        struct message plan = server->later_plan;
-        server->later_plan = (struct message){0};
-        server_receive(server, actor_of_part(server->self, 0), &plan);
-        message_close(&plan);
+    if (plan_is_there(&server->later_plan)) {
+        struct plan_view plan = server->later_plan;
+        server->later_plan = (struct plan_view){0};
+        server_take_plan(server, &plan);
     }
 }

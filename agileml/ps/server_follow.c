@@ -1,20 +1,17 @@
 /* Replicas that follow one another: updates, copies, and what they make durable. See server_private.h. */
-#include "agileml/net/links.h"
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static bool is_follower(const struct server *server, uint32_t number, actor_id actor) {
-    const struct wire_placement *placement = server_placement(server, number);
-    return actor != ACTOR_NONE && (actor == placement->server || actor == placement->backup ||
-                                   actor == placement->next_server || actor == placement->next_backup);
+    return actor != ACTOR_NONE && plan_has_role(&server->plan, number, actor);
 }
 
 /* It has a part in the clock after `clock`, so it is to have the state of that one too. */
 static bool follows_beyond(const struct server *server, uint32_t number, actor_id actor, uint64_t clock) {
     const struct wire_placement *placement = server_placement(server, number);
-    return clock + 1 < server->plan.plan.from_clock || actor == placement->next_server ||
+    return clock + 1 < server->plan.terms.from_clock || actor == placement->next_server ||
            actor == placement->next_backup;
 }
 
@@ -102,7 +99,7 @@ static actor_id backup_now(const struct wire_placement *placement) {
 /* Whether a whole follower is to have the state of this commit point. One that only gets ready for the plan's next half
  * has those of that half alone: each takes what changed over the links that the others work with. */
 static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
-    const struct message_plan *plan = &server->plan.plan;
+    const struct message_plan *plan = &server->plan.terms;
     bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock ||
                    clock == plan->from_clock || clock == plan->final;
     return of_next || backup_now(server_placement(server, number)) == follower;
@@ -312,7 +309,7 @@ static struct durable follower_has(const struct server_replica *replica, actor_i
  * come as far as the boundary; of the others only the new one. */
 static struct durable backups_have(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
-    uint64_t boundary = server->plan.plan.from_clock - 1;
+    uint64_t boundary = server->plan.terms.from_clock - 1;
     struct durable below = {0, 0};
     if (placement->server == server->self) {
         below = follower_has(replica, backup_now(placement), boundary);
@@ -327,7 +324,7 @@ static struct durable backups_have(const struct server *server, const struct ser
 static struct durable own_has(const struct server *server, const struct server_replica *replica) {
     const struct partition *partition = replica->partition;
     struct durable has = {.until = partition->clock};
-    if (!server->plan.plan.recoverable) {
+    if (!server->plan.terms.recoverable) {
         return has;
     }
     if (!plan_is_commit_point(&server->plan, partition->clock)) {
@@ -344,7 +341,7 @@ static struct durable own_has(const struct server *server, const struct server_r
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     bool followed = placement->backup != ACTOR_NONE || placement->next_backup != ACTOR_NONE;
-    bool own = server->reliable || !server->plan.plan.recoverable || !followed;
+    bool own = server->reliable || !server->plan.terms.recoverable || !followed;
     struct durable has = own ? own_has(server, replica) : backups_have(server, replica);
     if (has.until <= replica->durable) {
         return false;
@@ -355,7 +352,7 @@ bool replica_raise_durable(const struct server *server, struct server_replica *r
 }
 
 bool replica_waits_for_copy(const struct server *server, const struct server_replica *replica) {
-    const struct message_plan *plan = &server->plan.plan;
+    const struct message_plan *plan = &server->plan.terms;
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     uint64_t clock = replica->partition->clock;
     actor_id backup = clock < plan->from_clock ? backup_now(placement) : placement->next_backup;
@@ -364,10 +361,7 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
         !plan_is_commit_point(&server->plan, clock)) {
         return false;
     }
-    uint64_t next = clock + 1;
-    while (!plan_is_commit_point(&server->plan, next)) {
-        next++;
-    }
+    uint64_t next = plan_next_commit_point(&server->plan, clock + 1);
     return next > server->committed + 1 + server->job->staleness + plan->window;
 }
 
@@ -380,16 +374,17 @@ static actor_id replica_leader(const struct server *server, const struct server_
     uint64_t reached = partition_reached(replica->partition);
     actor_id leader = placement->server;
     if (replica->whole) {
-        leader =
-            follows_beyond(server, number, server->self, reached) ? server_of(server, number, reached + 1) : ACTOR_NONE;
-    } else if (server->plan.plan.from_clock != WIRE_CLOCK_NEVER && placement->next_server != server->self) {
+        leader = follows_beyond(server, number, server->self, reached)
+                     ? plan_server_at(&server->plan, reached + 1, number)
+                     : ACTOR_NONE;
+    } else if (server->plan.terms.from_clock != WIRE_CLOCK_NEVER && placement->next_server != server->self) {
         leader = placement->next_server;
     }
     return replica->serving || leader == server->self ? ACTOR_NONE : leader;
 }
 
 bool replica_follows_closely(const struct server *server, const struct server_replica *replica) {
-    const struct message_plan *plan = &server->plan.plan;
+    const struct message_plan *plan = &server->plan.terms;
     uint32_t every = plan->commit_every > plan->next_commit_every ? plan->commit_every : plan->next_commit_every;
     return replica_leader(server, replica) == ACTOR_NONE ||
            partition_reached(replica->partition) + every >= replica->heard;
@@ -397,12 +392,9 @@ bool replica_follows_closely(const struct server *server, const struct server_re
 
 /* Followers connect to those whom they follow; these answer. */
 static void connect_leader(const struct server *server, actor_id leader) {
-    const struct wire_endpoint *endpoints;
-    size_t count = links_endpoints(&server->plan, &endpoints);
-    for (size_t e = 0; e < count && actor_node(leader) != actor_node(server->self); e++) {
-        if (endpoints[e].actor == leader) {
-            server->io->connect(server->io, leader, endpoints[e].endpoint);
-        }
+    const char *endpoint = plan_endpoint(&server->plan, leader);
+    if (endpoint != NULL && actor_node(leader) != actor_node(server->self)) {
+        server->io->connect(server->io, leader, endpoint);
     }
 }
 
@@ -543,8 +535,7 @@ static void receive_sent(struct server *server, struct server_replica *replica, 
 
 void receive_update(struct server *server, struct server_replica *replica, actor_id from,
                     const struct message *update) {
-    const struct wire_placement *placement = server_placement(server, update->update.partition);
-    if (replica->serving || (from != placement->server && from != placement->next_server)) {
+    if (replica->serving || !plan_serves(&server->plan, update->update.partition, from)) {
         return;
     }
     bool taken = false;

@@ -9,19 +9,12 @@
 #define FOLLOW_COPIED UINT64_MAX
 
 static inline const struct wire_placement *server_placement(const struct server *server, uint32_t number) {
-    return (const struct wire_placement *)(const void *)server->plan.frames[1]->data + number;
-}
-
-/* The server thread that serves `clock` of a partition. */
-static inline actor_id server_of(const struct server *server, uint32_t number, uint64_t clock) {
-    const struct wire_placement *placement = server_placement(server, number);
-    return clock < server->plan.plan.from_clock ? placement->server : placement->next_server;
+    return &server->plan.placement[number];
 }
 
 /* It serves some clocks of this plan, sooner or later. */
 static inline bool replica_may_serve(const struct server *server, const struct server_replica *replica) {
-    const struct wire_placement *placement = server_placement(server, replica->partition->id);
-    return placement->server == server->self || placement->next_server == server->self;
+    return plan_serves(&server->plan, replica->partition->id, server->self);
 }
 
 /* Its rows are the state that workers are to see. */
@@ -36,6 +29,9 @@ static inline uint64_t server_needs_from(const struct server *server, actor_id a
 }
 
 /* ---- server.c ---- */
+
+/* Goes by a plan that has come, unless it is older than ours; takes it over. */
+void server_take_plan(struct server *server, struct plan_view *plan);
 
 /* A failure of this server ends the job: its own node's agent tells the controller. */
 void server_fail(struct server *server, const struct error *error);

@@ -18,7 +18,7 @@ static bool push_is_due(const struct server *server, const struct partition *par
                         const struct subscription *subscription) {
     uint64_t from = subscription->needs_from;
     return partition->clock + 1 >= from &&
-           (from < server->plan.plan.from_clock || server_of(server, partition->id, from) == server->self);
+           (from < server->plan.terms.from_clock || plan_server_at(&server->plan, from, partition->id) == server->self);
 }
 
 void replica_push(struct server *server, struct server_replica *replica, bool missed) {
@@ -51,8 +51,8 @@ void replica_push(struct server *server, struct server_replica *replica, bool mi
  * serve its first clock, as soon as that has a copy, be it of an earlier clock than the one that serves now. */
 static bool replica_tells(const struct server *server, const struct server_replica *replica, actor_id from) {
     uint64_t needs_from = server_needs_from(server, from);
-    bool joins = needs_from >= server->plan.plan.from_clock && replica->partition->clock + 1 < needs_from &&
-                 server_of(server, replica->partition->id, needs_from) == server->self;
+    bool joins = needs_from >= server->plan.terms.from_clock && replica->partition->clock + 1 < needs_from &&
+                 plan_server_at(&server->plan, needs_from, replica->partition->id) == server->self;
     return replica_answers(replica) || (joins && replica->whole && !replica->in_place);
 }
 

@@ -1,6 +1,7 @@
 /* The table of all messages, and the one encoder and decoder that walk it. See message.h. */
 #include "agileml/wire/message.h"
 
+#include "agileml/wire/plan.h"
 #include "agileml/wire/sparse.h"
 
 #include <math.h>
@@ -76,10 +77,9 @@ static const struct layout LAYOUTS[] = {
                           {sizeof(struct wire_endpoint), sizeof(struct wire_metric), sizeof(struct wire_option)},
                           {WIRE_SERVERS_MAX, WIRE_METRICS_MAX, WIRE_OPTIONS_MAX},
                           {TEXT(registration.name), TEXT(registration.host), TEXT(registration.key),
-                           U64(registration.process_id, ANY),
-                           U8(registration.tier, TIER_TRANSIENT), U32(registration.threads, 65535),
-                           TEXT(registration.job.app), U64(registration.job.digest, ANY),
-                           U32(registration.job.staleness, WIRE_STALENESS_MAX),
+                           U64(registration.process_id, ANY), U8(registration.tier, TIER_TRANSIENT),
+                           U32(registration.threads, 65535), TEXT(registration.job.app),
+                           U64(registration.job.digest, ANY), U32(registration.job.staleness, WIRE_STALENESS_MAX),
                            U32(registration.job.clocks_per_iteration, 1U << 20),
                            U64(registration.job.iterations, CLOCK), F64(registration.job.seconds),
                            F64(registration.job.tolerance), U32(registration.job.tolerance_iterations, 1U << 20)}},
@@ -88,7 +88,7 @@ static const struct layout LAYOUTS[] = {
                          {TEXT(welcome.name), U32(welcome.heartbeat_ms, 1U << 30), U32(welcome.timeout_ms, 1U << 30)}},
     [MESSAGE_PLAN] = {"PLAN",
                       FRAMES_RECORDS,
-                      5,
+                      PLAN_FRAMES,
                       {sizeof(struct wire_node), sizeof(struct wire_placement), sizeof(struct wire_duty),
                        sizeof(uint32_t), sizeof(struct wire_endpoint)},
                       {WIRE_NODES_MAX, WIRE_PARTITIONS_MAX, WIRE_DUTIES_MAX, WIRE_DUTY_SHARDS_MAX,
@@ -413,41 +413,6 @@ static int frames_check(const struct message *message, const struct layout *layo
     return 0;
 }
 
-/* A plan is used in place by everyone, so its numbers must fit each other. */
-static int plan_check(const struct message *message, struct error *error) {
-    const struct message_plan *plan = &message->plan;
-    if (plan->partitions == 0 || plan->shards == 0 || plan->commit_every == 0 || plan->next_commit_every == 0) {
-        return error_set(error, AML_EPROTOCOL, "PLAN: %u partitions, %u shards, a commit every %u and %u clocks",
-                         plan->partitions, plan->shards, plan->commit_every, plan->next_commit_every);
-    }
-    if (message->frames[1]->size != plan->partitions * sizeof(struct wire_placement)) {
-        return error_set(error, AML_EPROTOCOL, "PLAN: a frame of %zu bytes does not place %u partitions",
-                         message->frames[1]->size, plan->partitions);
-    }
-    const struct wire_placement *placement = (const void *)message->frames[1]->data;
-    for (uint32_t p = 0; p < plan->partitions; p++) {
-        if (placement[p].server == ACTOR_NONE || placement[p].next_server == ACTOR_NONE) {
-            return error_set(error, AML_EPROTOCOL, "PLAN: partition %u without a server", p);
-        }
-    }
-    const struct wire_duty *duties = (const void *)message->frames[2]->data;
-    const uint32_t *shards = (const void *)message->frames[3]->data;
-    size_t listed = message->frames[3]->size / sizeof *shards;
-    for (size_t d = 0; d < message->frames[2]->size / sizeof *duties; d++) {
-        if (duties[d].count == 0 || duties[d].first > listed || duties[d].count > listed - duties[d].first ||
-            duties[d].from_clock == 0 || duties[d].from_clock > duties[d].until_clock ||
-            duties[d].until_clock > WIRE_CLOCK_NEVER) {
-            return error_set(error, AML_EPROTOCOL, "PLAN: duty %zu has clocks or shards that there are not", d);
-        }
-    }
-    for (size_t i = 0; i < listed; i++) {
-        if (shards[i] >= plan->shards) {
-            return error_set(error, AML_EPROTOCOL, "PLAN: shard %u of %u", shards[i], plan->shards);
-        }
-    }
-    return 0;
-}
-
 static int evaluate_check(const struct message *message, struct error *error) {
     const uint32_t *shards = (const void *)message->frames[0]->data;
     size_t count = message->frames[0]->size / sizeof *shards;
@@ -484,9 +449,10 @@ static int records_check(const struct message *message, const struct layout *lay
         {MESSAGE_REGISTER, 1, sizeof(struct wire_metric), offsetof(struct wire_metric, name), WIRE_NAME_MAX},
         {MESSAGE_REGISTER, 2, sizeof(struct wire_option), offsetof(struct wire_option, name), WIRE_OPTION_MAX},
         {MESSAGE_REGISTER, 2, sizeof(struct wire_option), offsetof(struct wire_option, value), WIRE_OPTION_MAX},
-        {MESSAGE_PLAN, 0, sizeof(struct wire_node), offsetof(struct wire_node, name), WIRE_NAME_MAX},
-        {MESSAGE_PLAN, 0, sizeof(struct wire_node), offsetof(struct wire_node, key), WIRE_KEY_MAX},
-        {MESSAGE_PLAN, 4, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint), WIRE_ENDPOINT_MAX},
+        {MESSAGE_PLAN, PLAN_NODES, sizeof(struct wire_node), offsetof(struct wire_node, name), WIRE_NAME_MAX},
+        {MESSAGE_PLAN, PLAN_NODES, sizeof(struct wire_node), offsetof(struct wire_node, key), WIRE_KEY_MAX},
+        {MESSAGE_PLAN, PLAN_ENDPOINTS, sizeof(struct wire_endpoint), offsetof(struct wire_endpoint, endpoint),
+         WIRE_ENDPOINT_MAX},
         {MESSAGE_EVICT, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},
         {MESSAGE_GONE, 0, WIRE_NAME_MAX, 0, WIRE_NAME_MAX},
         {MESSAGE_INPUT, 1, sizeof(struct wire_input_file), offsetof(struct wire_input_file, path), WIRE_PATH_MAX},
@@ -642,17 +608,4 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
                                       .encoding = directory[t].encoding};
     }
     return (int)tables;
-}
-
-int plan_is_commit_point(const struct message *message, uint64_t clock) {
-    const struct message_plan *plan = &message->plan;
-    uint32_t every = clock + 1 >= plan->from_clock ? plan->next_commit_every : plan->commit_every;
-    bool is_point = clock % every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock ||
-                    clock == plan->restore || (plan->final != 0 && clock == plan->final);
-    const struct wire_duty *duties = (const void *)message->frames[2]->data;
-    size_t count = message->frames[2]->size / sizeof *duties;
-    for (size_t d = 0; d < count && !is_point; d++) {
-        is_point = duties[d].from_clock == clock + 1;
-    }
-    return is_point;
 }

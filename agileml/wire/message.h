@@ -660,11 +660,6 @@ struct message message_share(const struct message *message);
 /* Gives every frame back. The message may be used anew. */
 void message_close(struct message *message);
 
-/* Clocks at which every partition can be put again until the next one is committed: at regular distances, where the
- * epoch or another half of the plan begins, before each duty's first clock, and the job's last one. `plan` is a
- * PLAN. */
-int plan_is_commit_point(const struct message *plan, uint64_t clock);
-
 /* ---- Rows in frames ---- */
 
 struct rows_view {

@@ -173,7 +173,9 @@ int protocol_worker_open(struct protocol_worker *worker, const struct shape *sha
     }
     client_init(&worker->client, net_io_of(worker->io), self, &worker->job, &worker->cache);
     struct message plan = plan_of_shape(shape, endpoint);
-    client_plan(&worker->client, &plan);
+    struct plan_view view = plan_open(&plan);
+    client_plan(&worker->client, &view);
+    plan_close(&view);
     message_close(&plan);
     result = protocol_subscribe(worker, error); /* no rows: just the clocks */
     if (result == 0 && cache_reserve(&worker->cache, 0, shape->rows) != 0) {

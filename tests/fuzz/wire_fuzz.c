@@ -2,7 +2,7 @@
  * accept must be within the frames, and must encode to the same head again.
  *
  * Input: how many payload frames (1 byte), the size of the head and of each frame (2 bytes each), then their bytes. */
-#include "agileml/wire/message.h"
+#include "agileml/wire/plan.h"
 #include "agileml/wire/sparse.h"
 
 #include <stdlib.h>
@@ -94,22 +94,22 @@ static void fuzz_rows(const struct message *message) {
 
 /* What a node does with an accepted plan: every partition's place, every duty's shards, every clock's commit. */
 static void fuzz_plan(const struct message *message) {
-    const struct message_plan *plan = &message->plan;
-    const struct wire_placement *places = (const void *)message->frames[1]->data;
-    const struct wire_duty *duties = (const void *)message->frames[2]->data;
-    const uint32_t *shards = (const void *)message->frames[3]->data;
+    struct plan_view plan = plan_open(message);
     uint64_t sum = 0;
-    for (uint32_t p = 0; p < plan->partitions; p++) {
-        sum += places[p].server + places[p].next_backup;
+    for (uint32_t p = 0; p < plan.terms.partitions; p++) {
+        sum += plan_server_at(&plan, 0, p) + plan_server_at(&plan, WIRE_CLOCK_NEVER, p);
+        sum += (uint64_t)plan_has_role(&plan, p, sum);
     }
-    for (size_t d = 0; d < message->frames[2]->size / sizeof *duties; d++) {
-        FUZZ_CHECK(duties[d].count > 0 && duties[d].from_clock <= duties[d].until_clock);
-        for (uint32_t s = 0; s < duties[d].count; s++) {
-            FUZZ_CHECK(shards[duties[d].first + s] < plan->shards);
+    for (size_t d = 0; d < plan.duty_count; d++) {
+        const struct wire_duty *duty = &plan.duties[d];
+        FUZZ_CHECK(duty->count > 0 && duty->from_clock <= duty->until_clock);
+        for (uint32_t s = 0; s < duty->count; s++) {
+            FUZZ_CHECK(plan.shards[duty->first + s] < plan.terms.shards);
         }
     }
-    volatile uint64_t kept = sum + (uint64_t)plan_is_commit_point(message, sum);
+    volatile uint64_t kept = sum + (uint64_t)plan_is_commit_point(&plan, sum);
     (void)kept;
+    plan_close(&plan);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

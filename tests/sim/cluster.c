@@ -458,7 +458,7 @@ static void job_close(struct cluster *cluster) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         close_node(cluster->nodes[n]);
     }
-    message_close(&cluster->plan);
+    plan_close(&cluster->plan);
     sim_close(cluster->sim);
     for (unsigned a = 0; a < cluster->action_count; a++) {
         free(cluster->actions[a].sides);
@@ -474,7 +474,7 @@ bool cluster_node_counts(const struct cluster_node *node) {
     const struct cluster *cluster = node->cluster;
     bool removed = cluster->options.campaign == CAMPAIGN_MISSING && node == cluster->missing && cluster->removed;
     bool planned = cluster->options.campaign == CAMPAIGN_MISSING ||
-                   (cluster->plan.type == MESSAGE_PLAN && cluster_plan_has(&cluster->plan, node->id));
+                   (plan_is_there(&cluster->plan) && cluster_plan_has(&cluster->plan, node->id));
     return planned && !removed;
 }
 

@@ -35,18 +35,9 @@ double cluster_figure(const struct cluster *cluster, unsigned shard, uint64_t cl
 
 /* ---- Plans ---- */
 
-static size_t frame_entries(const struct message *message, unsigned frame, size_t size) {
-    return message->frames[frame]->size / size;
-}
-
-static const struct wire_placement *plan_placement(const struct message *plan) {
-    return (const void *)plan->frames[1]->data;
-}
-
-bool cluster_plan_has(const struct message *plan, actor_id actor) {
-    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
-    for (size_t n = 0; n < frame_entries(plan, 0, sizeof *nodes); n++) {
-        if (nodes[n].actor == actor_node(actor)) {
+bool cluster_plan_has(const struct plan_view *plan, actor_id actor) {
+    for (size_t n = 0; n < plan->node_count; n++) {
+        if (plan->nodes[n].actor == actor_node(actor)) {
             return true;
         }
     }
@@ -60,11 +51,11 @@ static int clock_order(const void *a, const void *b) {
 }
 
 /* I6: in how many duties of `clock` each shard is. */
-static void check_owners_at(struct cluster *cluster, const struct message *plan, uint64_t clock, bool complete) {
-    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
-    const uint32_t *shards = (const void *)plan->frames[3]->data;
-    unsigned char *owned = memory_zeroed(plan->plan.shards, 1);
-    for (size_t d = 0; d < frame_entries(plan, 2, sizeof *duties); d++) {
+static void check_owners_at(struct cluster *cluster, const struct plan_view *plan, uint64_t clock, bool complete) {
+    const struct wire_duty *duties = plan->duties;
+    const uint32_t *shards = plan->shards;
+    unsigned char *owned = memory_zeroed(plan->terms.shards, 1);
+    for (size_t d = 0; d < plan->duty_count; d++) {
         if (duties[d].from_clock > clock || duties[d].until_clock < clock) {
             continue;
         }
@@ -72,27 +63,27 @@ static void check_owners_at(struct cluster *cluster, const struct message *plan,
             uint32_t shard = shards[duties[d].first + s];
             if (owned[shard]++ != 0) {
                 cluster_violation(cluster, "I6", "in plan %llu shard %u has two owners at clock %llu",
-                                  (unsigned long long)plan->plan.version, shard, (unsigned long long)clock);
+                                  (unsigned long long)plan->terms.version, shard, (unsigned long long)clock);
             }
         }
         if (!cluster_plan_has(plan, duties[d].origin)) {
             cluster_violation(cluster, "I6", "in plan %llu a node without a part in it has a duty at clock %llu",
-                              (unsigned long long)plan->plan.version, (unsigned long long)clock);
+                              (unsigned long long)plan->terms.version, (unsigned long long)clock);
         }
     }
-    for (uint32_t s = 0; complete && s < plan->plan.shards; s++) {
+    for (uint32_t s = 0; complete && s < plan->terms.shards; s++) {
         if (owned[s] == 0) {
             cluster_violation(cluster, "I6", "in plan %llu shard %u has no owner at clock %llu",
-                              (unsigned long long)plan->plan.version, s, (unsigned long long)clock);
+                              (unsigned long long)plan->terms.version, s, (unsigned long long)clock);
         }
     }
     free(owned);
 }
 
 /* I6: at each clock that is still to be worked on each data shard has exactly one owner. */
-static void check_owners(struct cluster *cluster, const struct message *plan, bool new_epoch) {
-    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
-    size_t count = frame_entries(plan, 2, sizeof *duties);
+static void check_owners(struct cluster *cluster, const struct plan_view *plan, bool new_epoch) {
+    const struct wire_duty *duties = plan->duties;
+    size_t count = plan->duty_count;
     uint64_t *clocks = memory_zeroed(2 * count + 2, sizeof *clocks);
     size_t used = 0;
     for (size_t d = 0; d < count; d++) {
@@ -103,8 +94,8 @@ static void check_owners(struct cluster *cluster, const struct message *plan, bo
             clocks[used++] = duties[d].until_clock + 1;
         }
     }
-    bool restored = new_epoch || plan->plan.restore > cluster->begun;
-    uint64_t from = (restored ? plan->plan.restore : cluster->begun) + 1;
+    bool restored = new_epoch || plan->terms.restore > cluster->begun;
+    uint64_t from = (restored ? plan->terms.restore : cluster->begun) + 1;
     clocks[used++] = from;
     qsort(clocks, used, sizeof *clocks, clock_order);
     for (size_t c = 0; c < used; c++) {
@@ -116,12 +107,12 @@ static void check_owners(struct cluster *cluster, const struct message *plan, bo
 }
 
 /* What differs between two plans of the same version; NULL: nothing. */
-static const char *plan_difference(const struct message *a, const struct message *b) {
-    static const char *const frames[] = {"nodes", "placement", "duties", "shards", "endpoints"};
-    if (a->epoch != b->epoch || a->plan.from_clock != b->plan.from_clock || a->plan.restore != b->plan.restore) {
+static const char *plan_difference(const struct plan_view *a, const struct plan_view *b) {
+    static const char *const frames[PLAN_FRAMES] = {"nodes", "placement", "duties", "shards", "endpoints"};
+    if (a->epoch != b->epoch || a->terms.from_clock != b->terms.from_clock || a->terms.restore != b->terms.restore) {
         return "epoch or clocks";
     }
-    for (unsigned f = 0; f < sizeof frames / sizeof *frames; f++) {
+    for (unsigned f = 0; f < PLAN_FRAMES; f++) {
         if (a->frames[f] != b->frames[f] && (a->frames[f]->size != b->frames[f]->size ||
                                              memcmp(a->frames[f]->data, b->frames[f]->data, a->frames[f]->size) != 0)) {
             return frames[f];
@@ -131,10 +122,10 @@ static const char *plan_difference(const struct message *a, const struct message
 }
 
 /* What recoveries have done again at most: all that catch-ups do. */
-static void count_redone(struct cluster *cluster, const struct message *plan) {
-    const struct wire_duty *duties = (const void *)plan->frames[2]->data;
-    const uint32_t *shards = (const void *)plan->frames[3]->data;
-    for (size_t d = 0; d < frame_entries(plan, 2, sizeof *duties); d++) {
+static void count_redone(struct cluster *cluster, const struct plan_view *plan) {
+    const struct wire_duty *duties = plan->duties;
+    const uint32_t *shards = plan->shards;
+    for (size_t d = 0; d < plan->duty_count; d++) {
         if (!origin_is_catch_up(duties[d].origin)) {
             continue;
         }
@@ -147,7 +138,7 @@ static void count_redone(struct cluster *cluster, const struct message *plan) {
 
 /* The highest commit that a node of the new plan has heard of. A node that was cut off was given up, with all that it
  * alone had heard. */
-static uint64_t committed_by_survivors(const struct cluster *cluster, const struct message *plan) {
+static uint64_t committed_by_survivors(const struct cluster *cluster, const struct plan_view *plan) {
     uint64_t committed = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
@@ -162,61 +153,67 @@ bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch) {
     return cluster->app.kind->repeatable || epoch == cluster->plan.epoch;
 }
 
-static void check_new_epoch(struct cluster *cluster, const struct message *plan) {
-    app_restore(&cluster->app, plan->plan.restore);
+static void check_new_epoch(struct cluster *cluster, const struct plan_view *plan) {
+    app_restore(&cluster->app, plan->terms.restore);
     if (cluster->first_epoch == 0) {
         cluster->first_epoch = plan->epoch;
-        cluster->first_clock = plan->plan.restore;
-        cluster->begun = cluster->committed = plan->plan.restore;
+        cluster->first_clock = plan->terms.restore;
+        cluster->begun = cluster->committed = plan->terms.restore;
         return;
     }
     cluster->result->counts.recoveries++;
     cluster->recovery_begun = cluster->begun;
-    cluster->restored_most = plan->plan.restore > cluster->restored_most ? plan->plan.restore : cluster->restored_most;
+    cluster->restored_most =
+        plan->terms.restore > cluster->restored_most ? plan->terms.restore : cluster->restored_most;
     count_redone(cluster, plan);
     /* With reliable nodes a commit may be gone of which only nodes that are gone too had heard. */
     if (cluster->may_fail) {
         cluster->committed = committed_by_survivors(cluster, plan);
     }
-    if (plan->plan.restore < cluster->committed) {
+    if (plan->terms.restore < cluster->committed) {
         cluster_violation(cluster, "I5", "epoch %llu goes back to clock %llu, clock %llu was committed",
-                          (unsigned long long)plan->epoch, (unsigned long long)plan->plan.restore,
+                          (unsigned long long)plan->epoch, (unsigned long long)plan->terms.restore,
                           (unsigned long long)cluster->committed);
     }
 }
 
-void cluster_check_plan(struct cluster *cluster, const struct message *plan) {
-    const struct message *newest = &cluster->plan;
-    if (newest->type == MESSAGE_PLAN && plan->plan.version <= newest->plan.version) {
+static void check_plan(struct cluster *cluster, const struct plan_view *plan) {
+    const struct plan_view *newest = &cluster->plan;
+    if (plan_is_there(newest) && plan->terms.version <= newest->terms.version) {
         const char *difference = plan_difference(plan, newest);
-        if (plan->plan.version < newest->plan.version || difference != NULL) {
+        if (plan->terms.version < newest->terms.version || difference != NULL) {
             cluster_violation(cluster, "I6", "plan %llu of epoch %llu is sent after plan %llu of epoch %llu: other %s",
-                              (unsigned long long)plan->plan.version, (unsigned long long)plan->epoch,
-                              (unsigned long long)newest->plan.version, (unsigned long long)newest->epoch,
+                              (unsigned long long)plan->terms.version, (unsigned long long)plan->epoch,
+                              (unsigned long long)newest->terms.version, (unsigned long long)newest->epoch,
                               difference != NULL ? difference : "version");
         }
         return;
     }
-    if (plan->epoch < newest->epoch && newest->type == MESSAGE_PLAN) {
-        cluster_violation(cluster, "I7", "plan %llu goes back to epoch %llu", (unsigned long long)plan->plan.version,
+    if (plan->epoch < newest->epoch && plan_is_there(newest)) {
+        cluster_violation(cluster, "I7", "plan %llu goes back to epoch %llu", (unsigned long long)plan->terms.version,
                           (unsigned long long)plan->epoch);
     }
-    bool new_epoch = newest->type != MESSAGE_PLAN || plan->epoch > newest->epoch;
+    bool new_epoch = !plan_is_there(newest) || plan->epoch > newest->epoch;
     if (new_epoch) {
         check_new_epoch(cluster, plan);
     }
     check_owners(cluster, plan, new_epoch);
     cluster->result->counts.plans++;
-    message_close(&cluster->plan);
-    cluster->plan = message_share(plan);
+    plan_close(&cluster->plan);
+    cluster->plan = plan_share(plan);
+}
+
+void cluster_check_plan(struct cluster *cluster, const struct message *message) {
+    struct plan_view plan = plan_open(message);
+    check_plan(cluster, &plan);
+    plan_close(&plan);
 }
 
 struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock) {
-    if (cluster->plan.type != MESSAGE_PLAN) {
+    if (!plan_is_there(&cluster->plan)) {
         return NULL;
     }
-    const struct wire_placement *placement = plan_placement(&cluster->plan) + partition;
-    actor_id actor = clock < cluster->plan.plan.from_clock ? placement->server : placement->next_server;
+    actor_id actor = plan_server_at(&cluster->plan, clock, partition);
     struct cluster_node *node = cluster_node_of(cluster, actor);
     unsigned part = actor_part(actor);
     return node != NULL && part >= 1 && part <= node->server_count ? &node->servers[part - 1] : NULL;
@@ -280,7 +277,7 @@ static void check_served(struct cluster_server *server, uint32_t number) {
 static void check_roles(struct cluster_server *server) {
     struct cluster *cluster = server->node->cluster;
     const struct server *mine = &server->server;
-    uint64_t boundary = mine->plan.plan.from_clock;
+    uint64_t boundary = mine->plan.terms.from_clock;
     for (uint32_t p = 0; p < mine->partition_count; p++) {
         const uint64_t clocks[] = {boundary > 0 ? boundary - 1 : 0, boundary};
         for (unsigned c = 0; c < 2; c++) {
@@ -312,9 +309,9 @@ static bool replica_stands(const struct server *server, uint32_t number) {
 static void check_restored(const struct cluster_server *server, uint32_t number) {
     const struct server *mine = &server->server;
     const struct partition *partition = mine->replicas[number].partition;
-    if (partition->clock < mine->plan.plan.restore && server_serves(mine, number, partition->clock + 1)) {
+    if (partition->clock < mine->plan.terms.restore && server_serves(mine, number, partition->clock + 1)) {
         cluster_violation(server->node->cluster, "I4", "partition %u serves at clock %llu, restored was clock %llu",
-                          number, (unsigned long long)partition->clock, (unsigned long long)mine->plan.plan.restore);
+                          number, (unsigned long long)partition->clock, (unsigned long long)mine->plan.terms.restore);
     }
 }
 
@@ -362,11 +359,11 @@ static void check_committed(struct cluster *cluster, uint64_t committed) {
     if (control->ended || (control->running && control->controller.phase >= PHASE_LEAVE)) {
         return; /* the reliable nodes may have left */
     }
-    if (cluster->may_fail || !cluster->plan.plan.recoverable) {
+    if (cluster->may_fail || !cluster->plan.terms.recoverable) {
         return;
     }
     uint32_t missing = first_out_of_reach(cluster, committed);
-    uint64_t restored = cluster->plan.plan.restore;
+    uint64_t restored = cluster->plan.terms.restore;
     bool kept = restored > committed && first_out_of_reach(cluster, restored) == cluster->policy.partitions;
     if (missing < cluster->policy.partitions && !kept) {
         cluster_violation(cluster, "I5",
@@ -378,9 +375,9 @@ static void check_committed(struct cluster *cluster, uint64_t committed) {
 void cluster_check_server(struct cluster_server *server) {
     struct cluster *cluster = server->node->cluster;
     const struct server *mine = &server->server;
-    bool new_plan = !mine->fenced && mine->plan.type == MESSAGE_PLAN && mine->plan.plan.version != server->version;
+    bool new_plan = !mine->fenced && plan_is_there(&mine->plan) && mine->plan.terms.version != server->version;
     if (new_plan) {
-        server->version = mine->plan.plan.version;
+        server->version = mine->plan.terms.version;
         check_roles(server);
     }
     for (uint32_t p = 0; p < mine->partition_count; p++) {
@@ -467,7 +464,7 @@ void cluster_check_node(struct cluster_node *node) {
         1 + (unsigned)(client->epoch - cluster->first_epoch < BOUND_SLACK ? client->epoch - cluster->first_epoch
                                                                           : BOUND_SLACK);
     uint64_t most =
-        1 + cluster->terms.staleness + (client->plan.type == MESSAGE_PLAN ? client->plan.plan.window : 0) + BOUND_SLACK;
+        1 + cluster->terms.staleness + (plan_is_there(&client->plan) ? client->plan.terms.window : 0) + BOUND_SLACK;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         const struct client_partition *partition = &client->partitions[p];
         if (partition->retained_count > most * origins) {
@@ -504,7 +501,7 @@ static void check_shards(struct cluster_node *node, const struct cluster_set *se
     for (uint32_t s = 0; s < set->count; s++) {
         struct cluster_work *work = work_at(cluster, set->shards[s], clock);
         if (work->origin != ACTOR_NONE &&
-            (cluster_plan_has(&cluster->plan, work->origin) || clock <= cluster->plan.plan.restore)) {
+            (cluster_plan_has(&cluster->plan, work->origin) || clock <= cluster->plan.terms.restore)) {
             cluster_violation(cluster, "I6", "%s works on shard %u in clock %llu, on which another node has worked",
                               node->node.name, set->shards[s], (unsigned long long)clock);
         }
@@ -545,7 +542,7 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
                               node->node.name, (unsigned long long)clock, p);
         }
     }
-    if (clock > client->committed + 1 + cluster->terms.staleness + client->plan.plan.window) {
+    if (clock > client->committed + 1 + cluster->terms.staleness + client->plan.terms.window) {
         cluster_violation(cluster, "bound", "%s begins clock %llu, only clock %llu is committed", node->node.name,
                           (unsigned long long)clock, (unsigned long long)client->committed);
     }

@@ -121,7 +121,7 @@ static void control_send(struct io *io, actor_id to, struct message *message) {
     }
     if (message->type == MESSAGE_PLAN) {
         struct cluster *cluster = control->cluster;
-        if (cluster->store.forgets && message->plan.version > cluster->plan.plan.version) {
+        if (cluster->store.forgets && message->plan.version > cluster->plan.terms.version) {
             sim_schedule(cluster->sim, CLUSTER_OPERATOR, sim_now(cluster->sim) + 20 * 1000, kill_forgetful, cluster);
         }
         cluster_check_plan(cluster, message);

@@ -153,7 +153,7 @@ static void action_happen(void *context) {
     struct action *action = context;
     struct cluster *cluster = action->cluster;
     struct cluster_node *nodes[CLUSTER_NODES_MAX];
-    bool gathering = cluster->plan.type != MESSAGE_PLAN && cluster->options.campaign == CAMPAIGN_ELASTIC;
+    bool gathering = !plan_is_there(&cluster->plan) && cluster->options.campaign == CAMPAIGN_ELASTIC;
     if (cluster->control.ended || (gathering && action->kind != ACTION_JOIN)) {
         return; /* a job that has not all its nodes does not begin */
     }

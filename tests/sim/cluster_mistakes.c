@@ -95,7 +95,7 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
     bool taken = partition != NULL && message->epoch == server->server.epoch && !server->server.fenced &&
                  flush->clock == partition->clock + 1 && has_changes(message) &&
                  server_serves(&server->server, flush->partition, flush->clock);
-    bool again = message->epoch > cluster->first_epoch && flush->clock > cluster->plan.plan.restore &&
+    bool again = message->epoch > cluster->first_epoch && flush->clock > cluster->plan.terms.restore &&
                  flush->clock <= cluster->recovery_begun;
     if (taken && (cluster_mistake_due(cluster, MISTAKE_FLUSH_WITHOUT_ROWS) ||
                   (again && cluster_mistake_due(cluster, MISTAKE_FLUSH_LOST_IN_RESTORE)))) {
@@ -187,7 +187,7 @@ void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped 
     struct cluster *cluster = server->node->cluster;
     for (uint32_t p = 0; kept->row != NULL && p < server->server.partition_count; p++) {
         struct partition *partition = server->server.replicas[p].partition;
-        if (partition == kept->partition && partition->clock == cluster->plan.plan.restore &&
+        if (partition == kept->partition && partition->clock == cluster->plan.terms.restore &&
             cluster_mistake_due(cluster, MISTAKE_UNDO_SKIPPED)) {
             memcpy(table_row(&partition->tables[0], kept->slot), kept->row, cluster->app.job.tables[0].row_bytes);
         }

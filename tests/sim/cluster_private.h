@@ -262,7 +262,7 @@ struct cluster {
     struct cluster_node *missing; /* NULL: the controller */
     bool removed;                 /* the missing one is gone for good */
     /* What was seen: */
-    struct message plan;     /* the newest that the controller sent */
+    struct plan_view plan;   /* the newest that the controller sent */
     uint64_t begun;          /* the highest clock begun by anybody */
     uint64_t committed;      /* the highest clock that anybody believed committed */
     uint64_t recovery_begun; /* `begun` at the last recovery */
@@ -420,7 +420,7 @@ double cluster_objective(uint64_t clock);
 /* What work on a shard in a clock adds to METRIC_FIGURES: a whole number, small enough that sums are exact; 0 without
  * items. */
 double cluster_figure(const struct cluster *cluster, unsigned shard, uint64_t clock);
-bool cluster_plan_has(const struct message *plan, actor_id actor);
+bool cluster_plan_has(const struct plan_view *plan, actor_id actor);
 /* The server that serves a partition at a clock by the newest plan, NULL when it is not known. */
 struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock);
 
@@ -428,7 +428,7 @@ struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partiti
 bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch);
 
 /* When the controller sends a plan. */
-void cluster_check_plan(struct cluster *cluster, const struct message *plan);
+void cluster_check_plan(struct cluster *cluster, const struct message *message);
 /* After a step of a server, of a node; when a worker begins a clock; after a push (client.row_state). */
 void cluster_check_server(struct cluster_server *server);
 void cluster_check_node(struct cluster_node *node);

@@ -35,7 +35,7 @@ static enum plan_kind plan_kind(const struct cluster *cluster, const struct mess
 /* Nodes that serve, or are to serve, some partition by the newest plan, transient ones only; up to `most`. */
 static unsigned serving_nodes(struct cluster *cluster, bool next, unsigned most, struct cluster_node **nodes) {
     unsigned count = 0;
-    const struct wire_placement *placement = (const void *)cluster->plan.frames[1]->data;
+    const struct wire_placement *placement = cluster->plan.placement;
     for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
         struct cluster_node *node = cluster_node_of(cluster, next ? placement[p].next_server : placement[p].server);
         bool known = node == NULL || !cluster_node_lives(node) || node->tier != TIER_TRANSIENT;
@@ -383,7 +383,7 @@ static void see_taken_over(struct cluster *cluster, struct cluster_node *node, a
     if (node == NULL || worker == NULL || message->type != MESSAGE_FLUSH || message->epoch != cluster->plan.epoch) {
         return;
     }
-    const struct message_plan *plan = &cluster->plan.plan;
+    const struct message_plan *plan = &cluster->plan.terms;
     bool switched = plan->from_clock > plan->restore + 1 && plan->from_clock != WIRE_CLOCK_NEVER;
     uint64_t first = switched ? plan->from_clock : plan->restore + 1;
     bool taken = switched || origin_is_catch_up(message->flush.origin);

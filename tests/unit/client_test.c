@@ -136,7 +136,9 @@ static void give_plan(struct fake *fake) {
     plan.frames[2] = buffer_copy(fake->duties, fake->duty_count * sizeof fake->duties[0]);
     plan.frames[3] = buffer_new(0);
     plan.frames[4] = buffer_new(0);
-    client_plan(&fake->client, &plan);
+    struct plan_view view = plan_open(&plan);
+    client_plan(&fake->client, &view);
+    plan_close(&view);
     message_close(&plan);
 }
 

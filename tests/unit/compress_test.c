@@ -58,38 +58,38 @@ static actor_id worker_actor(unsigned number) {
 }
 
 /* All workers work on every clock. */
-static struct message make_plan(struct cluster *cluster) {
+static struct plan_view make_plan(struct cluster *cluster) {
     struct wire_placement placement = {.server = SERVER, .next_server = SERVER};
     struct wire_duty duties[WORKERS];
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         duties[w] =
             (struct wire_duty){.origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
     }
-    struct message plan = {.type = MESSAGE_PLAN, .epoch = cluster->epoch, .frame_count = 5};
-    plan.plan = (struct message_plan){.version = ++cluster->version,
-                                      .restore = cluster->restore,
-                                      .commit_every = 1,
-                                      .next_commit_every = 1,
-                                      .window = 8,
-                                      .partitions = 1,
-                                      .shards = 1,
-                                      .recoverable = 1};
-    plan.frames[0] = buffer_new(0);
-    plan.frames[1] = buffer_copy(&placement, sizeof placement);
-    plan.frames[2] = buffer_copy(duties, cluster->worker_count * sizeof duties[0]);
-    plan.frames[3] = buffer_new(0);
-    plan.frames[4] = buffer_new(0);
-    return plan;
+    const struct message_plan terms = {.version = ++cluster->version,
+                                       .restore = cluster->restore,
+                                       .commit_every = 1,
+                                       .next_commit_every = 1,
+                                       .window = 8,
+                                       .partitions = 1,
+                                       .shards = 1,
+                                       .recoverable = 1};
+    struct buffer *frames[PLAN_FRAMES] = {
+        [PLAN_NODES] = buffer_new(0),
+        [PLAN_PLACEMENT] = buffer_copy(&placement, sizeof placement),
+        [PLAN_DUTIES] = buffer_copy(duties, cluster->worker_count * sizeof duties[0]),
+        [PLAN_SHARDS] = buffer_new(0),
+        [PLAN_ENDPOINTS] = buffer_new(0),
+    };
+    return plan_of_frames(cluster->epoch, &terms, frames);
 }
 
 static void give_plan(struct cluster *cluster) {
-    struct message plan = make_plan(cluster);
-    const struct wire_duty *duties = (const void *)plan.frames[2]->data;
-    partition_expect(cluster->partition, duties, cluster->worker_count);
+    struct plan_view plan = make_plan(cluster);
+    partition_expect(cluster->partition, plan.duties, cluster->worker_count);
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         client_plan(&cluster->workers[w].client, &plan);
     }
-    message_close(&plan);
+    plan_close(&plan);
 }
 
 /* Those of the rows' values in a message. */

@@ -6,7 +6,6 @@
 #include "agileml/control/controller_private.h"
 #include "agileml/control/manifest.h"
 #include "agileml/control/report.h"
-#include "agileml/net/links.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -2494,20 +2493,17 @@ static void test_who_was_dismissed_is_not_accused(void **state) {
 
 /* Whether the PLAN that all nodes go by names this one or its servers. */
 static bool plan_has(const struct fake *fake, unsigned number) {
-    const struct message *plan = &fake->controller.plan;
+    const struct plan_view *plan = &fake->controller.plan;
     actor_id other = node(number);
-    const struct wire_node *nodes = (const void *)plan->frames[0]->data;
-    const struct wire_endpoint *endpoints;
-    size_t endpoint_count = links_endpoints(plan, &endpoints);
     bool named = false;
     for (unsigned m = 0; m < fake->controller.member_count; m++) {
-        assert_int_equal(fake->controller.members[m].version, plan->plan.version);
+        assert_int_equal(fake->controller.members[m].version, plan->terms.version);
     }
-    for (size_t n = 0; n < plan->frames[0]->size / sizeof *nodes; n++) {
-        named = named || nodes[n].actor == other;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        named = named || plan->nodes[n].actor == other;
     }
-    for (size_t e = 0; e < endpoint_count; e++) {
-        named = named || actor_node(endpoints[e].actor) == other;
+    for (size_t e = 0; e < plan->endpoint_count; e++) {
+        named = named || actor_node(plan->endpoints[e].actor) == other;
     }
     return named;
 }

@@ -797,7 +797,7 @@ static void test_no_clock_begins_between_fence_and_plan(void **state) {
     assert_int_equal(fake->evaluating, 0);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 0);
     give_plan(fake); /* of the old epoch */
-    assert_int_equal(fake->node.plan.plan.version, 1);
+    assert_int_equal(fake->node.plan.terms.version, 1);
     fake->epoch = 2;
     give_plan(fake);
     struct message message = {0};

@@ -1,6 +1,6 @@
 /* The wire: every message comes back as it was sent, whatever is beyond a limit, cut short or of the wrong
  * shape is refused, and rows are found in their frames. */
-#include "agileml/wire/message.h"
+#include "agileml/wire/plan.h"
 #include "agileml/wire/sparse.h"
 
 #include "agileml/base/hash.h"
@@ -594,20 +594,83 @@ static void test_duties_name_clocks_and_shards_that_there_are(void **state) {
 
 static void test_commit_points(void **state) {
     (void)state;
-    struct message plan = {
-        .type = MESSAGE_PLAN,
-        .plan = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2, .final = 17}};
     const struct wire_duty duties[] = {{.from_clock = 3, .until_clock = 9}, {.from_clock = 7, .until_clock = 7}};
+    const struct plan_view plan = {
+        .terms = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2, .final = 17},
+        .duties = duties,
+        .duty_count = 2};
     static const uint64_t points[] = {2, 4, 6, 8, 9, 10, 12, 15, 17, 18};
     unsigned found = 0;
-    plan.frames[2] = buffer_copy(duties, sizeof duties);
     for (uint64_t clock = 1; clock <= 18; clock++) {
+        assert_int_equal(plan_next_commit_point(&plan, clock), points[found]);
         if (plan_is_commit_point(&plan, clock)) {
             assert_int_equal(points[found++], clock);
         }
     }
     assert_int_equal(found, sizeof points / sizeof points[0]);
-    buffer_drop(plan.frames[2]);
+}
+
+static void test_what_a_plan_says(void **state) {
+    (void)state;
+    const actor_id node = UINT64_C(0x70000);
+    const struct wire_placement placement[] = {
+        {.server = node | 1, .backup = ACTOR_NONE, .next_server = node | 2, .next_backup = node | 3}};
+    const struct wire_duty duties[] = {{.origin = 8, .from_clock = 1, .until_clock = 9},
+                                       {.origin = 9, .from_clock = 5, .until_clock = WIRE_CLOCK_NEVER}};
+    const struct wire_endpoint endpoint = {.actor = node | 1, .endpoint = "tcp://host:1"};
+    const struct plan_view plan = {.terms = {.from_clock = 10, .partitions = 1},
+                                   .placement = placement,
+                                   .duties = duties,
+                                   .duty_count = 2,
+                                   .endpoints = &endpoint,
+                                   .endpoint_count = 1};
+    assert_int_equal(plan_server_at(&plan, 9, 0), node | 1);
+    assert_int_equal(plan_server_at(&plan, 10, 0), node | 2);
+    assert_true(plan_serves(&plan, 0, node | 1) && plan_serves(&plan, 0, node | 2));
+    assert_false(plan_serves(&plan, 0, node | 3));
+    assert_true(plan_has_role(&plan, 0, node | 3));
+    assert_false(plan_has_role(&plan, 0, node | 4));
+    assert_true(placement_names_node(placement, node));
+    assert_false(placement_names_node(placement, UINT64_C(0x80000)));
+    assert_string_equal(plan_endpoint(&plan, node | 1), "tcp://host:1");
+    assert_null(plan_endpoint(&plan, node | 2));
+    bool alone;
+    assert_true(plan_origin_works(&plan, 8, 4, &alone) && alone);
+    assert_true(plan_origin_works(&plan, 8, 5, &alone) && !alone);
+    assert_false(plan_origin_works(&plan, 8, 10, &alone));
+    assert_true(plan_origin_works(&plan, 9, 10, &alone) && alone);
+}
+
+/* A repeated or older plan changes nothing, nor does one of an epoch that is over. */
+static void test_which_plan_replaces(void **state) {
+    (void)state;
+    struct message message = new_message(MESSAGE_PLAN);
+    struct plan_view none = {0};
+    struct plan_view now = plan_open(&message);
+    struct plan_view come = plan_share(&now);
+    assert_false(plan_is_there(&none));
+    assert_true(plan_is_there(&now));
+    assert_true(plan_replaces(&none, &come, come.epoch));
+    assert_false(plan_replaces(&none, &come, come.epoch + 1));
+    now.terms.version = 3;
+    const struct {
+        uint64_t version;
+        uint32_t partitions_more;
+        bool replaces;
+    } cases[] = {{2, 0, false}, {3, 0, false}, {4, 0, true}, {4, 1, false}};
+    for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        come.terms.version = cases[c].version;
+        come.terms.partitions = now.terms.partitions + cases[c].partitions_more;
+        assert_int_equal(plan_replaces(&now, &come, now.epoch), cases[c].replaces);
+    }
+    struct message again = plan_message(&now);
+    assert_int_equal(again.plan.version, 3);
+    assert_int_equal(again.frame_count, message.frame_count);
+    message_close(&again);
+    plan_close(&come);
+    plan_close(&now);
+    message_close(&message);
+    assert_false(plan_is_there(&now));
 }
 
 /* ---- Rows ---- */
@@ -907,6 +970,8 @@ int main(void) {
         cmocka_unit_test(test_plans_fit_themselves),
         cmocka_unit_test(test_duties_name_clocks_and_shards_that_there_are),
         cmocka_unit_test(test_commit_points),
+        cmocka_unit_test(test_what_a_plan_says),
+        cmocka_unit_test(test_which_plan_replaces),
         cmocka_unit_test(test_rows_are_found),
         cmocka_unit_test(test_rows_of_the_wrong_shape_are_refused),
         cmocka_unit_test(test_encodings_have_their_messages_and_tables),

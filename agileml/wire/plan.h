@@ -1,0 +1,88 @@
+/* A PLAN, decoded: which server thread serves or follows which partition, and which origin works on which data shards
+ * in which clocks (docs/design.md, "Plans"). message_decode_head checks a PLAN that has arrived; what is here only
+ * reads it. */
+#ifndef AGILEML_WIRE_PLAN_H
+#define AGILEML_WIRE_PLAN_H
+
+#include "agileml/wire/message.h"
+
+/* The payload frames of a PLAN. */
+enum plan_frame { PLAN_NODES, PLAN_PLACEMENT, PLAN_DUTIES, PLAN_SHARDS, PLAN_ENDPOINTS, PLAN_FRAMES };
+
+struct plan_view {
+    uint64_t epoch;
+    struct message_plan terms;
+    const struct wire_node *nodes;
+    size_t node_count;
+    const struct wire_placement *placement; /* by partition, terms.partitions of them */
+    const struct wire_duty *duties;
+    size_t duty_count;
+    const uint32_t *shards; /* the duties' */
+    size_t shard_count;
+    const struct wire_endpoint *endpoints; /* of every server thread */
+    size_t endpoint_count;
+    struct buffer *frames[PLAN_FRAMES]; /* held: the arrays above lie in them; NULL: there is no plan yet */
+};
+
+/* Decodes a PLAN and holds its frames. */
+struct plan_view plan_open(const struct message *message);
+
+/* Makes a plan of frames that it takes over. */
+struct plan_view plan_of_frames(uint64_t epoch, const struct message_plan *terms, struct buffer *frames[PLAN_FRAMES]);
+
+/* The same plan, whose frames are held once more. */
+struct plan_view plan_share(const struct plan_view *plan);
+
+/* Gives the frames back. The plan may be used anew, as one that is not there yet. */
+void plan_close(struct plan_view *plan);
+
+/* The plan as a message, with frames held once more. */
+struct message plan_message(const struct plan_view *plan);
+
+/* Whether the plan's numbers fit each other: 0 or AML_EPROTOCOL. The frames hold whole records. */
+int plan_check(const struct message *message, struct error *error);
+
+static inline bool plan_is_there(const struct plan_view *plan) {
+    return plan->frames[PLAN_NODES] != NULL;
+}
+
+/* Whether a plan that has come replaces the one in force: it is newer, of `epoch` or a later one, and places as many
+ * partitions, whose number is fixed by the first plan. */
+bool plan_replaces(const struct plan_view *now, const struct plan_view *come, uint64_t epoch);
+
+/* The server thread that serves `clock` of a partition. */
+static inline actor_id plan_server_at(const struct plan_view *plan, uint64_t clock, uint32_t partition) {
+    const struct wire_placement *placement = &plan->placement[partition];
+    return clock < plan->terms.from_clock ? placement->server : placement->next_server;
+}
+
+/* Whether the server thread serves the partition in some clocks of this plan. */
+static inline bool plan_serves(const struct plan_view *plan, uint32_t partition, actor_id server) {
+    const struct wire_placement *placement = &plan->placement[partition];
+    return server == placement->server || server == placement->next_server;
+}
+
+/* Whether the server thread serves the partition or follows it, before from_clock or from then on. */
+bool plan_has_role(const struct plan_view *plan, uint32_t partition, actor_id server);
+
+/* Whether one of the node's server threads has a role in a partition that is placed so. */
+bool placement_names_node(const struct wire_placement *placement, actor_id node);
+
+/* The endpoint of a server thread; NULL: the plan has none. */
+const char *plan_endpoint(const struct plan_view *plan, actor_id server);
+
+static inline bool duty_covers(const struct wire_duty *duty, uint64_t clock) {
+    return clock >= duty->from_clock && clock <= duty->until_clock;
+}
+
+/* Whether `origin` works in `clock`; sets *alone: no other origin does. */
+bool plan_origin_works(const struct plan_view *plan, actor_id origin, uint64_t clock, bool *alone);
+
+/* Whether every partition can be put at this clock again until a later one is committed: at regular distances, where
+ * the epoch or another half of the plan begins, before each duty's first clock, and at the job's last clock. */
+bool plan_is_commit_point(const struct plan_view *plan, uint64_t clock);
+
+/* The first clock from `clock` on that is a commit point. */
+uint64_t plan_next_commit_point(const struct plan_view *plan, uint64_t clock);
+
+#endif
