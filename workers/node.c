@@ -2,6 +2,7 @@
 #include "workers/node.h"
 
 #include "agileml/net/links.h"
+#include "agileml/wire/records.h"
 
 #include <assert.h>
 #include <math.h>
@@ -92,11 +93,11 @@ bool node_crashed(struct node *node, const struct message_crashed *facts) {
 /* ---- What the controller is told ---- */
 
 static void send_registration(struct node *node) {
-    struct message message = {.type = MESSAGE_REGISTER, .registration = node->options.registration, .frame_count = 3};
-    message.frames[0] = buffer_copy(node->options.servers, node->options.server_count * sizeof(struct wire_endpoint));
-    message.frames[1] = buffer_copy(node->options.metrics, node->options.metric_count * sizeof(struct wire_metric));
+    struct message message = {.type = MESSAGE_REGISTER, .registration = node->options.registration};
     const struct buffer *settings = node->options.settings;
-    message.frames[2] = settings != NULL ? buffer_copy(settings->data, settings->size) : buffer_new(0);
+    message_add_copy(&message, node->options.servers, node->options.server_count * sizeof(struct wire_endpoint));
+    message_add_copy(&message, node->options.metrics, node->options.metric_count * sizeof(struct wire_metric));
+    message_add(&message, settings != NULL ? buffer_copy(settings->data, settings->size) : buffer_new(0));
     node_send(node, &message);
 }
 
@@ -127,9 +128,9 @@ static bool input_is_compared(const struct node *node) {
 }
 
 static void send_input(struct node *node) {
-    struct message message = {.type = MESSAGE_INPUT, .input.reading = node->input.reading, .frame_count = 2};
-    message.frames[0] = buffer_hold(node->input.shards);
-    message.frames[1] = buffer_hold(node->input.files);
+    struct message message = {.type = MESSAGE_INPUT, .input.reading = node->input.reading};
+    message_add(&message, buffer_hold(node->input.shards));
+    message_add(&message, buffer_hold(node->input.files));
     node->input.sent_us = node_now(node);
     node_send(node, &message);
 }
@@ -143,10 +144,10 @@ static void send_input_again(struct node *node) {
 
 static void send_evict(struct node *node) {
     uint64_t now = node_now(node);
-    struct message message = {.type = MESSAGE_EVICT, .frame_count = 1};
+    struct message message = {.type = MESSAGE_EVICT};
     message.evict.request = NODE_EVICT_REQUEST;
     message.evict.notice_ms = node->leave_us > now ? (uint32_t)((node->leave_us - now) / 1000) : 0;
-    message.frames[0] = buffer_new(0);
+    message_add(&message, buffer_new(0));
     node_send(node, &message);
 }
 
@@ -226,7 +227,7 @@ static void keep_progress(struct node *node, struct message message) {
 
 static void report_progress(struct node *node, const struct wire_metric_sum *metrics) {
     const struct node_hooks *hooks = &node->options.hooks;
-    struct message message = {.type = MESSAGE_PROGRESS, .frame_count = 1};
+    struct message message = {.type = MESSAGE_PROGRESS};
     struct message_progress *progress = &message.progress;
     progress->origin = node->at.origin;
     progress->clock = node->at_clock;
@@ -242,7 +243,7 @@ static void report_progress(struct node *node, const struct wire_metric_sum *met
     if (hooks->bytes != NULL) {
         hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
     }
-    message.frames[0] = buffer_copy(metrics, node->options.metric_count * sizeof *metrics);
+    message_add_copy(&message, metrics, node->options.metric_count * sizeof *metrics);
     keep_progress(node, message);
     if (progress_is_due(node)) {
         send_progress_new(node);
@@ -359,7 +360,7 @@ static bool duty_is_first(const struct node *node, const struct node_duty *duty)
 }
 
 static void send_loaded(struct node *node) {
-    struct message message = {.type = MESSAGE_LOADED, .frame_count = 1};
+    struct message message = {.type = MESSAGE_LOADED};
     double totals[WIRE_TOTALS] = {0}; /* sums, then maxima, which nobody has raised yet */
     for (unsigned t = WIRE_TOTALS / 2; t < WIRE_TOTALS; t++) {
         totals[t] = -HUGE_VAL;
@@ -375,7 +376,7 @@ static void send_loaded(struct node *node) {
         }
         message.loaded.items += set->items;
     }
-    message.frames[0] = buffer_copy(totals, sizeof totals);
+    message_add_copy(&message, totals, sizeof totals);
     node_send(node, &message);
 }
 
@@ -1017,7 +1018,7 @@ unsigned node_origins(const struct node *node, uint64_t clock) {
 
 /* Once all of our servers stand still. */
 static void send_fenced(struct node *node) {
-    struct message message = {.type = MESSAGE_FENCED, .frame_count = 1};
+    struct message message = {.type = MESSAGE_FENCED};
     size_t size = 0;
     message.fenced.begun = node->begun;
     message.fenced.committed = node->client.committed;
@@ -1031,13 +1032,14 @@ static void send_fenced(struct node *node) {
             message.fenced.committed = server->committed;
         }
     }
-    message.frames[0] = buffer_new(size);
+    struct buffer *reaches = buffer_new(size);
     size = 0;
     for (unsigned s = 0; s < node->options.server_count; s++) {
-        const struct buffer *reaches = node->servers[s].reaches;
-        memcpy(message.frames[0]->data + size, reaches->data, reaches->size);
-        size += reaches->size;
+        const struct buffer *own = node->servers[s].reaches;
+        memcpy(reaches->data + size, own->data, own->size);
+        size += own->size;
     }
+    message_add(&message, reaches);
     node_send(node, &message);
 }
 
@@ -1074,7 +1076,7 @@ static void receive_replicas(struct node *node, struct node_server *server, cons
     if (message->replicas.fenced != 0 && node->client.fenced) {
         server->fenced = true;
         buffer_drop(server->reaches);
-        server->reaches = buffer_hold(message->frames[0]);
+        server->reaches = buffer_hold(message->frames[RECORDS_FRAME]);
         send_fenced(node);
     }
 }
@@ -1142,7 +1144,8 @@ static void receive_start(struct node *node, const struct message *start) {
     if (node->state != NODE_LOADING && node->state != NODE_LOADED) {
         return;
     }
-    memcpy(node->totals, start->frames[0]->data, sizeof node->totals);
+    size_t count;
+    memcpy(node->totals, records_totals(start, &count), sizeof node->totals);
     node->total_items = start->start.items;
     node->state = NODE_STARTED;
     send_heartbeat(node);
@@ -1226,24 +1229,25 @@ static bool checkpoint_has(const struct node *node, uint32_t partition) {
 
 /* Passes on to one of our servers what it is to write, by the plan, and has not written yet. */
 static void send_checkpoint(struct node *node, actor_id server, const struct message *checkpoint) {
-    const uint32_t *partitions = (const void *)checkpoint->frames[0]->data;
-    size_t count = checkpoint->frames[0]->size / sizeof *partitions;
-    struct message copy = {
-        .type = MESSAGE_CHECKPOINT, .epoch = checkpoint->epoch, .checkpoint = checkpoint->checkpoint, .frame_count = 1};
-    copy.frames[0] = buffer_new(count * sizeof *partitions);
-    copy.frames[0]->size = 0;
+    size_t count;
+    const uint32_t *partitions = checkpoint_partitions(checkpoint, &count);
+    struct buffer *list = buffer_new(count * sizeof *partitions);
+    list->size = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t p = partitions[i];
         if (p < node->plan.terms.partitions && !checkpoint_has(node, p) && plan_has_role(&node->plan, p, server)) {
-            memcpy(copy.frames[0]->data + copy.frames[0]->size, &p, sizeof p);
-            copy.frames[0]->size += sizeof p;
+            memcpy(list->data + list->size, &p, sizeof p);
+            list->size += sizeof p;
         }
     }
-    if (copy.frames[0]->size > 0) {
-        node->io->send(node->io, server, &copy);
-    } else {
-        message_close(&copy);
+    if (list->size == 0) {
+        buffer_drop(list);
+        return;
     }
+    struct message message = {
+        .type = MESSAGE_CHECKPOINT, .epoch = checkpoint->epoch, .checkpoint = checkpoint->checkpoint};
+    message_add(&message, list);
+    node->io->send(node->io, server, &message);
 }
 
 static void receive_checkpoint(struct node *node, const struct message *message) {
@@ -1265,8 +1269,8 @@ static void receive_checkpoint(struct node *node, const struct message *message)
 
 static void receive_evaluate(struct node *node, const struct message *message) {
     const struct message_evaluate *asked = &message->evaluate;
-    const uint32_t *listed = (const void *)message->frames[0]->data;
-    uint32_t count = (uint32_t)(message->frames[0]->size / sizeof *listed);
+    size_t count;
+    const uint32_t *listed = evaluate_shards(message, &count);
     if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan) ||
         actor_node(asked->origin) != node->options.self || asked->clock > node->plan.terms.restore ||
         listed[count - 1] >= node->plan.terms.shards || node->evaluation_count == NODE_EVALUATIONS_MAX) {
@@ -1280,7 +1284,7 @@ static void receive_evaluate(struct node *node, const struct message *message) {
     uint32_t *shards = memory_resized(NULL, count, sizeof *shards);
     memcpy(shards, listed, count * sizeof *shards);
     node->evaluations = memory_resized(node->evaluations, node->evaluation_count + 1, sizeof *node->evaluations);
-    unsigned set = set_of_shards(node, shards, count);
+    unsigned set = set_of_shards(node, shards, (uint32_t)count);
     node->evaluations[node->evaluation_count++] =
         (struct node_evaluation){.origin = asked->origin, .clock = asked->clock, .set = set};
 }

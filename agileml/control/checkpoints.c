@@ -472,7 +472,8 @@ void checkpoints_send(struct controller *controller, const struct member *member
         buffer_drop(list);
         return;
     }
-    struct message message = {.type = MESSAGE_CHECKPOINT, .frame_count = 1, .frames = {list}};
+    struct message message = {.type = MESSAGE_CHECKPOINT};
+    message_add(&message, list);
     bool beyond = controller->committed > checkpoint->clock;
     message.checkpoint.number = checkpoint->kept.number;
     message.checkpoint.clock = checkpoint->clock;

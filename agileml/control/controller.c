@@ -165,9 +165,9 @@ void send_plan(struct controller *controller, struct member *member) {
 }
 
 static void send_start(struct controller *controller, const struct member *member) {
-    struct message start = {.type = MESSAGE_START, .frame_count = 1};
+    struct message start = {.type = MESSAGE_START};
     start.start.items = controller->items;
-    start.frames[0] = buffer_copy(controller->totals, sizeof controller->totals);
+    message_add_copy(&start, controller->totals, sizeof controller->totals);
     controller_send(controller, member->node.actor, &start);
 }
 
@@ -194,10 +194,10 @@ static void observer_send(struct controller *controller, const struct observer *
     size_t first = observer->read > controller->first_line ? observer->read : controller->first_line;
     for (size_t l = first; l < controller->lines_stored && l < first + CONTROLLER_BURST_MAX; l++) {
         const char *line = controller_line(controller, l);
-        struct message report = {.type = MESSAGE_REPORT, .frame_count = 1};
+        struct message report = {.type = MESSAGE_REPORT};
         report.report.number = l;
         report.report.oldest = controller->first_line;
-        report.frames[0] = buffer_copy(line, strlen(line));
+        message_add_copy(&report, line, strlen(line));
         controller_send(controller, observer->actor, &report);
     }
 }
@@ -389,7 +389,8 @@ static bool settings_differ(const struct controller *controller, const struct me
                             enum settings_compared compared, const char *whose, char differences[DIFFERENCES_MAX]) {
     char was[WIRE_NAME_MAX + 8];
     snprintf(was, sizeof was, compared == SETTINGS_ALL ? "%s has" : "%s", whose);
-    if (job_settings_differ(controller->settings, message->frames[2], compared, was, differences, DIFFERENCES_MAX)) {
+    if (job_settings_differ(controller->settings, message->frames[REGISTER_OPTIONS], compared, was, differences,
+                            DIFFERENCES_MAX)) {
         return true;
     }
     snprintf(differences, DIFFERENCES_MAX, "tables, metrics or items differ, as between versions of the app");
@@ -439,12 +440,14 @@ static bool is_refused_for_all(const struct controller *controller) {
 static void take_terms(struct controller *controller, const struct message *message) {
     const struct job_terms *job = &message->registration.job;
     progress_close(controller); /* of nodes that have gone again */
-    checkpoints_resumed(controller, message->frames[2]);
+    checkpoints_resumed(controller, message->frames[REGISTER_OPTIONS]);
     buffer_drop(controller->settings);
-    controller->settings = buffer_hold(message->frames[2]);
+    controller->settings = buffer_hold(message->frames[REGISTER_OPTIONS]);
     controller->job = *job;
-    controller->metric_count = (unsigned)(message->frames[1]->size / sizeof(struct wire_metric));
-    memcpy(controller->metrics, message->frames[1]->data, message->frames[1]->size);
+    size_t count;
+    const struct wire_metric *metrics = register_metrics(message, &count);
+    controller->metric_count = (unsigned)count;
+    memcpy(controller->metrics, metrics, count * sizeof *metrics);
     controller->final = job->iterations * job->clocks_per_iteration;
     progress_open(controller);
 }
@@ -460,9 +463,9 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         .node = {.actor = from,
                  .tier = new->tier,
                  .threads = new->threads,
-                 .servers = (uint32_t)(message->frames[0]->size / sizeof(struct wire_endpoint))},
+                 .servers = (uint32_t)(message->frames[REGISTER_ENDPOINTS]->size / sizeof(struct wire_endpoint))},
         .process_id = new->process_id,
-        .endpoints = buffer_hold(message->frames[0]),
+        .endpoints = buffer_hold(message->frames[REGISTER_ENDPOINTS]),
         .catch_up = controller->restore,
         .catch_up_stored = controller->restore,
         .joined_us = controller_now(controller),
@@ -570,7 +573,8 @@ static void receive_register(struct controller *controller, actor_id from, const
 }
 
 static void receive_loaded(struct controller *controller, struct member *member, const struct message *message) {
-    const double *totals = (const void *)message->frames[0]->data;
+    size_t count;
+    const double *totals = records_totals(message, &count);
     if (member->loaded || controller->phase != PHASE_LOAD || message->loaded.version != controller->version ||
         controller_recovers(controller)) {
         return; /* said before, or of another plan, or void; the heartbeat gets it what it lacks */
@@ -756,8 +760,8 @@ static void evict(struct controller *controller, actor_id from, const struct mes
 
 /* Nodes may have gone since the sender heard of them: the others get their notice all the same. */
 static void receive_evict(struct controller *controller, actor_id from, const struct message *message) {
-    char(*names)[WIRE_NAME_MAX] = (void *)message->frames[0]->data;
-    size_t count = message->frames[0]->size / WIRE_NAME_MAX;
+    size_t count;
+    const struct wire_name *names = records_names(message, &count);
     struct member *self = member_find(controller, from);
     unsigned char *chosen = memory_zeroed(controller->member_count + 1, 1);
     unsigned chosen_count = 0;
@@ -767,11 +771,11 @@ static void receive_evict(struct controller *controller, actor_id from, const st
         chosen_count = 1;
     }
     for (size_t n = 0; n < count; n++) {
-        const struct member *member = member_named(controller, names[n]);
+        const struct member *member = member_named(controller, names[n].name);
         if (member == NULL) {
             size_t used = strlen(unknown);
             snprintf(unknown + used, sizeof unknown - used, used > 0 ? ", '%s'" : "no node of the job is called '%s'",
-                     names[n]);
+                     names[n].name);
             continue;
         }
         chosen_count += chosen[member - controller->members] == 0 ? 1 : 0;
@@ -790,9 +794,10 @@ static void receive_evict(struct controller *controller, actor_id from, const st
 
 /* Their processes have ended: no need to wait for their silence. */
 static void receive_gone(struct controller *controller, actor_id from, const struct message *message) {
-    char(*names)[WIRE_NAME_MAX] = (void *)message->frames[0]->data;
-    for (size_t n = 0; n < message->frames[0]->size / WIRE_NAME_MAX; n++) {
-        struct member *member = member_named(controller, names[n]);
+    size_t count;
+    const struct wire_name *names = records_names(message, &count);
+    for (size_t n = 0; n < count; n++) {
+        struct member *member = member_named(controller, names[n].name);
         if (member != NULL && controller->phase >= PHASE_LEAVE) {
             member->left = true;
         } else if (member != NULL && member->dismissed) {
@@ -810,10 +815,10 @@ static void receive_gone(struct controller *controller, actor_id from, const str
 }
 
 static void receive_status(struct controller *controller, actor_id from, const struct message *message) {
-    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
+    struct message status = {.type = MESSAGE_STATUS};
     char *text = report_status(controller);
     status.status.request = message->status.request;
-    status.frames[0] = buffer_copy(text, strlen(text));
+    message_add_copy(&status, text, strlen(text));
     free(text);
     controller_send(controller, from, &status);
 }

@@ -9,6 +9,7 @@
 #include "agileml/control/controller.h"
 #include "agileml/control/job_settings.h"
 #include "agileml/control/report.h"
+#include "agileml/wire/records.h"
 
 enum {
     CONTROLLER_COMMIT_EVERY = 4, /* clocks at most, when it is chosen, to begin with */

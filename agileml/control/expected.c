@@ -75,9 +75,10 @@ void expected_receive(struct controller *controller, actor_id from, const struct
         send_outcome(controller, from, message->allocation.request, AML_EINPUT, "the job is over");
         return;
     }
-    size_t count = message->frames[0]->size / sizeof *controller->expected;
+    size_t count;
+    const struct wire_machine *machines = allocation_machines(message, &count);
     controller->expected = memory_zeroed(count + 1, sizeof *controller->expected);
-    memcpy(controller->expected, message->frames[0]->data, message->frames[0]->size);
+    memcpy(controller->expected, machines, count * sizeof *machines);
     controller->expected_count = put_in_order(controller->expected, count);
     for (unsigned m = 0; m < controller->member_count; m++) {
         expected_joined(controller, controller->members[m].name);

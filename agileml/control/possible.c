@@ -90,7 +90,8 @@ static bool has_server(const struct member *member, actor_id server) {
 }
 
 static bool check_fenced(struct controller *controller, struct member *member, const struct message *message) {
-    const struct wire_reach *reaches = (const void *)message->frames[0]->data;
+    size_t count;
+    const struct wire_reach *reaches = records_reaches(message, &count);
     uint64_t clock = possible_clock(controller);
     const struct limited numbers[] = {{"begun clock", message->fenced.begun, clock},
                                       {"committed clock", message->fenced.committed, clock}};
@@ -103,7 +104,7 @@ static bool check_fenced(struct controller *controller, struct member *member, c
              (unsigned long long)message->fenced.begun, (unsigned long long)member->clock);
         return false;
     }
-    for (size_t r = 0; r < message->frames[0]->size / sizeof *reaches; r++) {
+    for (size_t r = 0; r < count; r++) {
         const struct limited point[] = {{"partition", reaches[r].partition, controller->options.policy.partitions - 1},
                                         {"restore point", reaches[r].clock, clock}};
         if (!has_server(member, reaches[r].server)) {

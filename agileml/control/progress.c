@@ -458,10 +458,10 @@ void progress_ask(struct controller *controller, const struct member *member) {
             has_report(window_at(controller, evaluation->clock), evaluation->origin)) {
             continue;
         }
-        struct message message = {.type = MESSAGE_EVALUATE, .frame_count = 1};
+        struct message message = {.type = MESSAGE_EVALUATE};
         message.evaluate.origin = evaluation->origin;
         message.evaluate.clock = evaluation->clock;
-        message.frames[0] = buffer_copy(evaluation->shards, evaluation->count * sizeof *evaluation->shards);
+        message_add_copy(&message, evaluation->shards, evaluation->count * sizeof *evaluation->shards);
         controller_send(controller, member->node.actor, &message);
     }
 }
@@ -479,7 +479,8 @@ static void fail_for_metrics(struct controller *controller, const struct member 
 /* A report of an earlier epoch does not count as the last clock's evaluation: that clock may be done again. */
 static void take_report(struct controller *controller, const struct message *message) {
     const struct message_progress *report = &message->progress;
-    const struct wire_metric_sum *metrics = (const void *)message->frames[0]->data;
+    size_t metric_count;
+    const struct wire_metric_sum *metrics = progress_metrics(message, &metric_count);
     struct clock_window *window = window_of(controller, report->clock);
     struct clock_report *mine = find_report(window, report->origin);
     bool last = report->last != 0 && message->epoch == controller->epoch;
@@ -511,7 +512,8 @@ static void take_report(struct controller *controller, const struct message *mes
 
 void progress_receive(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_progress *report = &message->progress;
-    size_t metric_count = message->frames[0]->size / sizeof(struct wire_metric_sum);
+    size_t metric_count;
+    progress_metrics(message, &metric_count);
     uint64_t completed = controller->progress.completed;
     if (controller->window == NULL || report->clock > completed + progress_window(controller)) {
         return;

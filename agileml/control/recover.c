@@ -354,6 +354,6 @@ void recover_receive_fenced(struct controller *controller, struct member *member
     member->fenced_begun = message->fenced.begun;
     member->clock = message->fenced.begun > member->clock ? message->fenced.begun : member->clock;
     member->fenced_committed = message->fenced.committed;
-    member->reaches = buffer_hold(message->frames[0]);
+    member->reaches = buffer_hold(message->frames[RECORDS_FRAME]);
     recover_if_all_fenced(controller);
 }

@@ -130,13 +130,13 @@ static struct buffer *server_reaches(const struct server *server) {
 }
 
 static void server_report(struct server *server) {
-    struct message replicas = {.type = MESSAGE_REPLICAS, .epoch = server->epoch, .frame_count = 1};
+    struct message replicas = {.type = MESSAGE_REPLICAS, .epoch = server->epoch};
     server->in_step = server->lagging == 0 && !server->fenced;
     replicas.replicas.version = server->plan.terms.version;
     replicas.replicas.fenced = server->fenced;
     replicas.replicas.in_step = server->in_step;
     replicas.replicas.committed = server->committed;
-    replicas.frames[0] = server->fenced ? server_reaches(server) : buffer_new(0);
+    message_add(&replicas, server->fenced ? server_reaches(server) : buffer_new(0));
     server->io->send(server->io, server_agent(server), &replicas);
 }
 

@@ -94,9 +94,10 @@ static void checkpoint_ask(struct server *server, uint32_t number, const struct 
 }
 
 void receive_checkpoint(struct server *server, const struct message *message) {
-    const uint32_t *numbers = (const void *)message->frames[0]->data;
+    size_t count;
+    const uint32_t *numbers = checkpoint_partitions(message, &count);
     server_commit(server, message->checkpoint.committed);
-    for (size_t i = 0; i < message->frames[0]->size / sizeof *numbers; i++) {
+    for (size_t i = 0; i < count; i++) {
         checkpoint_ask(server, numbers[i], &message->checkpoint);
     }
 }

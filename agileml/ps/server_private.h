@@ -4,6 +4,7 @@
 #define AGILEML_PS_SERVER_PRIVATE_H
 
 #include "agileml/ps/server.h"
+#include "agileml/wire/records.h"
 
 /* The cursor in the FOLLOW of a replica that has every piece of its copy. */
 #define FOLLOW_COPIED UINT64_MAX

@@ -574,6 +574,11 @@ struct wire_option {
     uint32_t steers;             /* 1: a job that goes on from a checkpoint may have another value */
 };
 
+/* A node's name, 0-terminated. */
+struct wire_name {
+    char name[WIRE_NAME_MAX];
+};
+
 struct wire_metric_sum {
     double sum;
     double weight;

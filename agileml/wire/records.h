@@ -1,0 +1,44 @@
+/* The records in payload frames: typed views of a message that was decoded, or made here, and what appends frames.
+ * Frames of rows are in rows.h, those of a PLAN in plan.h. */
+#ifndef AGILEML_WIRE_RECORDS_H
+#define AGILEML_WIRE_RECORDS_H
+
+#include "agileml/wire/message.h"
+
+/* The payload frames of messages that have more than one of records. */
+enum { REGISTER_ENDPOINTS, REGISTER_METRICS, REGISTER_OPTIONS };
+enum { INPUT_SHARDS, INPUT_FILES };
+/* The frame of all others. */
+enum { RECORDS_FRAME };
+
+/* Defines FUNCTION(message, count): the records in that frame; sets *count to their number. They stay the
+ * message's. */
+#define RECORDS_VIEW(function, record, frame)                                                                          \
+    static inline const record *function(const struct message *message, size_t *count) {                               \
+        *count = message->frames[frame]->size / sizeof(record);                                                        \
+        return (const void *)message->frames[frame]->data;                                                             \
+    }
+
+RECORDS_VIEW(register_metrics, struct wire_metric, REGISTER_METRICS)
+RECORDS_VIEW(progress_metrics, struct wire_metric_sum, RECORDS_FRAME)
+RECORDS_VIEW(records_totals, double, RECORDS_FRAME)    /* LOADED, START: WIRE_TOTALS of them */
+RECORDS_VIEW(evaluate_shards, uint32_t, RECORDS_FRAME) /* at least one */
+RECORDS_VIEW(checkpoint_partitions, uint32_t, RECORDS_FRAME)
+RECORDS_VIEW(records_reaches, struct wire_reach, RECORDS_FRAME) /* FENCED, REPLICAS */
+RECORDS_VIEW(records_names, struct wire_name, RECORDS_FRAME)    /* EVICT, GONE */
+RECORDS_VIEW(allocation_machines, struct wire_machine, RECORDS_FRAME)
+RECORDS_VIEW(records_text, char, RECORDS_FRAME) /* REPORT, STATUS: without a final 0 */
+
+#undef RECORDS_VIEW
+
+/* Appends a frame, which the message takes over. */
+static inline void message_add(struct message *message, struct buffer *frame) {
+    message->frames[message->frame_count++] = frame;
+}
+
+/* Appends a frame with a copy of `bytes` bytes of records. */
+static inline void message_add_copy(struct message *message, const void *records, size_t bytes) {
+    message_add(message, buffer_copy(records, bytes));
+}
+
+#endif
