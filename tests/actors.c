@@ -438,14 +438,18 @@ static void digest_server(const struct server *server, uint64_t *d) {
     add_bytes(d, numbers, sizeof numbers);
     for (uint32_t p = 0; p < server->partition_count; p++) {
         const struct server_replica *replica = &server->replicas[p];
-        const uint64_t own[] = {replica->whole,   replica->serving,      replica->served,
-                                replica->durable, replica->durable_from, replica->follower_count,
-                                replica->heard,   replica->cursor,       replica->checkpoint != NULL};
+        const uint64_t own[] = {replica->state,
+                                replica->durable,
+                                replica->durable_from,
+                                replica->follower_count,
+                                replica->following.heard,
+                                replica->following.cursor,
+                                replica->checkpoint.asked != NULL};
         add_bytes(d, own, sizeof own);
         for (unsigned f = 0; f < replica->follower_count; f++) {
             add(d, replica->followers[f].reached);
             add(d, replica->followers[f].sent);
-            add(d, replica->followers[f].whole);
+            add(d, replica->followers[f].state);
         }
         if (replica->partition != NULL) {
             digest_partition(replica->partition, d);

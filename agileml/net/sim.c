@@ -670,8 +670,8 @@ static void trace_fields(FILE *trace, const struct message *message) {
                 message->subscribe.only);
         break;
     case MESSAGE_FOLLOW:
-        fprintf(trace, " partition %u whole %u clock %llu cursor %llu", message->follow.partition,
-                message->follow.whole, LLU(message->follow.clock), LLU(message->follow.cursor));
+        fprintf(trace, " partition %u caught-up %u clock %llu cursor %llu", message->follow.partition,
+                message->follow.caught_up, LLU(message->follow.clock), LLU(message->follow.cursor));
         break;
     case MESSAGE_UPDATE:
         fprintf(trace, " partition %u piece %u clocks (%llu, %llu] committed %llu cursor %llu next %llu",

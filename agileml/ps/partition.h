@@ -193,7 +193,7 @@ int partition_apply(struct partition *partition, struct error *error);
 /* The clock up to which it has followed: that of the last held update, or else its own. */
 uint64_t partition_reached(const struct partition *partition);
 
-/* Writes the rows of an UPDATE straight into the tables: of a piece of a copy, or of what makes the copy whole, and
+/* Writes the rows of an UPDATE straight into the tables: of a piece of a copy, or of what changed since the copy began, and
  * then the partition is at its clock. */
 int partition_fill(struct partition *partition, const struct message *update, struct error *error);
 

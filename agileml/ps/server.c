@@ -20,8 +20,8 @@ static void replica_close(struct server *server, struct server_replica *replica)
         partition_close(replica->partition);
     }
     free(replica->followers);
-    free(replica->checkpoint);
-    free(replica->written);
+    free(replica->checkpoint.asked);
+    free(replica->checkpoint.written);
     memset(replica, 0, sizeof *replica);
 }
 
@@ -104,13 +104,13 @@ bool server_serves(const struct server *server, uint32_t partition, uint64_t clo
 
 /* ---- What the agent hears ---- */
 
-/* At which clocks each replica whose state is whole can be put. */
+/* At which clocks each replica can be put; none for those that are still being copied. */
 static struct buffer *server_reaches(const struct server *server) {
     struct wire_reach *reaches = NULL;
     size_t count = 0;
     for (uint32_t p = 0; p < server->partition_count; p++) {
         const struct server_replica *replica = &server->replicas[p];
-        if (replica->partition == NULL || !replica->whole) {
+        if (replica->partition == NULL || replica->state == REPLICA_COPYING) {
             continue;
         }
         uint64_t *clocks;
@@ -119,7 +119,7 @@ static struct buffer *server_reaches(const struct server *server) {
         for (unsigned c = 0; c < found; c++) {
             reaches[count++] = (struct wire_reach){.server = server->self,
                                                    .partition = p,
-                                                   .latest = replica->serving && c + 1 == found,
+                                                   .latest = replica->state == REPLICA_SERVING && c + 1 == found,
                                                    .clock = clocks[c]};
         }
         free(clocks);
@@ -149,7 +149,8 @@ static void replica_set_step(struct server *server, struct server_replica *repli
 }
 
 static bool replica_is_in_step(const struct server *server, const struct server_replica *replica) {
-    return replica->whole && (replica->serving || replica_follows_closely(server, replica));
+    return replica->state == REPLICA_SERVING ||
+           (replica->state != REPLICA_COPYING && replica_follows_closely(server, replica));
 }
 
 void replica_count_step(struct server *server, struct server_replica *replica) {
@@ -166,18 +167,18 @@ void replica_commit(struct server *server, struct server_replica *replica) {
     struct error error = {0};
     uint64_t before = partition->clock;
     bool halts = true; /* at the clock of a checkpoint */
-    while (halts && !replica->in_place) {
-        uint64_t halt = replica->checkpoint != NULL ? replica->checkpoint->clock : 0;
+    while (halts && !replica->checkpoint.in_place) {
+        uint64_t halt = replica->checkpoint.asked != NULL ? replica->checkpoint.asked->clock : 0;
         halts = halt > partition->clock && halt < server->committed;
         if (partition_commit(partition, halts ? halt : server->committed, &error) != 0) {
             server_fail(server, &error);
             return;
         }
         replica_checkpoint(server, replica);
-        halts = halts && (replica->checkpoint == NULL || halt <= partition->clock);
+        halts = halts && (replica->checkpoint.asked == NULL || halt <= partition->clock);
     }
-    if (partition->clock != before) {
-        replica->served = false;
+    if (partition->clock != before && replica->state == REPLICA_HANDED_OVER) {
+        replica->state = REPLICA_FOLLOWING; /* its rows are beyond those that it served */
     }
 }
 
@@ -221,8 +222,7 @@ static void replica_promote(struct server *server, struct server_replica *replic
         replica->durable_from = 0;
     }
     replica->promoted = partition->clock;
-    replica->serving = true;
-    replica->served = false;
+    replica->state = REPLICA_SERVING;
 }
 
 /* What there is to do at each clock of a replica that serves. */
@@ -237,32 +237,32 @@ static void replica_at_clock(struct server *server, struct server_replica *repli
 
 /* The next clock is another server's: it follows that one from here, if the plan says so. */
 static void replica_hand_over(struct server *server, struct server_replica *replica) {
-    if (replica->serving &&
+    if (replica->state == REPLICA_SERVING &&
         plan_server_at(&server->plan, replica->partition->clock + 1, replica->partition->id) != server->self) {
-        replica->serving = false;
-        replica->served = true;
-        replica->heard = 0;
+        replica->state = REPLICA_HANDED_OVER;
+        replica->following.heard = 0;
         replica_follow(server, replica);
     }
 }
 
 void replica_step(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
-    if (replica->in_place || !replica->whole) {
+    if (replica->checkpoint.in_place || replica->state == REPLICA_COPYING) {
         return;
     }
-    bool promoted = !replica->serving &&
+    bool promoted = replica->state != REPLICA_SERVING &&
                     plan_server_at(&server->plan, partition_reached(partition) + 1, partition->id) == server->self;
     if (promoted) {
         replica_promote(server, replica);
     }
     bool advanced = false;
-    while (replica->serving && plan_server_at(&server->plan, partition->clock + 1, partition->id) == server->self &&
+    while (replica->state == REPLICA_SERVING &&
+           plan_server_at(&server->plan, partition->clock + 1, partition->id) == server->self &&
            !replica_waits_for_copy(server, replica) && partition_advance(partition)) {
         advanced = true;
         replica_at_clock(server, replica);
     }
-    if (replica->serving && (replica_raise_durable(server, replica) || advanced)) {
+    if (replica->state == REPLICA_SERVING && (replica_raise_durable(server, replica) || advanced)) {
         replica_push(server, replica, false);
     } else if (promoted) {
         replica_push(server, replica, true);
@@ -285,8 +285,8 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
     replica_close(server, replica);
 }
 
-/* A new replica: in the job's first plan it is whole; the first plan of an epoch may name one that serves from a
- * checkpoint; every other one is copied from the one that serves. */
+/* Opens a replica. In the job's first plan it has the state of clock 0; in the first plan of an epoch its server may
+ * read it from a checkpoint; every other replica is copied from the server. */
 static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
     const struct message_plan *plan = &server->plan.terms;
     struct server_replica *replica = &server->replicas[number];
@@ -296,7 +296,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
         return error->code;
     }
     if (plan->version == 1 && plan->resume[0] == '\0') {
-        replica->whole = true; /* the job begins: the rows' start values are the state */
+        replica->state = REPLICA_FOLLOWING; /* the job begins: the rows' start values are the state */
         return 0;
     }
     if (!new_epoch || plan_server_at(&server->plan, plan->restore + 1, number) != server->self) {
@@ -314,7 +314,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
         return error_set(error, AML_EPROTOCOL, "partition %u is to be served from clock %llu on by a server without it",
                          number, (unsigned long long)plan->restore);
     }
-    replica->whole = true;
+    replica->state = REPLICA_FOLLOWING;
     return 0;
 }
 
@@ -339,20 +339,19 @@ static bool replica_put(const struct server *server, const struct server_replica
 /* Puts a replica of the epoch before where the new epoch begins, or closes it if that can't be. */
 static void replica_restore(struct server *server, struct server_replica *replica) {
     uint64_t restore = server->plan.terms.restore;
-    if (!replica->whole || !replica_put(server, replica, restore)) {
+    if (replica->state == REPLICA_COPYING || !replica_put(server, replica, restore)) {
         replica_drop(server, replica);
         return;
     }
     replica_no_checkpoint(server, replica, "the epoch is over");
-    if (replica->written != NULL && replica->written->clock > restore) {
-        free(replica->written);
-        replica->written = NULL;
+    if (replica->checkpoint.written != NULL && replica->checkpoint.written->clock > restore) {
+        free(replica->checkpoint.written);
+        replica->checkpoint.written = NULL;
     }
     partition_unsubscribe(replica->partition, NULL, NULL);
     followers_prune(server, replica, true);
-    replica->serving = false;
-    replica->served = false;
-    replica->heard = 0;
+    replica->state = REPLICA_FOLLOWING;
+    replica->following.heard = 0;
     replica->durable = server->committed < restore ? server->committed : restore;
     replica->durable_from = 0;
 }
@@ -407,10 +406,10 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
         subscription->needs_from = server_needs_from(server, subscription->subscriber);
     }
     followers_prune(server, replica, false);
-    if (replica->serving || !server->plan.terms.recoverable) {
+    if (replica->state == REPLICA_SERVING || !server->plan.terms.recoverable) {
         partition_keep(replica->partition, server->plan.terms.recoverable);
     }
-    if (replica->serving) {
+    if (replica->state == REPLICA_SERVING) {
         uint64_t before = replica->durable;
         replica_at_clock(server, replica); /* the plan may make it a commit point: all are told what is durable now */
         replica_push(server, replica, replica->durable == before); /* it may name a first clock that comes next */
@@ -422,7 +421,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
 
 static bool writing_in_place(const struct server *server) {
     for (uint32_t p = 0; p < server->partition_count; p++) {
-        if (server->replicas[p].in_place) {
+        if (server->replicas[p].checkpoint.in_place) {
             return true;
         }
     }

@@ -20,44 +20,77 @@ enum {
     SERVER_FOLLOW_RETRY_MAX_US = 1000 * 1000, /* ... then after twice as long each time, up to this */
 };
 
-/* A replica elsewhere that follows one of ours. */
+/* What a follower elsewhere has of one of our replicas. server_follow.c makes the transitions:
+ *
+ *   COPYING --has every piece--> COPIED --reports a clock--> CAUGHT_UP
+ *      ^-----asks for a piece again----'                         |
+ *      ^-----------asks for a piece: it begins anew--------------'
+ */
+enum follower_state {
+    FOLLOWER_COPYING,   /* pieces of the copy are being sent to it */
+    FOLLOWER_COPIED,    /* it has every piece; what changed since `copied_from` makes them the state of one clock */
+    FOLLOWER_CAUGHT_UP, /* it has the state of clock `reached` and takes updates */
+};
+
 struct server_follower {
     actor_id actor;
-    bool whole;              /* it said so, or else it is being copied: */
-    bool copied;             /* ... every piece is there, and what changed since `copied_from` will make it whole */
-    uint64_t reached;        /* once whole: its state ... */
-    uint64_t whole_from;     /* ... and that of every commit point from this one on, or from what is committed on */
-    uint64_t copied_from;    /* our clock when its copy began ... */
-    uint64_t cursor;         /* ... and the piece last sent; FOLLOW_COPIED: none, or all */
+    enum follower_state state;
+    uint64_t reached;        /* caught up: the clock of its state */
+    uint64_t caught_up_from; /* it has every commit point from this one to `reached`, or from the committed one on */
+    uint64_t copied_from;    /* our clock when its copy began */
+    uint64_t cursor;         /* of the piece sent last; FOLLOW_COPIED: none, or all */
     uint64_t sent;           /* updates up to this clock were sent */
     struct message *updates; /* sent and not answered yet, oldest first */
     unsigned update_count;
 };
 
+/* What a replica here is. The plan's server of a clock is its ParamServ (on a reliable machine) or ActivePS (on a
+ * transient one); a reliable replica that follows an ActivePS is its BackupPS (the paper, section 3.2).
+ *
+ *   COPYING --catches up--> FOLLOWING --is promoted--> SERVING
+ *                               ^                       |   ^
+ *                               '-applies-- HANDED_OVER <'   |
+ *                                updates        |--promoted--'
+ *
+ * A new epoch puts a replica that is not COPYING back to FOLLOWING. */
+enum replica_state {
+    REPLICA_COPYING,     /* its rows are not those of one clock yet */
+    REPLICA_FOLLOWING,   /* it has the state of its clock */
+    REPLICA_SERVING,     /* it takes the flushes of the next clock */
+    REPLICA_HANDED_OVER, /* another server takes them; it still answers for the clocks up to its own */
+};
+
+/* How a replica follows another. Only server_follow.c changes it, but for `heard`, which begins anew. */
+struct replica_following {
+    uint64_t cursor;    /* of the copy; FOLLOW_COPIED: every piece is here */
+    uint64_t copy_from; /* the server's clock when the copy began */
+    uint64_t heard;     /* the clock of the newest UPDATE */
+    uint64_t retry_us;  /* when to send FOLLOW again; 0: it does not follow */
+    uint64_t retry_wait_us;
+    uint64_t number; /* of the last FOLLOW */
+    uint64_t again;  /* number of the last FOLLOW that requested a lost update anew; 0: none yet */
+};
+
+/* The checkpoint that a replica is to write. Only server_checkpoint.c changes it. */
+struct replica_checkpoint {
+    struct message_checkpoint *asked; /* not written yet; NULL: none */
+    bool writing;                     /* the hook writes it */
+    bool in_place;                    /* the hook reads this very partition, which does not change meanwhile */
+    struct message_written *written;  /* the last one that went well, to report it again */
+};
+
 /* One partition's place on this server. */
 struct server_replica {
     struct partition *partition; /* NULL: none here */
-    bool whole;                  /* its state is that of its clock; else it is being copied */
-    bool serving;                /* it takes the next clock's flushes ... */
-    bool served;                 /* ... or it did, up to its clock, and another does now */
-    bool in_step;                /* as counted in server.lagging */
-    uint64_t durable;            /* up to there a reliable machine has it ... */
-    uint64_t durable_from;       /* ... at every commit point from there, or from the committed one, on */
-    uint64_t promoted;           /* its clock when it began to serve: what was durable by then, others have told */
+    enum replica_state state;
+    bool in_step;          /* as counted in server.lagging */
+    uint64_t durable;      /* a reliable machine has its state up to this clock ... */
+    uint64_t durable_from; /* ... at every commit point from this one on, or from the committed one on */
+    uint64_t promoted;     /* its clock when it began to serve: its predecessor has reported what was durable by then */
     struct server_follower *followers;
     unsigned follower_count;
-    /* while it follows: */
-    uint64_t cursor;    /* of the copy; FOLLOW_COPIED: every piece is there */
-    uint64_t copy_from; /* the server's clock when the copy began */
-    uint64_t heard;     /* the clock of the newest UPDATE */
-    uint64_t follow_us; /* when to say FOLLOW again; 0: it does not follow */
-    uint64_t follow_wait_us;
-    uint64_t follows;                      /* number of the last FOLLOW ... */
-    uint64_t again;                        /* ... and of the last one that has sent again what was lost; 0: none yet */
-    struct message_checkpoint *checkpoint; /* asked for, and not written yet; NULL: none */
-    bool writing;                          /* the hook is at work on it ... */
-    bool in_place;                         /* ... on this partition, which does not change meanwhile */
-    struct message_written *written;       /* the last one that went well, for who asks again */
+    struct replica_following following;
+    struct replica_checkpoint checkpoint;
 };
 
 /* The nodes of a plan, and which is the first clock of the duties of each; WIRE_CLOCK_NEVER: none, or not named. */

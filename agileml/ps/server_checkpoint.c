@@ -22,15 +22,15 @@ static void send_state(struct server *server, uint32_t partition, const struct m
 }
 
 static void checkpoint_over(struct server_replica *replica) {
-    free(replica->checkpoint);
-    replica->checkpoint = NULL;
-    replica->writing = false;
-    replica->in_place = false;
+    free(replica->checkpoint.asked);
+    replica->checkpoint.asked = NULL;
+    replica->checkpoint.writing = false;
+    replica->checkpoint.in_place = false;
 }
 
 void replica_no_checkpoint(struct server *server, struct server_replica *replica, const char *why) {
-    if (replica->checkpoint != NULL && !replica->writing) {
-        send_state(server, replica->partition->id, replica->checkpoint, WRITTEN_REFUSED, why);
+    if (replica->checkpoint.asked != NULL && !replica->checkpoint.writing) {
+        send_state(server, replica->partition->id, replica->checkpoint.asked, WRITTEN_REFUSED, why);
         checkpoint_over(replica);
     }
 }
@@ -44,8 +44,8 @@ static bool replica_passed(const struct server_replica *replica, uint64_t clock)
 
 void replica_checkpoint(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
-    const struct message_checkpoint *checkpoint = replica->checkpoint;
-    if (checkpoint == NULL || replica->writing) {
+    const struct message_checkpoint *checkpoint = replica->checkpoint.asked;
+    if (checkpoint == NULL || replica->checkpoint.writing) {
         return;
     }
     if (replica_passed(replica, checkpoint->clock)) {
@@ -55,13 +55,13 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
     if (partition->clock < checkpoint->clock) {
         return;
     }
-    replica->writing = true;
-    replica->in_place = !replica_may_serve(server, replica); /* such a one changes only when we let it */
-    if (!replica->in_place) {
+    replica->checkpoint.writing = true;
+    replica->checkpoint.in_place = !replica_may_serve(server, replica); /* such a one changes only when we let it */
+    if (!replica->checkpoint.in_place) {
         struct error error = {0};
         partition = partition_copy(partition, &error);
         if (partition == NULL) {
-            replica->writing = false;
+            replica->checkpoint.writing = false;
             replica_no_checkpoint(server, replica, error.text);
             return;
         }
@@ -69,25 +69,26 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
     for (unsigned t = 0; t < server->job->table_count; t++) {
         partition_settle(partition, t);
     }
-    server->hooks.write(server->hooks.context, partition, checkpoint, !replica->in_place);
+    server->hooks.write(server->hooks.context, partition, checkpoint, !replica->checkpoint.in_place);
 }
 
 static void checkpoint_ask(struct server *server, uint32_t number, const struct message_checkpoint *checkpoint) {
     struct server_replica *replica = number < server->partition_count ? &server->replicas[number] : NULL;
-    if (replica == NULL || replica->partition == NULL || !replica->whole || server->hooks.write == NULL) {
+    if (replica == NULL || replica->partition == NULL || replica->state == REPLICA_COPYING ||
+        server->hooks.write == NULL) {
         send_state(server, number, checkpoint, WRITTEN_REFUSED, "this node has no such replica");
-    } else if (replica->written != NULL && replica->written->number == checkpoint->number) {
-        send_written(server, replica->written);
-    } else if (replica->checkpoint != NULL && replica->checkpoint->number == checkpoint->number) {
+    } else if (replica->checkpoint.written != NULL && replica->checkpoint.written->number == checkpoint->number) {
+        send_written(server, replica->checkpoint.written);
+    } else if (replica->checkpoint.asked != NULL && replica->checkpoint.asked->number == checkpoint->number) {
         send_state(server, number, checkpoint, WRITTEN_PROMISED, NULL);
-    } else if (replica->writing) {
+    } else if (replica->checkpoint.writing) {
         send_state(server, number, checkpoint, WRITTEN_REFUSED, "an earlier checkpoint is still being written");
     } else if (replica_passed(replica, checkpoint->clock)) {
         send_state(server, number, checkpoint, WRITTEN_REFUSED, "the replica has passed this clock");
     } else {
         replica_no_checkpoint(server, replica, "another checkpoint was asked for");
-        replica->checkpoint = memory_zeroed(1, sizeof *checkpoint);
-        *replica->checkpoint = *checkpoint;
+        replica->checkpoint.asked = memory_zeroed(1, sizeof *checkpoint);
+        *replica->checkpoint.asked = *checkpoint;
         send_state(server, number, checkpoint, WRITTEN_PROMISED, NULL);
         replica_checkpoint(server, replica);
     }
@@ -106,11 +107,12 @@ void server_written(struct server *server, const struct message_written *written
     send_written(server, written);
     struct server_replica *replica =
         written->partition < server->partition_count ? &server->replicas[written->partition] : NULL;
-    if (replica != NULL && replica->writing && replica->checkpoint->number == written->number) {
+    if (replica != NULL && replica->checkpoint.writing && replica->checkpoint.asked->number == written->number) {
         checkpoint_over(replica);
         if (written->state == WRITTEN_DONE) {
-            replica->written = memory_resized(replica->written, 1, sizeof *replica->written);
-            *replica->written = *written;
+            replica->checkpoint.written =
+                memory_resized(replica->checkpoint.written, 1, sizeof *replica->checkpoint.written);
+            *replica->checkpoint.written = *written;
         }
         replica_commit(server, replica);
     }

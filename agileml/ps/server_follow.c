@@ -96,8 +96,8 @@ static actor_id backup_now(const struct wire_placement *placement) {
     return placement->backup != ACTOR_NONE ? placement->backup : placement->next_backup;
 }
 
-/* Whether a whole follower is to have the state of this commit point. One that only gets ready for the plan's next half
- * has those of that half alone: each takes what changed over the links that the others work with. */
+/* Whether a follower is to have the state of this commit point. A follower that only gets ready for the plan's next
+ * half has the commit points of that half alone: each of them takes the links that others work with. */
 static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
     const struct message_plan *plan = &server->plan.terms;
     bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock ||
@@ -108,16 +108,16 @@ static bool follower_needs(const struct server *server, uint32_t number, actor_i
 /* At a commit point, sends a follower what it lacks. */
 static void follower_update(struct server *server, struct server_replica *replica, struct server_follower *follower) {
     uint64_t clock = replica->partition->clock;
-    bool to_be_whole = follower->copied && follower->update_count == 0;
-    if (!(follower->whole || follower->copied) || !(follower->sent < clock || to_be_whole) ||
+    bool catches_up = follower->state == FOLLOWER_COPIED && follower->update_count == 0;
+    if (follower->state == FOLLOWER_COPYING || !(follower->sent < clock || catches_up) ||
         !plan_is_commit_point(&server->plan, clock) ||
-        !(to_be_whole || follower_needs(server, replica->partition->id, follower->actor, clock)) ||
+        !(catches_up || follower_needs(server, replica->partition->id, follower->actor, clock)) ||
         !follows_beyond(server, replica->partition->id, follower->actor, clock - (clock > 0))) {
         return;
     }
     if (follower->update_count == SERVER_UPDATES_MAX) {
         updates_drop(follower, UINT64_MAX);
-        follower->sent = follower->whole ? follower->reached : follower->copied_from;
+        follower->sent = follower->state == FOLLOWER_CAUGHT_UP ? follower->reached : follower->copied_from;
     }
     struct message update;
     if (build_update(server, replica, follower->sent, &update) != 0) {
@@ -176,16 +176,17 @@ static void send_sent(struct server *server, const struct server_replica *replic
     server->io->send(server->io, follower->actor, &sent);
 }
 
-/* One whose state is not whole asks for a piece, or for what makes the pieces whole. However often it begins, what
- * changed since the first time makes it whole. */
+/* A follower that has not caught up requests a piece of the copy, or what changed since the copy began. However often
+ * it begins anew, what changed since the first time lets it catch up. */
 static void follow_copying(struct server *server, struct server_replica *replica, actor_id from,
                            const struct message_follow *follow) {
     struct server_follower *follower = follower_find(replica, from);
     uint64_t cursor = follow->cursor;
-    if (follower == NULL || follower->whole) {
+    if (follower == NULL || follower->state == FOLLOWER_CAUGHT_UP) {
         follower = follower_make(replica, from);
         updates_drop(follower, UINT64_MAX);
         *follower = (struct server_follower){.actor = from,
+                                             .state = FOLLOWER_COPYING,
                                              .copied_from = replica->partition->clock,
                                              .cursor = FOLLOW_COPIED,
                                              .updates = follower->updates};
@@ -193,13 +194,13 @@ static void follow_copying(struct server *server, struct server_replica *replica
     } else if (cursor != 0 && follow->clock != follower->copied_from) {
         cursor = 0; /* it is at a copy that we know nothing of */
     }
-    if (cursor == FOLLOW_COPIED && !follower->copied) {
-        follower->copied = true;
+    if (cursor == FOLLOW_COPIED && follower->state == FOLLOWER_COPYING) {
+        follower->state = FOLLOWER_COPIED;
         follower->cursor = FOLLOW_COPIED;
         follower->sent = follower->copied_from;
         follower_update(server, replica, follower);
     } else if (cursor != FOLLOW_COPIED && (cursor != follower->cursor || follow->again)) {
-        follower->copied = false;
+        follower->state = FOLLOWER_COPYING;
         updates_drop(follower, UINT64_MAX);
         send_piece(server, replica, follower, cursor);
     } else if (follow->again) {
@@ -219,26 +220,26 @@ static bool points_between(const struct server *server, uint64_t after, uint64_t
 }
 
 /* What we did not send it, or not point by point, it has only at the end. */
-static void follower_find_whole_from(const struct server *server, struct server_follower *follower, uint64_t clock) {
+static void follower_find_caught_up_from(const struct server *server, struct server_follower *follower,
+                                         uint64_t clock) {
     uint64_t at = follower->reached;
     for (unsigned u = 0; u < follower->update_count && follower->updates[u].update.clock <= clock; u++) {
         uint64_t next = follower->updates[u].update.clock;
         if (points_between(server, at, next)) {
-            follower->whole_from = next;
+            follower->caught_up_from = next;
         }
         at = next;
     }
-    if (!follower->whole || at != clock) {
-        follower->whole_from = clock;
+    if (follower->state != FOLLOWER_CAUGHT_UP || at != clock) {
+        follower->caught_up_from = clock;
     }
 }
 
 /* Its state is that of `clock`: updates up to there need not be kept. */
 static void follower_came_to(const struct server *server, struct server_follower *follower, uint64_t clock) {
-    follower_find_whole_from(server, follower, clock);
+    follower_find_caught_up_from(server, follower, clock);
     updates_drop(follower, clock);
-    follower->whole = true;
-    follower->copied = false;
+    follower->state = FOLLOWER_CAUGHT_UP;
     follower->cursor = FOLLOW_COPIED;
     follower->reached = clock;
     if (follower->sent < clock || follower->update_count == 0) {
@@ -247,17 +248,17 @@ static void follower_came_to(const struct server *server, struct server_follower
     }
 }
 
-static void follow_whole(struct server *server, struct server_replica *replica, actor_id from,
-                         const struct message_follow *follow) {
+static void follow_caught_up(struct server *server, struct server_replica *replica, actor_id from,
+                             const struct message_follow *follow) {
     struct server_follower *follower = follower_find(replica, from);
     if (follower == NULL && !replica_answers(replica)) {
         return;
     }
     follower = follower_make(replica, from);
-    if (follower->whole && follow->clock < follower->reached) {
+    if (follower->state == FOLLOWER_CAUGHT_UP && follow->clock < follower->reached) {
         return;
     }
-    bool news = !follower->whole || follow->clock > follower->reached;
+    bool news = follower->state != FOLLOWER_CAUGHT_UP || follow->clock > follower->reached;
     if (news) {
         follower_came_to(server, follower, follow->clock);
     }
@@ -276,13 +277,14 @@ static void follow_whole(struct server *server, struct server_replica *replica, 
 
 void receive_follow(struct server *server, struct server_replica *replica, actor_id from,
                     const struct message_follow *follow) {
-    if (!replica->whole || from == server->self || !is_follower(server, replica->partition->id, from)) {
+    if (replica->state == REPLICA_COPYING || from == server->self ||
+        !is_follower(server, replica->partition->id, from)) {
         return;
     }
-    if (!follow->whole && replica_answers(replica)) {
+    if (!follow->caught_up && replica_answers(replica)) {
         follow_copying(server, replica, from, follow);
-    } else if (follow->whole && follow->clock <= replica->partition->clock) {
-        follow_whole(server, replica, from, follow);
+    } else if (follow->caught_up && follow->clock <= replica->partition->clock) {
+        follow_caught_up(server, replica, from, follow);
         replica_step(server, replica); /* it may have waited for this */
     }
 }
@@ -298,8 +300,8 @@ struct durable {
 static struct durable follower_has(const struct server_replica *replica, actor_id actor, uint64_t most) {
     const struct server_follower *follower = follower_find(replica, actor);
     struct durable has = {0, 0};
-    if (follower != NULL && follower->whole) {
-        has.from = follower->whole_from;
+    if (follower != NULL && follower->state == FOLLOWER_CAUGHT_UP) {
+        has.from = follower->caught_up_from;
         has.until = follower->reached < most ? follower->reached : most;
     }
     return has.from <= has.until ? has : (struct durable){0, 0};
@@ -357,8 +359,8 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
     uint64_t clock = replica->partition->clock;
     actor_id backup = clock < plan->from_clock ? backup_now(placement) : placement->next_backup;
     const struct server_follower *follower = follower_find(replica, backup);
-    if (server->reliable || !plan->recoverable || backup == ACTOR_NONE || (follower != NULL && follower->whole) ||
-        !plan_is_commit_point(&server->plan, clock)) {
+    if (server->reliable || !plan->recoverable || backup == ACTOR_NONE ||
+        (follower != NULL && follower->state == FOLLOWER_CAUGHT_UP) || !plan_is_commit_point(&server->plan, clock)) {
         return false;
     }
     uint64_t next = plan_next_commit_point(&server->plan, clock + 1);
@@ -373,21 +375,21 @@ static actor_id replica_leader(const struct server *server, const struct server_
     const struct wire_placement *placement = server_placement(server, number);
     uint64_t reached = partition_reached(replica->partition);
     actor_id leader = placement->server;
-    if (replica->whole) {
+    if (replica->state != REPLICA_COPYING) {
         leader = follows_beyond(server, number, server->self, reached)
                      ? plan_server_at(&server->plan, reached + 1, number)
                      : ACTOR_NONE;
     } else if (server->plan.terms.from_clock != WIRE_CLOCK_NEVER && placement->next_server != server->self) {
         leader = placement->next_server;
     }
-    return replica->serving || leader == server->self ? ACTOR_NONE : leader;
+    return replica->state == REPLICA_SERVING || leader == server->self ? ACTOR_NONE : leader;
 }
 
 bool replica_follows_closely(const struct server *server, const struct server_replica *replica) {
     const struct message_plan *plan = &server->plan.terms;
     uint32_t every = plan->commit_every > plan->next_commit_every ? plan->commit_every : plan->next_commit_every;
     return replica_leader(server, replica) == ACTOR_NONE ||
-           partition_reached(replica->partition) + every >= replica->heard;
+           partition_reached(replica->partition) + every >= replica->following.heard;
 }
 
 /* Followers connect to those whom they follow; these answer. */
@@ -402,19 +404,20 @@ static void send_follow(struct server *server, struct server_replica *replica, a
     connect_leader(server, leader);
     struct message follow = {.type = MESSAGE_FOLLOW, .epoch = server->epoch};
     follow.follow.partition = replica->partition->id;
-    follow.follow.number = ++replica->follows;
+    follow.follow.number = ++replica->following.number;
     follow.follow.again = again;
-    follow.follow.whole = replica->whole;
-    follow.follow.clock = replica->whole ? partition_reached(replica->partition) : replica->copy_from;
-    follow.follow.cursor = replica->whole ? 0 : replica->cursor;
+    bool caught_up = replica->state != REPLICA_COPYING;
+    follow.follow.caught_up = caught_up;
+    follow.follow.clock = caught_up ? partition_reached(replica->partition) : replica->following.copy_from;
+    follow.follow.cursor = caught_up ? 0 : replica->following.cursor;
     server->io->send(server->io, leader, &follow);
 }
 
 static void follow_later(struct server *server, struct server_replica *replica, uint64_t wait_us) {
-    replica->follow_wait_us = wait_us < SERVER_FOLLOW_RETRY_MAX_US ? wait_us : SERVER_FOLLOW_RETRY_MAX_US;
-    replica->follow_us = server->io->now_us(server->io) + replica->follow_wait_us;
-    if (server->timer_us == 0 || replica->follow_us < server->timer_us) {
-        server->timer_us = replica->follow_us;
+    replica->following.retry_wait_us = wait_us < SERVER_FOLLOW_RETRY_MAX_US ? wait_us : SERVER_FOLLOW_RETRY_MAX_US;
+    replica->following.retry_us = server->io->now_us(server->io) + replica->following.retry_wait_us;
+    if (server->timer_us == 0 || replica->following.retry_us < server->timer_us) {
+        server->timer_us = replica->following.retry_us;
         server->io->set_timer(server->io, server->timer_us);
     }
 }
@@ -422,7 +425,7 @@ static void follow_later(struct server *server, struct server_replica *replica, 
 /* Says how far it is to `answer`, who sent an update, and to the one it is to follow. */
 static void follow_tell(struct server *server, struct server_replica *replica, actor_id answer) {
     actor_id leader = replica_leader(server, replica);
-    replica->follow_us = 0;
+    replica->following.retry_us = 0;
     if (answer != ACTOR_NONE) {
         send_follow(server, replica, answer, false);
     }
@@ -444,16 +447,17 @@ void server_timer(void *self) {
     server->timer_us = 0;
     for (uint32_t p = 0; p < server->partition_count && !server->fenced; p++) {
         struct server_replica *replica = &server->replicas[p];
-        actor_id leader =
-            replica->partition != NULL && replica->follow_us != 0 ? replica_leader(server, replica) : ACTOR_NONE;
+        actor_id leader = replica->partition != NULL && replica->following.retry_us != 0
+                              ? replica_leader(server, replica)
+                              : ACTOR_NONE;
         if (leader == ACTOR_NONE) {
             continue;
         }
-        if (replica->follow_us <= now) {
+        if (replica->following.retry_us <= now) {
             send_follow(server, replica, leader, false);
-            follow_later(server, replica, 2 * replica->follow_wait_us);
-        } else if (server->timer_us == 0 || replica->follow_us < server->timer_us) {
-            server->timer_us = replica->follow_us;
+            follow_later(server, replica, 2 * replica->following.retry_wait_us);
+        } else if (server->timer_us == 0 || replica->following.retry_us < server->timer_us) {
+            server->timer_us = replica->following.retry_us;
         }
     }
     if (server->timer_us != 0) {
@@ -477,32 +481,32 @@ static bool take_piece(struct server *server, struct server_replica *replica, ac
                        const struct message *message) {
     const struct message_update *update = &message->update;
     struct error error = {0};
-    bool expected = update->cursor == replica->cursor && update->from_clock == replica->copy_from;
-    if (replica->whole || !(expected || update->cursor == 0)) {
+    bool expected = update->cursor == replica->following.cursor && update->from_clock == replica->following.copy_from;
+    if (replica->state != REPLICA_COPYING || !(expected || update->cursor == 0)) {
         return false;
     }
     int result = partition_fill(replica->partition, message, &error);
     if (!update_taken(server, from, message, result, &error)) {
         return false;
     }
-    replica->copy_from = update->from_clock;
-    replica->cursor = update->next != 0 ? update->next : FOLLOW_COPIED;
+    replica->following.copy_from = update->from_clock;
+    replica->following.cursor = update->next != 0 ? update->next : FOLLOW_COPIED;
     return true;
 }
 
-/* What makes a copy whole, or the next update. Taken: true. */
+/* Takes what changed since the copy began, so that it catches up, or the next update. False: it is not taken. */
 static bool take_update(struct server *server, struct server_replica *replica, actor_id from,
                         const struct message *message) {
     const struct message_update *update = &message->update;
     struct error error = {0};
     int result;
-    replica->heard = update->clock > replica->heard ? update->clock : replica->heard;
-    if (!replica->whole) {
-        if (replica->cursor != FOLLOW_COPIED || update->from_clock > replica->copy_from) {
+    replica->following.heard = update->clock > replica->following.heard ? update->clock : replica->following.heard;
+    if (replica->state == REPLICA_COPYING) {
+        if (replica->following.cursor != FOLLOW_COPIED || update->from_clock > replica->following.copy_from) {
             return false;
         }
         result = partition_fill(replica->partition, message, &error);
-        replica->whole = result == 0;
+        replica->state = result == 0 ? REPLICA_FOLLOWING : REPLICA_COPYING;
     } else {
         uint64_t reached = partition_reached(replica->partition);
         if (update->clock <= reached || update->from_clock > reached) {
@@ -515,27 +519,27 @@ static bool take_update(struct server *server, struct server_replica *replica, a
 
 /* What was sent, as the answer to a FOLLOW tells, would be taken if it came now, and should have come before that. */
 static bool update_lost(const struct server_replica *replica, const struct message_update *sent) {
-    if (replica->whole) {
+    if (replica->state != REPLICA_COPYING) {
         return !sent->piece && sent->clock > partition_reached(replica->partition);
     }
     if (!sent->piece) {
-        return replica->cursor == FOLLOW_COPIED && sent->from_clock <= replica->copy_from;
+        return replica->following.cursor == FOLLOW_COPIED && sent->from_clock <= replica->following.copy_from;
     }
-    return sent->cursor == (sent->from_clock == replica->copy_from ? replica->cursor : 0);
+    return sent->cursor == (sent->from_clock == replica->following.copy_from ? replica->following.cursor : 0);
 }
 
 /* Has sent again what was lost, once, however many answers tell so before it comes. */
 static void receive_sent(struct server *server, struct server_replica *replica, actor_id from,
                          const struct message_update *sent) {
-    if (sent->follow > replica->again && update_lost(replica, sent)) {
+    if (sent->follow > replica->following.again && update_lost(replica, sent)) {
         send_follow(server, replica, from, true);
-        replica->again = replica->follows;
+        replica->following.again = replica->following.number;
     }
 }
 
 void receive_update(struct server *server, struct server_replica *replica, actor_id from,
                     const struct message *update) {
-    if (replica->serving || !plan_serves(&server->plan, update->update.partition, from)) {
+    if (replica->state == REPLICA_SERVING || !plan_serves(&server->plan, update->update.partition, from)) {
         return;
     }
     bool taken = false;

@@ -20,7 +20,7 @@ static inline bool replica_may_serve(const struct server *server, const struct s
 
 /* Its rows are the state that workers are to see. */
 static inline bool replica_answers(const struct server_replica *replica) {
-    return replica->serving || replica->served;
+    return replica->state == REPLICA_SERVING || replica->state == REPLICA_HANDED_OVER;
 }
 
 /* The first clock for which the node of `actor` needs the state, by the plan. */
@@ -92,7 +92,7 @@ bool replica_follows_closely(const struct server *server, const struct server_re
 /* Takes the present state of its followers into account. True when more became durable. */
 bool replica_raise_durable(const struct server *server, struct server_replica *replica);
 /* It stands at the last commit point that workers can come to before more is committed, and the backup that is to make
- * it durable is still being copied: that can only become whole at a commit point, so here. */
+ * it durable is still being copied: that can only catch up at a commit point, so here. */
 bool replica_waits_for_copy(const struct server *server, const struct server_replica *replica);
 
 /* ---- server_checkpoint.c ---- */

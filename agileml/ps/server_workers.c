@@ -53,7 +53,7 @@ static bool replica_tells(const struct server *server, const struct server_repli
     uint64_t needs_from = server_needs_from(server, from);
     bool joins = needs_from >= server->plan.terms.from_clock && replica->partition->clock + 1 < needs_from &&
                  plan_server_at(&server->plan, needs_from, replica->partition->id) == server->self;
-    return replica_answers(replica) || (joins && replica->whole && !replica->in_place);
+    return replica_answers(replica) || (joins && replica->state != REPLICA_COPYING && !replica->checkpoint.in_place);
 }
 
 void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
@@ -61,9 +61,9 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     const struct message_subscribe *subscribe = &message->subscribe;
     struct error error = {0};
     struct rows_view views[WIRE_TABLES_MAX];
-    /* One that has handed over is asked by who knows of a plan in which it serves again: this replica may go before
-     * that. */
-    bool behind = replica->served && replica->partition->clock < subscribe->known;
+    /* We handed this partition over, but the sender's newer plan makes us its server again. Let it retry: this replica
+     * may go before that. */
+    bool behind = replica->state == REPLICA_HANDED_OVER && replica->partition->clock < subscribe->known;
     if (!replica_may_serve(server, replica) || behind) {
         answer_later(server, from, message);
         return;
@@ -141,7 +141,7 @@ static void take_committed(struct server *server, uint64_t committed) {
     bool serves = false;
     for (uint32_t p = 0; p < server->partition_count && committed > server->committed; p++) {
         const struct server_replica *replica = &server->replicas[p];
-        if (replica->partition != NULL && replica->serving) {
+        if (replica->partition != NULL && replica->state == REPLICA_SERVING) {
             uint64_t most = replica->durable > replica->promoted ? replica->durable : replica->promoted;
             committed = committed < most ? committed : most;
             serves = true;
@@ -214,7 +214,7 @@ void receive_scan(struct server *server, struct server_replica *replica, actor_i
     if (scan->table >= server->job->table_count || !replica_may_serve(server, replica)) {
         return;
     }
-    if (replica->serving && replica->partition->clock >= scan->min_clock) {
+    if (replica->state == REPLICA_SERVING && replica->partition->clock >= scan->min_clock) {
         send_rows(server, replica->partition, from, scan);
     } else if (server->scan_count < SERVER_SCANS_MAX) { /* else the reader asks again */
         server->scans = memory_resized(server->scans, server->scan_count + 1, sizeof *server->scans);

@@ -235,7 +235,7 @@ static const struct layout LAYOUTS[] = {
     [MESSAGE_FOLLOW] = {"FOLLOW",
                         NO_FRAMES,
                         {U32(follow.partition, WIRE_PARTITIONS_MAX - 1), U64(follow.number, ANY), U8(follow.again, 1),
-                         U8(follow.whole, 1), U64(follow.clock, CLOCK), U64(follow.cursor, ANY)}},
+                         U8(follow.caught_up, 1), U64(follow.clock, CLOCK), U64(follow.cursor, ANY)}},
     [MESSAGE_UPDATE] = {"UPDATE",
                         FRAMES_ROWS,
                         0,

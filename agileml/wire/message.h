@@ -450,19 +450,19 @@ struct message_follow {
     uint32_t partition;
     uint64_t number; /* counts a replica's FOLLOWs, from 1 */
     uint8_t again;   /* 1: what was sent beyond that was lost: send it again */
-    uint8_t whole;   /* 1: its state is whole, as of `clock`; 0: it is being copied: send the piece at `cursor` */
-    uint64_t clock;  /* of one that is being copied: the `from_clock` of its pieces */
+    uint8_t caught_up; /* 1: it has the state of `clock`; 0: it is being copied: send the piece at `cursor` */
+    uint64_t clock;    /* while it is being copied: the `from_clock` of its pieces */
     uint64_t
         cursor; /* 0 at first, then what UPDATE said; UINT64_MAX: every piece is there, what changed since is wanted */
 };
 
-/* Rows for a follower. Frames: rows. A piece of the copy, or, for one whose state is whole, all rows that changed in
+/* Rows for a follower. Frames: rows. A piece of the copy, or, for a follower that has caught up, all rows that changed in
  * (from_clock, clock], as of `clock`, a commit point. */
 struct message_update {
     uint32_t partition;
     uint8_t piece;
     uint64_t from_clock; /* of a piece: the server's clock when the copy began; when all pieces are there, what changed
-                            since makes it whole */
+                            since lets it catch up */
     uint64_t clock;
     uint64_t committed;
     uint64_t cursor, next; /* of a piece: the one asked for, and the next; 0: that was the last */

@@ -302,7 +302,7 @@ static void check_roles(struct cluster_server *server) {
 /* Whether the replica's rows are those of one clock. */
 static bool replica_stands(const struct server *server, uint32_t number) {
     const struct server_replica *replica = &server->replicas[number];
-    return replica->partition != NULL && replica->whole;
+    return replica->partition != NULL && replica->state != REPLICA_COPYING;
 }
 
 /* I4: after a recovery every replica that stands is where the plan puts it, or already further by its rules. */

@@ -545,7 +545,7 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     world->lose_count = 1;
     pass(world, SERVER_FOLLOW_RETRY_MAX_US);
     message_close(&plan);
-    assert_false(in_step(world, 2)); /* clock 5 is no commit point of this plan: what makes it whole comes at 6 */
+    assert_false(in_step(world, 2)); /* clock 5 is no commit point of this plan: what lets it catch up comes at 6 */
     run_clocks(world, 0, 6, 6, 5);
     assert_true(in_step(world, 2));
     assert_state(world, 2, 6);
@@ -600,7 +600,7 @@ static void test_repeats_are_small(void **state) {
     pull.pull.number = 8;
     assert_int_equal(rows_sent(world, origins[1], &pull, &answer), 0); /* a stranger hears that we are here */
     assert_int_equal(answer.push.pull, 8);
-    struct message follow = {.type = MESSAGE_FOLLOW, .follow = {.number = 9, .whole = 1, .clock = 2}};
+    struct message follow = {.type = MESSAGE_FOLLOW, .follow = {.number = 9, .caught_up = 1, .clock = 2}};
     follow.epoch = world->epoch;
     server_receive(&world->servers[0], server_id(1), &follow); /* news: no answer */
     settle(world);
@@ -618,7 +618,7 @@ static void test_repeats_are_small(void **state) {
     world_close(world);
 }
 
-/* Likewise the pieces of a copy, and what makes them whole. */
+/* Likewise the pieces of a copy, and what lets it catch up. */
 static void test_repeats_of_a_copy_are_small(void **state) {
     (void)state;
     struct world *world = world_open();
@@ -667,7 +667,7 @@ static void test_a_follower_asks_again_once(void **state) {
     world->down[0] = true;
     pass(world, 3 * SERVER_FOLLOW_RETRY_US);
     struct message sent = {.type = MESSAGE_UPDATE, .epoch = 1, .update = {.from_clock = 1, .clock = 2}};
-    sent.update.follow = world->servers[1].replicas[0].follows;
+    sent.update.follow = world->servers[1].replicas[0].following.number;
     world->sent[MESSAGE_FOLLOW] = 0;
     server_receive(&world->servers[1], server_id(0), &sent); /* it has that */
     settle(world);
@@ -681,7 +681,7 @@ static void test_a_follower_asks_again_once(void **state) {
     assert_int_equal(world->queue[0].message.follow.clock, 2);
     settle(world);
     pass(world, SERVER_FOLLOW_RETRY_MAX_US); /* in vain */
-    sent.update.follow = world->servers[1].replicas[0].follows;
+    sent.update.follow = world->servers[1].replicas[0].following.number;
     server_receive(&world->servers[1], server_id(0), &sent);
     assert_int_equal(world->queued, 1);
     assert_int_equal(world->queue[0].message.follow.again, 1);
@@ -1014,8 +1014,8 @@ static void test_another_server_takes_over(void **state) {
     run_clocks(world, 0, 8, 8, 6);
     assert_state(world, 0, 8);
     assert_state(world, 2, 8); /* it serves, so it is there */
-    assert_true(world->servers[2].replicas[0].serving);
-    assert_false(world->servers[0].replicas[0].serving);
+    assert_int_equal(world->servers[2].replicas[0].state, REPLICA_SERVING);
+    assert_int_not_equal(world->servers[0].replicas[0].state, REPLICA_SERVING);
     assert_int_equal(last_push(world, 0, 0)->clock, 8);
     assert_int_equal(durable(world, 2), 8); /* the old one has it, and said so */
     send_flush(world, 2, 0, 9, 8);
@@ -1145,7 +1145,7 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     place(world, 1, NEVER, 1, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 1, 6);
-    assert_true(world->servers[1].replicas[0].serving);
+    assert_int_equal(world->servers[1].replicas[0].state, REPLICA_SERVING);
     run_clocks(world, 1, 7, 8, 2);
     assert_state(world, 1, 8);
     assert_int_equal(durable(world, 1), 8); /* it is reliable itself */
@@ -1689,7 +1689,7 @@ static void test_who_subscribes_for_the_plan_after_next_is_not_forgotten(void **
     new_plan(world, 4, 1);
     run_clocks(world, 0, 1, 3, 0);
     run_clocks(world, 2, 4, 5, 0);
-    assert_true(world->servers[0].replicas[0].served);
+    assert_int_equal(world->servers[0].replicas[0].state, REPLICA_HANDED_OVER);
     send_subscribe(world, 0, 0, 9, 5, false); /* in the worker's plan it is to serve again */
     expect_presence(world, 0);
     assert_null(partition_subscription(partition_at(world, 0), origins[0]));

@@ -169,7 +169,7 @@ static const struct wire_field {
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.partition, WIRE_PARTITIONS_MAX - 1),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.number, UINT64_MAX),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.again, 1),
-    FIELD(MESSAGE_FOLLOW, WHOLE, follow.whole, 1),
+    FIELD(MESSAGE_FOLLOW, WHOLE, follow.caught_up, 1),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.clock, CLOCK),
     FIELD(MESSAGE_FOLLOW, WHOLE, follow.cursor, UINT64_MAX),
     FIELD(MESSAGE_UPDATE, WHOLE, update.partition, WIRE_PARTITIONS_MAX - 1),
