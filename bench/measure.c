@@ -1,6 +1,7 @@
 /* See measure.h. */
 #include "bench/measure.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
 
@@ -9,13 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double clock_seconds(clockid_t clock) {
-    struct timespec now;
-    return clock_gettime(clock, &now) == 0 ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : -1;
-}
 
 double measure_wall(void) {
     return clock_seconds(CLOCK_MONOTONIC);

@@ -1,8 +1,8 @@
 /* `bidbrain advise`: a decision on the newest prices of a history, with the numbers behind it. Buys nothing. */
+#include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "bidbrain/billing.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market_read.h"

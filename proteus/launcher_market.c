@@ -2,6 +2,7 @@
  * again when it is killed; without spotmarket there are no machines, and the job ends. */
 #include "proteus/launcher_private.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
@@ -17,7 +18,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -502,7 +502,7 @@ static void bury_machines(const struct launcher_market *market) {
             if (!children_left(market, waited_ms >= BURY_WAIT_MS ? SIGKILL : 0)) {
                 return;
             }
-            nanosleep(&(struct timespec){.tv_nsec = BURY_LOOK_MS * 1000000L}, NULL);
+            clock_pause_ms(BURY_LOOK_MS);
         }
     }
 }

@@ -1,8 +1,8 @@
 /* See progress.h. */
 #include "proteus/progress.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/log.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/base/printable.h"
 #include "agileml/control/report.h"
 
@@ -363,7 +363,7 @@ void progress_report(struct progress *progress, const json_t *line) {
         progress_clear(progress);
         if (json_is_true(json_object_get(line, "ok"))) {
             progress_summary_text(line, text);
-                fputs(text, progress->stream);
+            fputs(text, progress->stream);
         }
     } else if (event != NULL) {
         report_event_line(progress, line, event);

@@ -1,9 +1,9 @@
 /* See notice.h. */
 #include "workers/notice.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -258,7 +258,7 @@ void notice_stay(void) {
     while (open && stay.result == METADATA_UNREACHABLE && monotonic_ms() < end_ms) {
         stay_ask(http, metadata, &stay);
         if (stay.result == METADATA_UNREACHABLE) {
-            nanosleep(&(struct timespec){.tv_nsec = NOTICE_STAY_PAUSE_MS * 1000000L}, NULL);
+            clock_pause_ms(NOTICE_STAY_PAUSE_MS);
         }
     }
     metadata_close(metadata);

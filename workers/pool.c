@@ -1,6 +1,7 @@
 /* See pool.h. */
 #include "workers/pool.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/crash_signals.h"
 #include "agileml/base/memory.h"
 #include "workers/crash.h"
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 struct pool_thread {
@@ -203,7 +203,6 @@ void pool_begin(struct pool *pool, int command) {
 }
 
 bool pool_close(struct pool *pool, unsigned timeout_ms) {
-    struct timespec deadline;
     if (pool->handles == NULL) {
         return true;
     }
@@ -211,13 +210,7 @@ bool pool_close(struct pool *pool, unsigned timeout_ms) {
     pool->closing = true;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
-    clock_gettime(CLOCK_REALTIME, &deadline);
-    deadline.tv_sec += timeout_ms / 1000;
-    deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (deadline.tv_nsec >= 1000000000) {
-        deadline.tv_sec++;
-        deadline.tv_nsec -= 1000000000;
-    }
+    struct timespec deadline = clock_after_ms(CLOCK_REALTIME, timeout_ms);
     for (unsigned t = 0; t < pool->started; t++) {
         if (pthread_timedjoin_np(pool->handles[t], NULL, &deadline) != 0) {
             return false;

@@ -1,8 +1,8 @@
 /* See runtime.h. */
 #include "workers/runtime.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/log.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/net/endpoint.h"
 #include "agileml/ps/checkpoint.h"
 #include "workers/crash.h"
@@ -260,11 +260,8 @@ void runtime_wake(struct runtime *runtime) {
 
 /* When to ask again. */
 static struct timespec ask_main_thread(struct runtime *runtime) {
-    struct timespec again;
     event_raise(runtime->wake);
-    clock_gettime(CLOCK_MONOTONIC, &again);
-    again.tv_sec += RUNTIME_RETRY_MS / 1000;
-    return again;
+    return clock_after_ms(CLOCK_MONOTONIC, RUNTIME_RETRY_MS);
 }
 
 /* The app's function is to return: nothing that it waits for will come. */

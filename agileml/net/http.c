@@ -1,8 +1,8 @@
 /* See http.h. libcurl tells by callbacks which sockets it waits for, which go into an epoll set, and until when. */
 #include "agileml/net/http.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 
 #include <assert.h>
 #include <curl/curl.h>

@@ -1,6 +1,7 @@
 /* See metadata.h. Calls that need a token wait for one request of it, and share its answer. */
 #include "agileml/net/metadata.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 static const char METADATA_IPV4[] = "http://169.254.169.254";
 static const char METADATA_IPV6[] = "http://[fd00:ec2::254]";
@@ -39,9 +39,7 @@ struct metadata {
 };
 
 static int64_t metadata_now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now); /* a token's time goes on while the machine hibernates */
-    return (int64_t)now.tv_sec;
+    return (int64_t)clock_seconds(CLOCK_BOOTTIME); /* a token's time goes on while the machine hibernates */
 }
 
 /* ---- Opening and closing ---- */

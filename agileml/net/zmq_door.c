@@ -2,8 +2,8 @@
  * not admitted yet from taking its memory and its descriptors. libzmq limits neither their number nor what they send.
  * Its monitors report which descriptors were accepted; TCP_INFO shows how far each handshake is. Without a key everyone
  * who speaks ZMTP is admitted. See zmq_private.h. */
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/net/zmq_private.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* One actor's loop: waits on its sockets, its mailbox, its timer and watched descriptors, and calls the actor.
  * See zmq.h. */
+#include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/net/zmq_private.h"
 
 #include <assert.h>

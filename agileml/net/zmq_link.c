@@ -1,7 +1,7 @@
 /* One ZeroMQ socket: its options, and messages to and from its frames. Knows nothing of the loop that it is
  * used in. See zmq_private.h. */
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/net/zmq_private.h"
 
 #include <assert.h>

@@ -2,8 +2,8 @@
  * hands: each row is changed by one thread, without atomics. */
 #include "apps/lda/train.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "apps/lda/likelihood.h"
 #include "apps/lda/prior.h"
 

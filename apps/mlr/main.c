@@ -8,7 +8,7 @@
  * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that
  * come and go change nothing but the speed. See docs/mlr.md. */
 #include "agileml.h"
-#include "agileml/base/monotonic.h"
+#include "agileml/base/clock.h"
 #include "apps/files.h"
 #include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"

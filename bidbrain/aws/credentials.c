@@ -2,10 +2,10 @@
  * it fails: a role must not stand in for keys that were meant to be used. */
 #include "bidbrain/aws/credentials.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/core_dumps.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/net/metadata.h"
 #include "bidbrain/aws/credentials_answer.h"
 #include "bidbrain/aws/profile.h"
@@ -461,8 +461,7 @@ static void credentials_fetch(struct credentials *credentials) {
 void credentials_get(struct credentials *credentials, credentials_done *done, void *context) {
     const struct credentials_value *value = &credentials->secrets->value;
     int64_t left_s = credentials->have ? credentials_left_s(value) : 0;
-    bool due =
-        left_s < credentials->early_s && !credentials->fetching && monotonic_ms() / 1000 >= credentials->retry_s;
+    bool due = left_s < credentials->early_s && !credentials->fetching && monotonic_ms() / 1000 >= credentials->retry_s;
     if (left_s > CREDENTIALS_WAIT_S || (left_s > 0 && !due && !credentials->fetching)) {
         if (due) {
             credentials_fetch(credentials); /* in the background */

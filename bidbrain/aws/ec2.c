@@ -3,9 +3,9 @@
  * there. */
 #include "bidbrain/aws/ec2.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/net/http.h"
 #include "bidbrain/aws/credentials.h"
 #include "bidbrain/aws/sigv4.h"

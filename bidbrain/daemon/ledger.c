@@ -3,6 +3,7 @@
  * SQLite's own locks. */
 #include "bidbrain/daemon/ledger.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/private_file.h"
 
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LEDGER_WAIT_MS = 2000, LEDGER_POLL_MS = 20 };
@@ -88,7 +88,7 @@ static bool ledger_flock(int lock) {
         if (waited >= LEDGER_WAIT_MS) {
             return false;
         }
-        nanosleep(&(struct timespec){.tv_nsec = LEDGER_POLL_MS * 1000000L}, NULL);
+        clock_pause_ms(LEDGER_POLL_MS);
     }
     return true;
 }

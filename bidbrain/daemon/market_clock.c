@@ -1,6 +1,7 @@
 /* See market_clock.h. */
 #include "bidbrain/daemon/market_clock.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/net/http.h"
 
 #include <jansson.h>
@@ -8,7 +9,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     CLOCK_TRIES = 5,
@@ -20,18 +20,12 @@ enum {
     CLOCK_URL_TEXT = 512,
 };
 
-static double seconds_of(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 double market_clock_system(void) {
-    return seconds_of(CLOCK_REALTIME);
+    return clock_seconds(CLOCK_REALTIME);
 }
 
 double market_clock_elapsed(void) {
-    return seconds_of(CLOCK_BOOTTIME); /* goes on while the machine sleeps */
+    return clock_seconds(CLOCK_BOOTTIME); /* goes on while the machine sleeps */
 }
 
 double market_clock_seconds(const struct market_clock *clock) {
@@ -88,7 +82,7 @@ int market_clock_ask(struct market_clock *clock, const char *url, struct error *
         if (asking.error.code != AML_EFAIL) { /* another answer would be the same */
             break;
         }
-        nanosleep(&(struct timespec){.tv_nsec = CLOCK_WAIT_MS * 1000000L}, NULL);
+        clock_pause_ms(CLOCK_WAIT_MS);
     }
     http_close(http);
     return asking.error.code != 0 ? error_set(error, asking.error.code, "%s", asking.error.text) : 0;

@@ -1,8 +1,8 @@
 /* The provider `ec2`: its life cycle, and what its parts share. See provider.h and ec2_private.h. */
 #include "bidbrain/providers/ec2_private.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <ctype.h>

@@ -2,8 +2,8 @@
  * EC2 knows a repetition, and tags by which what came of it is found again. */
 #include "bidbrain/providers/ec2_private.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "bidbrain/providers/user_data.h"
 
 #include <stdio.h>

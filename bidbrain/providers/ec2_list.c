@@ -9,8 +9,8 @@
  * not gone: for as long as the request is active, or for PROVIDER_EC2_FRESH_S after the launch. */
 #include "bidbrain/providers/ec2_private.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 
 #include <stdio.h>
 #include <stdlib.h>

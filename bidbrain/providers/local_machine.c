@@ -1,6 +1,7 @@
 /* See local_machine.h. */
 #include "bidbrain/providers/local_machine.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -338,7 +338,7 @@ static void machine_forbid(struct local_machine *machine) {
             close(file);
             return;
         }
-        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL); /* it is about to be written */
+        clock_pause_ms(1); /* it is about to be written */
     }
 }
 

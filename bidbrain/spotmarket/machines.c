@@ -1,6 +1,7 @@
 /* See machines.h. */
 #include "bidbrain/spotmarket/machines.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
@@ -15,10 +16,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { SCRIPT_FAILED = 126, WAIT_NS_MAX = 50 * 1000 * 1000 };
+enum { SCRIPT_FAILED = 126, WAIT_MS_MAX = 50 };
 
 /* ---- The supervisor: a process of its own, forked, never left ---- */
 
@@ -73,9 +73,9 @@ static void kill_children(void) {
  * Lists of children may miss some that come and go: we look again until there are none. */
 static void kill_all(pid_t script) {
     kill(-script, SIGKILL);
-    for (long wait_ns = 1000000;; wait_ns += wait_ns < WAIT_NS_MAX ? wait_ns : 0) {
+    for (unsigned wait_ms = 1;; wait_ms += wait_ms < WAIT_MS_MAX ? wait_ms : 0) {
         kill_children();
-        nanosleep(&(struct timespec){.tv_nsec = wait_ns}, NULL);
+        clock_pause_ms(wait_ms);
         pid_t gone;
         do {
             gone = waitpid(-1, NULL, WNOHANG);

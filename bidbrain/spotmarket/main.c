@@ -1,9 +1,9 @@
 /* spotmarket: the embedded cloud as a program. Reads the command line and the prices, then runs one loop: the server's
  * descriptor, signals, and the next moment at which something happens in the market. */
+#include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "agileml/base/monotonic.h"
 #include "agileml/base/new_file.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market_read.h"

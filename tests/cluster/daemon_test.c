@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "agileml/base/clock.h"
 #include "tests/cluster/shell.h"
 
 #include <jansson.h>
@@ -16,7 +17,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WAIT_MS = 60 * 1000, POLL_MS = 50 };
 
@@ -60,10 +60,6 @@ static int set_up(void **state) {
     return 0;
 }
 
-static void nap(void) {
-    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
-}
-
 /* Waits until the file `name` contains `text`; then what is behind it, up to the line's end, is put into `rest`. */
 static void wait_for(const char *name, const char *text, char *rest, size_t size) {
     for (int waited = 0;; waited += POLL_MS) {
@@ -81,7 +77,7 @@ static void wait_for(const char *name, const char *text, char *rest, size_t size
             fail_msg("no '%s' in %s: %s", text, name, all);
         }
         free(all);
-        nap();
+        clock_pause_ms(POLL_MS);
     }
 }
 
@@ -318,7 +314,7 @@ static void a_machine_that_is_back_is_given_back(void **state) {
          run("[ $($bin/bidbrain status --config bidbrain.json --json | grep -c '\"state\":\"running\"') = 5 ]");
          waited += POLL_MS) {
         assert_true(waited < WAIT_MS);
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     change_state("CREATE TRIGGER full BEFORE INSERT ON machine BEGIN SELECT RAISE(ABORT, 'no room'); END", 0);
     end_process("bid.pid", "TERM"); /* a state that can't be written keeps no machine */

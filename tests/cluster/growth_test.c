@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
+#include "agileml/base/clock.h"
 #include "tests/cluster/processes.h"
 #include "tests/cluster/shell.h"
 
@@ -37,10 +37,6 @@ static struct watched {
     struct process_usage before;
 } watched[WATCHED_MAX];
 static unsigned watched_count;
-
-static void nap(void) {
-    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
-}
 
 static long number_in(const char *name) {
     char *text = read_text(name);
@@ -74,7 +70,7 @@ static void wait_for(const char *name, const char *text, unsigned times) {
         if (waited >= HANG_MS) {
             fail_msg("'%s' is not %u times in %s: %s", text, times, name, read_text(name));
         }
-        nap();
+        clock_pause_ms(POLL_MS);
     }
 }
 
@@ -101,7 +97,7 @@ static void note_before(void) {
         watched[w].before = process_usage(watched[w].pid);
     }
     for (unsigned poll = 0; poll < CALM_POLLS; poll++) {
-        nap();
+        clock_pause_ms(POLL_MS);
         for (unsigned w = 0; w < watched_count; w++) {
             struct process_usage now = process_usage(watched[w].pid);
             struct process_usage *before = &watched[w].before;
@@ -124,7 +120,7 @@ static void expect_as_before(void) {
         const struct process_usage *before = &watched[w].before;
         struct process_usage now = process_usage(watched[w].pid);
         for (int waited = 0; has_grown(before, &now) && waited < LIMIT_MS; waited += POLL_MS) {
-            nap();
+            clock_pause_ms(POLL_MS);
             now = process_usage(watched[w].pid);
         }
         print_message("%s: %u descriptors and %.1f MB before, %u and %.1f after\n", watched[w].name,

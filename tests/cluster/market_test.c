@@ -14,11 +14,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/net/http.h"
 #include "bidbrain/billing.h"
@@ -89,10 +89,6 @@ static int set_up(void **state) {
 
 /* ---- Processes ---- */
 
-static void nap(void) {
-    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
-}
-
 /* One of the launcher's: machines' supervisors are children of their cloud. */
 static pid_t child_of(pid_t parent, const char *text) {
     pid_t found = process_child(parent, text);
@@ -104,7 +100,7 @@ static void assert_nobody_left(void) {
     unsigned count = 1;
     for (int waited = 0; count > 0 && waited < HANG_MS; waited += POLL_MS) {
         count = process_count(tag);
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     assert_int_equal(count, 0);
 }
@@ -174,7 +170,7 @@ static bool wait_within(struct job *job, int limit_ms, const char *suffix, const
         if (waitpid(job->pid, NULL, WNOHANG) != 0) {
             fail_msg("the job ended early: %s; %s", read_of(job, ".err"), read_of(job, ".out"));
         }
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     return false;
 }
@@ -192,7 +188,7 @@ static int finish(struct job *job) {
     pid_t ended = 0;
     for (int waited = 0; waited < HANG_MS && ended == 0; waited += POLL_MS) {
         ended = waitpid(job->pid, &status, WNOHANG);
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     if (ended == 0) {
         kill(job->pid, SIGKILL);

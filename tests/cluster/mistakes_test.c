@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "agileml/base/clock.h"
 #include "tests/cluster/shell.h"
 
 #include <arpa/inet.h>
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WAIT_MS = 60 * 1000, POLL_MS = 20, WORDS_MAX = 5 };
@@ -28,10 +28,6 @@ static char controller[128]; /* of a job with a key */
 static json_t *good;         /* the configuration that all rows change */
 
 /* ---- The good setup ---- */
-
-static void nap(void) {
-    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
-}
 
 /* What stands behind `text` in the file, once it does, up to the line's end. */
 static void wait_for(const char *file, const char *text, char *rest, size_t size) {
@@ -47,7 +43,7 @@ static void wait_for(const char *file, const char *text, char *rest, size_t size
             fail_msg("no '%s' in %s: %s", text, file, all);
         }
         free(all);
-        nap();
+        clock_pause_ms(POLL_MS);
     }
 }
 
@@ -522,7 +518,7 @@ static unsigned wait_until_told(size_t number) {
         char *said = read_text(file);
         told = count_told(said, &MISTAKES[number], &lines);
         free(said);
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     return told;
 }

@@ -30,6 +30,7 @@
 
 #include <cmocka.h>
 
+#include "agileml/base/clock.h"
 #include "tests/unit/http_server.h"
 
 enum {
@@ -100,10 +101,6 @@ static void write_ratings(void) {
 }
 
 /* ---- Processes ---- */
-
-static void nap(void) {
-    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
-}
 
 /* Whether /proc/PID/FILE, whose parts end with 0, contains `text`. */
 static bool proc_contains(const char *pid, const char *name, const char *text) {
@@ -204,7 +201,7 @@ static void finish(struct job *job) {
     for (int waited = 0; waited < HANG_MS && ended == 0; waited += POLL_MS) {
         ended = waitpid(job->pid, &status, WNOHANG);
         if (ended == 0) {
-            nap();
+            clock_pause_ms(POLL_MS);
         }
     }
     if (ended == 0) {
@@ -283,7 +280,7 @@ static void wait_for_report(struct job *job, const char *text) {
         if (waitpid(job->pid, NULL, WNOHANG) != 0) {
             fail_msg("the job ended early: %s", read_file(in_folder("err")));
         }
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     kill(job->pid, SIGKILL);
     fail_msg("the job doesn't get to '%s'", text);
@@ -381,7 +378,7 @@ static void wait_until(struct job *job, bool (*reached)(void *context), void *co
         if (waitpid(job->pid, NULL, WNOHANG) != 0) {
             fail_msg("before %s the job ended: %s", what, read_file(in_folder("err")));
         }
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     kill(job->pid, SIGKILL);
     fail_msg("the job doesn't get to %s; so far:\n%s%s", what, read_file(in_folder("out")),
@@ -660,7 +657,7 @@ static void read_endpoint(char endpoint[128]) {
         if (found) {
             return;
         }
-        nap();
+        clock_pause_ms(POLL_MS);
     }
     fail_msg("the controller doesn't say where it listens");
 }
@@ -759,7 +756,7 @@ static void test_interrupt_at_start(void **state) {
         struct job job = START("proteus", "run", "--reliable", "3", "--", "mf", "--data", in_folder("ratings"),
                                "--iterations", "100000000");
         for (int n = 0; n < naps; n++) {
-            nap();
+            clock_pause_ms(POLL_MS);
         }
         kill(job.pid, SIGTERM);
         finish(&job);
@@ -837,7 +834,7 @@ static void test_killed_launcher(void **state) {
     assert_int_equal(job.status, 128 + SIGKILL);
     discard(&job);
     for (int waited = 0; waited < HANG_MS && left > 0; waited += POLL_MS) {
-        nap(); /* nobody is there to reap them but init */
+        clock_pause_ms(POLL_MS); /* nobody is there to reap them but init */
         find_process("", &left);
     }
     assert_int_equal(left, 0);
@@ -877,7 +874,7 @@ static void test_strange_apps(void **state) {
     job = START("proteus", "run", "--", in_folder("parent"));
     unsigned sleepers = 0;
     for (int waited = 0; waited < HANG_MS && sleepers < 2; waited += POLL_MS) {
-        nap();
+        clock_pause_ms(POLL_MS);
         find_process("sleep", &sleepers);
     }
     kill(job.pid, SIGINT);
@@ -1263,7 +1260,7 @@ static void test_checkpoint_and_resume(void **state) {
     finish(&job);
     discard(&job);
     for (int waited = 0; waited < HANG_MS && left > 0; waited += POLL_MS) {
-        nap();
+        clock_pause_ms(POLL_MS);
         find_process("", &left);
     }
     for (int s = 0; s < STAGE_COUNT; s++) {
@@ -1534,11 +1531,11 @@ static void test_warned_before_welcome(void **state) {
     wait_for_cluster(&job, 2, 1); /* a node that comes earlier is one of those that training waits for */
     start_relay(&relay, controller, endpoint);
     assert_int_equal(pthread_create(&thread, NULL, relay_main, &relay), 0);
-    struct job node = start_beside((const char *const[]){"../tests/sum_app", "--controller", endpoint, "--tier",
-                                                         "transient", "--listen", "127.0.0.1", "--data",
-                                                         in_folder("ratings"), "--slow-us", "3000", "--iterations",
-                                                         "100000000", NULL},
-                                   true);
+    struct job node =
+        start_beside((const char *const[]){"../tests/sum_app", "--controller", endpoint, "--tier", "transient",
+                                           "--listen", "127.0.0.1", "--data", in_folder("ratings"), "--slow-us", "3000",
+                                           "--iterations", "100000000", NULL},
+                     true);
     wait_until(&job, relay_holds, &relay, "a registration");
     wait_for_cluster(&job, 2, 2);
     kill(node.pid, SIGTERM);

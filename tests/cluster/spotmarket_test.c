@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "agileml/base/clock.h"
 #include "agileml/net/http.h"
 #include "bidbrain/aws/sigv4.h"
 
@@ -100,21 +101,11 @@ static int tagged(void) {
     return count;
 }
 
-static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
-static void pause_ms(void) {
-    nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
-}
-
 /* Waits until `condition` holds. */
 #define WAIT_FOR(condition)                                                                                            \
     do {                                                                                                               \
-        for (int64_t limit_ = now_ms() + HANG_MS; !(condition); pause_ms()) {                                          \
-            if (now_ms() > limit_) {                                                                                   \
+        for (int64_t limit_ = monotonic_ms() + HANG_MS; !(condition); clock_pause_ms(POLL_MS)) {                       \
+            if (monotonic_ms() > limit_) {                                                                             \
                 fail_msg("never came: %s", #condition);                                                                \
             }                                                                                                          \
         }                                                                                                              \
@@ -216,7 +207,7 @@ static int tear_down(void **unused) {
     if (market.pid > 0) {
         (void)market_end(SIGKILL);
     }
-    for (int64_t limit = now_ms() + HANG_MS; tagged() > 0 && now_ms() < limit; pause_ms()) {
+    for (int64_t limit = monotonic_ms() + HANG_MS; tagged() > 0 && monotonic_ms() < limit; clock_pause_ms(POLL_MS)) {
     }
     return tagged();
 }
@@ -277,12 +268,12 @@ static const char *ask(const char *form) {
     snprintf(date_header, sizeof date_header, "x-amz-date: %s", date);
     snprintf(nonce_header, sizeof nonce_header, "amz-sdk-invocation-id: %s", nonce);
     free(authorization);
-    struct http_request request = {.method = "POST",
-                                   .url = url,
-                                   .headers = {"content-type: application/x-www-form-urlencoded", nonce_header,
-                                               date_header, line},
-                                   .body = body,
-                                   .body_size = strlen(body)};
+    struct http_request request = {
+        .method = "POST",
+        .url = url,
+        .headers = {"content-type: application/x-www-form-urlencoded", nonce_header, date_header, line},
+        .body = body,
+        .body_size = strlen(body)};
     http_run(http, http_start(http, &request, on_done, NULL));
     return answer.body;
 }
@@ -443,8 +434,8 @@ static void test_machine_finds_its_way(void **unused) {
     unsetenv("AWS_EC2_METADATA_DISABLED");
     launch("&MaxCount=1" SPOT,
            ENDPOINT_SAID "echo \"shutdown: $PROTEUS_SHUTDOWN\"\n"
-           "echo \"disabled: ${AWS_EC2_METADATA_DISABLED-no}\"\n"
-           "echo \"$PATH\"\npwd\ngrep SigIgn /proc/self/status\necho done\nsleep 1000\n",
+                         "echo \"disabled: ${AWS_EC2_METADATA_DISABLED-no}\"\n"
+                         "echo \"$PATH\"\npwd\ngrep SigIgn /proc/self/status\necho done\nsleep 1000\n",
            id);
     WAIT_FOR(says(id, "done"));
     assert_int_equal(strncmp(metadata_of(id, metadata), "/metadata/i-", 12), 0);
@@ -568,7 +559,7 @@ static void test_faults_on_the_wire(void **unused) {
     struct http_call *waiting = http_start(http, &request, on_done, NULL);
     for (int i = 0; i < 20; i++) {
         http_step(http);
-        pause_ms();
+        clock_pause_ms(POLL_MS);
     }
     assert_int_equal(market_end(SIGTERM), 0);
     http_run(http, waiting);

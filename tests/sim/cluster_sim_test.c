@@ -7,11 +7,11 @@
  *   cluster_sim_test --digests N [--app NAME]   of N seeds of each campaign and schedule: a line for each seed's whole
  *                                               trace. A change that only moves code leaves every line as it was
  */
+#include "agileml/base/clock.h"
 #include "tests/sim/cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef __has_feature
@@ -96,10 +96,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
 static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint64_t seeds) {
     struct cluster_counts counts = {0};
     struct sim_statistics statistics = {0};
-    struct timespec begin;
-    struct timespec end;
     bool passed = true;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    double begin = clock_seconds(CLOCK_MONOTONIC);
     uint64_t asked = seeds;
     for (uint64_t s = 0; s < seeds; s++) {
         struct cluster_result result;
@@ -118,9 +116,7 @@ static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint6
             seeds++;
         }
     }
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    print_totals(&options, seeds, (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9,
-                 &counts, &statistics);
+    print_totals(&options, seeds, clock_seconds(CLOCK_MONOTONIC) - begin, &counts, &statistics);
     if (options.schedule != SCHEDULE_NONE && counts.triggered == 0) {
         printf("%s: its moment never came\n", run_name(&options));
         passed = false;

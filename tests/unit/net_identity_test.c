@@ -1,6 +1,6 @@
 /* Tests of who may connect to a process of a job with a key, and under which names (agileml/net/zmq_callers.c and
  * zmq_door.c). Every party has a net of its own, as if it were a process, and all loops run by turns in this thread. */
-#include "agileml/base/monotonic.h"
+#include "agileml/base/clock.h"
 #include "agileml/net/zmq.h"
 
 #include <setjmp.h>
