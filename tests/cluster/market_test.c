@@ -89,9 +89,13 @@ static int set_up(void **state) {
 
 /* ---- Processes ---- */
 
-/* One of the launcher's: machines' supervisors are children of their cloud. */
+/* One of the launcher's, once it is there: machines' supervisors are children of their cloud. */
 static pid_t child_of(pid_t parent, const char *text) {
     pid_t found = process_child(parent, text);
+    for (int waited = 0; found == 0 && waited < HANG_MS; waited += POLL_MS) {
+        clock_pause_ms(POLL_MS);
+        found = process_child(parent, text);
+    }
     assert_true(found > 0);
     return found;
 }
