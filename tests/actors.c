@@ -336,7 +336,7 @@ static void open_node(struct actors *actors) {
     node_computed(&actors->node, ITEMS, 1);
     static const struct wire_metric_sum sum = {.sum = 1, .weight = 1};
     node_evaluated(&actors->node, &sum);
-    assert(actors->node.busy && actors->node.at_clock == 2);
+    assert(actors->node.work.activity == NODE_COMPUTING && actors->node.work.clock == 2);
 }
 
 /* ---- Any ---- */
@@ -462,17 +462,17 @@ static void digest_node(const struct node *node, uint64_t *d) {
     const uint64_t numbers[] = {node->state,
                                 node->heartbeat_ms,
                                 node->plan.terms.version,
-                                node->set_count,
-                                node->duty_count,
-                                node->begun,
-                                node->evaluation_count,
-                                node->busy,
-                                node->at_clock,
+                                node->work.set_count,
+                                node->work.duty_count,
+                                node->work.begun,
+                                node->work.evaluation_count,
+                                node->work.activity,
+                                node->work.clock,
                                 node->hold.number,
                                 node->final,
                                 node->hold.clock,
-                                node->progress_count,
-                                node->saving,
+                                node->reports.count,
+                                node->save.state,
                                 node->leaving,
                                 node->ended,
                                 node->input.compared,

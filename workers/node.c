@@ -1,10 +1,10 @@
 /* See node.h. */
-#include "workers/node.h"
+#include "workers/node_private.h"
 
+#include "agileml/base/memory.h"
 #include "agileml/net/links.h"
 #include "agileml/wire/records.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,20 +12,11 @@
 
 enum { NODE_EVICT_REQUEST = 1 }; /* this node asks for one thing only: to leave */
 
-static uint64_t node_now(const struct node *node) {
-    return node->io->now_us(node->io);
-}
-
-static void node_send(struct node *node, struct message *message) {
-    message->epoch = node->client.epoch;
-    node->io->send(node->io, ACTOR_CONTROLLER, message);
-}
-
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
     *node = (struct node){.io = io, .options = *options, .job = job, .timeout_ms = options->timeout_ms};
     const struct job_terms *terms = &options->registration.job;
     node->hold.clock = WIRE_CLOCK_NEVER;
-    node->progress_burst = NODE_PROGRESS_BURST;
+    node_reports_open(node);
     node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
     node->servers = memory_zeroed(options->server_count + 1U, sizeof *node->servers);
@@ -34,20 +25,12 @@ void node_init(struct node *node, struct io *io, const struct node_options *opti
 }
 
 void node_close(struct node *node) {
-    for (unsigned i = 0; i < node->progress_count; i++) {
-        message_close(&node->progress[i]);
-    }
+    node_reports_close(node);
     for (unsigned s = 0; s < node->options.server_count; s++) {
         buffer_drop(node->servers[s].reaches);
     }
-    for (unsigned s = 0; s < node->set_count; s++) {
-        free(node->sets[s].shards);
-    }
-    free(node->progress);
     free(node->servers);
-    free(node->sets);
-    free(node->duties);
-    free(node->evaluations);
+    node_work_close(node);
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
@@ -112,7 +95,7 @@ static actor_id silent_node(const struct node *node) {
 static void send_heartbeat(struct node *node) {
     struct message message = {.type = MESSAGE_HEARTBEAT};
     message.heartbeat.state = (uint8_t)node->state;
-    message.heartbeat.clock = node->begun;
+    message.heartbeat.clock = node->work.begun;
     message.heartbeat.hold = node->hold.number;
     message.heartbeat.version = node->plan.terms.version;
     message.heartbeat.ready = node->ready;
@@ -120,11 +103,6 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.silent = silent_node(node);
     node_send(node, &message);
     node->heartbeat_us = node_now(node) + node->heartbeat_ms * UINT64_C(1000);
-}
-
-/* What was read has been compared with what the others read, and is the same. */
-static bool input_is_compared(const struct node *node) {
-    return node->input.compared == node->input.reading;
 }
 
 static void send_input(struct node *node) {
@@ -137,7 +115,7 @@ static void send_input(struct node *node) {
 
 /* Sends INPUT again: it may be large, and what was sent before may be on its way, so not with each heartbeat. */
 static void send_input_again(struct node *node) {
-    if (!input_is_compared(node) && node_now(node) >= node->input.sent_us + node->timeout_ms * UINT64_C(250)) {
+    if (!node_input_is_compared(node) && node_now(node) >= node->input.sent_us + node->timeout_ms * UINT64_C(250)) {
         send_input(node);
     }
 }
@@ -172,186 +150,6 @@ static void send_leave(struct node *node) {
     node_send(node, &message);
 }
 
-static bool held_at(const struct node *node, uint64_t clock) {
-    return clock >= node->hold.clock;
-}
-
-static void send_progress(struct node *node, unsigned index) {
-    struct message copy = message_share(&node->progress[index]);
-    node_send(node, &copy);
-}
-
-static void send_progress_new(struct node *node) {
-    for (; node->progress_sent < node->progress_count; node->progress_sent++) {
-        send_progress(node, node->progress_sent);
-    }
-    node->progress_us = node_now(node);
-}
-
-/* A message to the network costs as much as a short clock: such clocks are told of together. What the controller waits
- * for is not kept back: an iteration's end, where it may name the last clock or write a checkpoint. */
-static bool progress_is_due(const struct node *node) {
-    uint64_t clock = node->at_clock;
-    return clock % node->options.registration.job.clocks_per_iteration == 0 || held_at(node, clock) ||
-           node_now(node) >= node->progress_us + NODE_PROGRESS_US;
-}
-
-/* The oldest that are not acknowledged, again. */
-static void send_progress_again(struct node *node) {
-    unsigned count = node->progress_count < node->progress_burst ? node->progress_count : node->progress_burst;
-    for (unsigned i = 0; i < count; i++) {
-        send_progress(node, i);
-    }
-    node->progress_again = count;
-}
-
-/* Keeps a PROGRESS in the order of clocks, in which the controller completes them: what it waits for is among the
- * first, which are sent again. One that goes before others that were sent is sent at once. */
-static void keep_progress(struct node *node, struct message message) {
-    unsigned place = node->progress_count;
-    while (place > 0 && node->progress[place - 1].progress.clock > message.progress.clock) {
-        place--;
-    }
-    assert(node->progress_count < WIRE_PROGRESS_MAX); /* begin_clock sees to it */
-    node->progress = memory_resized(node->progress, node->progress_count + 1, sizeof *node->progress);
-    memmove(&node->progress[place + 1], &node->progress[place],
-            (node->progress_count - place) * sizeof *node->progress);
-    node->progress[place] = message;
-    node->progress_count++;
-    node->progress_again += place < node->progress_again ? 1 : 0;
-    if (place < node->progress_sent) {
-        node->progress_sent++;
-        send_progress(node, place);
-    }
-}
-
-static void report_progress(struct node *node, const struct wire_metric_sum *metrics) {
-    const struct node_hooks *hooks = &node->options.hooks;
-    struct message message = {.type = MESSAGE_PROGRESS};
-    struct message_progress *progress = &message.progress;
-    progress->origin = node->at.origin;
-    progress->clock = node->at_clock;
-    progress->evaluation = node->again ? 1 : 0;
-    progress->last = node->last ? 1 : 0;
-    progress->items = node->again ? 0 : node->items;
-    progress->committed = node->client.committed;
-    progress->compute_us = node->compute_us;
-    progress->clock_us = node->again ? 0 : node_now(node) - node->clock_began_us;
-    if (hooks->memory_bytes != NULL) {
-        progress->memory_bytes = hooks->memory_bytes(hooks->context);
-    }
-    if (hooks->bytes != NULL) {
-        hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
-    }
-    message_add_copy(&message, metrics, node->options.metric_count * sizeof *metrics);
-    keep_progress(node, message);
-    if (progress_is_due(node)) {
-        send_progress_new(node);
-    }
-}
-
-/* ---- Data of the duties ---- */
-
-/* The set's data is being prepared, or at work. */
-static bool set_in_use(const struct node *node, unsigned index) {
-    const struct node_set *set = &node->sets[index];
-    return (set->asked && !set->prepared) || ((node->busy || node->unevaluated) && node->at.set == index);
-}
-
-static bool set_needed(const struct node *node, unsigned index) {
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        if (node->duties[d].set == index) {
-            return true;
-        }
-    }
-    for (unsigned e = 0; e < node->evaluation_count; e++) {
-        if (node->evaluations[e].set == index) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void set_remove(struct node *node, unsigned index) {
-    struct node_set old = node->sets[index];
-    node->set_count--;
-    memmove(node->sets + index, node->sets + index + 1, (node->set_count - index) * sizeof *node->sets);
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        node->duties[d].set -= node->duties[d].set > index ? 1 : 0;
-    }
-    for (unsigned e = 0; e < node->evaluation_count; e++) {
-        node->evaluations[e].set -= node->evaluations[e].set > index ? 1 : 0;
-    }
-    node->at.set -= node->at.set > index ? 1 : 0;
-    free(old.shards);
-    if (old.asked) {
-        node->options.hooks.release(node->options.hooks.context, old.number);
-        node->set_dropped = true;
-    }
-}
-
-static void release_sets(struct node *node) {
-    for (unsigned s = node->set_count; s > 0; s--) {
-        if (!set_needed(node, s - 1) && !set_in_use(node, s - 1)) {
-            set_remove(node, s - 1);
-        }
-    }
-}
-
-/* Has what no set names any more pushed no more, as soon as that can be. */
-static void forget_rows(struct node *node) {
-    uint32_t oldest = CACHE_NAMED_ALWAYS;
-    for (unsigned s = 0; s < node->set_count; s++) {
-        oldest = node->sets[s].number < oldest ? node->sets[s].number : oldest;
-    }
-    node->set_dropped = node->set_dropped && !client_forget(&node->client, oldest);
-}
-
-/* What a dead node has left undone comes first: everyone waits for it. Then what begins first. */
-static bool duty_before(const struct node_duty *one, const struct node_duty *other) {
-    bool catch_up = origin_is_catch_up(one->origin);
-    return catch_up != (bool)origin_is_catch_up(other->origin) ? catch_up : one->from_clock < other->from_clock;
-}
-
-/* Asks for the data of the most urgent duty that lacks it; when no duty does, for that of an evaluation, which has
- * mostly been read for a duty by then. True when there was one. */
-static bool prepare_next(struct node *node) {
-    const struct node_duty *first = NULL;
-    unsigned next = node->set_count;
-    for (unsigned s = 0; s < node->set_count; s++) {
-        if (node->sets[s].asked && !node->sets[s].prepared) {
-            return false; /* one at a time */
-        }
-    }
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        const struct node_duty *duty = &node->duties[d];
-        if (!node->sets[duty->set].asked && (first == NULL || duty_before(duty, first))) {
-            first = duty;
-        }
-    }
-    for (unsigned e = 0; e < node->evaluation_count; e++) {
-        next = !node->sets[node->evaluations[e].set].asked ? node->evaluations[e].set : next;
-    }
-    next = first != NULL ? first->set : next;
-    if (next == node->set_count) {
-        return false;
-    }
-    node->sets[next].asked = true;
-    node->options.hooks.prepare(node->options.hooks.context, &node->sets[next]);
-    return true;
-}
-
-static void fill_sets(struct node *node) {
-    bool lacking = false;
-    for (unsigned s = 0; s < node->set_count; s++) {
-        lacking = lacking || (node->sets[s].prepared && !node->sets[s].filled);
-    }
-    bool filled = lacking && input_is_compared(node) && client_filled(&node->client);
-    for (unsigned s = 0; s < node->set_count && filled; s++) {
-        node->sets[s].filled = node->sets[s].prepared;
-    }
-}
-
 /* ---- How far the node is ---- */
 
 /* A duty from the job's first clock on. */
@@ -366,9 +164,9 @@ static void send_loaded(struct node *node) {
         totals[t] = -HUGE_VAL;
     }
     message.loaded.version = node->loaded;
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        const struct node_set *set = &node->sets[node->duties[d].set];
-        if (!duty_is_first(node, &node->duties[d])) {
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        const struct node_set *set = &node->work.sets[node->work.duties[d].set];
+        if (!duty_is_first(node, &node->work.duties[d])) {
             continue;
         }
         for (unsigned t = 0; t < WIRE_TOTALS; t++) {
@@ -385,8 +183,9 @@ static void tell_loaded(struct node *node) {
     if ((node->state != NODE_LOADING && node->state != NODE_LOADED) || node->loaded == node->plan.terms.version) {
         return;
     }
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        if (duty_is_first(node, &node->duties[d]) && !node->sets[node->duties[d].set].filled) {
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        if (duty_is_first(node, &node->work.duties[d]) &&
+            node->work.sets[node->work.duties[d].set].state != SET_READY) {
             return;
         }
     }
@@ -405,12 +204,12 @@ static bool node_is_ready(const struct node *node) {
             return false;
         }
     }
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        if (!node->sets[node->duties[d].set].filled) {
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        if (node->work.sets[node->work.duties[d].set].state != SET_READY) {
             return false;
         }
     }
-    return node->duty_count == 0 || client_subscribed(&node->client);
+    return node->work.duty_count == 0 || client_subscribed(&node->client);
 }
 
 /* The clock is committed, and the controller has not been told so. */
@@ -433,225 +232,8 @@ static void tell_ready(struct node *node) {
 
 /* ---- Going on ---- */
 
-/* The next clock of a duty that has its clock; WIRE_CLOCK_NEVER when there is none. */
-static uint64_t duty_next(const struct node *node, const struct node_duty *duty) {
-    uint64_t done = duty->origin == node->options.self ? node->client.flushed : duty->done;
-    uint64_t next = duty->from_clock > done ? duty->from_clock : done + 1;
-    return next <= duty->until_clock ? next : WIRE_CLOCK_NEVER;
-}
-
-/* How many shards both have. */
-static uint32_t common_shards(const struct node_set *one, const struct node_set *other) {
-    uint32_t at = 0;
-    uint32_t common = 0;
-    for (uint32_t i = 0; i < other->count; i++) {
-        while (at < one->count && one->shards[at] < other->shards[i]) {
-            at++;
-        }
-        common += at < one->count && one->shards[at] == other->shards[i] ? 1 : 0;
-    }
-    return common;
-}
-
-static bool set_contains(const struct node_set *set, const struct node_set *part) {
-    return common_shards(set, part) == part->count;
-}
-
-/* In the duty's first clock, shards that were another origin's just before: what that one put last must be seen,
- * whatever the staleness, or our puts would undo it. */
-static bool shards_are_new(const struct node *node, const struct node_duty *duty, uint64_t clock) {
-    if (clock != duty->from_clock) {
-        return false;
-    }
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        const struct node_duty *before = &node->duties[d];
-        if (before->origin == duty->origin && before->until_clock + 1 == clock &&
-            set_contains(&node->sets[before->set], &node->sets[duty->set])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether all of the set's shards are in duties of this node in `clock`. */
-static bool worked_by_us(const struct node *node, const struct node_set *set, uint64_t clock) {
-    uint32_t found = 0;
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        const struct node_duty *duty = &node->duties[d];
-        if (duty->from_clock <= clock && clock <= duty->until_clock) {
-            found += common_shards(&node->sets[duty->set], set);
-        }
-    }
-    return found == set->count;
-}
-
-/* In the duty's first clock, shards that were another node's just before: that node's work must be committed. Else it
- * might be lost with the node and done again, with other results, while ours, which goes on from what the node had put,
- * is kept. (The clock before a duty's first one is a commit point.) */
-static bool may_be_done_again(const struct node *node, const struct node_duty *duty, uint64_t clock) {
-    return clock == duty->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
-           !worked_by_us(node, &node->sets[duty->set], clock - 1);
-}
-
-static bool duty_may_begin(const struct node *node, const struct node_duty *duty, uint64_t clock) {
-    return clock != WIRE_CLOCK_NEVER && !held_at(node, clock - 1) && (node->final == 0 || clock <= node->final) &&
-           node->sets[duty->set].filled && client_may_begin(&node->client, clock) &&
-           (!shards_are_new(node, duty, clock) || client_has_state(&node->client, clock - 1)) &&
-           !may_be_done_again(node, duty, clock);
-}
-
-/* A catch-up that ends before `clock` is not done: what it puts must not come after what our own duty puts. */
-static bool catches_up_before(const struct node *node, uint64_t clock) {
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        const struct node_duty *duty = &node->duties[d];
-        if (origin_is_catch_up(duty->origin) && duty->until_clock < clock &&
-            duty_next(node, duty) != WIRE_CLOCK_NEVER) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The catch-up, or else the duty of our own, that comes next; NULL when none may begin. */
-static struct node_duty *duty_to_begin(struct node *node, bool catch_up) {
-    struct node_duty *first = NULL;
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        struct node_duty *duty = &node->duties[d];
-        if ((bool)origin_is_catch_up(duty->origin) == catch_up &&
-            (first == NULL || duty_next(node, duty) < duty_next(node, first))) {
-            first = duty;
-        }
-    }
-    bool waits = first == NULL || (!catch_up && catches_up_before(node, duty_next(node, first)));
-    return !waits && duty_may_begin(node, first, duty_next(node, first)) ? first : NULL;
-}
-
-static void begin_clock(struct node *node, const struct node_duty *duty) {
-    const struct node_hooks *hooks = &node->options.hooks;
-    uint64_t clock = duty_next(node, duty);
-    client_begin(&node->client, duty->origin, clock);
-    node->at = *duty;
-    node->at_clock = clock;
-    node->again = false;
-    node->begun = clock > node->begun ? clock : node->begun;
-    node->clock_began_us = node_now(node);
-    node->busy = true;
-    hooks->compute(hooks->context, node->sets[duty->set].number, clock);
-}
-
-static bool is_last(const struct node *node, uint64_t clock) {
-    return node->final != 0 && clock == node->final && client_has_state(&node->client, clock);
-}
-
-/* Of node->at and node->at_clock. */
-static void evaluate(struct node *node) {
-    const struct node_hooks *hooks = &node->options.hooks;
-    node->unevaluated = false;
-    node->busy = true;
-    node->last = is_last(node, node->at_clock);
-    client_freeze(&node->client);
-    hooks->evaluate(hooks->context, node->sets[node->at.set].number, node->at_clock, node->again);
-}
-
-static void evaluate_again(struct node *node, actor_id origin, unsigned set, uint64_t clock) {
-    node->at = (struct node_duty){.origin = origin, .set = set};
-    node->at_clock = clock;
-    node->again = true;
-    evaluate(node);
-}
-
-/* The clock that was flushed is evaluated when the next one may begin; one that may turn out to be the last waits for
- * the full state. Nothing waits while a catch-up can go on, of which that state may need more. */
-static bool evaluation_due(const struct node *node, bool catch_up) {
-    uint64_t clock = node->at_clock;
-    bool last = clock == node->final || held_at(node, clock);
-    return catch_up || origin_is_catch_up(node->at.origin) ||
-           (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
-}
-
-/* Evaluates what the controller has asked for. The node goes on meanwhile if the data for it is not there yet. */
-static bool evaluate_asked(struct node *node) {
-    for (unsigned e = 0; e < node->evaluation_count && !node->client.fenced; e++) {
-        const struct node_evaluation *evaluation = &node->evaluations[e];
-        bool again = is_last(node, evaluation->clock) && evaluation->last != evaluation->clock;
-        if ((!evaluation->done || again) && node->sets[evaluation->set].filled &&
-            client_has_state(&node->client, evaluation->clock)) {
-            evaluate_again(node, evaluation->origin, evaluation->set, evaluation->clock);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A clock that was named the last one only after it had been evaluated, or was evaluated in another state than its own,
- * is evaluated once more. */
-static bool evaluate_last(struct node *node) {
-    for (unsigned d = 0; d < node->duty_count && is_last(node, node->final) && !node->client.fenced; d++) {
-        const struct node_duty *duty = &node->duties[d];
-        uint64_t next = duty_next(node, duty);
-        if (duty->from_clock <= node->final && node->final <= duty->until_clock && next > node->final &&
-            duty->last != node->final && node->sets[duty->set].filled) {
-            evaluate_again(node, duty->origin, duty->set, node->final);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Begins what can begin now. True when that was something. */
-static bool node_advance(struct node *node) {
-    if (node->ended) {
-        return false;
-    }
-    release_sets(node);
-    forget_rows(node);
-    if (prepare_next(node)) {
-        return true;
-    }
-    fill_sets(node);
-    if (node->state < NODE_STARTED || node->busy || node->unsaving) {
-        return false;
-    }
-    const struct node_duty *catch_up = duty_to_begin(node, true);
-    if (node->unevaluated) {
-        bool due = evaluation_due(node, catch_up != NULL);
-        if (due) {
-            evaluate(node);
-        }
-        return due;
-    }
-    if (node->progress_count == WIRE_PROGRESS_MAX) {
-        return false;
-    }
-    if (catch_up == NULL && evaluate_asked(node)) {
-        return true;
-    }
-    const struct node_duty *duty = catch_up != NULL ? catch_up : duty_to_begin(node, false);
-    if (duty == NULL) {
-        return evaluate_last(node);
-    }
-    begin_clock(node, duty);
-    return true;
-}
-
-/* Everything up to the last clock is done, and of that one we have the state: our flushes have arrived. */
-static bool node_is_through(const struct node *node) {
-    if (node->final == 0 || node->busy || node->unevaluated) {
-        return false;
-    }
-    bool had_final = false;
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        const struct node_duty *duty = &node->duties[d];
-        if (duty_next(node, duty) <= node->final) {
-            return false;
-        }
-        had_final = had_final || (duty->from_clock <= node->final && duty->until_clock >= node->final);
-    }
-    return !had_final || client_has_state(&node->client, node->final);
-}
-
 static void tell_finished(struct node *node) {
-    if (node->state >= NODE_STARTED && node_is_through(node) != (node->state == NODE_FINISHED)) {
+    if (node->state >= NODE_STARTED && node_work_is_through(node) != (node->state == NODE_FINISHED)) {
         node->state = node->state == NODE_STARTED ? NODE_FINISHED : NODE_STARTED;
         send_heartbeat(node);
     }
@@ -665,9 +247,7 @@ static void node_set_timer(struct node *node) {
     if (next == 0 || node->heartbeat_us < next) {
         next = node->heartbeat_us;
     }
-    if (node->progress_sent < node->progress_count && node->progress_us + NODE_PROGRESS_US < next) {
-        next = node->progress_us + NODE_PROGRESS_US;
-    }
+    next = node_reports_due_us(node) < next ? node_reports_due_us(node) : next;
     if (next != node->timer_us) {
         node->timer_us = next;
         node->io->set_timer(node->io, next);
@@ -677,19 +257,19 @@ static void node_set_timer(struct node *node) {
 /* The last clock's state is at the servers; what this node's cache has of it may still be on the way, if the node had
  * no part in that clock. The app's finish function may read it. */
 static void begin_save(struct node *node) {
-    if (node->saving && !node->save_asked && !node->unsaving && node->final != 0 &&
+    if (node->save.state == SAVE_REQUESTED && !node->save.unsaving && node->final != 0 &&
         client_want_last(&node->client, node->final)) {
-        node->save_asked = true;
+        node->save.state = SAVE_RUNNING;
         node->options.hooks.save(node->options.hooks.context);
     }
 }
 
-static void node_step(struct node *node) {
+void node_step(struct node *node) {
     if (node->stepping) {
         return; /* a hook that answered at once: the loop below goes on */
     }
     node->stepping = true;
-    while (node_advance(node)) {
+    while (node_work_advance(node)) {
     }
     node->stepping = false;
     if (node->client.accused != ACTOR_NONE) {
@@ -734,10 +314,10 @@ void node_prepared(struct node *node, unsigned number, uint64_t items, const dou
     if (node->ended) {
         return;
     }
-    for (unsigned s = 0; s < node->set_count; s++) {
-        struct node_set *set = &node->sets[s];
+    for (unsigned s = 0; s < node->work.set_count; s++) {
+        struct node_set *set = &node->work.sets[s];
         if (set->number == number) {
-            set->prepared = true;
+            set->state = SET_PREPARED;
             set->items = items;
             memcpy(set->totals, totals, sizeof set->totals);
         }
@@ -749,55 +329,8 @@ void node_prepared(struct node *node, unsigned number, uint64_t items, const dou
     node_step(node);
 }
 
-void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
-    if (node->ended) {
-        return;
-    }
-    node->items = items;
-    node->compute_us = compute_us;
-    node->busy = false;
-    node->unevaluated = true;
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        if (node->duties[d].origin == node->at.origin) {
-            node->duties[d].done = node->client.clock;
-        }
-    }
-    client_flush(&node->client);
-    node_step(node);
-}
-
-/* Notes what is evaluated now. */
-static void note_evaluated(struct node *node) {
-    if (node->at.origin == node->options.self && !node->again) {
-        node->evaluated = node->at_clock;
-    }
-    for (unsigned d = 0; d < node->duty_count && node->last; d++) {
-        if (node->duties[d].origin == node->at.origin) {
-            node->duties[d].last = node->at_clock;
-        }
-    }
-    for (unsigned e = 0; e < node->evaluation_count && node->again; e++) {
-        struct node_evaluation *evaluation = &node->evaluations[e];
-        if (evaluation->origin == node->at.origin && evaluation->clock == node->at_clock) {
-            evaluation->done = true;
-            evaluation->last = node->last ? node->at_clock : evaluation->last;
-        }
-    }
-}
-
-void node_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
-    if (node->ended) {
-        return;
-    }
-    client_thaw(&node->client);
-    node->busy = false;
-    note_evaluated(node);
-    report_progress(node, metrics);
-    node_step(node);
-}
-
 static void send_saved(struct node *node) {
-    struct message saved = {.type = MESSAGE_SAVED, .saved = node->save_outcome};
+    struct message saved = {.type = MESSAGE_SAVED, .saved = node->save.outcome};
     node_send(node, &saved);
 }
 
@@ -805,15 +338,15 @@ void node_saved(struct node *node, int code, const char *text) {
     if (node->ended) {
         return;
     }
-    if (node->unsaving) {
-        node->unsaving = false;
+    if (node->save.unsaving) {
+        node->save.unsaving = false;
         node_step(node);
         return;
     }
-    node->saved = true;
-    node->save_outcome.attempt = node->save_attempt;
-    node->save_outcome.code = code;
-    snprintf(node->save_outcome.text, sizeof node->save_outcome.text, "%s", text);
+    node->save.state = SAVE_OVER;
+    node->save.outcome.attempt = node->save.attempt;
+    node->save.outcome.code = code;
+    snprintf(node->save.outcome.text, sizeof node->save.outcome.text, "%s", text);
     send_saved(node);
 }
 
@@ -834,22 +367,6 @@ void node_leave_soon(struct node *node, uint32_t notice_ms) {
 
 /* ---- Plans ---- */
 
-static int compare_numbers(const void *one, const void *other) {
-    uint64_t a;
-    uint64_t b;
-    memcpy(&a, one, sizeof a);
-    memcpy(&b, other, sizeof b);
-    return a < b ? -1 : a > b;
-}
-
-static int compare_shards(const void *one, const void *other) {
-    uint32_t a;
-    uint32_t b;
-    memcpy(&a, one, sizeof a);
-    memcpy(&b, other, sizeof b);
-    return a < b ? -1 : a > b;
-}
-
 /* Makes the nodes and servers of a new plan known to the io, and has it forget those that left. */
 static void connect_servers(struct node *node, const struct plan_view *plan) {
     node->io->admit(node->io, plan->nodes, plan->node_count);
@@ -859,81 +376,6 @@ static void connect_servers(struct node *node, const struct plan_view *plan) {
         }
     }
     links_forget_absent(node->io, node->options.self, &node->plan, plan);
-}
-
-/* The set of these shards, made when new. Takes over `shards`. */
-static unsigned set_of_shards(struct node *node, uint32_t *shards, uint32_t count) {
-    qsort(shards, count, sizeof *shards, compare_shards);
-    for (unsigned s = 0; s < node->set_count; s++) {
-        const struct node_set *set = &node->sets[s];
-        if (set->count == count && memcmp(set->shards, shards, count * sizeof *shards) == 0) {
-            free(shards);
-            return s;
-        }
-    }
-    node->sets = memory_resized(node->sets, node->set_count + 1, sizeof *node->sets);
-    node->sets[node->set_count] = (struct node_set){.number = ++node->sets_made, .shards = shards, .count = count};
-    return node->set_count++;
-}
-
-/* What the duty's origin has done by the old plan. */
-static void take_done(const struct node *node, struct node_duty *duty) {
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        if (node->duties[d].origin == duty->origin) {
-            duty->done = node->duties[d].done;
-            duty->last = node->duties[d].last;
-            return;
-        }
-    }
-}
-
-/* Our part of the plan's duties. Data that is there stays, whatever the clocks. */
-static void take_duties(struct node *node) {
-    const struct wire_duty *planned = node->plan.duties;
-    struct node_duty *duties = memory_zeroed(node->plan.duty_count + 1, sizeof *duties);
-    unsigned count = 0;
-    for (size_t d = 0; d < node->plan.duty_count; d++) {
-        if (actor_node(planned[d].origin) != node->options.self) {
-            continue;
-        }
-        uint32_t *shards = memory_resized(NULL, planned[d].count, sizeof *shards);
-        memcpy(shards, node->plan.shards + planned[d].first, planned[d].count * sizeof *shards);
-        duties[count] = (struct node_duty){.origin = planned[d].origin,
-                                           .from_clock = planned[d].from_clock,
-                                           .until_clock = planned[d].until_clock,
-                                           .set = set_of_shards(node, shards, planned[d].count)};
-        take_done(node, &duties[count++]);
-    }
-    free(node->duties);
-    node->duties = duties;
-    node->duty_count = count;
-}
-
-static void drop_evaluations(struct node *node, uint64_t from, uint64_t until) {
-    unsigned kept = 0;
-    for (unsigned e = 0; e < node->evaluation_count; e++) {
-        if (node->evaluations[e].clock < from || node->evaluations[e].clock > until) {
-            node->evaluations[kept++] = node->evaluations[e];
-        }
-    }
-    node->evaluation_count = kept;
-}
-
-/* Clocks beyond the restored one are done again, by whoever did them: nothing is evaluated there in a lost node's
- * place, and the last clock's state, when it is one of these, will be another. */
-static void undo_evaluations(struct node *node) {
-    uint64_t restore = node->plan.terms.restore;
-    drop_evaluations(node, restore + 1, WIRE_CLOCK_NEVER);
-    if (node->final == 0 || node->final <= restore) {
-        return;
-    }
-    node->last = false;
-    for (unsigned d = 0; d < node->duty_count; d++) {
-        node->duties[d].last = 0;
-    }
-    for (unsigned i = 0; i < node->progress_count; i++) {
-        node->progress[i].progress.last = 0;
-    }
 }
 
 /* Which of our servers have a part in the plan. */
@@ -954,12 +396,12 @@ static void checkpoint_drop(struct node *node) {
 
 /* What was done for the old epoch's end of the job is void. */
 static void save_drop(struct node *node) {
-    if (node->save_asked && !node->saved) {
-        node->unsaving = true;
+    if (node->save.state == SAVE_RUNNING) {
+        node->save.unsaving = true;
         node->options.hooks.unsave(node->options.hooks.context);
     }
-    node->saving = node->save_asked = node->saved = false;
-    node->save_attempt = 0;
+    node->save.state = SAVE_NONE;
+    node->save.attempt = 0;
 }
 
 static void send_servers(struct node *node, const struct message *message) {
@@ -987,31 +429,14 @@ static void receive_plan(struct node *node, const struct message *message) {
     plan_close(&node->plan);
     node->plan = plan;
     find_roles(node);
-    take_duties(node);
+    node_work_take_duties(node);
     if (new_epoch) {
         node->accusation.accused = ACTOR_NONE;
-        undo_evaluations(node);
+        node_work_undo_evaluations(node);
         checkpoint_drop(node);
         save_drop(node);
     }
     send_heartbeat(node);
-}
-
-unsigned node_origins(const struct node *node, uint64_t clock) {
-    actor_id *nodes = memory_resized(NULL, node->plan.duty_count + 1, sizeof *nodes);
-    size_t at_work = 0;
-    for (size_t d = 0; d < node->plan.duty_count; d++) {
-        if (duty_covers(&node->plan.duties[d], clock)) {
-            nodes[at_work++] = actor_node(node->plan.duties[d].origin);
-        }
-    }
-    qsort(nodes, at_work, sizeof *nodes, compare_numbers);
-    unsigned different = 0;
-    for (size_t n = 0; n < at_work; n++) {
-        different += n == 0 || nodes[n] != nodes[n - 1] ? 1 : 0;
-    }
-    free(nodes);
-    return different;
 }
 
 /* ---- Failures of others ---- */
@@ -1020,7 +445,7 @@ unsigned node_origins(const struct node *node, uint64_t clock) {
 static void send_fenced(struct node *node) {
     struct message message = {.type = MESSAGE_FENCED};
     size_t size = 0;
-    message.fenced.begun = node->begun;
+    message.fenced.begun = node->work.begun;
     message.fenced.committed = node->client.committed;
     for (unsigned s = 0; s < node->options.server_count; s++) {
         const struct node_server *server = &node->servers[s];
@@ -1151,44 +576,10 @@ static void receive_start(struct node *node, const struct message *start) {
     send_heartbeat(node);
 }
 
-/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's,
- * and so is an evaluation in a lost node's place: its clock was restored, which the count of the catch-up begins
- * behind. */
-static bool progress_arrived(const struct node *node, const struct message_progress *progress,
-                             const struct message *ack) {
-    bool present =
-        ack->epoch == node->plan.epoch && progress->origin == origin_catch_up(node->options.self, ack->epoch) &&
-        progress->evaluation == 0;
-    return progress->clock <= (present ? ack->heartbeat_ack.catch_up : ack->heartbeat_ack.progress);
-}
-
-static void drop_arrived(struct node *node, const struct message *ack) {
-    unsigned kept = 0;
-    unsigned again = node->progress_again;
-    unsigned sent = node->progress_sent;
-    for (unsigned i = 0; i < node->progress_count; i++) {
-        if (!progress_arrived(node, &node->progress[i].progress, ack)) {
-            node->progress[kept++] = node->progress[i];
-            continue;
-        }
-        message_close(&node->progress[i]);
-        node->progress_again -= i < again ? 1 : 0;
-        sent -= i < node->progress_sent ? 1 : 0;
-    }
-    node->progress_still = kept < node->progress_count ? 0 : node->progress_still;
-    node->progress_count = kept;
-    node->progress_sent = sent;
-    if (again > 0 && node->progress_again == 0) {
-        unsigned more = 2 * node->progress_burst;
-        node->progress_burst = more < NODE_PROGRESS_BURST_MAX ? more : NODE_PROGRESS_BURST_MAX;
-        send_progress_again(node);
-    }
-}
-
 static void receive_ack(struct node *node, const struct message *message) {
     const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
-    drop_arrived(node, message);
-    drop_evaluations(node, 0, ack->progress);
+    node_reports_acknowledged(node, message);
+    node_work_drop_evaluations(node, 0, ack->progress);
     if (ack->input > node->input.compared && ack->input <= node->input.reading) {
         node->input.compared = ack->input;
     }
@@ -1207,13 +598,12 @@ static void receive_save(struct node *node, const struct message *message) {
     if (message->epoch != node->client.epoch || node->client.fenced) {
         return; /* of an epoch that is over */
     }
-    bool goes_on = node->saving && !node->saved;
-    if (!goes_on && message->save.attempt > node->save_attempt) {
-        node->save_attempt = message->save.attempt;
-        node->saving = true;
-        node->save_asked = node->saved = false;
+    bool goes_on = node->save.state == SAVE_REQUESTED || node->save.state == SAVE_RUNNING;
+    if (!goes_on && message->save.attempt > node->save.attempt) {
+        node->save.attempt = message->save.attempt;
+        node->save.state = SAVE_REQUESTED;
         node_step(node);
-    } else if (node->saved && message->save.attempt == node->save_attempt) {
+    } else if (node->save.state == SAVE_OVER && message->save.attempt == node->save.attempt) {
         send_saved(node);
     }
 }
@@ -1267,28 +657,6 @@ static void receive_checkpoint(struct node *node, const struct message *message)
     }
 }
 
-static void receive_evaluate(struct node *node, const struct message *message) {
-    const struct message_evaluate *asked = &message->evaluate;
-    size_t count;
-    const uint32_t *listed = evaluate_shards(message, &count);
-    if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan) ||
-        actor_node(asked->origin) != node->options.self || asked->clock > node->plan.terms.restore ||
-        listed[count - 1] >= node->plan.terms.shards || node->evaluation_count == NODE_EVALUATIONS_MAX) {
-        return;
-    }
-    for (unsigned e = 0; e < node->evaluation_count; e++) {
-        if (node->evaluations[e].origin == asked->origin && node->evaluations[e].clock == asked->clock) {
-            return;
-        }
-    }
-    uint32_t *shards = memory_resized(NULL, count, sizeof *shards);
-    memcpy(shards, listed, count * sizeof *shards);
-    node->evaluations = memory_resized(node->evaluations, node->evaluation_count + 1, sizeof *node->evaluations);
-    unsigned set = set_of_shards(node, shards, (uint32_t)count);
-    node->evaluations[node->evaluation_count++] =
-        (struct node_evaluation){.origin = asked->origin, .clock = asked->clock, .set = set};
-}
-
 static void receive_outcome(struct node *node, const struct message_outcome *outcome) {
     if (!node->leaving || outcome->request != NODE_EVICT_REQUEST) {
         return;
@@ -1323,7 +691,7 @@ static void receive_controller(struct node *node, const struct message *message)
         receive_save(node, message);
         break;
     case MESSAGE_EVALUATE:
-        receive_evaluate(node, message);
+        node_work_receive_evaluate(node, message);
         break;
     case MESSAGE_OUTCOME:
         receive_outcome(node, &message->outcome);
@@ -1413,10 +781,7 @@ static void repeat(struct node *node) {
     if (node->leaving) {
         send_evict(node);
     }
-    if (++node->progress_still > NODE_PROGRESS_STILL_MAX) { /* the controller is away, or the network is full */
-        node->progress_burst = NODE_PROGRESS_BURST;
-    }
-    send_progress_again(node);
+    node_reports_repeat(node);
 }
 
 void node_connected(struct node *node, actor_id peer) {
@@ -1437,8 +802,8 @@ void node_timer(void *self) {
     if (node_check_silence(node, now)) {
         return;
     }
-    if (node->progress_sent < node->progress_count && now >= node->progress_us + NODE_PROGRESS_US) {
-        send_progress_new(node);
+    if (now >= node_reports_due_us(node)) {
+        node_reports_send(node);
     }
     if (now >= node->heartbeat_us) {
         if (node->heartbeat_ms == 0) {

@@ -17,13 +17,20 @@ enum {
     NODE_EVALUATIONS_MAX = 64,     /* that the controller has asked for at once; it repeats what was not taken */
 };
 
+/* NEW --hooks.prepare--> PREPARING --node_prepared--> PREPARED --first state of its rows--> READY */
+enum node_set_state {
+    SET_NEW,
+    SET_PREPARING, /* the process reads the data */
+    SET_PREPARED,  /* the data is there */
+    SET_READY,     /* so is the first state of its rows, and the input is the job's: a clock may begin */
+};
+
 /* Data shards that one duty or several consist of, and that the process has arranged for the app. */
 struct node_set {
     unsigned number;  /* never used twice */
     uint32_t *shards; /* ascending */
     uint32_t count;
-    bool asked, prepared; /* hooks.prepare was called; node_prepared was */
-    bool filled;    /* ... and its rows' first state has come since, and the input is the job's: a clock may begin */
+    enum node_set_state state;
     uint64_t items; /* training items, once prepared */
     double totals[WIRE_TOTALS];
 };
@@ -34,7 +41,7 @@ struct node_duty {
     uint64_t from_clock, until_clock;
     uint64_t done; /* clocks up to this are flushed under the origin */
     uint64_t last; /* the clock that was evaluated as the job's last one and reported so; 0: none */
-    unsigned set;  /* index in node.sets */
+    unsigned set;  /* index in node_work.sets */
 };
 
 /* What the controller has asked for in EVALUATE. */
@@ -92,6 +99,61 @@ struct node_options {
     struct node_hooks hooks;
 };
 
+/* IDLE --begin a clock--> COMPUTING --node_computed--> COMPUTED --evaluate--> EVALUATING --node_evaluated--> IDLE
+ * IDLE --evaluate again--> EVALUATING */
+enum node_activity {
+    NODE_IDLE,
+    NODE_COMPUTING,  /* the app works on the clock */
+    NODE_COMPUTED,   /* the clock is flushed and not evaluated yet */
+    NODE_EVALUATING, /* the app evaluates the clock */
+};
+
+/* What the node works on. Only node_work.c and node_sets.c change it. */
+struct node_work {
+    struct node_set *sets;
+    unsigned set_count, sets_made;
+    bool set_dropped; /* since rows that no set names any more were forgotten */
+    struct node_duty *duties;
+    unsigned duty_count;
+    struct node_evaluation *evaluations;
+    unsigned evaluation_count;
+    enum node_activity activity;
+    struct node_duty duty;                /* of the activity, or of the last one */
+    uint64_t clock;                       /* likewise */
+    bool again;                           /* it evaluates what it has not just computed */
+    bool last;                            /* it evaluates the job's last clock, in the state of that very clock */
+    uint64_t items, compute_us, began_us; /* of the clock */
+    uint64_t begun;                       /* the highest clock begun under any origin */
+    uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
+};
+
+/* The PROGRESS that the controller has not acknowledged. Only node_reports.c changes it. */
+struct node_reports {
+    struct message *list; /* in the order of clocks */
+    unsigned count;
+    unsigned sent;    /* the rest has not been sent yet: more may go with it */
+    uint64_t sent_us; /* when PROGRESS was sent last */
+    unsigned again;   /* so many of the burst that was sent again are not acknowledged yet */
+    unsigned burst;   /* how many the next burst has */
+    unsigned still;   /* heartbeats since one was acknowledged */
+};
+
+/* NONE --SAVE--> REQUESTED --hooks.save--> RUNNING --node_saved--> OVER --SAVE of a later attempt--> REQUESTED
+ * A new epoch puts it back to NONE. */
+enum node_save_state {
+    SAVE_NONE,
+    SAVE_REQUESTED, /* waits for the last clock's state */
+    SAVE_RUNNING,   /* the app's finish function runs */
+    SAVE_OVER,      /* `outcome` is what came of it */
+};
+
+struct node_save {
+    enum node_save_state state;
+    uint32_t attempt; /* of the last SAVE */
+    struct message_saved outcome;
+    bool unsaving; /* the finish function of an earlier epoch is to return: its outcome does not count */
+};
+
 struct node {
     struct io *io;
     struct node_options options;
@@ -103,22 +165,11 @@ struct node {
     uint32_t heartbeat_ms, timeout_ms;
     struct plan_view plan; /* in force */
     struct node_input input;
-    struct node_set *sets;
-    unsigned set_count, sets_made;
-    bool set_dropped; /* since rows that no set names any more were forgotten */
-    struct node_duty *duties;
-    unsigned duty_count;
-    struct node_evaluation *evaluations;
-    unsigned evaluation_count;
-    uint64_t begun;             /* the highest clock begun under any origin */
+    struct node_work work;
+    struct node_reports reports;
+    struct node_save save;
     uint64_t total_items;       /* of all nodes, from START on */
     double totals[WIRE_TOTALS]; /* likewise */
-    bool busy;                  /* a hook is at work on a clock, at_clock ... */
-    bool unevaluated;           /* ... or has computed it and not evaluated it yet ... */
-    bool again;                 /* ... or evaluates what it has not just computed ... */
-    bool last;                  /* ... the job's last clock, in its whole state ... */
-    struct node_duty at;        /* ... in this duty */
-    uint64_t at_clock;
     bool stepping; /* inside node_step */
     struct node_server {
         bool has_role;    /* in the plan */
@@ -132,29 +183,16 @@ struct node {
     } hold;
     uint64_t final;
     uint64_t told_committed;  /* in the last heartbeat */
-    uint64_t evaluated;       /* the highest clock evaluated and reported under part 0 */
-    uint64_t loaded, ready;   /* the last versions that LOADED and the heartbeat told of */
-    struct message *progress; /* not acknowledged yet, in the order of clocks */
-    unsigned progress_count;
-    unsigned progress_sent;  /* the rest has not been sent yet: more may go with it */
-    uint64_t progress_us;    /* when PROGRESS was sent last */
-    unsigned progress_again; /* of the burst that was sent again, so many are not acknowledged yet */
-    unsigned progress_burst; /* how many the next one has */
-    unsigned progress_still; /* heartbeats since one was acknowledged */
+    uint64_t loaded, ready;   /* the plan's versions that the last LOADED and the last heartbeat named */
     struct {
         uint64_t number; /* of the last CHECKPOINT; 0: none in this epoch */
         struct message_written *written;
         unsigned count;
     } checkpoint;
     struct message_accuse accusation; /* of this epoch; accused ACTOR_NONE: none */
-    uint32_t save_attempt;          /* of the last SAVE */
-    bool saving, save_asked, saved; /* SAVE has come; hooks.save was called; node_saved was, and with what: */
-    struct message_saved save_outcome;
-    bool unsaving;                              /* an earlier save is to return: its outcome does not count */
-    bool leaving;                               /* asks to be evicted, and has no answer yet, ... */
-    uint64_t leave_us;                          /* ... until then; 0: nobody has warned it */
-    uint64_t items, compute_us, clock_began_us; /* of the clock under way */
-    uint64_t heard_us;                          /* when the controller was last heard */
+    bool leaving;                     /* it has requested to be evicted, and has no answer yet */
+    uint64_t leave_us;                /* when it has to be gone; 0: nobody has warned it */
+    uint64_t heard_us;                /* when the controller was last heard */
     uint64_t started_us;
     uint64_t heartbeat_us; /* when the next heartbeat is due */
     uint64_t timer_us;     /* what was asked of set_timer */

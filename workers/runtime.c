@@ -956,7 +956,7 @@ static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clo
     runtime->set = find_set(runtime, set);
     runtime->clock = clock;
     runtime->again = again;
-    runtime->last = runtime->node.last;
+    runtime->last = runtime->node.work.last;
     runtime->begin = again && (runtime->begun_set != set || runtime->begun_origins == 0);
     if (runtime->begin) {
         runtime->origins = runtime->begun_origins > 0 ? runtime->origins : node_origins(&runtime->node, clock);

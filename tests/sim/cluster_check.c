@@ -477,8 +477,8 @@ void cluster_check_node(struct cluster_node *node) {
         }
     }
     check_committed(cluster, client->committed);
-    if (node->node.progress_count > WIRE_PROGRESS_MAX) {
-        cluster_violation(cluster, "bound", "%s has %u PROGRESS waiting", node->node.name, node->node.progress_count);
+    if (node->node.reports.count > WIRE_PROGRESS_MAX) {
+        cluster_violation(cluster, "bound", "%s has %u PROGRESS waiting", node->node.name, node->node.reports.count);
     }
 }
 

@@ -203,7 +203,7 @@ static void mistake_hold(struct cluster_node *node, struct message *message) {
     const struct hold *hold = &cluster->control.controller.hold;
     bool for_checkpoint = cluster->control.running && hold->purpose == HOLD_CHECKPOINT &&
                           hold->number == message->heartbeat_ack.hold && hold->clock != WIRE_CLOCK_NEVER;
-    bool near = for_checkpoint && node->node.begun + 1 >= hold->clock; /* else it makes no difference */
+    bool near = for_checkpoint && node->node.work.begun + 1 >= hold->clock; /* else it makes no difference */
     if (for_checkpoint && (near || cluster->result->mistaken) && mistake_lasts(cluster, MISTAKE_CHECKPOINT_NOT_HELD)) {
         message->heartbeat_ack.hold_clock = WIRE_CLOCK_NEVER;
     }
@@ -236,7 +236,8 @@ static bool could_begin(struct cluster_node *node) {
     struct client *client = &node->node.client;
     bool fenced = client->fenced;
     client->fenced = false;
-    bool could = !node->node.busy && node->node.duty_count > 0 && client_may_begin(client, client->flushed + 1);
+    bool could = (node->node.work.activity == NODE_IDLE || node->node.work.activity == NODE_COMPUTED) &&
+                 node->node.work.duty_count > 0 && client_may_begin(client, client->flushed + 1);
     client->fenced = fenced;
     return could;
 }

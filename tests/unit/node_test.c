@@ -534,7 +534,7 @@ static void test_who_joins_starts_at_once_and_works_from_its_clock(void **state)
     assert_int_equal(fake->computing, 0);
     push(fake, 20, 30);
     computed(fake, 1, 31);
-    assert_int_equal(fake->node.begun, 31);
+    assert_int_equal(fake->node.work.begun, 31);
     fake_close(fake);
 }
 
@@ -567,7 +567,7 @@ static void test_clocks_are_computed_evaluated_and_reported(void **state) {
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
     assert_int_equal(message.progress.clock, 3);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 3});
-    assert_int_equal(fake->node.progress_count, 0);
+    assert_int_equal(fake->node.reports.count, 0);
     fake_close(fake);
 }
 
@@ -719,11 +719,11 @@ static void test_old_plans_change_nothing(void **state) {
     no_duties(fake);
     fake->plan.version = 0;
     give_plan(fake);
-    assert_int_equal(fake->node.duty_count, 1);
+    assert_int_equal(fake->node.work.duty_count, 1);
     fake->epoch = 2;
     fake->plan.version = 0;
     give_plan(fake);
-    assert_int_equal(fake->node.duty_count, 1); /* versions grow over all epochs */
+    assert_int_equal(fake->node.work.duty_count, 1); /* versions grow over all epochs */
     assert_int_equal(fake->node.client.epoch, 1);
     fake_close(fake);
 }
@@ -873,7 +873,7 @@ static void test_catch_ups_come_first(void **state) {
     assert_int_equal(fake->computing, 0);
     push(fake, 4, 5);
     computed(fake, 2, 6); /* our own, with all shards */
-    assert_int_equal(fake->node.evaluated, 5);
+    assert_int_equal(fake->node.work.evaluated, 5);
     fake_close(fake);
 }
 
@@ -911,14 +911,14 @@ static void test_catch_ups_are_acknowledged_apart(void **state) {
     evaluated(fake, 5);
     computed(fake, 3, 3);
     evaluated(fake, 3);
-    assert_int_equal(fake->node.progress_count, 6); /* 1 to 5, and 3 of the catch-up */
+    assert_int_equal(fake->node.reports.count, 6); /* 1 to 5, and 3 of the catch-up */
     give_ack(fake, (struct message_heartbeat_ack){.progress = 5});
-    assert_int_equal(fake->node.progress_count, 1);
+    assert_int_equal(fake->node.reports.count, 1);
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK, .epoch = 1, .heartbeat_ack = {.catch_up = 3}};
     give(fake, ACTOR_CONTROLLER, &ack); /* of an epoch in which it meant another */
-    assert_int_equal(fake->node.progress_count, 1);
+    assert_int_equal(fake->node.reports.count, 1);
     give_ack(fake, (struct message_heartbeat_ack){.catch_up = 3});
-    assert_int_equal(fake->node.progress_count, 0);
+    assert_int_equal(fake->node.reports.count, 0);
     fake_close(fake);
 }
 
@@ -943,9 +943,9 @@ static void test_an_earlier_catch_up_goes_on_through_the_next_failure(void **sta
     computed(fake, 3, 5);
     evaluated(fake, 5);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 4, .catch_up = 9});
-    assert_int_equal(fake->node.progress_count, 2); /* both of clock 5 */
+    assert_int_equal(fake->node.reports.count, 2); /* both of clock 5 */
     give_ack(fake, (struct message_heartbeat_ack){.progress = 5});
-    assert_int_equal(fake->node.progress_count, 0);
+    assert_int_equal(fake->node.reports.count, 0);
     fake_close(fake);
 }
 
@@ -989,10 +989,10 @@ static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state)
     give_evaluate(fake, origin, 3, 4, 4);                    /* beyond the restored clock */
     give_evaluate(fake, origin, 2, 6, 3);                    /* shard 8 of 8 */
     give_evaluate(fake, origin_catch_up(OTHER, 2), 2, 4, 4); /* somebody else's */
-    assert_int_equal(fake->node.evaluation_count, 0);
+    assert_int_equal(fake->node.work.evaluation_count, 0);
     give_evaluate(fake, origin, 2, 4, 3);
     give_evaluate(fake, origin, 2, 4, 3); /* again */
-    assert_int_equal(fake->node.evaluation_count, 1);
+    assert_int_equal(fake->node.work.evaluation_count, 1);
     prepared(fake, 3, 40);
     evaluated(fake, 5);
     prepared(fake, 2, 70);
@@ -1017,7 +1017,7 @@ static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state)
     assert_int_equal(fake->computing, 6);
     assert_false(fake->evaluating);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 2, .catch_up = 2});
-    assert_int_equal(fake->node.evaluation_count, 0);
+    assert_int_equal(fake->node.work.evaluation_count, 0);
     fake_close(fake);
 }
 
@@ -1026,12 +1026,12 @@ static void test_an_evaluation_for_a_clock_that_is_done_again_is_void(void **sta
     (void)state;
     struct fake *fake = fake_recover();
     give_evaluate(fake, origin_catch_up(SELF, 2), 2, 4, 3);
-    assert_int_equal(fake->node.evaluation_count, 1);
+    assert_int_equal(fake->node.work.evaluation_count, 1);
     give_fence(fake, 3);
     fake->epoch = 3;
     fake->plan.restore = 1;
     give_plan(fake);
-    assert_int_equal(fake->node.evaluation_count, 0);
+    assert_int_equal(fake->node.work.evaluation_count, 0);
     fake_close(fake);
 }
 
@@ -1302,7 +1302,7 @@ static void test_more_is_reported_again_when_it_arrives(void **state) {
         evaluated(fake, c);
         forget(fake);
     }
-    assert_int_equal(fake->node.progress_count, CLOCKS);
+    assert_int_equal(fake->node.reports.count, CLOCKS);
     wait_ms(fake, 150);
     assert_int_equal(told(fake, MESSAGE_PROGRESS, NULL), 16);
     forget(fake);

@@ -1,0 +1,142 @@
+/* The PROGRESS that the controller has not acknowledged yet. See node_private.h. */
+#include "workers/node_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void node_reports_open(struct node *node) {
+    node->reports.burst = NODE_PROGRESS_BURST;
+}
+
+void node_reports_close(struct node *node) {
+    for (unsigned i = 0; i < node->reports.count; i++) {
+        message_close(&node->reports.list[i]);
+    }
+    free(node->reports.list);
+}
+
+uint64_t node_reports_due_us(const struct node *node) {
+    return node->reports.sent < node->reports.count ? node->reports.sent_us + NODE_PROGRESS_US : UINT64_MAX;
+}
+
+void node_reports_undo_last(struct node *node) {
+    for (unsigned i = 0; i < node->reports.count; i++) {
+        node->reports.list[i].progress.last = 0;
+    }
+}
+
+static void send_progress(struct node *node, unsigned index) {
+    struct message copy = message_share(&node->reports.list[index]);
+    node_send(node, &copy);
+}
+
+void node_reports_send(struct node *node) {
+    for (; node->reports.sent < node->reports.count; node->reports.sent++) {
+        send_progress(node, node->reports.sent);
+    }
+    node->reports.sent_us = node_now(node);
+}
+
+/* A message to the network costs as much as a short clock: such clocks are told of together. What the controller waits
+ * for is not kept back: an iteration's end, where it may name the last clock or write a checkpoint. */
+static bool progress_is_due(const struct node *node) {
+    uint64_t clock = node->work.clock;
+    return clock % node->options.registration.job.clocks_per_iteration == 0 || node_held_at(node, clock) ||
+           node_now(node) >= node->reports.sent_us + NODE_PROGRESS_US;
+}
+
+static void send_burst(struct node *node) {
+    unsigned count = node->reports.count < node->reports.burst ? node->reports.count : node->reports.burst;
+    for (unsigned i = 0; i < count; i++) {
+        send_progress(node, i);
+    }
+    node->reports.again = count;
+}
+
+void node_reports_repeat(struct node *node) {
+    if (++node->reports.still > NODE_PROGRESS_STILL_MAX) { /* the controller is away, or the network is full */
+        node->reports.burst = NODE_PROGRESS_BURST;
+    }
+    send_burst(node);
+}
+
+/* Keeps a PROGRESS in the order of clocks, in which the controller completes them: what it waits for is among the
+ * first, which are sent again. One that goes before others that were sent is sent at once. */
+static void keep_progress(struct node *node, struct message message) {
+    unsigned place = node->reports.count;
+    while (place > 0 && node->reports.list[place - 1].progress.clock > message.progress.clock) {
+        place--;
+    }
+    assert(node->reports.count < WIRE_PROGRESS_MAX); /* begin_clock sees to it */
+    node->reports.list = memory_resized(node->reports.list, node->reports.count + 1, sizeof *node->reports.list);
+    memmove(&node->reports.list[place + 1], &node->reports.list[place],
+            (node->reports.count - place) * sizeof *node->reports.list);
+    node->reports.list[place] = message;
+    node->reports.count++;
+    node->reports.again += place < node->reports.again ? 1 : 0;
+    if (place < node->reports.sent) {
+        node->reports.sent++;
+        send_progress(node, place);
+    }
+}
+
+void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    struct message message = {.type = MESSAGE_PROGRESS};
+    struct message_progress *progress = &message.progress;
+    progress->origin = node->work.duty.origin;
+    progress->clock = node->work.clock;
+    progress->evaluation = node->work.again ? 1 : 0;
+    progress->last = node->work.last ? 1 : 0;
+    progress->items = node->work.again ? 0 : node->work.items;
+    progress->committed = node->client.committed;
+    progress->compute_us = node->work.compute_us;
+    progress->clock_us = node->work.again ? 0 : node_now(node) - node->work.began_us;
+    if (hooks->memory_bytes != NULL) {
+        progress->memory_bytes = hooks->memory_bytes(hooks->context);
+    }
+    if (hooks->bytes != NULL) {
+        hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
+    }
+    message_add_copy(&message, metrics, node->options.metric_count * sizeof *metrics);
+    keep_progress(node, message);
+    if (progress_is_due(node)) {
+        node_reports_send(node);
+    }
+}
+
+/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's,
+ * and so is an evaluation in a lost node's place: its clock was restored, which the count of the catch-up begins
+ * behind. */
+static bool progress_arrived(const struct node *node, const struct message_progress *progress,
+                             const struct message *ack) {
+    bool present = ack->epoch == node->plan.epoch &&
+                   progress->origin == origin_catch_up(node->options.self, ack->epoch) && progress->evaluation == 0;
+    return progress->clock <= (present ? ack->heartbeat_ack.catch_up : ack->heartbeat_ack.progress);
+}
+
+void node_reports_acknowledged(struct node *node, const struct message *ack) {
+    unsigned kept = 0;
+    unsigned again = node->reports.again;
+    unsigned sent = node->reports.sent;
+    for (unsigned i = 0; i < node->reports.count; i++) {
+        if (!progress_arrived(node, &node->reports.list[i].progress, ack)) {
+            node->reports.list[kept++] = node->reports.list[i];
+            continue;
+        }
+        message_close(&node->reports.list[i]);
+        node->reports.again -= i < again ? 1 : 0;
+        sent -= i < node->reports.sent ? 1 : 0;
+    }
+    node->reports.still = kept < node->reports.count ? 0 : node->reports.still;
+    node->reports.count = kept;
+    node->reports.sent = sent;
+    if (again > 0 && node->reports.again == 0) {
+        unsigned more = 2 * node->reports.burst;
+        node->reports.burst = more < NODE_PROGRESS_BURST_MAX ? more : NODE_PROGRESS_BURST_MAX;
+        send_burst(node);
+    }
+}

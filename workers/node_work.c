@@ -1,0 +1,378 @@
+/* What a node works on: its duties by the plan, which clock comes next, and what is evaluated. See node_private.h. */
+#include "workers/node_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void node_work_close(struct node *node) {
+    for (unsigned s = 0; s < node->work.set_count; s++) {
+        free(node->work.sets[s].shards);
+    }
+    free(node->work.sets);
+    free(node->work.duties);
+    free(node->work.evaluations);
+}
+
+/* ---- Duties ---- */
+
+/* What the duty's origin has done by the old plan. */
+static void take_done(const struct node *node, struct node_duty *duty) {
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        if (node->work.duties[d].origin == duty->origin) {
+            duty->done = node->work.duties[d].done;
+            duty->last = node->work.duties[d].last;
+            return;
+        }
+    }
+}
+
+void node_work_take_duties(struct node *node) {
+    const struct wire_duty *planned = node->plan.duties;
+    struct node_duty *duties = memory_zeroed(node->plan.duty_count + 1, sizeof *duties);
+    unsigned count = 0;
+    for (size_t d = 0; d < node->plan.duty_count; d++) {
+        if (actor_node(planned[d].origin) != node->options.self) {
+            continue;
+        }
+        uint32_t *shards = memory_resized(NULL, planned[d].count, sizeof *shards);
+        memcpy(shards, node->plan.shards + planned[d].first, planned[d].count * sizeof *shards);
+        duties[count] = (struct node_duty){.origin = planned[d].origin,
+                                           .from_clock = planned[d].from_clock,
+                                           .until_clock = planned[d].until_clock,
+                                           .set = node_set_of_shards(node, shards, planned[d].count)};
+        take_done(node, &duties[count++]);
+    }
+    free(node->work.duties);
+    node->work.duties = duties;
+    node->work.duty_count = count;
+}
+
+static int compare_numbers(const void *one, const void *other) {
+    uint64_t a;
+    uint64_t b;
+    memcpy(&a, one, sizeof a);
+    memcpy(&b, other, sizeof b);
+    return a < b ? -1 : a > b;
+}
+
+unsigned node_origins(const struct node *node, uint64_t clock) {
+    actor_id *nodes = memory_resized(NULL, node->plan.duty_count + 1, sizeof *nodes);
+    size_t at_work = 0;
+    for (size_t d = 0; d < node->plan.duty_count; d++) {
+        if (duty_covers(&node->plan.duties[d], clock)) {
+            nodes[at_work++] = actor_node(node->plan.duties[d].origin);
+        }
+    }
+    qsort(nodes, at_work, sizeof *nodes, compare_numbers);
+    unsigned different = 0;
+    for (size_t n = 0; n < at_work; n++) {
+        different += n == 0 || nodes[n] != nodes[n - 1] ? 1 : 0;
+    }
+    free(nodes);
+    return different;
+}
+
+/* ---- The next clock ---- */
+
+/* The next clock of a duty that has its clock; WIRE_CLOCK_NEVER when there is none. */
+static uint64_t duty_next(const struct node *node, const struct node_duty *duty) {
+    uint64_t done = duty->origin == node->options.self ? node->client.flushed : duty->done;
+    uint64_t next = duty->from_clock > done ? duty->from_clock : done + 1;
+    return next <= duty->until_clock ? next : WIRE_CLOCK_NEVER;
+}
+
+static bool set_contains(const struct node_set *set, const struct node_set *part) {
+    return node_set_common(set, part) == part->count;
+}
+
+/* In the duty's first clock, shards that were another origin's just before: what that one put last must be seen,
+ * whatever the staleness, or our puts would undo it. */
+static bool shards_are_new(const struct node *node, const struct node_duty *duty, uint64_t clock) {
+    if (clock != duty->from_clock) {
+        return false;
+    }
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        const struct node_duty *before = &node->work.duties[d];
+        if (before->origin == duty->origin && before->until_clock + 1 == clock &&
+            set_contains(&node->work.sets[before->set], &node->work.sets[duty->set])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether all of the set's shards are in duties of this node in `clock`. */
+static bool worked_by_us(const struct node *node, const struct node_set *set, uint64_t clock) {
+    uint32_t found = 0;
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        const struct node_duty *duty = &node->work.duties[d];
+        if (duty->from_clock <= clock && clock <= duty->until_clock) {
+            found += node_set_common(&node->work.sets[duty->set], set);
+        }
+    }
+    return found == set->count;
+}
+
+/* In the duty's first clock, shards that were another node's just before: that node's work must be committed. Else it
+ * might be lost with the node and done again, with other results, while ours, which goes on from what the node had put,
+ * is kept. (The clock before a duty's first one is a commit point.) */
+static bool may_be_done_again(const struct node *node, const struct node_duty *duty, uint64_t clock) {
+    return clock == duty->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
+           !worked_by_us(node, &node->work.sets[duty->set], clock - 1);
+}
+
+static bool duty_may_begin(const struct node *node, const struct node_duty *duty, uint64_t clock) {
+    return clock != WIRE_CLOCK_NEVER && !node_held_at(node, clock - 1) && (node->final == 0 || clock <= node->final) &&
+           node->work.sets[duty->set].state == SET_READY && client_may_begin(&node->client, clock) &&
+           (!shards_are_new(node, duty, clock) || client_has_state(&node->client, clock - 1)) &&
+           !may_be_done_again(node, duty, clock);
+}
+
+/* A catch-up that ends before `clock` is not done: what it puts must not come after what our own duty puts. */
+static bool catches_up_before(const struct node *node, uint64_t clock) {
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        const struct node_duty *duty = &node->work.duties[d];
+        if (origin_is_catch_up(duty->origin) && duty->until_clock < clock &&
+            duty_next(node, duty) != WIRE_CLOCK_NEVER) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The catch-up, or else the duty of our own, that comes next; NULL when none may begin. */
+static struct node_duty *duty_to_begin(struct node *node, bool catch_up) {
+    struct node_duty *first = NULL;
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        struct node_duty *duty = &node->work.duties[d];
+        if ((bool)origin_is_catch_up(duty->origin) == catch_up &&
+            (first == NULL || duty_next(node, duty) < duty_next(node, first))) {
+            first = duty;
+        }
+    }
+    bool waits = first == NULL || (!catch_up && catches_up_before(node, duty_next(node, first)));
+    return !waits && duty_may_begin(node, first, duty_next(node, first)) ? first : NULL;
+}
+
+static void begin_clock(struct node *node, const struct node_duty *duty) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    uint64_t clock = duty_next(node, duty);
+    client_begin(&node->client, duty->origin, clock);
+    node->work.duty = *duty;
+    node->work.clock = clock;
+    node->work.again = false;
+    node->work.begun = clock > node->work.begun ? clock : node->work.begun;
+    node->work.began_us = node_now(node);
+    node->work.activity = NODE_COMPUTING;
+    hooks->compute(hooks->context, node->work.sets[duty->set].number, clock);
+}
+
+/* ---- Evaluations ---- */
+
+static bool is_last(const struct node *node, uint64_t clock) {
+    return node->final != 0 && clock == node->final && client_has_state(&node->client, clock);
+}
+
+/* Of node->work.duty and node->work.clock. */
+static void evaluate(struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    node->work.activity = NODE_EVALUATING;
+    node->work.last = is_last(node, node->work.clock);
+    client_freeze(&node->client);
+    hooks->evaluate(hooks->context, node->work.sets[node->work.duty.set].number, node->work.clock, node->work.again);
+}
+
+static void evaluate_again(struct node *node, actor_id origin, unsigned set, uint64_t clock) {
+    node->work.duty = (struct node_duty){.origin = origin, .set = set};
+    node->work.clock = clock;
+    node->work.again = true;
+    evaluate(node);
+}
+
+/* The clock that was flushed is evaluated when the next one may begin; one that may turn out to be the last waits for
+ * the full state. Nothing waits while a catch-up can go on, of which that state may need more. */
+static bool evaluation_due(const struct node *node, bool catch_up) {
+    uint64_t clock = node->work.clock;
+    bool last = clock == node->final || node_held_at(node, clock);
+    return catch_up || origin_is_catch_up(node->work.duty.origin) ||
+           (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
+}
+
+/* Evaluates what the controller has asked for. The node goes on meanwhile if the data for it is not there yet. */
+static bool evaluate_asked(struct node *node) {
+    for (unsigned e = 0; e < node->work.evaluation_count && !node->client.fenced; e++) {
+        const struct node_evaluation *evaluation = &node->work.evaluations[e];
+        bool again = is_last(node, evaluation->clock) && evaluation->last != evaluation->clock;
+        if ((!evaluation->done || again) && node->work.sets[evaluation->set].state == SET_READY &&
+            client_has_state(&node->client, evaluation->clock)) {
+            evaluate_again(node, evaluation->origin, evaluation->set, evaluation->clock);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A clock that was named the last one only after it had been evaluated, or was evaluated in another state than its own,
+ * is evaluated once more. */
+static bool evaluate_last(struct node *node) {
+    for (unsigned d = 0; d < node->work.duty_count && is_last(node, node->final) && !node->client.fenced; d++) {
+        const struct node_duty *duty = &node->work.duties[d];
+        uint64_t next = duty_next(node, duty);
+        if (duty->from_clock <= node->final && node->final <= duty->until_clock && next > node->final &&
+            duty->last != node->final && node->work.sets[duty->set].state == SET_READY) {
+            evaluate_again(node, duty->origin, duty->set, node->final);
+            return true;
+        }
+    }
+    return false;
+}
+
+void node_work_drop_evaluations(struct node *node, uint64_t from, uint64_t until) {
+    unsigned kept = 0;
+    for (unsigned e = 0; e < node->work.evaluation_count; e++) {
+        if (node->work.evaluations[e].clock < from || node->work.evaluations[e].clock > until) {
+            node->work.evaluations[kept++] = node->work.evaluations[e];
+        }
+    }
+    node->work.evaluation_count = kept;
+}
+
+void node_work_undo_evaluations(struct node *node) {
+    uint64_t restore = node->plan.terms.restore;
+    node_work_drop_evaluations(node, restore + 1, WIRE_CLOCK_NEVER);
+    if (node->final == 0 || node->final <= restore) {
+        return;
+    }
+    node->work.last = false;
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        node->work.duties[d].last = 0;
+    }
+    node_reports_undo_last(node);
+}
+
+void node_work_receive_evaluate(struct node *node, const struct message *message) {
+    const struct message_evaluate *asked = &message->evaluate;
+    size_t count;
+    const uint32_t *listed = evaluate_shards(message, &count);
+    if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan) ||
+        actor_node(asked->origin) != node->options.self || asked->clock > node->plan.terms.restore ||
+        listed[count - 1] >= node->plan.terms.shards || node->work.evaluation_count == NODE_EVALUATIONS_MAX) {
+        return;
+    }
+    for (unsigned e = 0; e < node->work.evaluation_count; e++) {
+        if (node->work.evaluations[e].origin == asked->origin && node->work.evaluations[e].clock == asked->clock) {
+            return;
+        }
+    }
+    uint32_t *shards = memory_resized(NULL, count, sizeof *shards);
+    memcpy(shards, listed, count * sizeof *shards);
+    node->work.evaluations =
+        memory_resized(node->work.evaluations, node->work.evaluation_count + 1, sizeof *node->work.evaluations);
+    unsigned set = node_set_of_shards(node, shards, (uint32_t)count);
+    node->work.evaluations[node->work.evaluation_count++] =
+        (struct node_evaluation){.origin = asked->origin, .clock = asked->clock, .set = set};
+}
+
+/* ---- Going on ---- */
+
+static bool is_busy(const struct node *node) {
+    return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING;
+}
+
+bool node_work_advance(struct node *node) {
+    if (node->ended) {
+        return false;
+    }
+    node_sets_release(node);
+    node_sets_forget_rows(node);
+    if (node_sets_prepare_next(node)) {
+        return true;
+    }
+    node_sets_fill(node);
+    if (node->state < NODE_STARTED || is_busy(node) || node->save.unsaving) {
+        return false;
+    }
+    const struct node_duty *catch_up = duty_to_begin(node, true);
+    if (node->work.activity == NODE_COMPUTED) {
+        bool due = evaluation_due(node, catch_up != NULL);
+        if (due) {
+            evaluate(node);
+        }
+        return due;
+    }
+    if (node->reports.count == WIRE_PROGRESS_MAX) {
+        return false;
+    }
+    if (catch_up == NULL && evaluate_asked(node)) {
+        return true;
+    }
+    const struct node_duty *duty = catch_up != NULL ? catch_up : duty_to_begin(node, false);
+    if (duty == NULL) {
+        return evaluate_last(node);
+    }
+    begin_clock(node, duty);
+    return true;
+}
+
+bool node_work_is_through(const struct node *node) {
+    if (node->final == 0 || node->work.activity != NODE_IDLE) {
+        return false;
+    }
+    bool had_final = false;
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        const struct node_duty *duty = &node->work.duties[d];
+        if (duty_next(node, duty) <= node->final) {
+            return false;
+        }
+        had_final = had_final || (duty->from_clock <= node->final && duty->until_clock >= node->final);
+    }
+    return !had_final || client_has_state(&node->client, node->final);
+}
+
+void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
+    if (node->ended) {
+        return;
+    }
+    node->work.items = items;
+    node->work.compute_us = compute_us;
+    node->work.activity = NODE_COMPUTED;
+    for (unsigned d = 0; d < node->work.duty_count; d++) {
+        if (node->work.duties[d].origin == node->work.duty.origin) {
+            node->work.duties[d].done = node->client.clock;
+        }
+    }
+    client_flush(&node->client);
+    node_step(node);
+}
+
+/* Notes what is evaluated now. */
+static void note_evaluated(struct node *node) {
+    if (node->work.duty.origin == node->options.self && !node->work.again) {
+        node->work.evaluated = node->work.clock;
+    }
+    for (unsigned d = 0; d < node->work.duty_count && node->work.last; d++) {
+        if (node->work.duties[d].origin == node->work.duty.origin) {
+            node->work.duties[d].last = node->work.clock;
+        }
+    }
+    for (unsigned e = 0; e < node->work.evaluation_count && node->work.again; e++) {
+        struct node_evaluation *evaluation = &node->work.evaluations[e];
+        if (evaluation->origin == node->work.duty.origin && evaluation->clock == node->work.clock) {
+            evaluation->done = true;
+            evaluation->last = node->work.last ? node->work.clock : evaluation->last;
+        }
+    }
+}
+
+void node_evaluated(struct node *node, const struct wire_metric_sum *metrics) {
+    if (node->ended) {
+        return;
+    }
+    client_thaw(&node->client);
+    node->work.activity = NODE_IDLE;
+    note_evaluated(node);
+    node_reports_add(node, metrics);
+    node_step(node);
+}
