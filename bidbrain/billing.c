@@ -2,41 +2,31 @@
 #include "bidbrain/billing.h"
 
 #include <assert.h>
-#include <string.h>
-
-bool market_model_parse(const char *name, enum market_model *model) {
-    *model = strcmp(name, "ec2") == 0 ? MODEL_EC2 : MODEL_EC2_2016;
-    return strcmp(name, market_model_name(*model)) == 0;
-}
-
-const char *market_model_name(enum market_model model) {
-    return model == MODEL_EC2 ? "ec2" : "ec2-2016";
-}
 
 /* The seconds to pay of the hour that a machine ended in `used` seconds (0..3600) after it began. `first` tells the
  * first hour, which begins even if the machine ran no second. */
-static int64_t billing_last_hour(enum market_model model, int64_t used, bool first, enum billing_end how) {
+static int64_t billing_last_hour(const struct market_rules *rules, int64_t used, bool first, enum billing_end how) {
     if (how == BILLING_SHARED || (used == 0 && !first)) {
         return used;
     }
     if (how == BILLING_EVICTED) {
-        return used == HOUR || (model == MODEL_EC2 && !first) ? used : 0;
+        return used == HOUR || (!first && !rules->later_hours_free) ? used : 0;
     }
-    if (model == MODEL_EC2_2016) {
+    if (rules->whole_hours) {
         return HOUR;
     }
     return first && used < BILLING_SECONDS_MIN ? BILLING_SECONDS_MIN : used;
 }
 
 /* `market` NULL: at `price`. */
-static struct bill billing(enum market_model model, const struct market *market, int64_t price, int64_t start,
+static struct bill billing(const struct market_rules *rules, const struct market *market, int64_t price, int64_t start,
                            int64_t end, enum billing_end how) {
     assert(start <= end);
     struct bill bill = {0};
     int64_t hour = start;
     do {
         int64_t used = end - hour < HOUR ? end - hour : HOUR;
-        int64_t paid = used == HOUR ? HOUR : billing_last_hour(model, used, hour == start, how);
+        int64_t paid = used == HOUR ? HOUR : billing_last_hour(rules, used, hour == start, how);
         if (market != NULL && paid > 0) {
             price = market_price(market, hour);
             assert(price > 0);
@@ -49,15 +39,15 @@ static struct bill billing(enum market_model model, const struct market *market,
     return bill;
 }
 
-struct bill billing_spot(enum market_model model, const struct market *market, int64_t start, int64_t end,
+struct bill billing_spot(const struct market_rules *rules, const struct market *market, int64_t start, int64_t end,
                          enum billing_end how) {
-    return billing(model, market, PRICE_UNKNOWN, start, end, how);
+    return billing(rules, market, PRICE_UNKNOWN, start, end, how);
 }
 
-struct bill billing_on_demand(enum market_model model, int64_t price, int64_t start, int64_t end,
+struct bill billing_on_demand(const struct market_rules *rules, int64_t price, int64_t start, int64_t end,
                               enum billing_end how) {
     assert(how != BILLING_EVICTED);
-    return billing(model, NULL, price, start, end, how);
+    return billing(rules, NULL, price, start, end, how);
 }
 
 void bill_add(struct bill *total, struct bill one, int64_t count) {

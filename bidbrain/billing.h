@@ -9,8 +9,7 @@
 #define BIDBRAIN_BILLING_H
 
 #include "bidbrain/market.h"
-
-enum market_model { MODEL_EC2_2016, MODEL_EC2 };
+#include "bidbrain/market_rules.h"
 
 enum { BILLING_SECONDS_MIN = 60 };
 
@@ -27,15 +26,12 @@ struct bill {
     int64_t free_seconds;
 };
 
-/* "ec2-2016" or "ec2"; false for another name. */
-bool market_model_parse(const char *name, enum market_model *model);
-const char *market_model_name(enum market_model model);
-
 /* A spot machine of `market` that ran start..end, start <= end, with a price known at `start`. */
-struct bill billing_spot(enum market_model model, const struct market *market, int64_t start, int64_t end,
+struct bill billing_spot(const struct market_rules *rules, const struct market *market, int64_t start, int64_t end,
                          enum billing_end how);
 /* A machine on demand at `price`; `how` is not BILLING_EVICTED. */
-struct bill billing_on_demand(enum market_model model, int64_t price, int64_t start, int64_t end, enum billing_end how);
+struct bill billing_on_demand(const struct market_rules *rules, int64_t price, int64_t start, int64_t end,
+                              enum billing_end how);
 /* *total += count x one */
 void bill_add(struct bill *total, struct bill one, int64_t count);
 

@@ -20,7 +20,7 @@ enum { ADVICE_TOP = 10 /* candidates that are shown, the best of each market */ 
 struct advise {
     const char *prices, *app, *at, *model_name, *product, *catalog, *interruptions, *zone;
     bool greedy, json, help;
-    enum market_model model;
+    const struct market_rules *rules;
     struct profile profile;
     /* What is known at `now`: */
     struct markets markets;
@@ -112,7 +112,7 @@ static void advise_learn(struct advise *advise) {
         double vcpus = advise->types[m]->vcpus;
         int64_t ceiling = offer_ceiling(on_demand[m], vcpus, advise->reliable);
         advise->regimes[m] = eviction_regime(market, on_demand[m], advise->now);
-        if (advise->model == MODEL_EC2) {
+        if (!advise->rules->bids) {
             advise->offers[m] = offer_of_today(&advise->risks, m, price, on_demand[m], ceiling, vcpus);
         } else {
             advise->offers[m] = offer_of_2016(&table, m, advise->regimes[m], price, ceiling, vcpus);
@@ -199,7 +199,7 @@ static void print_text(const struct advise *advise, const struct advice *best, s
     double e;
     double vcpus;
     instant_format(advise->now, time);
-    printf("%s, %zu markets at %s\n\n", market_model_name(advise->model), advise->markets.count, time);
+    printf("%s, %zu markets at %s\n\n", advise->rules->name, advise->markets.count, time);
     printf("best bid of each market, with %" PRId64 " x %s on demand:\n", advise->profile.reliable,
            advise->profile.reliable_type);
     printf("  %-28s %5s %9s %9s %7s %7s %9s %9s %11s\n", "market", "k", "P", "bid delta", "beta", "omega", "C_A $",
@@ -257,8 +257,8 @@ static void print_json(const struct advise *advise, const struct advice *best, s
     }
     advise_expect(advise, &e, &vcpus);
     instant_format(advise->now, time);
-    json_t *root = json_pack("{s:s,s:s,s:o,s:o,s:o,s:f,s:f}", "time", time, "model", market_model_name(advise->model),
-                             "candidates", candidates, "actions", actions, "expected_cost",
+    json_t *root = json_pack("{s:s,s:s,s:o,s:o,s:o,s:f,s:f}", "time", time, "model", advise->rules->name, "candidates",
+                             candidates, "actions", actions, "expected_cost",
                              advise->action_count > 0 ? json_real(e * advise->profile.work_vcpu_hours) : json_null(),
                              "vcpus", vcpus, "decision_ms", (double)advise->decision_us / 1e3);
     json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
@@ -292,17 +292,17 @@ static int advise(struct advise *advise, struct error *error) {
     if (advise->app == NULL) {
         return error_set(error, AML_EINPUT, "--app FILE is missing: the application's profile");
     }
-    if (!market_model_parse(advise->model_name, &advise->model)) {
-        return error_set(error, AML_EINPUT, "--model: expected ec2-2016 or ec2, got '%.60s'", advise->model_name);
+    int code = market_rules_read(&advise->rules, "model", advise->model_name, error);
+    if (code != 0) {
+        return code;
     }
-    if (advise->model == MODEL_EC2_2016 && strcmp(advise->interruptions, "none") != 0) {
+    if (advise->rules->bids && strcmp(advise->interruptions, "none") != 0) {
         return error_set(error, AML_EINPUT, "--interruptions: only with --model ec2; in ec2-2016 prices tell");
     }
-    int code = profile_read(&advise->profile, advise->app, error);
-    enum catalog_year year = advise->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017;
+    code = profile_read(&advise->profile, advise->app, error);
     code = code != 0 ? code
-                     : command_prices(advise->prices, advise->product, advise->catalog, year, &advise->markets,
-                                      &advise->known, error);
+                     : command_prices(advise->prices, advise->product, advise->catalog, advise->rules->year,
+                                      &advise->markets, &advise->known, error);
     if (code != 0) {
         return code;
     }

@@ -110,7 +110,7 @@ static void print_config(const struct config *config, const char *path) {
     printf("job:         %s, controller %s%s%s\n", config->job, config->controller, config->key != NULL ? ", key " : "",
            config->key != NULL ? config->key : "");
     printf("provider:    %s, model %s, region %s%s%s\n", config->provider == CONFIG_LOCAL ? "local" : "ec2",
-           market_model_name(config->model), region, config->endpoint != NULL ? ", endpoint " : "",
+           config->rules->name, region, config->endpoint != NULL ? ", endpoint " : "",
            config->endpoint != NULL ? config->endpoint : "");
     printf("state:       %s\n", config->state);
     printf("node:        %s (%s) ", config->app, config->binary);

@@ -27,7 +27,7 @@ static void print_table(const struct study *study, const struct scheme_summary *
     instant_format(study->last_start, last);
     const struct study_options *options = &study->options;
     printf("%s, %zu markets of %s; %g hours of work on %" PRId64 " x %s; %" PRId64 " starts from %s to %s\n",
-           market_model_name(options->model), study->count, options->zone != NULL ? options->zone : study->region,
+           options->rules->name, study->count, options->zone != NULL ? options->zone : study->region,
            options->job_hours, options->machines, options->reference, options->starts, first, last);
     printf("standard bidding failed every %.1f hours in the time learned from; checkpoints every %.0f s cost %.1f %% "
            "of time\n",
@@ -64,11 +64,10 @@ static int print_json(const struct study *study, const struct scheme_summary *su
                       json_statistic(x->spot_hours), "free", json_statistic(x->free_hours));
         json_array_append_new(schemes, scheme);
     }
-    json_t *root =
-        json_pack("{s:s,s:s,s:I,s:f,s:I,s:f,s:f,s:o}", "model", market_model_name(study->options.model), "region",
-                  study->region, "markets", (json_int_t)study->count, "job_hours", study->options.job_hours, "starts",
-                  (json_int_t)study->options.starts, "mttf_hours", study->mttf_hours, "checkpoint_interval_seconds",
-                  study->checkpoint_interval, "schemes", schemes);
+    json_t *root = json_pack("{s:s,s:s,s:I,s:f,s:I,s:f,s:f,s:o}", "model", study->options.rules->name, "region",
+                             study->region, "markets", (json_int_t)study->count, "job_hours", study->options.job_hours,
+                             "starts", (json_int_t)study->options.starts, "mttf_hours", study->mttf_hours,
+                             "checkpoint_interval_seconds", study->checkpoint_interval, "schemes", schemes);
     bool written = root != NULL && json_dumpf(root, stdout, JSON_REAL_PRECISION(9)) == 0;
     putchar('\n');
     json_decref(root);
@@ -100,14 +99,11 @@ static int simulate(struct simulate *simulate, struct error *error) {
     struct markets markets = {0};
     struct catalog catalog;
     struct study study;
-    if (!market_model_parse(simulate->model, &simulate->study.model)) {
-        return error_set(error, AML_EINPUT, "--model: expected ec2-2016 or ec2, got '%.60s'", simulate->model);
-    }
-    int code = simulate->plot != NULL ? figures_check(error) : 0;
-    enum catalog_year year = simulate->study.model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017;
+    int code = market_rules_read(&simulate->study.rules, "model", simulate->model, error);
+    code = code == 0 && simulate->plot != NULL ? figures_check(error) : code;
     code = code != 0 ? code
-                     : command_prices(simulate->prices, simulate->product, simulate->catalog, year, &markets, &catalog,
-                                      error);
+                     : command_prices(simulate->prices, simulate->product, simulate->catalog,
+                                      simulate->study.rules->year, &markets, &catalog, error);
     if (code != 0) {
         return code;
     }

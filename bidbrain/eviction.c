@@ -75,7 +75,8 @@ static void eviction_sample(struct eviction_market *own, const struct market *ma
             break;
         }
         unsigned bin = (unsigned)((after - 1) / EVICTION_STEP);
-        for (; passed < EVICTION_DELTAS && market->points[i].price > price + EVICTION_DELTA[passed]; passed++) {
+        int64_t later = market->points[i].price;
+        for (; passed < EVICTION_DELTAS && price_passes(later, price + EVICTION_DELTA[passed]); passed++) {
             counts[passed].evicted[bin] += 1;
         }
     }

@@ -437,8 +437,16 @@ int64_t interruption_time(const struct interruptions *interruptions, size_t m, i
     return hours > 1e6 ? MARKET_NEVER : time + (int64_t)(hours * HOUR);
 }
 
+struct interruption interruption_of(const struct interruptions *interruptions, size_t m, const struct market *market,
+                                    int64_t bid, int64_t time, uint64_t draw, uint64_t seed) {
+    int64_t passes = market_first_above(market, time, bid);
+    int64_t drawn = interruptions != NULL ? interruption_time(interruptions, m, time, draw, seed) : MARKET_NEVER;
+    return drawn < passes ? (struct interruption){.time = drawn}
+                          : (struct interruption){.time = passes, .by_price = true};
+}
+
 bool interruption_open_at(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t seed) {
-    if (interruptions->kind != INTERRUPTION_REPLAY) {
+    if (interruptions == NULL || interruptions->kind != INTERRUPTION_REPLAY) {
         return true;
     }
     int64_t offset;

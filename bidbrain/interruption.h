@@ -42,7 +42,15 @@ void interruptions_close(struct interruptions *interruptions);
  * start at the same time apart, `seed` worlds. */
 int64_t interruption_time(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t draw,
                           uint64_t seed);
-/* Whether the market has machines at all at that time: a replayed zone may be empty. */
+/* How the cloud takes a spot machine of market `m` (whose prices are `market`) that starts at `time` with that bid: its
+ * price passes the bid, or it is interrupted before. `interruptions` NULL: none are. */
+struct interruption {
+    int64_t time; /* MARKET_NEVER: it is not taken */
+    bool by_price;
+};
+struct interruption interruption_of(const struct interruptions *interruptions, size_t m, const struct market *market,
+                                    int64_t bid, int64_t time, uint64_t draw, uint64_t seed);
+/* Whether the market has machines at all at that time: a replayed zone may be empty. NULL: it has. */
 bool interruption_open_at(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t seed);
 /* What a policy expects: interrupted within `hours` of a machine that has run for `age` hours. */
 double interruption_probability(const struct interruptions *interruptions, size_t m, double age, double hours);

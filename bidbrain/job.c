@@ -156,15 +156,15 @@ static void job_pause(struct job *job, double seconds) {
 /* ---- Machines ---- */
 
 static void job_bill(struct job *job, const struct job_allocation *allocation, enum billing_end how) {
-    enum market_model model = job->study->options.model;
+    const struct market_rules *rules = job->study->options.rules;
     if (is_on_demand(job, allocation)) {
         bill_add(&job->on_demand,
-                 billing_on_demand(model, job->study->reference->price, allocation->start, job->now, how),
+                 billing_on_demand(rules, job->study->reference->price, allocation->start, job->now, how),
                  allocation->count);
         return;
     }
     struct bill one =
-        billing_spot(model, job->study->markets[allocation->market].market, allocation->start, job->now, how);
+        billing_spot(rules, job->study->markets[allocation->market].market, allocation->start, job->now, how);
     bill_add(&job->spot, one, allocation->count);
 }
 
@@ -174,13 +174,9 @@ static int64_t job_eviction(const struct job *job, const struct job_allocation *
     if (is_on_demand(job, allocation)) {
         return MARKET_NEVER;
     }
-    int64_t above = market_first_above(study->markets[allocation->market].market, job->now, allocation->bid);
-    if (study->options.model == MODEL_EC2) {
-        int64_t taken =
-            interruption_time(&study->interruptions, allocation->market, job->now, allocation->id, job->seed);
-        above = taken < above ? taken : above;
-    }
-    return above;
+    return interruption_of(&study->interruptions, allocation->market, study->markets[allocation->market].market,
+                           allocation->bid, job->now, allocation->id, job->seed)
+        .time;
 }
 
 static void job_acquire(struct job *job, size_t market, int64_t count, int64_t bid) {
@@ -276,7 +272,7 @@ static struct policy_offer job_offer(const struct job *job, size_t m) {
         return (struct policy_offer){.nu = market->vcpus};
     }
     int64_t ceiling = offer_ceiling(market->on_demand, market->vcpus, study->reference);
-    if (study->options.model == MODEL_EC2) {
+    if (!study->options.rules->bids) {
         offer = offer_of_today(&study->interruptions, m, price, market->on_demand, ceiling, market->vcpus);
         offer.open = interruption_open_at(&study->interruptions, m, job->now, job->seed);
     } else {
@@ -300,7 +296,7 @@ static struct policy_allocation job_expected(const struct job *job, const struct
     double median = x.t_r / 2;
     if (is_on_demand(job, allocation)) {
         x.beta = 0;
-    } else if (study->options.model == MODEL_EC2) {
+    } else if (!study->options.rules->bids) {
         double age = (double)(job->now - allocation->start) / HOUR;
         x.beta = interruption_probability(&study->interruptions, allocation->market, age, x.t_r);
     } else {
@@ -320,7 +316,7 @@ static struct policy_held job_held(const struct job *job, const struct job_alloc
     int64_t end = hour_end(allocation, job->now);
     int64_t price = allocation_price(job, allocation, job->now);
     struct policy_held held = {.market = allocation->market, .expiring = end - job->now <= DECISION_SECONDS};
-    if (job->study->options.model == MODEL_EC2) { /* by the second: the hour ahead counts */
+    if (!job->study->options.rules->whole_hours) { /* by the second: the hour ahead counts */
         held.now = job_expected(job, allocation, price, HOUR);
     } else {
         held.now = job_expected(job, allocation, allocation_price(job, allocation, end - HOUR), end - job->now);
@@ -367,7 +363,7 @@ static void job_act(struct job *job, const struct policy_view *view, const struc
 
 /* Machines given back run to the end of the hour that is paid; by the second they go at once. */
 static void job_release(struct job *job, const bool released[JOB_ALLOCATIONS_MAX]) {
-    bool by_second = job->study->options.model == MODEL_EC2;
+    bool by_second = !job->study->options.rules->whole_hours;
     for (size_t a = 0; a < job->held_count; a++) {
         if (released[a]) {
             job->held[a].release_at = by_second ? job->now : hour_end(&job->held[a], job->now);
@@ -416,7 +412,7 @@ static struct policy_end job_policy_end(const struct job *job) {
                                .deadline = options->deadline_hours > 0 ? options->deadline_hours - gone : INFINITY,
                                .hour_worth = options->hour_worth,
                                .boot = (double)options->boot_seconds / HOUR,
-                               .whole_hours = options->whole_hours && options->model == MODEL_EC2_2016};
+                               .whole_hours = options->whole_hours && options->rules->whole_hours};
 }
 
 static void decide_proteus(struct job *job) {
@@ -579,7 +575,7 @@ static bool job_happen(struct job *job) {
  * in the hope of an eviction (section 5). */
 static void job_end(struct job *job) {
     const struct study_options *options = &job->study->options;
-    bool keep = options->whole_hours && options->model == MODEL_EC2_2016;
+    bool keep = options->whole_hours && options->rules->whole_hours;
     int64_t end = job->now;
     while (job->held_count > 0) {
         size_t next = 0;
@@ -672,7 +668,7 @@ struct job_result job_run(const struct study *study, const struct scheme *scheme
     bool finished = job.now < give_up;
     if (on_demand > 0) {
         enum billing_end how = study->options.whole_hours ? BILLING_RELEASED : BILLING_SHARED;
-        bill_add(&job.on_demand, billing_on_demand(study->options.model, type->price, start, job.now, how), on_demand);
+        bill_add(&job.on_demand, billing_on_demand(study->options.rules, type->price, start, job.now, how), on_demand);
     }
     job_end(&job);
     job_log_end(&job);

@@ -281,7 +281,7 @@ static size_t market_index_above(const struct market *market, size_t at, int64_t
     int level = -1;
     while (at < market->finished) {
         int64_t top = level < 0 ? market->points[at].price : market->tops[level][at >> (4 * (level + 1))];
-        if (top > price) {
+        if (price_passes(top, price)) {
             if (level < 0) {
                 return at;
             }
@@ -298,7 +298,7 @@ static size_t market_index_above(const struct market *market, size_t at, int64_t
 
 int64_t market_first_above(const struct market *market, int64_t time, int64_t price) {
     size_t index = market_index(market, time);
-    if (index != MARKET_NONE && market->points[index].price > price) {
+    if (index != MARKET_NONE && price_passes(market->points[index].price, price)) {
         return time;
     }
     index = market_index_above(market, index == MARKET_NONE ? 0 : index + 1, price);

@@ -64,6 +64,11 @@ void markets_close(struct markets *markets);
 /* The first and the last time of all points; false when there are none. */
 bool markets_span(const struct markets *markets, int64_t *first, int64_t *last);
 
+/* Whether a market at this price has no machine for that bid: it refuses a launch, and takes what runs. A price that
+ * equals the bid does not pass it. */
+static inline bool price_passes(int64_t price, int64_t bid) {
+    return price > bid;
+}
 /* "type/zone" */
 void market_name(const struct market *market, char name[MARKET_NAME_MAX]);
 /* The region of a zone: "us-east-1a" gives "us-east-1"; a name without such a letter is its own region. */

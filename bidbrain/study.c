@@ -55,7 +55,7 @@ const struct scheme STUDY_SCHEMES[] = {
 const size_t STUDY_SCHEME_COUNT = sizeof STUDY_SCHEMES / sizeof *STUDY_SCHEMES;
 
 struct study_options study_defaults(void) {
-    return (struct study_options){.model = MODEL_EC2_2016,
+    return (struct study_options){.rules = &MARKET_EC2_2016,
                                   .job_hours = 2,
                                   .machines = 64,
                                   .reference = "c4.2xlarge",
@@ -222,7 +222,7 @@ static bool *spikes_correlated(const struct spikes *spikes, size_t count) {
 }
 
 static bool study_learns(const struct study *study) {
-    return study->options.model == MODEL_EC2_2016;
+    return study->options.rules->bids;
 }
 
 /* The tables that schemes look at on that day: the first for all, later ones for those that go on learning. */
@@ -287,16 +287,12 @@ static bool pick_market(const struct study *study, enum pick pick, int64_t time,
                         double *per_work) {
     const struct study_market *market = &study->markets[m];
     int64_t price = market_price(market->market, time);
-    if (price == PRICE_UNKNOWN || price > market->on_demand) {
+    if (price == PRICE_UNKNOWN || price_passes(price, market->on_demand)) {
         return false;
     }
-    *risk = 0;
     *per_work = price_dollars(price) / market->vcpus;
-    if (study->options.model == MODEL_EC2) {
-        *risk = pick == PICK_STANDARD ? interruption_probability(&study->interruptions, m, 0, 24) : 0;
-        return interruption_open_at(&study->interruptions, m, time, seed);
-    }
-    return true;
+    *risk = pick == PICK_STANDARD ? interruption_probability(&study->interruptions, m, 0, 24) : 0;
+    return interruption_open_at(&study->interruptions, m, time, seed);
 }
 
 static bool same_zone(const struct study *study, size_t a, size_t b) {
@@ -334,11 +330,9 @@ static void study_failures(const struct study *study, int64_t first, uint64_t se
             t += DECISION_SECONDS;
             continue;
         }
-        int64_t end = market_first_above(study->markets[m].market, t, study->markets[m].on_demand);
-        if (study->options.model == MODEL_EC2) {
-            int64_t taken = interruption_time(&study->interruptions, m, t, ++draw, seed);
-            end = taken < end ? taken : end;
-        }
+        const struct study_market *market = &study->markets[m];
+        int64_t end =
+            interruption_of(&study->interruptions, m, market->market, market->on_demand, t, ++draw, seed).time;
         *failures += end < study->split;
         end = end < study->split ? end : study->split;
         end = end > t ? end : t + 1;

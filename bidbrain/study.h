@@ -51,7 +51,7 @@ extern const struct scheme STUDY_SCHEMES[];
 extern const size_t STUDY_SCHEME_COUNT;
 
 struct study_options {
-    enum market_model model;
+    const struct market_rules *rules;
     double job_hours; /* on `machines` of `reference` */
     int64_t machines;
     const char *reference;
@@ -122,7 +122,7 @@ struct study {
 };
 
 /* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by
- * MODEL_EC2. AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success
+ * the ec2 model. AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success
  * only. */
 int study_open(struct study *study, const struct study_options *options, struct markets *markets,
                const struct catalog *catalog, const char *interruptions, struct error *error);

@@ -135,7 +135,7 @@ static void cloud_ready(void *context, const char *line) {
     snprintf(market->url, sizeof market->url, "%s", line);
     instant_format(market->place->start, start);
     progress_note(launcher->progress, "market at %s: %s from %s, %g times as fast as time", market->url,
-                  market_model_name(market->place->model), start, market->place->options.speed);
+                  market->place->rules->name, start, market->place->options.speed);
     launcher_start_controller(launcher);
 }
 
@@ -170,7 +170,7 @@ static void add_cloud_arguments(const struct launcher_market *market, struct arg
     arguments_add(arguments, "--prices=%s", place->prices);
     arguments_add(arguments, "--start=%s", start);
     arguments_add(arguments, "--speed=%.17g", place->options.speed);
-    arguments_add(arguments, "--model=%s", market_model_name(place->model));
+    arguments_add(arguments, "--model=%s", place->rules->name);
     arguments_add(arguments, "--region=%s", place->region);
     arguments_add(arguments, "--zone=%s", place->region);
     arguments_add(arguments, "--notice=%lld", (long long)place->notice);

@@ -130,9 +130,8 @@ static int choose_start(struct marketplace *place, const struct markets *markets
 
 static int check_options(struct marketplace *place, struct error *error) {
     double notice = place->options.speed * MARKETPLACE_NOTICE_REAL_S;
-    if (!market_model_parse(place->options.model, &place->model)) {
-        return error_set(error, AML_EINPUT, "--market-model: expected ec2-2016 or ec2, got '%.60s'",
-                         place->options.model);
+    if (market_rules_read(&place->rules, "market-model", place->options.model, error) != 0) {
+        return AML_EINPUT;
     }
     if (realpath(place->options.prices, place->prices) == NULL) {
         return error_set(error, AML_EINPUT, "--market %.200s: %s", place->options.prices, strerror(errno));
@@ -148,7 +147,7 @@ int marketplace_open(struct marketplace *place, const struct marketplace_options
     if (result != 0) {
         return result;
     }
-    catalog_open(&place->catalog, place->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017);
+    catalog_open(&place->catalog, place->rules->year);
     result = market_read(&markets, place->prices, MARKET_PRODUCT, error);
     markets_finish(&markets);
     if (result == 0 && markets.count == 0) {

@@ -38,7 +38,7 @@ struct marketplace_options {
 struct marketplace {
     struct marketplace_options options;
     char prices[PATH_MAX]; /* absolute */
-    enum market_model model;
+    const struct market_rules *rules;
     struct catalog catalog;
     char region[MARKET_TEXT_MAX];
     char reliable_type[MARKET_TEXT_MAX], reliable_zone[MARKET_TEXT_MAX];

@@ -39,7 +39,7 @@ static bool is_first_of_launch(const json_t *machines, size_t index, const char 
 static bool add_machine(struct bill_total *total, const struct marketplace *place, const json_t *machines, size_t index,
                         int64_t now) {
     const json_t *machine = json_array_get(machines, index);
-    const json_t *cost = json_object_get(json_object_get(machine, "cost"), market_model_name(place->model));
+    const json_t *cost = json_object_get(json_object_get(machine, "cost"), place->rules->name);
     const char *kind = json_string_value(json_object_get(machine, "kind"));
     const char *type = json_string_value(json_object_get(machine, "type"));
     const char *how = json_string_value(json_object_get(machine, "how"));
@@ -57,7 +57,7 @@ static bool add_machine(struct bill_total *total, const struct marketplace *plac
     part->paid_seconds += json_integer_value(json_object_get(cost, "paid_seconds"));
     part->free_seconds += json_integer_value(json_object_get(cost, "free_seconds"));
     total->on_demand_amount += price != NULL && price->price != PRICE_UNKNOWN
-                                   ? billing_on_demand(MODEL_EC2, price->price, start, end, BILLING_RELEASED).amount
+                                   ? billing_on_demand(&MARKET_EC2, price->price, start, end, BILLING_RELEASED).amount
                                    : 0;
     total->last = end > total->last ? end : total->last;
     total->spot_machines += spot ? 1 : 0;
@@ -89,16 +89,16 @@ json_t *marketplace_bill(const struct marketplace *place, const char *bill, size
     char until[INSTANT_TEXT_MAX];
     instant_format(place->start, from);
     instant_format(total.last > place->start ? total.last : now, until);
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type", "market", "model",
-        market_model_name(place->model), "from", from, "until", until, "speed", place->options.speed, "acquisitions",
-        (int)total.acquisitions, "spot_machines", (int)total.spot_machines, "on_demand_machines",
-        (int)total.on_demand_machines, "evicted_machines", (int)total.evicted, "on_demand_hours",
-        hours(total.on_demand.paid_seconds + total.on_demand.free_seconds), "spot_hours",
-        hours(total.spot.paid_seconds + total.spot.free_seconds), "free_hours", hours(total.spot.free_seconds),
-        "on_demand_dollars", amount_dollars(total.on_demand.amount), "spot_dollars", amount_dollars(total.spot.amount),
-        "dollars", amount_dollars(total.on_demand.amount + total.spot.amount), "all_on_demand_dollars",
-        amount_dollars(total.on_demand_amount));
+    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "type",
+                     "market", "model", place->rules->name, "from", from, "until", until, "speed", place->options.speed,
+                     "acquisitions", (int)total.acquisitions, "spot_machines", (int)total.spot_machines,
+                     "on_demand_machines", (int)total.on_demand_machines, "evicted_machines", (int)total.evicted,
+                     "on_demand_hours", hours(total.on_demand.paid_seconds + total.on_demand.free_seconds),
+                     "spot_hours", hours(total.spot.paid_seconds + total.spot.free_seconds), "free_hours",
+                     hours(total.spot.free_seconds), "on_demand_dollars", amount_dollars(total.on_demand.amount),
+                     "spot_dollars", amount_dollars(total.spot.amount), "dollars",
+                     amount_dollars(total.on_demand.amount + total.spot.amount), "all_on_demand_dollars",
+                     amount_dollars(total.on_demand_amount));
 }
 
 /* ---- The two bills ---- */

@@ -173,13 +173,13 @@ int marketplace_write_config(const struct marketplace *place, const char *folder
         return error_set(error, AML_EINPUT, "app '%.200s': %s", job->app->path, strerror(errno));
     }
     snprintf(clock, sizeof clock, "%s/clock", job->cloud);
-    const char *call = place->model == MODEL_EC2_2016 ? "request-spot-instances" : "run-instances";
+    const char *call = place->rules->bids ? "request-spot-instances" : "run-instances";
     json_t *config = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:{s:s, s:s, s:s}, s:{s:s, s:s, s:o, s:I}, s:s, s:b, s:{s:s, s:s, "
         "s:I}, "
         "s:o, s:o, s:I, s:I, s:I, s:I}",
         "job", "proteus-run", "provider", "ec2", "state", "bidbrain.db", "region", place->region, "endpoint",
-        job->cloud, "clock", clock, "model", market_model_name(place->model), "markets",
+        job->cloud, "clock", clock, "model", place->rules->name, "markets",
         json_pack("{s:o}", "types", list_of_types(place)), "launch", "call", call, "image", "ami-00000000", "user_data",
         "node.sh", "node", "app", name != NULL ? name + 1 : job->app->path, "binary", binary, "arguments",
         list_of_arguments(job->app), "threads", (json_int_t)job->threads, "controller", job->controller, "insecure",

@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum {
-    COOLDOWN_S = 600,
     COOLDOWN_BY_MODEL = -1 /* none was given */
 };
 
@@ -349,11 +348,12 @@ static int read_limits(struct reading *reading, const char *path, const json_t *
 
 static const char *const PROVIDERS[] = {"ec2", "local", NULL};
 static const char *const MODELS[] = {"ec2-2016", "ec2", NULL};
+static const struct market_rules *const RULES[] = {&MARKET_EC2_2016, &MARKET_EC2};
 
 static int read_root(struct reading *reading) {
     struct config *c = reading->config;
     int provider = 0;
-    int model = (int)c->model;
+    int model = c->rules == RULES[1];
     const struct config_key keys[] = {
         {.name = "job", .kind = CONFIG_STRING, .target = &c->job, .needed = true},
         {.name = "provider", .kind = CONFIG_CHOICE, .target = &provider, .choices = PROVIDERS, .needed = true},
@@ -388,7 +388,7 @@ static int read_root(struct reading *reading) {
     };
     int code = read_object(reading, "", c->root, keys);
     c->provider = (enum config_provider)provider;
-    c->model = (enum market_model)model;
+    c->rules = RULES[model];
     return code;
 }
 
@@ -397,7 +397,7 @@ static int read_root(struct reading *reading) {
 static const char *const NONE[] = {NULL};
 
 static void set_defaults(struct config *config) {
-    *config = (struct config){.model = MODEL_EC2,
+    *config = (struct config){.rules = &MARKET_EC2,
                               .clock_speed = 1,
                               .interruptions = "none",
                               .product = MARKET_PRODUCT,
@@ -432,7 +432,7 @@ static int derive_defaults(struct reading *reading) {
     } paths[] = {{&config->state, "state", "bidbrain.db"}, {&config->folder, "folder", "machines"}};
     int code = 0;
     if (config->cooldown_seconds == COOLDOWN_BY_MODEL) { /* in 2016's markets the price tells when a spike is over */
-        config->cooldown_seconds = config->model == MODEL_EC2_2016 ? 0 : COOLDOWN_S;
+        config->cooldown_seconds = config->rules->cooldown_seconds;
     }
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
         if (*paths[p].target == NULL) {

@@ -29,7 +29,7 @@ struct config {
     const char *clock_url; /* where the market's time comes from, or */
     int64_t clock_start;   /* it began here, seconds since 1970, when the job did; 0: real time */
     double clock_speed;    /* and goes so many times as fast */
-    enum market_model model;
+    const struct market_rules *rules;
     const char *interruptions;
     const char *product;
     const char **types, **zones; /* NULL at the end; empty: all */

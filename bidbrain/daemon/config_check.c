@@ -226,7 +226,7 @@ void config_check(const struct config *config, struct findings *findings) {
     check_names(config, findings);
     check_places(config, findings);
     check_limits(config, findings);
-    if (config->model == MODEL_EC2_2016 && strcmp(config->interruptions, "none") != 0) {
+    if (config->rules->bids && strcmp(config->interruptions, "none") != 0) {
         findings_error(findings, "interruptions", "only with \"model\": \"ec2\"; in ec2-2016 prices tell");
     }
     if (config->provider == CONFIG_LOCAL) {
@@ -378,7 +378,7 @@ static const char *similar_region(const struct config *config, const char *regio
 static void check_catalog(struct config *config, struct findings *findings) {
     char region[MARKET_TEXT_MAX];
     struct error error = {0};
-    catalog_open(&config->known, config->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017);
+    catalog_open(&config->known, config->rules->year);
     if (!check_file(config->catalog, "catalog", findings)) {
         return;
     }

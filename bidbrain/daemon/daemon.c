@@ -167,7 +167,7 @@ struct provider_options daemon_provider_options(struct daemon *daemon) {
         .now = clock_now,
         .now_context = daemon,
         .speed = daemon->clock.speed,
-        .linger_seconds = config->model == MODEL_EC2_2016 ? (int64_t)ceil(HOUR / daemon->clock.speed) : 0,
+        .linger_seconds = config->rules->whole_hours ? (int64_t)ceil(HOUR / daemon->clock.speed) : 0,
         .listener = {.price = daemon_take_price,
                      .prices_end = daemon_prices_end,
                      .outcome = daemon_take_outcome,

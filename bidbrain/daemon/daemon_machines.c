@@ -90,7 +90,7 @@ static void load_machine(void *context, const struct ledger_machine *machine) {
     size_t i = add_machine(daemon, machine);
     struct daemon_machine *notes = &daemon->machine_notes[i];
     notes->hold =
-        machine->release_at != 0 && machine->machine.kind == PROVIDER_SPOT && daemon->config->model == MODEL_EC2_2016;
+        machine->release_at != 0 && machine->machine.kind == PROVIDER_SPOT && daemon->config->rules->whole_hours;
     notes->noticed = machine->machine.noticed ? daemon_now(daemon) : 0; /* when it came is not known any more */
 }
 
@@ -836,7 +836,7 @@ static void release_one(struct daemon *daemon, size_t i, bool transient_left) {
     if (daemon->phase == DAEMON_AT_ONCE) {
         daemon_release(daemon, i, now, false);
     } else if (daemon->phase == DAEMON_JOB_OVER) {
-        bool hold = spot && daemon->config->model == MODEL_EC2_2016 && machine->running != 0;
+        bool hold = spot && daemon->config->rules->whole_hours && machine->running != 0;
         int64_t at = hold ? footprint_hour_end(machine, now) : now;
         if (machine->release_at == 0 || machine->release_at > at) {
             daemon_release(daemon, i, at, hold);

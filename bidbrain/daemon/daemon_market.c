@@ -127,7 +127,7 @@ static void find_buyable(struct daemon *daemon) {
 /* New prices are learned from; new markets have everything learned again. */
 static void learn(struct daemon *daemon) {
     struct error error = {0};
-    bool by_price = daemon->config->model == MODEL_EC2_2016;
+    bool by_price = daemon->config->rules->bids;
     size_t count = daemon->markets.count;
     if (daemon->learned != count) {
         int64_t *on_demand = memory_zeroed(count + 1, sizeof *on_demand);
@@ -283,7 +283,7 @@ int daemon_market_open(struct daemon *daemon, struct error *error) {
 }
 
 void daemon_market_close(struct daemon *daemon) {
-    if (daemon->learned > 0 && daemon->config->model == MODEL_EC2_2016) {
+    if (daemon->learned > 0 && daemon->config->rules->bids) {
         eviction_close(&daemon->eviction);
     } else if (daemon->learned > 0) {
         interruptions_close(&daemon->interruptions);
@@ -318,7 +318,7 @@ double daemon_node_vcpus(const struct daemon *daemon, const char *node) {
 struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *table) {
     const struct config *config = daemon->config;
     int64_t now = daemon_now(daemon);
-    bool by_price = config->model == MODEL_EC2_2016 && daemon->learned > 0;
+    bool by_price = config->rules->bids && daemon->learned > 0;
     for (size_t m = 0; m < daemon->buyable_count; m++) {
         struct footprint_market *market = &daemon->buyable[m];
         market->closed_until = daemon_closed_until(daemon, market->kind, market->price->type, market->zone);
@@ -330,7 +330,7 @@ struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *
     }
     double budget = config->budget_dollars * (double)PRICE_DOLLAR;
     return (struct footprint){
-        .model = config->model,
+        .rules = config->rules,
         .now = now,
         .lead = (int64_t)daemon_lead(daemon),
         .decision_seconds = config->decision_seconds,
@@ -354,7 +354,7 @@ struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *
                 .deadline = config->deadline != 0 ? (double)(config->deadline - now) / HOUR : INFINITY,
                 .hour_worth = config->hour_worth,
                 .boot = daemon->boot_seconds / HOUR,
-                .whole_hours = config->model == MODEL_EC2_2016},
+                .whole_hours = config->rules->whole_hours},
         .fallback = config->on_demand_fallback,
         .budget_micro = isinf(budget) ? INT64_MAX : (int64_t)budget};
 }
@@ -438,7 +438,7 @@ static void say_deadline(struct daemon *daemon, const struct footprint *footprin
 }
 
 static void release_decided(struct daemon *daemon, const int64_t *release_at, size_t count) {
-    bool hold = daemon->config->model == MODEL_EC2_2016;
+    bool hold = daemon->config->rules->whole_hours;
     for (size_t i = 0; i < count; i++) {
         if (release_at[i] != 0) {
             daemon_release(daemon, i, release_at[i], hold && daemon->machines[i].machine.kind == PROVIDER_SPOT);

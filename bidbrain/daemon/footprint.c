@@ -84,15 +84,15 @@ struct bill footprint_bill(const struct footprint *f, const struct ledger_machin
         return (struct bill){0};
     }
     if (machine->machine.kind == PROVIDER_ON_DEMAND) {
-        return billing_on_demand(f->model, on_demand_price(f, machine), start, machine_end(f, machine),
+        return billing_on_demand(f->rules, on_demand_price(f, machine), start, machine_end(f, machine),
                                  BILLING_RELEASED);
     }
     size_t m = footprint_find(f, PROVIDER_SPOT, machine->machine.type, machine->machine.zone);
     if (m != MARKET_NONE && market_price(f->markets[m].prices, start) != PRICE_UNKNOWN) {
-        return billing_spot(f->model, f->markets[m].prices, start, machine_end(f, machine), how);
+        return billing_spot(f->rules, f->markets[m].prices, start, machine_end(f, machine), how);
     }
     /* No prices of it: at its bid, which it can't have cost more than. */
-    return billing_on_demand(f->model, machine->bid, start, machine_end(f, machine), BILLING_RELEASED);
+    return billing_on_demand(f->rules, machine->bid, start, machine_end(f, machine), BILLING_RELEASED);
 }
 
 int64_t footprint_on_demand(const struct footprint *f, const struct ledger_machine *machine) {
@@ -100,7 +100,7 @@ int64_t footprint_on_demand(const struct footprint *f, const struct ledger_machi
     if (start == 0 || (machine->running == 0 && machine->ended == 0)) {
         return 0;
     }
-    return billing_on_demand(MODEL_EC2, on_demand_price(f, machine), start, machine_end(f, machine), BILLING_RELEASED)
+    return billing_on_demand(&MARKET_EC2, on_demand_price(f, machine), start, machine_end(f, machine), BILLING_RELEASED)
         .amount;
 }
 
@@ -201,7 +201,7 @@ static struct policy_allocation expected(const struct footprint *f, const struct
     struct policy_allocation x = {
         .k = group->count, .P = price_dollars(price), .t_r = (double)seconds / HOUR, .nu = vcpus_of(f, group->market)};
     double median = x.t_r / 2;
-    if (market->kind == PROVIDER_SPOT && f->model == MODEL_EC2) {
+    if (market->kind == PROVIDER_SPOT && !f->rules->bids) {
         double age = (double)(f->now - group->launched) / HOUR;
         x.beta = interruption_probability(f->interruptions, group->market, fmax(0, age), x.t_r);
     } else if (market->kind == PROVIDER_SPOT) {
@@ -222,7 +222,7 @@ static int64_t group_hour_end(const struct footprint *f, const struct group *gro
 }
 
 static bool pays_by_the_hour(const struct footprint *f) {
-    return f->model == MODEL_EC2_2016;
+    return f->rules->whole_hours;
 }
 
 static struct policy_held held_of(const struct footprint *f, const struct group *group) {
@@ -264,7 +264,7 @@ static struct policy_offer offer_of(const struct footprint *f, size_t m) {
         return offer;
     }
     int64_t ceiling = offer_ceiling(on_demand, vcpus, f->reliable_price);
-    if (f->model == MODEL_EC2) {
+    if (!f->rules->bids) {
         offer = offer_of_today(f->interruptions, m, price, on_demand, ceiling, vcpus);
     } else {
         unsigned regime = eviction_regime(market->prices, on_demand, f->now);
@@ -304,7 +304,7 @@ static double budget_left(const struct footprint *f, const struct groups *groups
     double left = (double)f->budget_micro - (double)(spend.spot.amount + spend.on_demand.amount) / HOUR;
     left -= (double)f->reliable * (double)f->reliable_price->price; /* their next hour */
     left -= groups->pending_dollars * (double)PRICE_DOLLAR;
-    for (size_t g = 0; f->model == MODEL_EC2 && g < groups->count; g++) {
+    for (size_t g = 0; !pays_by_the_hour(f) && g < groups->count; g++) {
         left -= (double)groups->list[g].count * (double)market_now(f, groups->list[g].market);
     }
     return left;
@@ -313,7 +313,7 @@ static double budget_left(const struct footprint *f, const struct groups *groups
 /* By the second nothing ends by itself: everything transient goes while there is money for two more decisions and the
  * notice. */
 static bool budget_reached(const struct footprint *f, const struct groups *groups) {
-    if (f->budget_micro == INT64_MAX || f->model != MODEL_EC2) {
+    if (f->budget_micro == INT64_MAX || pays_by_the_hour(f)) {
         return false;
     }
     struct footprint_spend spend = footprint_spend(f);
@@ -420,10 +420,10 @@ static void carry_out(const struct footprint *f, const struct groups *groups, co
         } else if (kept > 0) {
             rate = renewed_rate;
         }
-        if (kept > 0 && f->model == MODEL_EC2_2016 && price > left) {
+        if (kept > 0 && pays_by_the_hour(f) && price > left) {
             plan->over_budget = true;
             kept = 0;
-        } else if (kept > 0 && f->model == MODEL_EC2_2016) {
+        } else if (kept > 0 && pays_by_the_hour(f)) {
             left -= price;
         }
         plan->renewed += kept > 0;

@@ -24,7 +24,7 @@ struct footprint_market {
 };
 
 struct footprint {
-    enum market_model model;
+    const struct market_rules *rules;
     int64_t now;              /* market time, seconds */
     int64_t lead;             /* so long before a paid hour's end it is decided whether another follows */
     int64_t decision_seconds; /* between decisions */

@@ -132,11 +132,10 @@ static struct cloud_room room_of_pool(const struct cloud *cloud, const struct ca
                                             "Availability Zone");
         }
         int64_t price = market_price(cloud_market_at(cloud, m), cloud->now);
-        const struct interruptions *interruptions = cloud->options.interruptions;
         if (price == PRICE_UNKNOWN ||
-            (interruptions != NULL && !interruption_open_at(interruptions, m, cloud->now, cloud->options.seed))) {
+            !interruption_open_at(cloud->options.interruptions, m, cloud->now, cloud->options.seed)) {
             left = 0;
-        } else if (price > bid) {
+        } else if (price_passes(price, bid)) {
             return room_none("SpotMaxPriceTooLow", "Your Spot request price is lower than the minimum required Spot "
                                                    "request fulfillment price");
         }
@@ -200,17 +199,12 @@ static void cloud_tell(struct cloud *cloud, const char *event, const struct inst
 /* When the cloud will take a spot machine that starts now, and why. */
 static void instance_fate(const struct cloud *cloud, struct instance *instance) {
     const struct market *market = cloud_market_at(cloud, instance->market);
-    instance->take = market_first_above(market, instance->launched, instance->bid);
+    const struct interruption end =
+        interruption_of(cloud->options.interruptions, instance->market, market, instance->bid, instance->launched,
+                        instance->number, cloud->options.seed);
+    instance->take = end.time;
     instance->take_notice = cloud->options.notice;
-    instance->cause = TAKE_BY_PRICE;
-    if (cloud->options.interruptions != NULL) {
-        int64_t drawn = interruption_time(cloud->options.interruptions, instance->market, instance->launched,
-                                          instance->number, cloud->options.seed);
-        if (drawn < instance->take) {
-            instance->take = drawn;
-            instance->cause = TAKE_BY_CAPACITY;
-        }
-    }
+    instance->cause = end.by_price ? TAKE_BY_PRICE : TAKE_BY_CAPACITY;
     for (size_t i = 0; i < cloud->options.event_count; i++) {
         const struct cloud_event *event = &cloud->options.events[i];
         if (event->market == instance->market && event->time >= instance->launched && event->time < instance->take) {
@@ -632,11 +626,11 @@ struct spot_request *cloud_find_request(const struct cloud *cloud, const char *i
     return NULL;
 }
 
-struct bill cloud_bill(const struct cloud *cloud, const struct instance *instance, enum market_model model) {
+struct bill cloud_bill(const struct cloud *cloud, const struct instance *instance, const struct market_rules *rules) {
     int64_t end = instance_lives(instance) ? cloud->now : instance->ended;
     if (!instance->spot) {
-        return billing_on_demand(model, instance->type->price, instance->launched, end, BILLING_RELEASED);
+        return billing_on_demand(rules, instance->type->price, instance->launched, end, BILLING_RELEASED);
     }
-    return billing_spot(model, cloud_market_at(cloud, instance->market), instance->launched, end,
+    return billing_spot(rules, cloud_market_at(cloud, instance->market), instance->launched, end,
                         instance->evicted ? BILLING_EVICTED : BILLING_RELEASED);
 }

@@ -137,7 +137,7 @@ struct cloud_options {
     const struct catalog *catalog;
     const struct interruptions *interruptions; /* NULL: none */
     const char *region;
-    enum market_model model;
+    const struct market_rules *rules;
     int64_t boot, notice, rebalance;     /* seconds */
     int64_t capacity;                    /* machines per type and zone; 0: no limit */
     int64_t spot_quota, on_demand_quota; /* vCPUs; 0: no limit */
@@ -226,6 +226,6 @@ void cloud_tags_copy(struct cloud_tags *to, const struct cloud_tags *from);
 void cloud_tags_close(struct cloud_tags *tags);
 
 /* What a machine costs until it ended, or if it were given back now, by either model. */
-struct bill cloud_bill(const struct cloud *cloud, const struct instance *instance, enum market_model model);
+struct bill cloud_bill(const struct cloud *cloud, const struct instance *instance, const struct market_rules *rules);
 
 #endif

@@ -38,7 +38,7 @@ struct options {
 
 struct spotmarket {
     struct options options;
-    enum market_model model;
+    const struct market_rules *rules;
     struct markets markets;
     struct catalog catalog;
     struct interruptions interruptions;
@@ -227,9 +227,8 @@ static bool is_wanted(const void *context, const struct market *candidate) {
 /* What is recorded: prices, the catalog, interruptions, events. */
 static int open_market(struct spotmarket *market, struct error *error) {
     const struct options *options = &market->options;
-    enum catalog_year year = market->model == MODEL_EC2_2016 ? CATALOG_2016 : CATALOG_2017;
-    int code = command_prices(options->prices, options->product, options->catalog, year, &market->markets,
-                              &market->catalog, error);
+    int code = command_prices(options->prices, options->product, options->catalog, market->rules->year,
+                              &market->markets, &market->catalog, error);
     if (code != 0) {
         return code;
     }
@@ -250,7 +249,7 @@ static int open_market(struct spotmarket *market, struct error *error) {
                          options->start);
     }
     code = interruptions_open(&market->interruptions, options->interruptions, &market->markets, error);
-    if (code == 0 && market->interruptions.kind != INTERRUPTION_NONE && market->model == MODEL_EC2_2016) {
+    if (code == 0 && market->interruptions.kind != INTERRUPTION_NONE && market->rules->bids) {
         code = error_set(error, AML_EINPUT, "--interruptions: they are for --model ec2; in ec2-2016 the price decides");
     }
     if (code == 0 && options->events != NULL) {
@@ -265,9 +264,9 @@ static void open_cloud(struct spotmarket *market) {
     struct cloud_options cloud = {
         .markets = &market->markets,
         .catalog = &market->catalog,
-        .interruptions = market->interruptions.kind != INTERRUPTION_NONE ? &market->interruptions : NULL,
+        .interruptions = &market->interruptions,
         .region = options->region,
-        .model = market->model,
+        .rules = market->rules,
         .boot = options->boot,
         .notice = options->notice,
         .rebalance = options->rebalance,
@@ -346,8 +345,8 @@ static void close_market(struct spotmarket *market) {
 
 static int spotmarket_run(struct spotmarket *market, struct error *error) {
     const struct options *options = &market->options;
-    if (!market_model_parse(options->model, &market->model)) {
-        return error_set(error, AML_EINPUT, "--model: expected ec2-2016 or ec2, got '%.60s'", options->model);
+    if (market_rules_read(&market->rules, "model", options->model, error) != 0) {
+        return AML_EINPUT;
     }
     if (options->credentials == NULL || options->folder == NULL) {
         return error_set(error, AML_EINPUT, "--%s is missing",

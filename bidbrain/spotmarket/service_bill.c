@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum market_model MODELS[] = {MODEL_EC2_2016, MODEL_EC2};
+static const struct market_rules *const MODELS[] = {&MARKET_EC2_2016, &MARKET_EC2};
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 
 struct total {
@@ -53,7 +53,7 @@ static json_t *bill_costs(const struct cloud *cloud, const struct instance *inst
         *(instance->spot ? &total->spot_seconds : &total->on_demand_seconds) += bill.paid_seconds + bill.free_seconds;
         total->free_seconds += bill.free_seconds;
         total->evictions += instance->evicted;
-        json_object_set_new(costs, market_model_name(MODELS[m]),
+        json_object_set_new(costs, MODELS[m]->name,
                             json_pack("{s:I,s:o,s:I,s:I}", "amount_units", (json_int_t)bill.amount, "dollars",
                                       json_dollars(bill.amount), "paid_seconds", (json_int_t)bill.paid_seconds,
                                       "free_seconds", (json_int_t)bill.free_seconds));
@@ -100,10 +100,10 @@ char *service_bill(const struct cloud *cloud) {
         json_array_append_new(instances, bill_instance(cloud, cloud->instances[i], totals));
     }
     for (int m = 0; m < MODEL_COUNT; m++) {
-        json_object_set_new(total, market_model_name(MODELS[m]), bill_total(&totals[m]));
+        json_object_set_new(total, MODELS[m]->name, bill_total(&totals[m]));
     }
-    json_t *root = json_pack("{s:o,s:s,s:o,s:o}", "now", json_instant(cloud->now), "model",
-                             market_model_name(cloud->options.model), "instances", instances, "total", total);
+    json_t *root = json_pack("{s:o,s:s,s:o,s:o}", "now", json_instant(cloud->now), "model", cloud->options.rules->name,
+                             "instances", instances, "total", total);
     char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(12));
     json_decref(root);
     if (text == NULL) {

@@ -254,12 +254,12 @@ static int64_t cost_of(const struct markets *markets, const struct catalog *cata
     if (strcmp(json_string_value(json_object_get(machine, "kind")), "spot") != 0) {
         const struct catalog_price *price = catalog_find(catalog, type, REGION);
         assert_non_null(price);
-        return billing_on_demand(MODEL_EC2_2016, price->price, start, end, ended).amount;
+        return billing_on_demand(&MARKET_EC2_2016, price->price, start, end, ended).amount;
     }
     const struct market *market =
         markets_find(markets, type, json_string_value(json_object_get(machine, "zone")), "Linux/UNIX");
     assert_non_null(market);
-    return billing_spot(MODEL_EC2_2016, market, start, end, ended).amount;
+    return billing_spot(&MARKET_EC2_2016, market, start, end, ended).amount;
 }
 
 /* Every machine has ended, and all cost what the prices say, to the last unit. */

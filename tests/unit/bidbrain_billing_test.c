@@ -39,10 +39,10 @@ struct example {
     int64_t paid, free;
 };
 
-static void check(enum market_model model, const struct example *examples, size_t count) {
+static void check(const struct market_rules *rules, const struct example *examples, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const struct example *e = &examples[i];
-        struct bill bill = billing_spot(model, markets.list[0], 1000000 + e->start, 1000000 + e->end, e->how);
+        struct bill bill = billing_spot(rules, markets.list[0], 1000000 + e->start, 1000000 + e->end, e->how);
         if (bill.amount != e->amount || bill.paid_seconds != e->paid || bill.free_seconds != e->free) {
             fail_msg("example %zu: %lld paid %lld free %lld", i, (long long)bill.amount, (long long)bill.paid_seconds,
                      (long long)bill.free_seconds);
@@ -71,7 +71,7 @@ static void spot_of_2016(void **state) {
         {0, 600, BILLING_SHARED, 600 * DOLLAR, 600, 0},
         {0, 0, BILLING_SHARED, 0, 0, 0},
     };
-    check(MODEL_EC2_2016, examples, sizeof examples / sizeof *examples);
+    check(&MARKET_EC2_2016, examples, sizeof examples / sizeof *examples);
 }
 
 static void spot_of_today(void **state) {
@@ -92,22 +92,22 @@ static void spot_of_today(void **state) {
         {7199, 10799, BILLING_RELEASED, hour, 3600, 0},
         {0, 30, BILLING_SHARED, 30 * DOLLAR, 30, 0},
     };
-    check(MODEL_EC2, examples, sizeof examples / sizeof *examples);
+    check(&MARKET_EC2, examples, sizeof examples / sizeof *examples);
 }
 
 static void on_demand(void **state) {
     (void)state;
     static const struct {
-        enum market_model model;
+        const struct market_rules *rules;
         int64_t seconds;
         enum billing_end how;
         int64_t cents; /* at $0.36 an hour */
-    } examples[] = {{MODEL_EC2_2016, 1, BILLING_RELEASED, 36},    {MODEL_EC2_2016, 3600, BILLING_RELEASED, 36},
-                    {MODEL_EC2_2016, 3601, BILLING_RELEASED, 72}, {MODEL_EC2_2016, 1800, BILLING_SHARED, 18},
-                    {MODEL_EC2, 100, BILLING_RELEASED, 1},        {MODEL_EC2, 1, BILLING_RELEASED, 1},
-                    {MODEL_EC2, 5000, BILLING_RELEASED, 50},      {MODEL_EC2, 5000, BILLING_SHARED, 50}};
+    } examples[] = {{&MARKET_EC2_2016, 1, BILLING_RELEASED, 36},    {&MARKET_EC2_2016, 3600, BILLING_RELEASED, 36},
+                    {&MARKET_EC2_2016, 3601, BILLING_RELEASED, 72}, {&MARKET_EC2_2016, 1800, BILLING_SHARED, 18},
+                    {&MARKET_EC2, 100, BILLING_RELEASED, 1},        {&MARKET_EC2, 1, BILLING_RELEASED, 1},
+                    {&MARKET_EC2, 5000, BILLING_RELEASED, 50},      {&MARKET_EC2, 5000, BILLING_SHARED, 50}};
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
-        struct bill bill = billing_on_demand(examples[i].model, 360000, 77, 77 + examples[i].seconds, examples[i].how);
+        struct bill bill = billing_on_demand(examples[i].rules, 360000, 77, 77 + examples[i].seconds, examples[i].how);
         assert_int_equal(amount_cents(bill.amount), examples[i].cents);
         assert_int_equal(bill.paid_seconds, examples[i].seconds);
     }
@@ -116,7 +116,7 @@ static void on_demand(void **state) {
 static void cents_are_rounded_once(void **state) {
     (void)state;
     struct bill total = {0};
-    struct bill one = billing_on_demand(MODEL_EC2, 1, 0, 3600, BILLING_RELEASED); /* a micro-dollar */
+    struct bill one = billing_on_demand(&MARKET_EC2, 1, 0, 3600, BILLING_RELEASED); /* a micro-dollar */
     bill_add(&total, one, 4999);
     assert_int_equal(amount_cents(total.amount), 0);
     bill_add(&total, one, 1);
@@ -130,12 +130,13 @@ static void hours_add_up(void **state) {
     for (int64_t start = 0; start < 4000; start += 77) {
         for (int64_t hours = 1; hours < 3; hours++) {
             for (int model = 0; model < 2; model++) {
+                const struct market_rules *rules = model == 0 ? &MARKET_EC2_2016 : &MARKET_EC2;
                 const struct market *market = markets.list[0];
                 int64_t begin = 1000000 + start;
                 int64_t cut = begin + hours * HOUR;
-                struct bill whole = billing_spot((enum market_model)model, market, begin, cut + 700, BILLING_SHARED);
-                struct bill first = billing_spot((enum market_model)model, market, begin, cut, BILLING_RELEASED);
-                struct bill rest = billing_spot((enum market_model)model, market, cut, cut + 700, BILLING_SHARED);
+                struct bill whole = billing_spot(rules, market, begin, cut + 700, BILLING_SHARED);
+                struct bill first = billing_spot(rules, market, begin, cut, BILLING_RELEASED);
+                struct bill rest = billing_spot(rules, market, cut, cut + 700, BILLING_SHARED);
                 assert_int_equal(whole.amount, first.amount + rest.amount);
             }
         }
@@ -144,11 +145,12 @@ static void hours_add_up(void **state) {
 
 static void models_have_names(void **state) {
     (void)state;
-    enum market_model model;
-    assert_true(market_model_parse("ec2", &model) && model == MODEL_EC2);
-    assert_true(market_model_parse("ec2-2016", &model) && model == MODEL_EC2_2016);
-    assert_false(market_model_parse("ec3", &model));
-    assert_false(market_model_parse("", &model));
+    const struct market_rules *rules;
+    struct error error = {0};
+    assert_true(market_rules_read(&rules, "model", "ec2", &error) == 0 && rules == &MARKET_EC2);
+    assert_true(market_rules_read(&rules, "model", "ec2-2016", &error) == 0 && rules == &MARKET_EC2_2016);
+    assert_int_equal(market_rules_read(&rules, "model", "ec3", &error), AML_EINPUT);
+    assert_int_equal(market_rules_read(&rules, "model", "", &error), AML_EINPUT);
 }
 
 int main(void) {

@@ -39,7 +39,7 @@ static void reads_what_is_there_and_knows_the_rest(void **state) {
     assert_int_equal(config_parse(&config, LEAST, strlen(LEAST), &findings), 0);
     assert_string_equal(config.job, "j");
     assert_int_equal(config.provider, CONFIG_EC2);
-    assert_int_equal(config.model, MODEL_EC2);
+    assert_ptr_equal(config.rules, &MARKET_EC2);
     assert_string_equal(config.types[0], "c4.xlarge");
     assert_null(config.types[1]);
     assert_string_equal(config.zones[1], "us-east-1b");

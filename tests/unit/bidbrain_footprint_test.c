@@ -33,7 +33,7 @@ struct world {
     struct footprint_plan plan;
 };
 
-static void world_open(struct world *w, enum market_model model, int64_t cheap, int64_t dear) {
+static void world_open(struct world *w, const struct market_rules *rules, int64_t cheap, int64_t dear) {
     static const int64_t on_demand[] = {100000, 200000};
     *w = (struct world){0};
     assert_int_equal(markets_add(&w->prices, "cheap.large", "us-east-1a", "p",
@@ -53,7 +53,7 @@ static void world_open(struct world *w, enum market_model model, int64_t cheap, 
     eviction_table_open(&w->table, &w->eviction, EVICTION_CHOSEN, NOW);
     assert_int_equal(interruptions_open(&w->interruptions, "none", &w->prices, NULL), 0);
     w->f = (struct footprint){
-        .model = model,
+        .rules = rules,
         .now = NOW,
         .lead = LEAD,
         .decision_seconds = 120,
@@ -107,7 +107,7 @@ static unsigned bought(const struct world *w) {
 static void buys_the_cheapest_up_to_the_limits(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     decide(&w);
     assert_int_equal(bought(&w), 10); /* 40 vCPUs */
     assert_int_equal(w.plan.buys[0].market, 0);
@@ -137,7 +137,7 @@ static void buys_the_cheapest_up_to_the_limits(void **state) {
 static void pending_is_not_bought_twice_and_does_not_work(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.launches[0] = (struct ledger_launch){
         .launch = {.token = "t", .type = "cheap.large", .zone = "us-east-1a", .count = 6}, .stage = LEDGER_PLANNED};
     w.f.launch_count = 1;
@@ -191,7 +191,7 @@ static unsigned released(const struct world *w) {
 static void the_end_keeps_what_it_needs(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         strcpy(add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100)->machine.token, "t");
     }
@@ -217,7 +217,7 @@ static void the_end_keeps_what_it_needs(void **state) {
 static void the_end_waits_for_what_is_under_way(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
     decide(&w);
     assert_in_range(bought(&w), 2, 4); /* and not ten */
@@ -238,7 +238,7 @@ static void the_end_waits_for_what_is_under_way(void **state) {
 static void a_deadline_may_pay_for_on_demand(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.end = (struct policy_end){.work = 38, .deadline = 1.2, .boot = 0.03, .whole_hours = true};
     w.markets[0].closed_until = w.markets[1].closed_until = NOW + HOUR;
     decide(&w);
@@ -256,7 +256,7 @@ static void a_deadline_may_pay_for_on_demand(void **state) {
 static void hours_are_renewed_or_end(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
     }
@@ -289,7 +289,7 @@ static void hours_are_renewed_or_end(void **state) {
 static void renewals_keep_the_rate(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
     }
@@ -309,7 +309,7 @@ static void renewals_keep_the_rate(void **state) {
 static void on_demand_stands_in_and_goes_again(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2, 150000, 250000); /* both spot prices above on demand */
+    world_open(&w, &MARKET_EC2, 150000, 250000); /* both spot prices above on demand */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 0);
     w.f.fallback = true;
@@ -326,7 +326,7 @@ static void on_demand_stands_in_and_goes_again(void **state) {
     world_close(&w);
     struct ledger_machine machines[MACHINES];
     memcpy(machines, w.machines, sizeof machines);
-    world_open(&w, MODEL_EC2, 20000, 250000);
+    world_open(&w, &MARKET_EC2, 20000, 250000);
     memcpy(w.machines, machines, sizeof machines);
     w.f.machine_count = 10;
     w.f.fallback = true;
@@ -340,7 +340,7 @@ static void on_demand_stands_in_and_goes_again(void **state) {
 static void the_budget_holds(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     w.f.budget_micro = 120000 + 70000; /* an hour of the reliable one, and three and a half machine-hours */
     decide(&w);
     assert_int_equal(bought(&w), 3);
@@ -357,7 +357,7 @@ static void the_budget_holds(void **state) {
     decide(&w);
     assert_int_equal(w.plan.renewed, 1);
     world_close(&w);
-    world_open(&w, MODEL_EC2, 20000, 60000);
+    world_open(&w, &MARKET_EC2, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800); /* half an hour: 100000 in all */
     }
@@ -401,7 +401,7 @@ static void the_reasons_for_buying_nothing(void **state) {
         struct world w;
         struct footprint_reasons reasons;
         char text[FOOTPRINT_REASONS_TEXT];
-        world_open(&w, MODEL_EC2_2016, cases[c].cheap, cases[c].dear);
+        world_open(&w, &MARKET_EC2_2016, cases[c].cheap, cases[c].dear);
         w.f.limits.most_work = cases[c].vcpus;
         w.f.limits.most_dollars_per_hour = cases[c].rate;
         w.f.limits.least_markets = cases[c].least_markets;
@@ -434,7 +434,7 @@ static void caps_hold_for_reliable_machines(void **state) {
                  {1000, 0.3, 0, 1, 0, HOUR}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct world w;
-        world_open(&w, MODEL_EC2, 20000, 60000);
+        world_open(&w, &MARKET_EC2, 20000, 60000);
         w.f.limits.most_dollars_per_hour = cases[c].rate;
         w.f.budget_micro = (int64_t)(cases[c].budget * (double)PRICE_DOLLAR);
         if (cases[c].age != 0) {
@@ -451,7 +451,7 @@ static void caps_hold_for_reliable_machines(void **state) {
 static void what_is_not_configured_any_more_goes(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2, 20000, 60000);
+    world_open(&w, &MARKET_EC2, 20000, 60000);
     add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800);
     add_machine(&w, "former.large", PROVIDER_SPOT, 1800);
     add_machine(&w, "former.large", PROVIDER_ON_DEMAND, 1800)->reliable = true;
@@ -467,7 +467,7 @@ static void what_is_not_configured_any_more_goes(void **state) {
 static void the_budget_holds_without_decisions(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2, 20000, 60000);
+    world_open(&w, &MARKET_EC2, 20000, 60000);
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, 1800); /* half an hour: 100000 in all */
     }
@@ -482,7 +482,7 @@ static void the_budget_holds_without_decisions(void **state) {
     assert_true(w.plan.over_budget);
     assert_int_equal(w.release_at[9], NOW + 120);
     world_close(&w);
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
     memset(w.release_at, 0, sizeof w.release_at);
     w.f.budget_micro = 160000; /* the hour that is paid, the reliable one's next, and another hour */
@@ -498,7 +498,7 @@ static void the_budget_holds_without_decisions(void **state) {
 static void bills_are_those_of_the_model(void **state) {
     (void)state;
     struct world w;
-    world_open(&w, MODEL_EC2_2016, 20000, 60000);
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
     struct ledger_machine *spot = add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR + 10);
     assert_int_equal(footprint_bill(&w.f, spot).amount, INT64_C(2) * 20000 * HOUR);
     spot->ended = NOW;
@@ -509,7 +509,7 @@ static void bills_are_those_of_the_model(void **state) {
     struct ledger_machine *own = add_machine(&w, "own.large", PROVIDER_ON_DEMAND, 100);
     own->reliable = true;
     assert_int_equal(footprint_bill(&w.f, own).amount, INT64_C(120000) * HOUR);
-    w.f.model = MODEL_EC2;
+    w.f.rules = &MARKET_EC2;
     assert_int_equal(footprint_bill(&w.f, own).amount, INT64_C(120000) * 100);
     struct footprint_spend spend = footprint_spend(&w.f);
     assert_int_equal(spend.on_demand.amount, INT64_C(120000) * 100);

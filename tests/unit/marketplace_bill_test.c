@@ -36,7 +36,7 @@ static void write_report(const char *text) {
 
 /* Compares the market's bill of these machines with the report. */
 static json_t *compare(const char *machines, bool *agree, char text[MARKETPLACE_APART_TEXT]) {
-    struct marketplace place = {.model = MODEL_EC2_2016, .start = 1456963200, .region = "us-east-1"};
+    struct marketplace place = {.rules = &MARKET_EC2_2016, .start = 1456963200, .region = "us-east-1"};
     struct error error = {0};
     char bill[4096];
     snprintf(bill, sizeof bill, "{\"now\": \"2016-03-03T03:00:00Z\", \"instances\": [%s]}", machines);

@@ -71,6 +71,7 @@ static struct cloud_options defaults(void) {
     return (struct cloud_options){
         .markets = &markets,
         .catalog = &catalog,
+        .rules = &MARKET_EC2_2016,
         .region = "us-east-1",
         .notice = 120,
         .seed = 1,
@@ -114,9 +115,9 @@ static struct spot_request *request(const char *zone, int64_t bid, bool persiste
     return made;
 }
 
-static void assert_bill(const struct instance *instance, enum market_model model, int64_t cent_seconds, int64_t paid,
-                        int64_t unpaid) {
-    struct bill bill = cloud_bill(&cloud, instance, model);
+static void assert_bill(const struct instance *instance, const struct market_rules *rules, int64_t cent_seconds,
+                        int64_t paid, int64_t unpaid) {
+    struct bill bill = cloud_bill(&cloud, instance, rules);
     assert_int_equal(bill.amount, cent_seconds * CENT);
     assert_int_equal(bill.paid_seconds, paid);
     assert_int_equal(bill.free_seconds, unpaid);
@@ -155,11 +156,11 @@ static void test_price_above_bid(void **unused) {
     assert_int_equal(equal->state, INSTANCE_TERMINATED);
     assert_string_equal(heard, "+0 +1 -0 -1 ");
     /* low: hour one at 2 cents paid; hour two began at 3600 (2 cents) and was cut short after 1520 s. */
-    assert_bill(low, MODEL_EC2_2016, 2 * 3600, 3600, 1520);
-    assert_bill(low, MODEL_EC2, 2 * 3600 + 2 * 1520, 5120, 0);
+    assert_bill(low, &MARKET_EC2_2016, 2 * 3600, 3600, 1520);
+    assert_bill(low, &MARKET_EC2, 2 * 3600 + 2 * 1520, 5120, 0);
     /* equal: hours at 2, 2 and, from 7200 on, 5 cents; the third was cut short after 1920 s. */
-    assert_bill(equal, MODEL_EC2_2016, 2 * 7200, 7200, 1920);
-    assert_bill(equal, MODEL_EC2, 2 * 7200 + 5 * 1920, 9120, 0);
+    assert_bill(equal, &MARKET_EC2_2016, 2 * 7200, 7200, 1920);
+    assert_bill(equal, &MARKET_EC2, 2 * 7200 + 5 * 1920, 9120, 0);
 }
 
 static void test_first_hour_cut_short_is_free(void **unused) {
@@ -168,8 +169,8 @@ static void test_first_hour_cut_short_is_free(void **unused) {
     at(4000);
     struct instance *instance = launch("m3.large", "us-east-1a", 3 * CENT);
     at(20000);
-    assert_bill(instance, MODEL_EC2_2016, 0, 0, 1120);
-    assert_bill(instance, MODEL_EC2, 0, 0, 1120);
+    assert_bill(instance, &MARKET_EC2_2016, 0, 0, 1120);
+    assert_bill(instance, &MARKET_EC2, 0, 0, 1120);
 }
 
 static void test_given_back_in_notice_is_paid(void **unused) {
@@ -182,8 +183,8 @@ static void test_given_back_in_notice_is_paid(void **unused) {
     assert_false(instance->evicted);
     assert_string_equal(cloud.requests[0]->status, "instance-terminated-by-user");
     at(20000);
-    assert_bill(instance, MODEL_EC2_2016, 2 * 3600, 1060, 0);
-    assert_bill(instance, MODEL_EC2, 2 * 1060, 1060, 0);
+    assert_bill(instance, &MARKET_EC2_2016, 2 * 3600, 1060, 0);
+    assert_bill(instance, &MARKET_EC2, 2 * 1060, 1060, 0);
 }
 
 static void test_schedule_and_hint(void **unused) {
@@ -229,7 +230,7 @@ static void test_drawn_lifetimes(void **unused) {
     assert_int_equal(interruptions_open(&interruptions, spec, &markets, NULL), 0);
     unlink(path);
     options.interruptions = &interruptions;
-    options.model = MODEL_EC2;
+    options.rules = &MARKET_EC2;
     begin(options);
     struct instance *instance = launch("m3.large", "us-east-1b", 4 * CENT);
     struct instance *on_demand = launch("m3.large", "us-east-1b", PRICE_UNKNOWN);
@@ -238,7 +239,7 @@ static void test_drawn_lifetimes(void **unused) {
     at(5400 + 120);
     assert_true(instance->evicted);
     assert_string_equal(cloud.requests[0]->status, "instance-terminated-no-capacity");
-    assert_bill(instance, MODEL_EC2, 3 * 5520, 5520, 0);
+    assert_bill(instance, &MARKET_EC2, 3 * 5520, 5520, 0);
     at(50000);
     assert_true(instance_lives(on_demand));
     interruptions_close(&interruptions);
@@ -410,11 +411,11 @@ static void test_boot_and_ends(void **unused) {
     assert_null(cloud_find_instance(&cloud, booting->id));
     assert_non_null(cloud_find_instance(&cloud, stopping->id));
     /* Given back in its second hour: that is paid whole in 2016, by the second today. */
-    assert_bill(booting, MODEL_EC2_2016, 2 * 7200, 3700, 0);
-    assert_bill(booting, MODEL_EC2, 2 * 3700, 3700, 0);
+    assert_bill(booting, &MARKET_EC2_2016, 2 * 7200, 3700, 0);
+    assert_bill(booting, &MARKET_EC2, 2 * 3700, 3700, 0);
     int64_t price = type_of("m3.large")->price;
-    assert_int_equal(cloud_bill(&cloud, stopping, MODEL_EC2_2016).amount, price * 7200);
-    assert_int_equal(cloud_bill(&cloud, stopping, MODEL_EC2).amount, price * 3700);
+    assert_int_equal(cloud_bill(&cloud, stopping, &MARKET_EC2_2016).amount, price * 7200);
+    assert_int_equal(cloud_bill(&cloud, stopping, &MARKET_EC2).amount, price * 3700);
 }
 
 static void test_end_of_everything(void **unused) {
@@ -426,7 +427,7 @@ static void test_end_of_everything(void **unused) {
     cloud_end(&cloud);
     assert_string_equal(heard, "+0 -0 ");
     assert_int_equal(cloud.requests[1]->state, REQUEST_CANCELLED);
-    assert_bill(cloud.instances[0], MODEL_EC2, 2 * 60, 5, 0); /* a minute at least */
+    assert_bill(cloud.instances[0], &MARKET_EC2, 2 * 60, 5, 0); /* a minute at least */
 }
 
 /* The same calls lead to the same bill whether time goes on in one leap or second by second. */

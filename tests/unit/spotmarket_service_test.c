@@ -55,7 +55,13 @@ static int set_up(void **unused) {
     strcpy(users.list[1].secret, "two+secret");
     strcpy(users.list[1].token, "session");
     struct cloud_options options = {
-        .markets = &markets, .catalog = &catalog, .region = "us-east-1", .notice = 120, .seed = 1};
+        .markets = &markets,
+        .catalog = &catalog,
+        .rules = &MARKET_EC2_2016,
+        .region = "us-east-1",
+        .notice = 120,
+        .seed = 1,
+    };
     cloud_open(&cloud, &options, START);
     service_open(&service, &cloud, &users);
     return 0;
