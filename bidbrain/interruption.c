@@ -1,62 +1,31 @@
 /* See interruption.h. */
 #include "bidbrain/interruption.h"
 
+#include "agileml/base/folder.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/text_input.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <zlib.h>
 
 enum { TEXT_MAX = 64 << 20 }; /* bytes of a file that is read whole */
 #define MONTH_HOURS 730.0
 
 /* ---- Files ---- */
 
-/* The whole of a file, plain or gzip, with a NUL; free() it. */
-static int text_read(const char *path, char **text, struct error *error) {
-    gzFile file = gzopen(path, "rbe");
-    if (file == NULL) {
-        return error_set(error, AML_EINPUT, "%s: %s", path, errno != 0 ? strerror(errno) : "can't open it");
-    }
-    size_t size = 0;
-    size_t capacity = 1 << 16;
-    int got = 0;
-    *text = memory_zeroed(capacity, 1);
-    while (size < TEXT_MAX && (got = gzread(file, *text + size, (unsigned)(capacity - size - 1))) > 0) {
-        size += (size_t)got;
-        if (capacity - size < 1 << 15) {
-            capacity *= 2;
-            *text = memory_resized(*text, capacity, 1);
-        }
-    }
-    int code;
-    const char *reason = gzerror(file, &code);
-    (*text)[size] = '\0';
-    int result = 0;
-    if (got < 0 || code == Z_BUF_ERROR || size >= TEXT_MAX) {
-        result = error_set(error, AML_EINPUT, "%s: %s", path, size >= TEXT_MAX ? "the file is too large" : reason);
-        free(*text);
-        *text = NULL;
-    }
-    gzclose_r(file);
-    return result;
-}
-
 static int json_read(const char *path, json_t **root, struct error *error) {
     char *text;
-    int code = text_read(path, &text, error);
+    size_t size;
+    int code = text_input_load(path, TEXT_MAX, &text, &size, error);
     if (code != 0) {
         return code;
     }
     json_error_t wrong;
-    *root = json_loads(text, 0, &wrong);
+    *root = json_loadb(text, size, 0, &wrong);
     free(text);
     return *root != NULL ? 0 : error_set(error, AML_EINPUT, "%s:%d: %s", path, wrong.line, wrong.text);
 }
@@ -104,7 +73,8 @@ static int hours_compare(const void *a, const void *b) {
 
 static int lifetimes_open(struct interruptions *interruptions, const char *path, struct error *error) {
     char *text;
-    int code = text_read(path, &text, error);
+    size_t size;
+    int code = text_input_load(path, TEXT_MAX, &text, &size, error);
     size_t line = 1;
     for (char *rest = code == 0 ? text : NULL; rest != NULL && *rest != '\0' && code == 0; line++) {
         char *end;
@@ -188,7 +158,8 @@ static int trace_json(struct interruption_trace *trace, const char *path, struct
 /* `x,count` (seconds if the numbers are whole, else hours) or `milliseconds,add|remove,node`. */
 static int trace_csv(struct interruption_trace *trace, const char *path, struct error *error) {
     char *text;
-    int code = text_read(path, &text, error);
+    size_t size;
+    int code = text_input_load(path, TEXT_MAX, &text, &size, error);
     size_t line = 1;
     int64_t up = 0;
     bool hours = code == 0 && strchr(text, '.') != NULL;
@@ -220,58 +191,13 @@ static int trace_csv(struct interruption_trace *trace, const char *path, struct 
     return code;
 }
 
-static int replay_path(struct interruptions *interruptions, const char *path, int depth, struct error *error);
-
-static int name_compare(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+static bool name_is_trace(const char *name) {
+    size_t length = strlen(name);
+    return length > 4 && (strcmp(name + length - 4, ".csv") == 0 || strcmp(name + length - 4, "json") == 0);
 }
 
-static int replay_folder(struct interruptions *interruptions, const char *path, int depth, struct error *error) {
-    DIR *folder = opendir(path);
-    if (folder == NULL || depth > 8) {
-        int code = error_set(error, AML_EINPUT, "%s: %s", path, folder == NULL ? strerror(errno) : "nested too deeply");
-        if (folder != NULL) {
-            closedir(folder);
-        }
-        return code;
-    }
-    char **names = NULL;
-    size_t count = 0;
-    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        if (entry->d_name[0] != '.') {
-            names = memory_resized(names, count + 1, sizeof *names);
-            names[count++] = memory_string(entry->d_name);
-        }
-    }
-    closedir(folder);
-    if (count > 1) {
-        qsort(names, count, sizeof *names, name_compare);
-    }
-    int code = 0;
-    for (size_t i = 0; i < count; i++) {
-        char inner[1024];
-        size_t length = strlen(names[i]);
-        bool file =
-            length > 4 && (strcmp(names[i] + length - 4, ".csv") == 0 || strcmp(names[i] + length - 4, "json") == 0);
-        struct stat status;
-        if (code == 0 && snprintf(inner, sizeof inner, "%s/%s", path, names[i]) < (int)sizeof inner &&
-            stat(inner, &status) == 0 && (file || S_ISDIR(status.st_mode))) {
-            code = replay_path(interruptions, inner, depth + 1, error);
-        }
-        free(names[i]);
-    }
-    free(names);
-    return code;
-}
-
-static int replay_path(struct interruptions *interruptions, const char *path, int depth, struct error *error) {
-    struct stat status;
-    if (stat(path, &status) != 0) {
-        return error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
-    }
-    if (S_ISDIR(status.st_mode)) {
-        return replay_folder(interruptions, path, depth, error);
-    }
+static int replay_file(void *context, const char *path, struct error *error) {
+    struct interruptions *interruptions = context;
     if (interruptions->trace_count >= INTERRUPTION_TRACES_MAX) {
         return error_set(error, AML_ELIMIT, "%s: more than %d traces", path, INTERRUPTION_TRACES_MAX);
     }
@@ -337,7 +263,7 @@ int interruptions_open(struct interruptions *interruptions, const char *spec, co
         code = lifetimes_open(interruptions, path, error);
         break;
     case INTERRUPTION_REPLAY:
-        code = replay_path(interruptions, path, 0, error);
+        code = folder_walk(path, name_is_trace, replay_file, interruptions, error);
         if (code == 0 && interruptions->trace_count == 0) {
             code = error_set(error, AML_EINPUT, "%s: no traces (.csv, .json) in this folder", path);
         }

@@ -1,33 +1,20 @@
-/* See market_read.h. One pass over a buffered stream: gzip is undone by zlib, a tar archive bounds the stream to one
- * member, and the parsers see bytes and a line number. */
+/* See market_read.h. One pass over the lines or bytes of text_lines.h; a tar archive's members are such streams too. */
 #include "bidbrain/market_read.h"
 
+#include "agileml/base/folder.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/text_lines.h"
 
-#include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <zlib.h>
 
-enum { SOURCE_BUFFER = 1 << 16, SOURCE_END = -1, TAR_BLOCK = 512 };
-
-struct source {
-    gzFile file;
-    char name[600]; /* for messages: the path, and the member of an archive */
-    uint64_t line;
-    uint64_t left; /* bytes of the member still to come; UINT64_MAX outside an archive */
-    unsigned char *buffer;
-    size_t at, end;
-    bool failed; /* an error was set: no byte comes any more */
-    struct error *error;
-};
+enum { TAR_BLOCK = 512, TAR_NAME = 100 };
 
 /* What a file has said of a point so far. */
 enum { FIELD_TYPE = 1, FIELD_ZONE = 2, FIELD_PRODUCT = 4, FIELD_PRICE = 8, FIELD_TIME = 16 };
@@ -40,53 +27,16 @@ struct record {
 struct reader {
     struct markets *markets;
     const char *product; /* wanted; NULL: all */
-    struct source source;
+    struct text_lines lines;
+    uint64_t line;       /* for messages: where the record is that is being read */
     struct record given; /* what the file's name says */
     uint64_t records;
+    struct error *error;
 };
 
-/* ---- Bytes ---- */
-
-static int source_fail(struct source *source, const char *what) {
-    source->failed = true;
-    return error_set(source->error, AML_EINPUT, "%s:%" PRIu64 ": %s", source->name, source->line, what);
-}
-
-static bool source_fill(struct source *source) {
-    if (source->failed || source->left == 0) {
-        return false;
-    }
-    size_t wanted = source->left < SOURCE_BUFFER ? (size_t)source->left : SOURCE_BUFFER;
-    int got = gzread(source->file, source->buffer, (unsigned)wanted);
-    int code = Z_OK;
-    const char *reason = gzerror(source->file, &code);
-    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-        source_fail(source, code == Z_BUF_ERROR ? "the compressed file is cut short" : reason);
-        return false;
-    }
-    if (source->left != UINT64_MAX) {
-        if (got == 0) {
-            source_fail(source, "the archive is cut short");
-            return false;
-        }
-        source->left -= (uint64_t)got;
-    }
-    source->at = 0;
-    source->end = (size_t)got;
-    return got > 0;
-}
-
-static inline int source_peek(struct source *source) {
-    return source->at < source->end || source_fill(source) ? source->buffer[source->at] : SOURCE_END;
-}
-
-static inline int source_next(struct source *source) {
-    int byte = source_peek(source);
-    if (byte != SOURCE_END) {
-        source->at++;
-        source->line += byte == '\n';
-    }
-    return byte;
+static int reader_fail(struct reader *reader, const char *what) {
+    return error_set(reader->error, AML_EINPUT, "%s:%" PRIu64 ": %s", text_input_name(reader->lines.path), reader->line,
+                     what);
 }
 
 /* ---- Records ---- */
@@ -102,11 +52,11 @@ static int record_price(struct reader *reader, struct record *record, const char
     char message[200];
     if (!price_parse(text, &record->point.price)) {
         snprintf(message, sizeof message, "price '%.60s': expected dollars per hour, such as 0.0187", text);
-        return source_fail(&reader->source, message);
+        return reader_fail(reader, message);
     }
     if (record->point.price < 0) {
         snprintf(message, sizeof message, "price '%.60s': expected no negative price", text);
-        return source_fail(&reader->source, message);
+        return reader_fail(reader, message);
     }
     if (record->point.price == 0) { /* EC2 has written 0.000000 for "no price" */
         record->fields &= ~(unsigned)FIELD_PRICE;
@@ -121,7 +71,7 @@ static int record_time(struct reader *reader, struct record *record, const char 
     if (!instant_parse(text, &record->point.time)) {
         snprintf(message, sizeof message, "time '%.60s': expected such as 2016-04-25T12:00:32Z, from 2006 to 2099",
                  text);
-        return source_fail(&reader->source, message);
+        return reader_fail(reader, message);
     }
     record->fields |= FIELD_TIME;
     return 0;
@@ -140,120 +90,11 @@ static int record_end(struct reader *reader, const struct record *record) {
     if (reader->product != NULL && strcmp(reader->product, product) != 0) {
         return 0;
     }
-    int code = markets_add(reader->markets, record->fields & FIELD_TYPE ? record->type : given->type,
-                           record->fields & FIELD_ZONE ? record->zone : given->zone, product, record->point,
-                           reader->source.error);
-    reader->source.failed = code != 0;
-    return code;
+    return markets_add(reader->markets, record->fields & FIELD_TYPE ? record->type : given->type,
+                       record->fields & FIELD_ZONE ? record->zone : given->zone, product, record->point, reader->error);
 }
 
 /* ---- JSON ---- */
-
-static int json_space(struct source *source) {
-    int byte = source_peek(source);
-    while (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r') {
-        source_next(source);
-        byte = source_peek(source);
-    }
-    return byte;
-}
-
-static int json_wrong(struct source *source, const char *expected) {
-    char message[160];
-    int byte = source_peek(source);
-    if (source->failed) {
-        return AML_EINPUT;
-    }
-    if (byte == SOURCE_END) {
-        snprintf(message, sizeof message, "broken JSON: expected %s, got the end of the file", expected);
-    } else if (byte > ' ' && byte < 127) {
-        snprintf(message, sizeof message, "broken JSON: expected %s, got '%c'", expected, byte);
-    } else {
-        snprintf(message, sizeof message, "broken JSON: expected %s, got byte 0x%02X", expected, (unsigned)byte);
-    }
-    return source_fail(source, message);
-}
-
-/* The escape behind a backslash as one byte; characters beyond ASCII are '?', since no name here has any. */
-static int json_escape(struct source *source, char *byte) {
-    static const char names[] = "\"\\/bfnrt";
-    static const char values[] = "\"\\/\b\f\n\r\t";
-    int escape = source_next(source);
-    const char *found = escape > 0 ? strchr(names, escape) : NULL;
-    if (found != NULL) {
-        *byte = values[found - names];
-        return 0;
-    }
-    if (escape != 'u') {
-        return source_fail(source, "broken JSON: unknown escape in a string");
-    }
-    unsigned value = 0;
-    for (int i = 0; i < 4; i++) {
-        int digit = source_next(source);
-        if (digit >= '0' && digit <= '9') {
-            value = value * 16 + (unsigned)(digit - '0');
-        } else if ((digit | 32) >= 'a' && (digit | 32) <= 'f') {
-            value = value * 16 + (unsigned)((digit | 32) - 'a' + 10);
-        } else {
-            return source_fail(source, "broken JSON: expected four hexadecimal digits behind \\u");
-        }
-    }
-    *byte = value > 0 && value < 128 ? (char)value : '?';
-    return 0;
-}
-
-/* The opening quote is next. What does not fit is cut: only long texts that nobody wants are. */
-static int json_string(struct source *source, char *text, size_t size) {
-    size_t length = 0;
-    source_next(source);
-    for (;;) {
-        int byte = source_next(source);
-        char letter = (char)byte;
-        if (byte == '"') {
-            break;
-        }
-        if (byte == SOURCE_END || byte < ' ') {
-            return source->failed ? AML_EINPUT : source_fail(source, "broken JSON: a string that does not end");
-        }
-        if (byte == '\\' && json_escape(source, &letter) != 0) {
-            return AML_EINPUT;
-        }
-        if (length + 1 < size) {
-            text[length++] = letter;
-        }
-    }
-    text[length] = '\0';
-    return 0;
-}
-
-/* A number, true, false or null, as it is written. */
-static int json_scalar(struct source *source, char *text, size_t size) {
-    size_t length = 0;
-    for (int byte = source_peek(source); (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || byte == '-' ||
-                                         byte == '+' || byte == '.' || byte == 'E';
-         byte = source_peek(source)) {
-        source_next(source);
-        if (length + 1 < size) {
-            text[length++] = (char)byte;
-        }
-    }
-    text[length] = '\0';
-    if (length == 0) {
-        return json_wrong(source, "a value");
-    }
-    if ((text[0] >= '0' && text[0] <= '9') || text[0] == '-') {
-        char *end;
-        strtod(text, &end);
-        if (*end == '\0' && text[strspn(text, "0123456789+-.eE")] == '\0') {
-            return 0;
-        }
-    } else if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0 || strcmp(text, "null") == 0) {
-        return 0;
-    }
-    char message[120];
-    snprintf(message, sizeof message, "broken JSON: '%.40s' is no value", text);
-    return source_fail(source, message);
-}
 
 static int json_field(struct reader *reader, struct record *record, const char *key, const char *text) {
     if (strcasecmp(key, "InstanceType") == 0) {
@@ -270,95 +111,150 @@ static int json_field(struct reader *reader, struct record *record, const char *
     return 0;
 }
 
-static int json_value(struct reader *reader, struct record *record, const char *key, int depth);
-
 /* An object whose members are a record's is one; those around it have none of these members. */
-static int json_object(struct reader *reader, int depth) {
-    struct source *source = &reader->source;
+static int json_record(struct reader *reader, json_t *object) {
     struct record record = {0};
-    source_next(source);
-    int byte = json_space(source);
-    for (bool first = true; byte != '}'; first = false) {
-        char key[64];
-        if (!first) {
-            if (byte != ',') {
-                return json_wrong(source, "',' or '}'");
-            }
-            source_next(source);
-            byte = json_space(source);
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        char number[32];
+        const char *text = json_string_value(value);
+        if (json_is_number(value)) {
+            snprintf(number, sizeof number, "%.15g", json_number_value(value));
+            text = number;
         }
-        if (byte != '"') {
-            return json_wrong(source, "a name in quotes");
+        int code = text != NULL ? json_field(reader, &record, key, text) : 0;
+        if (code != 0) {
+            return code;
         }
-        if (json_string(source, key, sizeof key) != 0) {
-            return AML_EINPUT;
-        }
-        if (json_space(source) != ':') {
-            return json_wrong(source, "':'");
-        }
-        source_next(source);
-        if (json_value(reader, &record, key, depth + 1) != 0) {
-            return AML_EINPUT;
-        }
-        byte = json_space(source);
     }
-    source_next(source);
     return record.fields != 0 ? record_end(reader, &record) : 0;
 }
 
-static int json_array(struct reader *reader, int depth) {
-    struct source *source = &reader->source;
-    struct record none = {0};
-    source_next(source);
-    int byte = json_space(source);
-    for (bool first = true; byte != ']'; first = false) {
-        if (!first) {
-            if (byte != ',') {
-                return json_wrong(source, "',' or ']'");
-            }
-            source_next(source);
-        }
-        if (json_value(reader, &none, "", depth + 1) != 0) {
-            return AML_EINPUT;
-        }
-        byte = json_space(source);
+/* The text of the objects and arrays that have begun and not ended. When the innermost one ends, jansson reads it, and
+ * `null` takes its place in the one around it, so that the list of all records is never held. */
+struct json_text {
+    char *bytes;
+    size_t size, capacity;
+    struct json_open {
+        size_t start; /* of its text, in bytes */
+        uint64_t line;
+        bool replaced; /* something in it was: its lines are gone */
+    } open[MARKET_READ_DEPTH_MAX];
+    unsigned depth;
+    bool quoted, escaped; /* within a string, and behind its backslash */
+};
+
+static bool json_is_blank(char byte) {
+    return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+}
+
+static size_t json_skip_back(const struct json_text *text, size_t at) {
+    while (at > 0 && json_is_blank(text->bytes[at - 1])) {
+        at--;
     }
-    source_next(source);
+    return at;
+}
+
+/* Where the `null` belongs that is to replace what began at `start`: over the `null,` before it, when that is all that
+ * the array around it holds. */
+static size_t json_place(const struct json_text *text, size_t start) {
+    size_t list = text->open[text->depth - 1].start;
+    size_t comma = json_skip_back(text, start);
+    if (text->bytes[list] != '[' || text->bytes[comma - 1] != ',') {
+        return start;
+    }
+    size_t null = json_skip_back(text, comma - 1);
+    bool found = null > list + 4 && memcmp(text->bytes + null - 4, "null", 4) == 0;
+    return found && json_skip_back(text, null - 4) == list + 1 ? list + 1 : start;
+}
+
+static int json_append(struct reader *reader, struct json_text *text, char byte) {
+    if (text->size == text->capacity) {
+        if (text->capacity == MARKET_READ_TEXT_MAX) {
+            return reader_fail(reader, "broken JSON: an object or array that is too long for prices");
+        }
+        text->capacity = text->capacity == 0 ? 1 << 12 : 2 * text->capacity;
+        text->bytes = memory_resized(text->bytes, text->capacity, 1);
+    }
+    text->bytes[text->size++] = byte;
     return 0;
 }
 
-static int json_value(struct reader *reader, struct record *record, const char *key, int depth) {
-    struct source *source = &reader->source;
-    char text[MARKET_READ_LINE_MAX];
-    int byte = json_space(source);
-    if (depth > MARKET_READ_DEPTH_MAX) {
-        return source_fail(source, "broken JSON: values nested too deeply");
+/* Reads the text from where something opened last. */
+static int json_read(struct reader *reader, struct json_text *text) {
+    const struct json_open *open = &text->open[text->depth - 1];
+    uint64_t end = reader->line;
+    json_error_t wrong;
+    json_t *value = json_loadb(text->bytes + open->start, text->size - open->start, 0, &wrong);
+    if (value == NULL) {
+        char message[sizeof wrong.text + 16];
+        snprintf(message, sizeof message, "broken JSON: %s", wrong.text);
+        reader->line = open->replaced || wrong.line < 1 ? end : open->line + (uint64_t)wrong.line - 1;
+        return reader_fail(reader, message);
     }
-    switch (byte) {
-    case '{':
-        return json_object(reader, depth);
-    case '[':
-        return json_array(reader, depth);
-    case '"':
-        return json_string(source, text, sizeof text) != 0 ? AML_EINPUT : json_field(reader, record, key, text);
-    default:
-        if (json_scalar(source, text, sizeof text) != 0) {
-            return AML_EINPUT;
+    reader->line = open->line;
+    int code = json_is_object(value) ? json_record(reader, value) : 0;
+    reader->line = code == 0 ? end : open->line;
+    json_decref(value);
+    return code;
+}
+
+/* The innermost object or array has ended. */
+static int json_close(struct reader *reader, struct json_text *text) {
+    int code = json_read(reader, text);
+    size_t start = text->open[--text->depth].start;
+    if (text->depth == 0) {
+        text->size = 0;
+        return code;
+    }
+    text->open[text->depth - 1].replaced = true;
+    text->size = json_place(text, start);
+    for (const char *byte = "null"; code == 0 && *byte != '\0'; byte++) {
+        code = json_append(reader, text, *byte);
+    }
+    return code;
+}
+
+static int json_byte(struct reader *reader, struct json_text *text, char byte) {
+    bool closes = false;
+    reader->line += byte == '\n';
+    if (text->quoted) {
+        text->quoted = text->escaped || byte != '"';
+        text->escaped = !text->escaped && byte == '\\';
+    } else if (byte == '{' || byte == '[') {
+        if (text->depth == MARKET_READ_DEPTH_MAX) {
+            return reader_fail(reader, "broken JSON: values nested too deeply");
         }
-        return strcmp(text, "null") == 0 ? 0 : json_field(reader, record, key, text);
+        text->open[text->depth++] = (struct json_open){.start = text->size, .line = reader->line};
+    } else if (text->depth == 0) {
+        return json_is_blank(byte) ? 0 : reader_fail(reader, "broken JSON: expected an object or an array");
+    } else {
+        text->quoted = byte == '"';
+        closes = byte == '}' || byte == ']';
     }
+    int code = json_append(reader, text, byte);
+    return code == 0 && closes ? json_close(reader, text) : code;
 }
 
 /* One value, or one after the other. */
 static int json_file(struct reader *reader) {
-    struct source *source = &reader->source;
-    struct record none = {0};
-    while (json_space(source) != SOURCE_END) {
-        if (json_value(reader, &none, "", 0) != 0) {
-            return AML_EINPUT;
+    struct text_lines *lines = &reader->lines;
+    struct json_text text = {0};
+    int code = text_lines_fill(lines, 1, reader->error);
+    while (code == 0 && lines->held > 0) {
+        for (size_t i = 0; i < lines->held && code == 0; i++) {
+            code = json_byte(reader, &text, lines->bytes[i]);
         }
+        text_lines_skip(lines, lines->held);
+        code = code != 0 ? code : text_lines_fill(lines, 1, reader->error);
     }
-    return source->failed ? AML_EINPUT : 0;
+    if (code == 0 && text.depth > 0) {
+        text.depth = 1; /* what is open can't be read, and jansson says why */
+        code = json_read(reader, &text);
+    }
+    free(text.bytes);
+    return code;
 }
 
 /* ---- CSV and TSV ---- */
@@ -398,27 +294,6 @@ static enum column column_kind(const char *name) {
         }
     }
     return COLUMN_OTHER;
-}
-
-/* Reads a line without its end. False at the end of the file, or when it is too long (source->failed). */
-static bool text_line(struct source *source, char line[MARKET_READ_LINE_MAX], uint64_t *number) {
-    size_t length = 0;
-    *number = source->line;
-    if (source_peek(source) == SOURCE_END) {
-        return false;
-    }
-    for (int byte = source_next(source); byte != '\n' && byte != SOURCE_END; byte = source_next(source)) {
-        if (length + 1 == MARKET_READ_LINE_MAX || byte == '\0') {
-            source_fail(source, byte == '\0' ? "a NUL byte in text" : "a line that is too long for prices");
-            return false;
-        }
-        line[length++] = (char)byte;
-    }
-    while (length > 0 && line[length - 1] == '\r') {
-        length--;
-    }
-    line[length] = '\0';
-    return !source->failed;
 }
 
 /* Cuts a line into at most COLUMNS_MAX cells in place. */
@@ -461,7 +336,7 @@ static int text_cell(struct reader *reader, struct record *record, enum column k
             char message[160];
             snprintf(message, sizeof message, "time '%.60s': expected milliseconds since 1970, from 2006 to 2099",
                      text);
-            return source_fail(&reader->source, message);
+            return reader_fail(reader, message);
         }
         record->point.time = milliseconds / 1000;
         record->fields |= FIELD_TIME;
@@ -469,31 +344,27 @@ static int text_cell(struct reader *reader, struct record *record, enum column k
     return 0;
 }
 
-static int text_record(struct reader *reader, const struct columns *columns, char *line, uint64_t number) {
+static int text_record(struct reader *reader, const struct columns *columns, char *line) {
     char *cells[COLUMNS_MAX];
     struct record record = {0};
     size_t count = text_cells(line, columns->separator, cells);
-    uint64_t after = reader->source.line;
-    reader->source.line = number; /* for messages */
     if (count != columns->count) {
         char message[120];
         snprintf(message, sizeof message, "%zu columns: expected %zu", count, columns->count);
-        return source_fail(&reader->source, message);
+        return reader_fail(reader, message);
     }
     int code = 0;
     for (size_t c = 0; c < count && code == 0; c++) {
         code = text_cell(reader, &record, columns->kinds[c], cells[c]);
     }
-    code = code != 0 ? code : record_end(reader, &record);
-    reader->source.line = code != 0 ? number : after;
-    return code;
+    return code != 0 ? code : record_end(reader, &record);
 }
 
 /* The first line tells the columns, or is data of the form that has no header. */
-static int text_columns(struct reader *reader, char line[MARKET_READ_LINE_MAX], struct columns *columns, bool *header) {
+static int text_columns(struct reader *reader, const char *line, struct columns *columns, bool *header) {
     static const enum column plain[5] = {COLUMN_ZONE, COLUMN_TYPE, COLUMN_PRODUCT, COLUMN_PRICE, COLUMN_TIME};
     static const enum column pair[2] = {COLUMN_TIME, COLUMN_PRICE}; /* type and zone are in the file's name */
-    char copy[MARKET_READ_LINE_MAX];
+    char copy[MARKET_READ_LINE_MAX + 1];
     char *cells[COLUMNS_MAX];
     unsigned seen = 0;
     memcpy(copy, line, strlen(line) + 1);
@@ -508,9 +379,8 @@ static int text_columns(struct reader *reader, char line[MARKET_READ_LINE_MAX], 
         int64_t time;
         bool is_pair = columns->count == 2 && instant_parse(cells[0], &time);
         if (columns->count != 5 && !is_pair) {
-            reader->source.line = 1;
-            return source_fail(&reader->source, "neither a header with a time and a price column nor the five columns "
-                                                "zone, type, product, price, time nor the two columns time, price");
+            return reader_fail(reader, "neither a header with a time and a price column nor the five columns "
+                                       "zone, type, product, price, time nor the two columns time, price");
         }
         memcpy(columns->kinds, is_pair ? pair : plain, is_pair ? sizeof pair : sizeof plain);
     }
@@ -518,23 +388,24 @@ static int text_columns(struct reader *reader, char line[MARKET_READ_LINE_MAX], 
 }
 
 static int text_file(struct reader *reader) {
-    struct source *source = &reader->source;
-    char line[MARKET_READ_LINE_MAX];
     struct columns columns = {0};
-    uint64_t number;
-    while (text_line(source, line, &number)) {
+    char *line;
+    size_t length;
+    int code;
+    while ((code = text_lines_next(&reader->lines, &line, &length, reader->error)) == 0 && line != NULL) {
         bool header = false;
-        if (line[0] == '\0') {
-            continue;
+        reader->line = reader->lines.number;
+        if (length > 0 && columns.count == 0) {
+            code = text_columns(reader, line, &columns, &header);
         }
-        if (columns.count == 0 && text_columns(reader, line, &columns, &header) != 0) {
-            return AML_EINPUT;
+        if (code == 0 && length > 0 && !header) {
+            code = text_record(reader, &columns, line);
         }
-        if (!header && text_record(reader, &columns, line, number) != 0) {
-            return AML_EINPUT;
+        if (code != 0) {
+            break;
         }
     }
-    return source->failed ? AML_EINPUT : 0;
+    return code;
 }
 
 /* ---- Files ---- */
@@ -564,102 +435,114 @@ static void reader_given(struct reader *reader, const char *path) {
     }
 }
 
-/* The source stands at the start of a file, or of an archive's member, of this name. */
-static int read_content(struct reader *reader, const char *name) {
-    struct source *source = &reader->source;
+/* Reads the input of a file, or of an archive's member, and closes it; `path` is for messages. */
+static int read_content(struct reader *reader, struct text_input *input, const char *path, const char *name) {
+    struct text_lines *lines = &reader->lines;
+    uint64_t skipped = reader->markets->skipped;
     reader_given(reader, name);
     reader->records = 0;
-    source->line = 1;
-    int byte = json_space(source);
-    uint64_t skipped = reader->markets->skipped;
-    int code = byte == '{' || byte == '[' ? json_file(reader) : text_file(reader);
-    code = source->failed ? AML_EINPUT : code;
-    if (code == 0 && reader->records == 0) {
-        return source_fail(source, "no spot prices in this file");
+    reader->line = 1;
+    text_lines_take(lines, path, input, MARKET_READ_LINE_MAX);
+    int code = text_lines_fill(lines, MARKET_READ_LINE_MAX, reader->error);
+    size_t first = 0;
+    while (first < lines->held && json_is_blank(lines->bytes[first])) {
+        first++;
     }
-    if (code == 0 && reader->records == reader->markets->skipped - skipped) {
-        return source_fail(source,
+    if (code == 0) {
+        bool json = first < lines->held && (lines->bytes[first] == '{' || lines->bytes[first] == '[');
+        code = json ? json_file(reader) : text_file(reader);
+    }
+    if (code == 0 && reader->records == 0) {
+        code = reader_fail(reader, "no spot prices in this file");
+    } else if (code == 0 && reader->records == reader->markets->skipped - skipped) {
+        code = reader_fail(reader,
                            "no record has a type, a zone, a price and a time, and the file's name is not TYPE-ZONE");
     }
     reader->markets->files++;
+    text_lines_close(lines);
     return code;
 }
 
-static bool tar_number(const unsigned char *digits, size_t length, uint64_t *number) {
-    *number = 0;
-    for (size_t i = 0; i < length && digits[i] != ' ' && digits[i] != '\0'; i++) {
-        if (digits[i] < '0' || digits[i] > '7') {
-            return false;
-        }
-        *number = *number * 8 + (uint64_t)(digits[i] - '0');
-    }
-    return true;
+/* ---- Archives ---- */
+
+struct archive {
+    const char *path;
+    struct text_input *input;
+    uint64_t left; /* bytes of the member still to come */
+    unsigned char block[TAR_BLOCK];
+};
+
+static int archive_fail(const struct archive *archive, const char *what, struct error *error) {
+    return error_set(error, AML_EINPUT, "%s:1: %s", text_input_name(archive->path), what);
 }
 
-/* Reads one header; false at the archive's end or on an error (source->failed). */
-static bool tar_header(struct source *source, unsigned char header[TAR_BLOCK]) {
-    bool empty = true;
-    for (size_t i = 0; i < TAR_BLOCK; i++) {
-        int byte = source_next(source);
-        if (byte == SOURCE_END) {
-            if (i > 0 && !source->failed) {
-                source_fail(source, "the archive is cut short");
-            }
-            return false;
-        }
-        header[i] = (unsigned char)byte;
-        empty = empty && byte == 0;
+/* The text_source of the member. */
+static int archive_member(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
+    struct archive *archive = context;
+    size_t wanted = archive->left < size ? (size_t)archive->left : size;
+    int code = text_input_read(archive->input, bytes, wanted, got, error);
+    archive->left -= *got;
+    return code == 0 && *got < wanted ? archive_fail(archive, "the archive is cut short", error) : code;
+}
+
+/* Passes over what is left of the member, and over `padding` bytes. */
+static int archive_skip(struct archive *archive, uint64_t padding, struct error *error) {
+    size_t got;
+    int code = 0;
+    archive->left += padding;
+    while (code == 0 && archive->left > 0) {
+        code = archive_member(archive, archive->block, sizeof archive->block, &got, error);
     }
-    return !empty;
+    return code;
+}
+
+/* Reads a header; *more is false at the archive's end. */
+static int archive_next(struct archive *archive, bool *more, struct error *error) {
+    size_t got;
+    char size[13];
+    int code = text_input_read(archive->input, (char *)archive->block, TAR_BLOCK, &got, error);
+    const char *header = (const char *)archive->block;
+    *more = code == 0 && got > 0 && header[0] != '\0';
+    if (!*more) {
+        return code;
+    }
+    if (got < TAR_BLOCK) {
+        return archive_fail(archive, "the archive is cut short", error);
+    }
+    snprintf(size, sizeof size, "%.12s", header + 124);
+    size[strcspn(size, " ")] = '\0';
+    if (memcmp(header + 257, "ustar", 5) != 0 || size[strspn(size, "01234567")] != '\0') {
+        return archive_fail(archive, "not a tar archive, or a broken one", error);
+    }
+    archive->left = strtoull(size, NULL, 8);
+    return 0;
 }
 
 /* Members that are files are read as files are; what else an archive holds is passed over. */
-static int read_archive(struct reader *reader, const char *path) {
-    struct source *source = &reader->source;
-    unsigned char header[TAR_BLOCK];
-    while (tar_header(source, header)) {
-        char member[101];
-        uint64_t size;
-        snprintf(member, sizeof member, "%.100s", (const char *)header);
-        if (memcmp(header + 257, "ustar", 5) != 0 || !tar_number(header + 124, 12, &size)) {
-            source->line = 1;
-            return source_fail(source, "not a tar archive, or a broken one");
+static int read_members(struct reader *reader, struct archive *archive) {
+    bool more = false;
+    int code;
+    while ((code = archive_next(archive, &more, reader->error)) == 0 && more) {
+        char member[TAR_NAME + 1];
+        char path[TEXT_INPUT_NAME_MAX + sizeof member + 2];
+        struct text_input *input;
+        uint64_t padding = (TAR_BLOCK - archive->left % TAR_BLOCK) % TAR_BLOCK;
+        char kind = (char)archive->block[156];
+        snprintf(member, sizeof member, "%.*s", TAR_NAME, (const char *)archive->block);
+        snprintf(path, sizeof path, "%s(%s)", text_input_name(archive->path), member);
+        if ((kind == '0' || kind == '\0') && archive->left > 0) {
+            code = text_input_open_source(&input, path, archive_member, archive, reader->error);
+            code = code != 0 ? code : read_content(reader, input, path, member);
         }
-        /* Only the bytes of the member are seen: what the buffer has more is set aside by reading byte by byte. */
-        uint64_t rest = size % TAR_BLOCK == 0 ? 0 : TAR_BLOCK - size % TAR_BLOCK;
-        size_t buffered = source->end - source->at;
-        struct source outer = *source;
-        if (size < buffered) {
-            source->end = source->at + (size_t)size;
-            source->left = 0;
-        } else {
-            source->left = size - buffered;
-        }
-        int code = 0;
-        if ((header[156] == '0' || header[156] == '\0') && size > 0) {
-            snprintf(source->name, sizeof source->name, "%.400s(%s)", path, member);
-            code = read_content(reader, member);
-        } else {
-            while (source_next(source) != SOURCE_END) {
-            }
-        }
-        if (code != 0 || source->failed) {
-            return AML_EINPUT;
-        }
-        if (size < buffered) {
-            source->at = source->end;
-            source->end = outer.end;
-        }
-        source->left = UINT64_MAX;
-        snprintf(source->name, sizeof source->name, "%.500s", path);
-        for (uint64_t i = 0; i < rest; i++) {
-            if (source_next(source) == SOURCE_END) {
-                return source->failed ? AML_EINPUT : source_fail(source, "the archive is cut short");
-            }
+        code = code != 0 ? code : archive_skip(archive, padding, reader->error);
+        if (code != 0) {
+            break;
         }
     }
-    return source->failed ? AML_EINPUT : 0;
+    return code;
 }
+
+/* ---- Files ---- */
 
 static bool name_ends(const char *name, const char *end) {
     size_t length = strlen(name);
@@ -682,85 +565,29 @@ static bool name_is_prices(const char *name) {
 }
 
 static int read_file(struct reader *reader, const char *path, const char *name) {
-    struct source *source = &reader->source;
-    source->file = gzopen(path, "rbe");
-    if (source->file == NULL) {
-        return error_set(source->error, AML_EINPUT, "%s: %s", path, errno != 0 ? strerror(errno) : "can't open it");
+    struct archive archive = {.path = path};
+    int code = text_input_open(&archive.input, path, reader->error);
+    if (code != 0 || !name_is_archive(name)) {
+        return code != 0 ? code : read_content(reader, archive.input, path, name);
     }
-    gzbuffer(source->file, 2 * SOURCE_BUFFER);
-    snprintf(source->name, sizeof source->name, "%.500s", path);
-    source->left = UINT64_MAX;
-    source->at = source->end = 0;
-    source->line = 1;
-    source->failed = false;
-    int code = name_is_archive(name) ? read_archive(reader, path) : read_content(reader, name);
-    gzclose_r(source->file);
+    code = read_members(reader, &archive);
+    text_input_close(archive.input);
     return code;
 }
 
-static int name_compare(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int read_path(struct reader *reader, const char *path, int depth);
-
-/* In the order of names, so that results do not depend on the file system. */
-static int read_folder(struct reader *reader, const char *path, int depth) {
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return error_set(reader->source.error, AML_EINPUT, "%s: %s", path, strerror(errno));
-    }
-    char **names = NULL;
-    size_t count = 0;
-    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        if (entry->d_name[0] != '.') {
-            names = memory_resized(names, count + 1, sizeof *names);
-            names[count++] = memory_string(entry->d_name);
-        }
-    }
-    closedir(folder);
-    if (count > 1) {
-        qsort(names, count, sizeof *names, name_compare);
-    }
-    int code = 0;
-    for (size_t i = 0; i < count; i++) {
-        char inner[512];
-        struct stat status;
-        if (code == 0 && snprintf(inner, sizeof inner, "%s/%s", path, names[i]) < (int)sizeof inner &&
-            stat(inner, &status) == 0 && (S_ISDIR(status.st_mode) || name_is_prices(names[i]))) {
-            code = read_path(reader, inner, depth + 1);
-        }
-        free(names[i]);
-    }
-    free(names);
-    return code;
-}
-
-static int read_path(struct reader *reader, const char *path, int depth) {
-    struct stat status;
-    if (stat(path, &status) != 0) {
-        return error_set(reader->source.error, AML_EINPUT, "%s: %s", path, strerror(errno));
-    }
-    if (!S_ISDIR(status.st_mode)) {
-        return read_file(reader, path, path);
-    }
-    if (depth > MARKET_READ_FOLDERS_MAX) {
-        return error_set(reader->source.error, AML_EINPUT, "%s: folders nested more than %d deep", path,
-                         MARKET_READ_FOLDERS_MAX);
-    }
-    return read_folder(reader, path, depth);
+static int visit_file(void *context, const char *path, struct error *error) {
+    (void)error; /* the reader has it */
+    return read_file(context, path, path);
 }
 
 /* `name` is NULL for what may be a folder. */
 static int read_all(struct markets *markets, const char *path, const char *name, const char *product,
                     struct error *error) {
     uint64_t files = markets->files;
-    struct reader reader = {.markets = markets, .product = product};
     struct error first = {0}; /* error may be NULL or hold an earlier failure */
-    reader.source.error = &first;
-    reader.source.buffer = memory_zeroed(SOURCE_BUFFER, 1);
-    int code = name == NULL ? read_path(&reader, path, 0) : read_file(&reader, path, name);
-    free(reader.source.buffer);
+    struct reader reader = {.markets = markets, .product = product, .error = &first};
+    int code =
+        name == NULL ? folder_walk(path, name_is_prices, visit_file, &reader, &first) : read_file(&reader, path, name);
     if (code == 0 && markets->files == files) {
         code = error_set(&first, AML_EINPUT, "%s: no files of prices (.json, .csv, .tsv, .tar, with or without .gz)",
                          path);

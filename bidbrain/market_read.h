@@ -6,16 +6,17 @@
  * file's content
  * does not tell comes from its name, "TYPE-ZONE.EXTENSION", and the product is then Linux/UNIX.
  * JSON items and lines that miss a field, or whose price is 0, are skipped and counted; everything else that is wrong
- * is an error with file and line. Memory: a buffer, whatever the file's size; only points are kept. */
+ * is an error with file and line, JSON's mostly that where its object begins. Memory: buffers, whatever the file's size;
+ * only points are kept. */
 #ifndef BIDBRAIN_MARKET_READ_H
 #define BIDBRAIN_MARKET_READ_H
 
 #include "bidbrain/market.h"
 
 enum {
-    MARKET_READ_LINE_MAX = 4096, /* bytes of a line of CSV, and of a JSON string */
-    MARKET_READ_DEPTH_MAX = 32,  /* JSON objects and arrays in each other */
-    MARKET_READ_FOLDERS_MAX = 8, /* folders in each other */
+    MARKET_READ_LINE_MAX = 4096,    /* bytes of a line of CSV */
+    MARKET_READ_TEXT_MAX = 1 << 20, /* bytes of a JSON object or array, not counting those in it */
+    MARKET_READ_DEPTH_MAX = 32,     /* JSON objects and arrays in each other */
 };
 
 #define MARKET_PRODUCT "Linux/UNIX"

@@ -1,6 +1,8 @@
 /* See text_input.h. */
 #include "agileml/base/text_input.h"
 
+#include "agileml/base/memory.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +16,10 @@
 enum { BUFFER_SIZE = 64 * 1024, MARK_SIZE = 3 };
 
 struct text_input {
-    const char *name; /* of the file, in the caller's path */
-    int file;
+    const char *name; /* for messages, in the caller's path */
+    int file;         /* -1: the bytes are the source's own */
+    text_source *source;
+    void *context; /* the source's */
     bool gzip;
     bool in_member;  /* gzip: between the start and the end of a member */
     bool begun;      /* something was passed on, or looked at for a byte order mark */
@@ -28,8 +32,9 @@ const char *text_input_name(const char *path) {
     return length > TEXT_INPUT_NAME_MAX ? path + length - TEXT_INPUT_NAME_MAX : path;
 }
 
-/* Reads until `size` bytes are there or the file ends. */
-static int read_file(struct text_input *input, void *bytes, size_t size, size_t *got, struct error *error) {
+/* The text_source of files. */
+static int read_file(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
+    struct text_input *input = context;
     *got = 0;
     while (*got < size) {
         ssize_t n = read(input->file, (char *)bytes + *got, size - *got);
@@ -47,7 +52,7 @@ static int read_file(struct text_input *input, void *bytes, size_t size, size_t 
 
 static int refill(struct text_input *input, struct error *error) {
     size_t got;
-    int code = read_file(input, input->buffer, sizeof input->buffer, &got, error);
+    int code = input->source(input->context, input->buffer, sizeof input->buffer, &got, error);
     input->stream.next_in = input->buffer;
     input->stream.avail_in = (uInt)got;
     return code;
@@ -97,19 +102,17 @@ static int begin(struct text_input *input, struct error *error) {
     return 0;
 }
 
-int text_input_open(struct text_input **opened, const char *path, struct error *error) {
-    const char *name = text_input_name(path);
-    *opened = NULL;
+static int open_source(struct text_input **opened, const char *name, int file, text_source *source, void *context,
+                       struct error *error) {
     struct text_input *input = calloc(1, sizeof *input);
+    *opened = NULL;
     if (input == NULL) {
+        if (file >= 0) {
+            close(file);
+        }
         return error_set(error, AML_ENOMEM, "%s: out of memory", name);
     }
-    input->name = name;
-    input->file = open(path, O_RDONLY | O_CLOEXEC);
-    if (input->file < 0) {
-        free(input);
-        return error_set(error, AML_EINPUT, "%s: cannot open: %s", name, strerror(errno));
-    }
+    *input = (struct text_input){.name = name, .file = file, .source = source, .context = file >= 0 ? input : context};
     int code = begin(input, error);
     if (code != 0) {
         text_input_close(input);
@@ -117,6 +120,21 @@ int text_input_open(struct text_input **opened, const char *path, struct error *
     }
     *opened = input;
     return 0;
+}
+
+int text_input_open(struct text_input **opened, const char *path, struct error *error) {
+    const char *name = text_input_name(path);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        *opened = NULL;
+        return error_set(error, AML_EINPUT, "%s: cannot open: %s", name, strerror(errno));
+    }
+    return open_source(opened, name, file, read_file, NULL, error);
+}
+
+int text_input_open_source(struct text_input **opened, const char *name, text_source *source, void *context,
+                           struct error *error) {
+    return open_source(opened, text_input_name(name), -1, source, context, error);
 }
 
 static int inflate_some(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
@@ -159,7 +177,7 @@ static int copy_some(struct text_input *input, char *bytes, size_t size, size_t 
     memcpy(bytes, input->stream.next_in, held);
     input->stream.next_in += held;
     input->stream.avail_in -= (uInt)held;
-    int code = read_file(input, bytes + held, size - held, got, error);
+    int code = input->source(input->context, bytes + held, size - held, got, error);
     *got += held;
     return code;
 }
@@ -170,7 +188,7 @@ static int read_some(struct text_input *input, char *bytes, size_t size, size_t 
 }
 
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
-    assert(size >= TEXT_INPUT_READ_MIN && size <= 1U << 30);
+    assert((input->begun || size >= TEXT_INPUT_READ_MIN) && size <= 1U << 30);
     int code = read_some(input, bytes, size, got, error);
     bool first = !input->begun;
     input->begun = true;
@@ -185,6 +203,34 @@ int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *
     return code;
 }
 
+int text_input_load(const char *path, size_t most, char **text, size_t *size, struct error *error) {
+    struct text_input *input;
+    size_t capacity = 0;
+    size_t room = 0;
+    size_t got = 0;
+    int code = text_input_open(&input, path, error);
+    *text = NULL;
+    *size = 0;
+    while (code == 0 && got == room && *size <= most) { /* after a full read there may be more */
+        capacity = 2 * capacity + BUFFER_SIZE;
+        room = capacity - *size - 1; /* 1: for the 0 */
+        *text = memory_resized(*text, capacity, 1);
+        code = text_input_read(input, *text + *size, room, &got, error);
+        *size += code == 0 ? got : 0;
+    }
+    text_input_close(input);
+    if (code == 0 && *size > most) {
+        code = error_set(error, AML_EINPUT, "%s: more than %zu bytes", text_input_name(path), most);
+    }
+    if (code != 0) {
+        free(*text);
+        *text = NULL;
+        return code;
+    }
+    (*text)[*size] = '\0';
+    return 0;
+}
+
 void text_input_close(struct text_input *input) {
     if (input == NULL) {
         return;
@@ -192,6 +238,8 @@ void text_input_close(struct text_input *input) {
     if (input->gzip) {
         inflateEnd(&input->stream);
     }
-    close(input->file);
+    if (input->file >= 0) {
+        close(input->file);
+    }
     free(input);
 }

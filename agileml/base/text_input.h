@@ -10,7 +10,7 @@
 
 enum {
     TEXT_INPUT_NAME_MAX = 240, /* last bytes of the path that messages show, so that the rest has room */
-    TEXT_INPUT_READ_MIN = 16   /* bytes that a read asks for at least */
+    TEXT_INPUT_READ_MIN = 16   /* bytes that the first read asks for at least */
 };
 
 struct text_input;
@@ -18,13 +18,25 @@ struct text_input;
 /* The part of a path that messages show: within `path`. */
 const char *text_input_name(const char *path);
 
+/* Where the bytes of an input come from: reads until `size` are there or no more come; *got < size says the latter. 0, or
+ * a code with *error set. */
+typedef int text_source(void *context, void *bytes, size_t size, size_t *got, struct error *error);
+
 /* Opens the file at `path`, which may be a pipe. 0, and text_input_close must follow; or AML_EINPUT (it can't be opened
  * or read, or is of a kind that is refused) or AML_ENOMEM, and *input is NULL. */
 int text_input_open(struct text_input **input, const char *path, struct error *error);
+/* The same for what `source` gives, such as a member of an archive. `name` is for messages and stays the caller's. */
+int text_input_open_source(struct text_input **input, const char *name, text_source *source, void *context,
+                           struct error *error);
 
-/* Reads until `size` (TEXT_INPUT_READ_MIN to 2^30) bytes are there or the input ends; *got < size means that it ended.
+/* Reads until `size` bytes (at most 2^30; the first time TEXT_INPUT_READ_MIN at least) are there or the input ends;
+ * *got < size means that it ended.
  * 0; AML_EINPUT (the file can't be read, gzip data is damaged or cut short) or AML_ENOMEM. */
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error);
+
+/* All of a file of at most `most` bytes, with a 0 behind it: free() it. Codes as text_input_open and text_input_read, and
+ * AML_EINPUT when the file has more. */
+int text_input_load(const char *path, size_t most, char **text, size_t *size, struct error *error);
 
 /* NULL is allowed. */
 void text_input_close(struct text_input *input);

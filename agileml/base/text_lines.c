@@ -10,16 +10,20 @@
 
 enum { STEP = 1 << 18 /* bytes read at once */ };
 
-int text_lines_open(struct text_lines *lines, const char *path, size_t longest, struct error *error) {
-    *lines = (struct text_lines){.path = path, .longest = longest};
-    int code = text_input_open(&lines->input, path, error);
-    if (code != 0) {
-        return code;
-    }
-    lines->capacity = STEP + 1;
+void text_lines_take(struct text_lines *lines, const char *path, struct text_input *input, size_t longest) {
+    *lines = (struct text_lines){.path = path, .longest = longest, .input = input, .capacity = STEP + 1};
     lines->buffer = memory_zeroed(lines->capacity, 1);
     lines->bytes = lines->buffer;
-    return 0;
+}
+
+int text_lines_open(struct text_lines *lines, const char *path, size_t longest, struct error *error) {
+    struct text_input *input;
+    int code = text_input_open(&input, path, error);
+    *lines = (struct text_lines){.path = path};
+    if (code == 0) {
+        text_lines_take(lines, path, input, longest);
+    }
+    return code;
 }
 
 void text_lines_close(struct text_lines *lines) {

@@ -30,6 +30,8 @@ struct text_lines {
 /* Opens a file whose lines have at most `longest` bytes. 0, and text_lines_close must follow; or what text_input_open
  * returns, and there is nothing to close. */
 int text_lines_open(struct text_lines *lines, const char *path, size_t longest, struct error *error);
+/* The same for an input that text_input_open_source opened under the name `path`; it is closed with the lines. */
+void text_lines_take(struct text_lines *lines, const char *path, struct text_input *input, size_t longest);
 
 /* Takes the next line: *line is its text without its end, with a 0 behind it, the caller's to change until the next
  * call; NULL at the file's end. 0; AML_EINPUT (a line is too long or has a zero byte; what text_input_read finds). */

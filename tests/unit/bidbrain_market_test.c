@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "agileml/base/instant.h"
+#include "agileml/base/memory.h"
 #include "bidbrain/catalog.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/market_store.h"
@@ -314,9 +315,12 @@ static void wrong_files_are_explained(void **state) {
         {"a.json", "{\"SpotPriceHistory\": [{\"Timestamp\": \"yesterday\"}]}",
          ":1: time 'yesterday': expected such as 2016-04-25T12:00:32Z, from 2006 to 2099"},
         {"a.json", "{\"SpotPriceHistory\": [\n" AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700"),
-         ":2: broken JSON: expected ',' or ']', got the end of the file"},
-        {"a.json", "{\"SpotPriceHistory\" [", ":1: broken JSON: expected ':', got '['"},
-        {"a.json", "{\"SpotPriceHistory\": [tru]}", ":1: broken JSON: 'tru' is no value"},
+         ":2: broken JSON: ']' expected near end of file"},
+        {"a.json", "{\"SpotPriceHistory\" [", ":1: broken JSON: ':' expected near '['"},
+        {"a.json", "{\"SpotPriceHistory\": [tru]}", ":1: broken JSON: invalid token near 'tru'"},
+        {"a.json", "{\"SpotPriceHistory\": [\n{\"SpotPrice\":\n\"1}\"]}]}", ":3: broken JSON: '}' expected near ']'"},
+        {"a.json", "{\"SpotPriceHistory\": [{}\n, null {}]}", ":2: broken JSON: ']' expected near 'null'"},
+        {"a.json", "[]\n7", ":2: broken JSON: expected an object or an array"},
         {"a.json", "{\"SpotPriceHistory\": []}", ":1: no spot prices in this file"},
         {"a.json", "", ":1: no spot prices in this file"},
         {"a.json", "{\"SpotPriceHistory\": [{\"SpotPrice\": \"1\"}]}",
@@ -350,8 +354,33 @@ static void wrong_files_are_explained(void **state) {
     assert_int_equal(truncate(file_path("cut.json.gz"), 120), 0);
     error.code = 0;
     assert_int_equal(market_read(&markets, file_path("cut.json.gz"), NULL, &error), AML_EINPUT);
-    assert_non_null(strstr(error.text, "the compressed file is cut short"));
+    assert_non_null(strstr(error.text, "truncated gzip data: the file ends too early"));
     markets_close(&markets);
+}
+
+/* What has been read is not held: objects and arrays may be in lists that are longer than any of them may be. */
+static void lists_may_be_long(void **state) {
+    (void)state;
+    static const char one[] = "{\"SpotPrice\": 1} ,\n [] , ";
+    const size_t count = 2 * MARKET_READ_TEXT_MAX / sizeof one;
+    char *text = memory_zeroed(count + 32, sizeof one);
+    text[0] = '[';
+    for (size_t i = 0; i < count; i++) {
+        memcpy(text + 1 + i * (sizeof one - 1), one, sizeof one - 1);
+    }
+    strcpy(text + 1 + count * (sizeof one - 1), AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700") "]");
+    struct markets markets = {0};
+    struct error error = {0};
+    assert_int_equal(market_read(&markets, file_write("long.json", text), MARKET_PRODUCT, &error), 0);
+    assert_int_equal(markets.skipped, count);
+    assert_int_equal(markets.points, 1);
+    markets_close(&markets);
+    memset(text + 1, '7', count * (sizeof one - 1));
+    const char *path = file_write("long.json", text);
+    assert_int_equal(market_read(&markets, path, MARKET_PRODUCT, &error), AML_EINPUT);
+    assert_string_equal(error.text + strlen(path), ":1: broken JSON: an object or array that is too long for prices");
+    markets_close(&markets);
+    free(text);
 }
 
 static void items_that_miss_a_field_are_skipped(void **state) {
@@ -500,6 +529,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(all_forms_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gzip_folders_and_archives_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_files_are_explained, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lists_may_be_long, set_up, tear_down),
         cmocka_unit_test_setup_teardown(items_that_miss_a_field_are_skipped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_store_keeps_prices, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_catalog_knows_and_learns, set_up, tear_down),
