@@ -50,7 +50,7 @@ struct controller_host {
  * started after this one. */
 static void show_new_lines(struct controller_host *host) {
     const struct controller *controller = &host->controller;
-    for (; !host->launched && host->lines_shown < controller->lines_stored; host->lines_shown++) {
+    for (; !host->launched && host->lines_shown < controller->report.stored; host->lines_shown++) {
         const char *text = controller_line(controller, host->lines_shown);
         if (text == NULL) {
             continue; /* dropped before we came to it */
@@ -176,7 +176,7 @@ static int host_run(struct controller_host *host, const struct controller_option
     int result = controller_init(&host->controller, net_io_of(host->io), &controller_options, error);
     if (result == 0) {
         /* What an earlier controller of this job has reported stands in its report. */
-        host->lines_shown = host->controller.line_count;
+        host->lines_shown = host->controller.report.count;
         host->report.begun = host->lines_shown > 0;
         result = tell_endpoint(host, options, error);
     }

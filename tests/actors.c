@@ -168,7 +168,7 @@ static void beat(struct actors *actors, unsigned number, enum node_state state, 
     message.heartbeat.state = (uint8_t)state;
     message.heartbeat.clock = clock;
     message.heartbeat.hold = actors->controller.hold.number;
-    message.heartbeat.version = message.heartbeat.ready = actors->controller.version;
+    message.heartbeat.version = message.heartbeat.ready = actors->controller.plan.version;
     message.heartbeat.committed = clock > 1 ? clock - 1 : 0;
     give(actors, actors_node(number), &message);
 }
@@ -196,7 +196,7 @@ static void open_controller(struct actors *actors) {
         struct message loaded = {.type = MESSAGE_LOADED, .frame_count = 1};
         double totals[WIRE_TOTALS] = {0};
         beat(actors, n, NODE_LOADED, 0);
-        loaded.loaded.version = actors->controller.version;
+        loaded.loaded.version = actors->controller.plan.version;
         loaded.loaded.items = ITEMS;
         loaded.frames[0] = buffer_copy(totals, sizeof totals);
         give(actors, actors_node(n), &loaded);
@@ -395,12 +395,34 @@ static void add_bytes(uint64_t *digest, const void *data, size_t size) {
 }
 
 static void digest_controller(const struct controller *c, uint64_t *d) {
-    const uint64_t numbers[] = {
-        c->phase,       c->stage,          c->member_count, c->expected_count, c->items,          c->epoch,
-        c->version,     c->change,         c->from_clock,   c->restore,        c->committed,      c->claimed,
-        c->hold.number, c->hold.clock,     c->hold.purpose, c->replan,         c->fence_due,      c->stopping,
-        c->final,       c->line_count,     c->crashes.count, c->observer_count, (uint64_t)c->code, c->save_attempt,
-        c->checkpoint.state, c->checkpoint.requests[0].from, c->input.stored, c->input.job.shards != NULL};
+    const uint64_t numbers[] = {c->phase,
+                                c->plan.stage,
+                                c->member_count,
+                                c->expected.count,
+                                c->job.items,
+                                c->plan.epoch,
+                                c->plan.version,
+                                c->change.state,
+                                c->plan.from_clock,
+                                c->plan.restore,
+                                c->commit.clock,
+                                c->commit.claimed,
+                                c->hold.number,
+                                c->hold.clock,
+                                c->hold.purpose,
+                                c->change.due,
+                                c->recovery.due,
+                                c->job.stopping,
+                                c->job.final,
+                                c->report.count,
+                                c->crashes.count,
+                                c->report.observer_count,
+                                (uint64_t)c->end.code,
+                                c->save.attempt,
+                                c->checkpoint.state,
+                                c->checkpoint.requests[0].from,
+                                c->input.stored,
+                                c->input.job.shards != NULL};
     add_bytes(d, numbers, sizeof numbers);
     add(d, c->progress.completed);
     add(d, c->progress.items_processed);

@@ -58,7 +58,7 @@ static bool is_false(const struct controller_accusations *accusations, const str
 void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message) {
     struct member *accused = member_find(controller, message->accuse.accused);
     bool present = controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE &&
-                   message->epoch == controller->epoch && !controller_recovers(controller);
+                   message->epoch == controller->plan.epoch && !controller_recovers(controller);
     if (!present || accused == NULL || accused->dismissed || accuser->dismissed ||
         member_is_outside(controller, accuser)) {
         return; /* what was sent in an epoch that is over will be sent, and reported, again */

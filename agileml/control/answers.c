@@ -25,11 +25,11 @@ static bool owes(const struct controller *controller, const struct member *membe
     case ANSWER_BARRIER:
         return member->held != controller->hold.number;
     case ANSWER_PLAN:
-        return !controller_recovers(controller) && member->version < controller->version;
+        return !controller_recovers(controller) && member->version < controller->plan.version;
     case ANSWER_START:
         return controller->phase >= PHASE_TRAIN && member->version > 0 && member->state < NODE_STARTED;
     case ANSWER_FENCE:
-        return controller->change == CHANGE_RECOVER && !member->fenced && !is_resuming(controller);
+        return controller->change.state == CHANGE_RECOVER && !member->fenced && !is_resuming(controller);
     case ANSWER_CHECKPOINT:
         return has_to_promise(controller, member);
     case ANSWERS:
@@ -82,7 +82,7 @@ void answers_came(struct member *member, enum answer answer) {
 /* While nothing is asked of anybody, a node that answers nothing would go unnoticed, for instance when all wait for its
  * work on a clock. So all are asked for an answer: a barrier without a clock, which stops nobody. */
 static void ask_all(struct controller *controller, uint64_t passed_us) {
-    struct controller_quiet *quiet = &controller->quiet;
+    struct controller_quiet *quiet = &controller->answers.quiet;
     uint64_t completed = controller->progress.completed;
     bool same = quiet->completed == completed && quiet->hold == controller->hold.number;
     *quiet = (struct controller_quiet){
@@ -94,9 +94,9 @@ static void ask_all(struct controller *controller, uint64_t passed_us) {
 
 void answers_check(struct controller *controller, uint64_t now_us) {
     uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(500); /* from one call to the next, when on time */
-    uint64_t passed_us = controller->answers_us == 0 ? 0 : now_us - controller->answers_us;
+    uint64_t passed_us = controller->answers.checked_us == 0 ? 0 : now_us - controller->answers.checked_us;
     passed_us = passed_us < most_us ? passed_us : most_us;
-    controller->answers_us = now_us;
+    controller->answers.checked_us = now_us;
     if (controller->phase == PHASE_GATHER) {
         return;
     }
@@ -109,7 +109,7 @@ void answers_check(struct controller *controller, uint64_t now_us) {
             fail(controller, member, late);
         }
     }
-    if (controller->phase < PHASE_LEAVE && !controller->fence_due) { /* the fence stores the loss first */
+    if (controller->phase < PHASE_LEAVE && !controller->recovery.due) { /* the fence stores the loss first */
         ask_all(controller, passed_us);
     }
 }

@@ -22,24 +22,24 @@ enum node_tier actor_tier(const struct controller *controller, actor_id actor) {
 uint32_t change_commit_every(const struct controller *controller, bool next) {
     bool reliable = true;
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
-        const struct wire_placement *place = &controller->placement[p];
+        const struct wire_placement *place = &controller->plan.placement[p];
         reliable = reliable && actor_tier(controller, next ? place->next_server : place->server) == TIER_RELIABLE;
     }
-    enum stage stage = next ? controller->next_stage : controller->stage;
+    enum stage stage = next ? controller->change.next_stage : controller->plan.stage;
     if (stage == STAGE_TRADITIONAL || reliable) {
         return 1; /* what is complete is durable */
     }
-    uint32_t each = controller->job.clocks_per_iteration;
+    uint32_t each = controller->job.terms.clocks_per_iteration;
     uint32_t chosen = each < CONTROLLER_COMMIT_EVERY ? each : CONTROLLER_COMMIT_EVERY;
-    chosen = controller->commit_chosen > chosen ? controller->commit_chosen : chosen;
+    chosen = controller->commit.chosen > chosen ? controller->commit.chosen : chosen;
     return controller->options.commit_every > 0 ? controller->options.commit_every : chosen;
 }
 
 /* Commit points are to be rarer than the present plan has them. */
 static bool commit_grows(const struct controller *controller) {
-    bool chosen = controller->options.commit_every == 0 && controller->stage != STAGE_TRADITIONAL;
-    return chosen && controller->commit_chosen > controller->commit_every &&
-           change_commit_every(controller, false) > controller->commit_every;
+    bool chosen = controller->options.commit_every == 0 && controller->plan.stage != STAGE_TRADITIONAL;
+    return chosen && controller->commit.chosen > controller->plan.commit_every &&
+           change_commit_every(controller, false) > controller->plan.commit_every;
 }
 
 struct buffer *plan_nodes(const struct controller *controller, bool dismissed) {
@@ -80,34 +80,36 @@ static struct buffer *plan_endpoints(const struct controller *controller) {
 
 void change_build(struct controller *controller) {
     const struct plan_policy *policy = &controller->options.policy;
-    uint32_t most = controller->commit_every > controller->next_commit_every ? controller->commit_every
-                                                                             : controller->next_commit_every;
-    struct message_plan terms = {.version = controller->version,
-                                 .restore = controller->restore,
-                                 .from_clock = controller->from_clock,
-                                 .commit_every = controller->commit_every,
-                                 .next_commit_every = controller->next_commit_every,
+    uint32_t most = controller->plan.commit_every > controller->change.next_commit_every
+                        ? controller->plan.commit_every
+                        : controller->change.next_commit_every;
+    struct message_plan terms = {.version = controller->plan.version,
+                                 .restore = controller->plan.restore,
+                                 .from_clock = controller->plan.from_clock,
+                                 .commit_every = controller->plan.commit_every,
+                                 .next_commit_every = controller->change.next_commit_every,
                                  .window = most * CONTROLLER_WINDOW_POINTS,
                                  .partitions = policy->partitions,
                                  .shards = policy->shards,
-                                 .final = controller->options.checkpoint_at_end ? controller->final : 0,
-                                 .recoverable = controller->stage != STAGE_TRADITIONAL};
+                                 .final = controller->options.checkpoint_at_end ? controller->job.final : 0,
+                                 .recoverable = controller->plan.stage != STAGE_TRADITIONAL};
     memcpy(terms.resume, controller->resume, sizeof terms.resume);
     struct buffer *frames[PLAN_FRAMES];
     frames[PLAN_NODES] = plan_nodes(controller, false);
-    frames[PLAN_PLACEMENT] = buffer_copy(controller->placement, policy->partitions * sizeof *controller->placement);
-    schedule_duties(&controller->schedule, &frames[PLAN_DUTIES], &frames[PLAN_SHARDS]);
+    frames[PLAN_PLACEMENT] =
+        buffer_copy(controller->plan.placement, policy->partitions * sizeof *controller->plan.placement);
+    schedule_duties(&controller->plan.schedule, &frames[PLAN_DUTIES], &frames[PLAN_SHARDS]);
     frames[PLAN_ENDPOINTS] = plan_endpoints(controller);
-    plan_close(&controller->plan);
-    controller->plan = plan_of_frames(controller->epoch, &terms, frames);
+    plan_close(&controller->plan.view);
+    controller->plan.view = plan_of_frames(controller->plan.epoch, &terms, frames);
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].named = true;
     }
-    controller->names_absent = false;
+    controller->plan.names_absent = false;
 }
 
 void change_publish(struct controller *controller) {
-    controller->version++;
+    controller->plan.version++;
     controller->steady = false;
     change_build(controller);
     if (!persist_all(controller)) {
@@ -142,11 +144,12 @@ static enum stage desired_stage(const struct controller *controller, const unsig
     }
     return controller->options.policy.stage != STAGE_AUTO
                ? controller->options.policy.stage
-               : tuner_stage(&controller->tuner, count[TIER_RELIABLE], count[TIER_TRANSIENT], controller->stage);
+               : tuner_stage(&controller->tuner, count[TIER_RELIABLE], count[TIER_TRANSIENT], controller->plan.stage);
 }
 
 static bool may_keep(const struct controller *controller, const struct member *member) {
-    return member->node.servers > 0 && (controller->stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
+    return member->node.servers > 0 &&
+           (controller->plan.stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
 }
 
 /* Who is to have a part in the next plan. Nodes that have to go do not wait for others to load their data: these
@@ -194,15 +197,15 @@ static bool make_desired(struct controller *controller, struct desired *desired,
     actor_id *servers = memory_zeroed(policy.partitions, sizeof *servers);
     actor_id *backups = memory_zeroed(policy.partitions, sizeof *backups);
     struct plan_present present = {0};
-    if (controller->placement != NULL) {
+    if (controller->plan.placement != NULL) {
         for (uint32_t p = 0; p < policy.partitions; p++) {
-            servers[p] = controller->placement[p].server;
-            backups[p] = controller->placement[p].backup;
+            servers[p] = controller->plan.placement[p].server;
+            backups[p] = controller->plan.placement[p].backup;
         }
         present = (struct plan_present){.servers = servers,
                                         .backups = backups,
-                                        .owners = schedule_present(&controller->schedule),
-                                        .previous = controller->previous};
+                                        .owners = schedule_present(&controller->plan.schedule),
+                                        .previous = controller->plan.previous};
     }
     int result = plan(nodes, used, &policy, &present, &desired->result, error);
     free(servers);
@@ -214,20 +217,20 @@ static bool make_desired(struct controller *controller, struct desired *desired,
 static bool desired_is_present(const struct controller *controller, const struct desired *desired) {
     const struct plan_policy *policy = &controller->options.policy;
     for (uint32_t p = 0; p < policy->partitions; p++) {
-        const struct wire_placement *place = &controller->placement[p];
+        const struct wire_placement *place = &controller->plan.placement[p];
         if (place->server != desired->result.servers[p] || place->backup != desired->result.backups[p]) {
             return false;
         }
     }
-    return desired->stage == controller->stage &&
-           memcmp(schedule_present(&controller->schedule), desired->result.owners, policy->shards * sizeof(actor_id)) ==
-               0;
+    return desired->stage == controller->plan.stage &&
+           memcmp(schedule_present(&controller->plan.schedule), desired->result.owners,
+                  policy->shards * sizeof(actor_id)) == 0;
 }
 
 static void desired_place(struct controller *controller, const struct desired *desired) {
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
-        controller->placement[p].next_server = desired->result.servers[p];
-        controller->placement[p].next_backup = desired->result.backups[p];
+        controller->plan.placement[p].next_server = desired->result.servers[p];
+        controller->plan.placement[p].next_backup = desired->result.backups[p];
     }
 }
 
@@ -237,12 +240,12 @@ static void placement_settle(struct controller *controller) {
         controller->members[m].settled = controller->members[m].settled || controller->members[m].planned;
     }
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
-        struct wire_placement *place = &controller->placement[p];
+        struct wire_placement *place = &controller->plan.placement[p];
         place->server = place->next_server;
         place->backup = place->next_backup;
     }
-    controller->stage = controller->next_stage;
-    controller->commit_every = controller->next_commit_every;
+    controller->plan.stage = controller->change.next_stage;
+    controller->plan.commit_every = controller->change.next_commit_every;
 }
 
 void change_first(struct controller *controller) {
@@ -254,14 +257,14 @@ void change_first(struct controller *controller) {
         controller_abort(controller, error.code, error.text);
         return;
     }
-    controller->placement = memory_zeroed(policy->partitions, sizeof *controller->placement);
-    controller->previous = memory_zeroed(policy->shards, sizeof *controller->previous);
-    controller->next_stage = desired.stage;
+    controller->plan.placement = memory_zeroed(policy->partitions, sizeof *controller->plan.placement);
+    controller->plan.previous = memory_zeroed(policy->shards, sizeof *controller->plan.previous);
+    controller->change.next_stage = desired.stage;
     desired_place(controller, &desired);
-    controller->next_commit_every = change_commit_every(controller, true);
+    controller->change.next_commit_every = change_commit_every(controller, true);
     placement_settle(controller);
-    controller->epoch = 1;
-    schedule_open(&controller->schedule, policy->shards, desired.result.owners, controller->restore + 1);
+    controller->plan.epoch = 1;
+    schedule_open(&controller->plan.schedule, policy->shards, desired.result.owners, controller->plan.restore + 1);
     desired_close(&desired);
     controller->phase = PHASE_LOAD;
     change_publish(controller);
@@ -271,18 +274,19 @@ void change_first(struct controller *controller) {
 
 static void report_stage(struct controller *controller) {
     char text[64];
-    snprintf(text, sizeof text, controller->stage == STAGE_TRADITIONAL ? "traditional" : "stage %d",
-             (int)controller->stage);
+    snprintf(text, sizeof text, controller->plan.stage == STAGE_TRADITIONAL ? "traditional" : "stage %d",
+             (int)controller->plan.stage);
     controller_report(controller, report_event(controller, "stage", NULL, text));
 }
 
 /* Up to there no origin is needed any more: neither to do a clock again nor to report it. */
 static uint64_t clock_over(struct controller *controller) {
-    uint64_t over = controller->committed < controller->stored ? controller->committed : controller->stored;
-    for (unsigned c = 0; c < controller->schedule.catch_up_count; c++) {
-        actor_id origin = controller->schedule.catch_ups[c].origin;
+    uint64_t over = controller->commit.clock < controller->stored.completed ? controller->commit.clock
+                                                                            : controller->stored.completed;
+    for (unsigned c = 0; c < controller->plan.schedule.catch_up_count; c++) {
+        actor_id origin = controller->plan.schedule.catch_ups[c].origin;
         const struct member *member = member_find(controller, actor_node(origin));
-        bool reports = member != NULL && origin == origin_catch_up(member->node.actor, controller->epoch);
+        bool reports = member != NULL && origin == origin_catch_up(member->node.actor, controller->plan.epoch);
         over = reports && member->catch_up_stored < over ? member->catch_up_stored : over;
     }
     return over;
@@ -293,30 +297,30 @@ static uint64_t clock_over(struct controller *controller) {
 static bool plan_names(const struct controller *controller, actor_id node, bool coming) {
     bool named = false;
     for (uint32_t p = 0; p < controller->options.policy.partitions && !named; p++) {
-        const struct wire_placement *place = &controller->placement[p];
+        const struct wire_placement *place = &controller->plan.placement[p];
         const struct wire_placement now = {.server = place->server, .backup = place->backup};
         named = placement_names_node(coming ? place : &now, node);
     }
-    for (unsigned i = 0; i < controller->schedule.part_count && !named; i++) {
-        uint64_t from_clock = controller->schedule.parts[i].from_clock;
-        named =
-            (coming || from_clock != WIRE_CLOCK_NEVER) && schedule_count(&controller->schedule, node, from_clock) > 0;
+    for (unsigned i = 0; i < controller->plan.schedule.part_count && !named; i++) {
+        uint64_t from_clock = controller->plan.schedule.parts[i].from_clock;
+        named = (coming || from_clock != WIRE_CLOCK_NEVER) &&
+                schedule_count(&controller->plan.schedule, node, from_clock) > 0;
     }
-    for (unsigned c = 0; c < controller->schedule.catch_up_count && !named; c++) {
-        named = actor_node(controller->schedule.catch_ups[c].origin) == node;
+    for (unsigned c = 0; c < controller->plan.schedule.catch_up_count && !named; c++) {
+        named = actor_node(controller->plan.schedule.catch_ups[c].origin) == node;
     }
     return named;
 }
 
 bool change_has_part(const struct controller *controller, const struct member *member) {
-    bool coming = controller->change == CHANGE_HOLD || controller->from_clock != WIRE_CLOCK_NEVER;
+    bool coming = controller->change.state == CHANGE_HOLD || controller->plan.from_clock != WIRE_CLOCK_NEVER;
     return plan_names(controller, member->node.actor, coming);
 }
 
 /* Whoever has no part in the plan any more may go. */
 static void dismiss(struct controller *controller) {
     bool more = false;
-    schedule_forget(&controller->schedule, clock_over(controller));
+    schedule_forget(&controller->plan.schedule, clock_over(controller));
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         if (!member->leaving || member->dismissed) {
@@ -330,8 +334,8 @@ static void dismiss(struct controller *controller) {
     if (!more) {
         return;
     }
-    controller->replan = true; /* nodes that came meanwhile have their turn */
-    controller->names_absent = true;
+    controller->change.due = true; /* nodes that came meanwhile have their turn */
+    controller->plan.names_absent = true;
     checkpoints_check_writers(controller);
     bool stored = persist_all(controller);
     for (unsigned m = 0; stored && m < controller->member_count; m++) {
@@ -342,40 +346,40 @@ static void dismiss(struct controller *controller) {
 }
 
 void change_cancel(struct controller *controller) {
-    if (controller->change != CHANGE_PREPARE) {
+    if (controller->change.state != CHANGE_PREPARE) {
         return;
     }
-    schedule_cancel(&controller->schedule);
-    controller->change = CHANGE_NONE;
-    controller->from_clock = 0;
+    schedule_cancel(&controller->plan.schedule);
+    controller->change.state = CHANGE_NONE;
+    controller->plan.from_clock = 0;
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
-        struct wire_placement *place = &controller->placement[p];
+        struct wire_placement *place = &controller->plan.placement[p];
         place->next_server = place->server;
         place->next_backup = place->backup;
     }
-    controller->next_commit_every = controller->commit_every;
+    controller->change.next_commit_every = controller->plan.commit_every;
     change_publish(controller);
 }
 
 static void prepare(struct controller *controller) {
     struct desired desired = {0};
     struct error error = {0};
-    controller->replan = false;
+    controller->change.due = false;
     if (!make_desired(controller, &desired, &error)) {
         /* Nobody could go on without those who are to leave: they stay until they are lost, or others come. */
     } else if (desired_is_present(controller, &desired) && !commit_grows(controller)) {
         change_cancel(controller);
         dismiss(controller);
     } else {
-        if (controller->change == CHANGE_NONE) {
-            controller->change_us = controller_now(controller);
+        if (controller->change.state == CHANGE_NONE) {
+            controller->change.began_us = controller_now(controller);
         }
-        controller->change = CHANGE_PREPARE;
-        controller->next_stage = desired.stage;
-        controller->from_clock = WIRE_CLOCK_NEVER;
+        controller->change.state = CHANGE_PREPARE;
+        controller->change.next_stage = desired.stage;
+        controller->plan.from_clock = WIRE_CLOCK_NEVER;
         desired_place(controller, &desired);
-        controller->next_commit_every = change_commit_every(controller, true);
-        schedule_prepare(&controller->schedule, desired.result.owners);
+        controller->change.next_commit_every = change_commit_every(controller, true);
+        schedule_prepare(&controller->plan.schedule, desired.result.owners);
         change_publish(controller);
     }
     desired_close(&desired);
@@ -385,7 +389,7 @@ static bool all_ready(const struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         bool part = (member->planned || member->settled) && !member->dismissed;
-        if (part && (member->ready < controller->version || member->state < NODE_STARTED)) {
+        if (part && (member->ready < controller->plan.version || member->state < NODE_STARTED)) {
             return false;
         }
     }
@@ -393,15 +397,15 @@ static bool all_ready(const struct controller *controller) {
 }
 
 void change_check_commit(struct controller *controller) {
-    uint64_t committed = controller->committed;
+    uint64_t committed = controller->commit.clock;
     uint64_t behind = controller->progress.completed > committed ? controller->progress.completed - committed : 0;
-    bool late = controller->change == CHANGE_NONE && controller->steady &&
-                behind > 2 * (uint64_t)controller->commit_every + controller->job.staleness;
-    controller->commit_late = late ? controller->commit_late + 1 : 0;
-    if (controller->commit_late >= CONTROLLER_COMMIT_LATE && controller->commit_every < WIRE_COMMIT_EVERY_MAX) {
-        controller->commit_late = 0;
-        controller->commit_chosen = 2 * controller->commit_every;
-        controller->replan = controller->replan || commit_grows(controller);
+    bool late = controller->change.state == CHANGE_NONE && controller->steady &&
+                behind > 2 * (uint64_t)controller->plan.commit_every + controller->job.terms.staleness;
+    controller->commit.late = late ? controller->commit.late + 1 : 0;
+    if (controller->commit.late >= CONTROLLER_COMMIT_LATE && controller->plan.commit_every < WIRE_COMMIT_EVERY_MAX) {
+        controller->commit.late = 0;
+        controller->commit.chosen = 2 * controller->plan.commit_every;
+        controller->change.due = controller->change.due || commit_grows(controller);
     }
 }
 
@@ -412,7 +416,7 @@ void hold_lift(struct controller *controller) {
 }
 
 uint64_t clock_reached(const struct controller *controller) {
-    uint64_t reached = schedule_named(&controller->schedule) - 1; /* parts follow each other */
+    uint64_t reached = schedule_named(&controller->plan.schedule) - 1; /* parts follow each other */
     reached = controller->progress.completed > reached ? controller->progress.completed : reached;
     for (unsigned m = 0; m < controller->member_count; m++) {
         reached = controller->members[m].clock > reached ? controller->members[m].clock : reached;
@@ -429,7 +433,8 @@ uint64_t clock_ahead(const struct controller *controller) {
         ahead += CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) * done / trained_us;
     }
     ahead = ahead < CONTROLLER_HOLD_AHEAD_MAX ? ahead : CONTROLLER_HOLD_AHEAD_MAX;
-    uint64_t limit = controller->committed + 1 + controller->job.staleness + controller->plan.terms.window;
+    uint64_t limit =
+        controller->commit.clock + 1 + controller->job.terms.staleness + controller->plan.view.terms.window;
     uint64_t clock = reached + ahead < limit ? reached + ahead : limit;
     return clock > reached ? clock : reached;
 }
@@ -467,37 +472,38 @@ bool all_held(const struct controller *controller, bool *passed) {
 
 static void hold_for_switch(struct controller *controller) {
     uint64_t clock = clock_ahead(controller);
-    if (controller->final != 0 && clock >= controller->final) { /* the job is over before anything could change */
-        if (controller->change == CHANGE_HOLD) {
-            controller->change = CHANGE_PREPARE;
+    if (controller->job.final != 0 &&
+        clock >= controller->job.final) { /* the job is over before anything could change */
+        if (controller->change.state == CHANGE_HOLD) {
+            controller->change.state = CHANGE_PREPARE;
             hold_none(controller);
         }
         return;
     }
-    controller->change = CHANGE_HOLD;
+    controller->change.state = CHANGE_HOLD;
     checkpoints_put_off_beyond(controller, clock);
     hold_at(controller, clock, HOLD_SWITCH);
 }
 
 static void name_switch(struct controller *controller) {
-    const actor_id *before = schedule_present(&controller->schedule);
-    const actor_id *after = controller->schedule.parts[controller->schedule.part_count - 1].owners;
+    const actor_id *before = schedule_present(&controller->plan.schedule);
+    const actor_id *after = controller->plan.schedule.parts[controller->plan.schedule.part_count - 1].owners;
     for (uint32_t s = 0; s < controller->options.policy.shards; s++) {
-        controller->previous[s] = before[s] != after[s] ? before[s] : controller->previous[s];
+        controller->plan.previous[s] = before[s] != after[s] ? before[s] : controller->plan.previous[s];
     }
-    controller->change = CHANGE_SWITCH;
-    controller->from_clock = controller->hold.clock + 1;
-    schedule_name(&controller->schedule, controller->from_clock);
+    controller->change.state = CHANGE_SWITCH;
+    controller->plan.from_clock = controller->hold.clock + 1;
+    schedule_name(&controller->plan.schedule, controller->plan.from_clock);
     change_publish(controller);
 }
 
 static void settle(struct controller *controller) {
-    bool staged = controller->stage != controller->next_stage;
-    schedule_forget(&controller->schedule, clock_over(controller));
+    bool staged = controller->plan.stage != controller->change.next_stage;
+    schedule_forget(&controller->plan.schedule, clock_over(controller));
     placement_settle(controller);
-    controller->change = CHANGE_NONE;
-    controller->from_clock = 0;
-    controller->replan = true; /* more may have come meanwhile */
+    controller->change.state = CHANGE_NONE;
+    controller->plan.from_clock = 0;
+    controller->change.due = true; /* more may have come meanwhile */
     if (staged) {
         report_stage(controller);
     }
@@ -510,7 +516,7 @@ static void settle(struct controller *controller) {
 /* A clock that may become the last one: where an iteration ends, and nothing of it is settled yet, so that it can be
  * evaluated as the last one. */
 static uint64_t clock_to_stop(const struct controller *controller) {
-    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t lost = lost_latest(&controller->lost);
     uint64_t after = controller->progress.completed > lost ? controller->progress.completed : lost;
     uint64_t reached = clock_reached(controller);
@@ -529,11 +535,11 @@ static void step_stop(struct controller *controller) {
         hold_at(controller, clock_to_stop(controller), HOLD_STOP);
         return;
     }
-    if (controller->final == 0 || controller->hold.clock < controller->final) {
-        controller->final = controller->hold.clock;
+    if (controller->job.final == 0 || controller->hold.clock < controller->job.final) {
+        controller->job.final = controller->hold.clock;
     }
-    controller->stopping = false;
-    checkpoints_put_off_beyond(controller, controller->final);
+    controller->job.stopping = false;
+    checkpoints_put_off_beyond(controller, controller->job.final);
     hold_lift(controller);
     if (controller->options.checkpoint_at_end) {
         change_publish(controller); /* the last clock is to be a commit point */
@@ -549,21 +555,22 @@ void change_step(struct controller *controller) {
     if (controller->phase != PHASE_TRAIN || checkpoints_hold(controller)) {
         return;
     }
-    if (controller->stopping && (controller->change == CHANGE_NONE || controller->change == CHANGE_PREPARE)) {
+    if (controller->job.stopping &&
+        (controller->change.state == CHANGE_NONE || controller->change.state == CHANGE_PREPARE)) {
         step_stop(controller);
         return;
     }
-    switch (controller->change) {
+    switch (controller->change.state) {
     case CHANGE_NONE:
     case CHANGE_PREPARE:
-        if (controller->replan && controller_now(controller) >= controller->replan_us) {
+        if (controller->change.due && controller_now(controller) >= controller->change.due_us) {
             prepare(controller);
-        } else if (controller->change == CHANGE_NONE) {
+        } else if (controller->change.state == CHANGE_NONE) {
             dismiss(controller); /* what kept someone may be committed by now */
-            if (controller->names_absent) {
+            if (controller->plan.names_absent) {
                 change_publish(controller);
             }
-        } else if (controller->change == CHANGE_PREPARE && all_ready(controller)) {
+        } else if (controller->change.state == CHANGE_PREPARE && all_ready(controller)) {
             hold_for_switch(controller);
         }
         break;
@@ -582,8 +589,9 @@ void change_step(struct controller *controller) {
             if (all_ready(controller)) { /* every server knows the boundary: it is a commit point for all or for none */
                 hold_none(controller);
             }
-        } else if (controller->committed >= controller->from_clock &&
-                   controller->stored + 1 >= controller->from_clock) { /* most of those who leave are dismissed then */
+        } else if (controller->commit.clock >= controller->plan.from_clock &&
+                   controller->stored.completed + 1 >=
+                       controller->plan.from_clock) { /* most of those who leave are dismissed then */
             settle(controller);
         }
         break;

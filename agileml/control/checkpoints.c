@@ -30,9 +30,9 @@ static uint64_t newest_in_root(const struct controller *controller) {
 /* Checkpoints of this job beside later ones of another would be taken for the older ones. */
 static int check_root(struct controller *controller, struct error *error) {
     uint64_t clock = newest_in_root(controller);
-    if (clock <= controller->restore) {
+    if (clock <= controller->plan.restore) {
         controller->checkpoint.kept.written =
-            clock == controller->restore ? clock : 0; /* it need not be written again */
+            clock == controller->plan.restore ? clock : 0; /* it need not be written again */
         return 0;
     }
     return error_set(error, AML_EINPUT,
@@ -45,7 +45,7 @@ static int check_root(struct controller *controller, struct error *error) {
 static uint64_t due_after(const struct controller *controller, uint64_t clock) {
     uint64_t due = controller->checkpoint.kept.due;
     uint64_t every = controller->options.checkpoint_every;
-    uint64_t iteration = clock / controller->job.clocks_per_iteration;
+    uint64_t iteration = clock / controller->job.terms.clocks_per_iteration;
     return iteration < due || every == 0 ? due : due + ((iteration - due) / every + 1) * every;
 }
 
@@ -61,15 +61,15 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     if (result != 0) {
         return result;
     }
-    controller->job = manifest.job;
+    controller->job.terms = manifest.job;
     controller->options.policy.partitions = manifest.partitions;
     controller->options.policy.shards = manifest.shards;
-    controller->restore = controller->committed = manifest.clock;
+    controller->plan.restore = controller->commit.clock = manifest.clock;
     controller->progress.completed = controller->progress.first = manifest.clock;
     controller->progress.objective = manifest.objective;
     controller->progress.before_us = (uint64_t)(manifest.seconds * 1e6);
     controller->progress.before_items = manifest.items_processed;
-    controller->settings = manifest.settings;
+    controller->job.settings = manifest.settings;
     manifest.settings = NULL; /* they are the controller's now */
     controller->input.job = manifest.input;
     controller->input.job.of_checkpoint = true;
@@ -81,7 +81,7 @@ int checkpoints_open(struct controller *controller, struct error *error) {
 
 /* Names a clock as people count: by the iteration that ends at it, or that it is in. */
 static void describe_clock(const struct controller *controller, uint64_t clock, char text[64]) {
-    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t each = controller->job.terms.clocks_per_iteration;
     snprintf(text, 64, clock % each == 0 ? "iteration %llu, clock %llu" : "within iteration %llu, clock %llu",
              (unsigned long long)((clock + each - 1) / each), (unsigned long long)clock);
 }
@@ -95,7 +95,7 @@ void checkpoints_resumed(struct controller *controller, const struct buffer *set
     }
     describe_clock(controller, controller->progress.first, at);
     bool others =
-        job_settings_differ(controller->settings, settings, SETTINGS_STEERING, "was", changed, sizeof changed);
+        job_settings_differ(controller->job.settings, settings, SETTINGS_STEERING, "was", changed, sizeof changed);
     snprintf(text, sizeof text, "from %s: %s%s%s", at, controller->resume, others ? "; " : "", changed);
     controller_report(controller, report_event(controller, "resume", NULL, text));
 }
@@ -219,7 +219,7 @@ static void checkpoint_fail(struct controller *controller, const char *why) {
     checkpoint->retry_us = controller_now(controller) + (CONTROLLER_CHECKPOINT_RETRY_US * UINT64_C(1) << doubled);
     checkpoint->failures++;
     checkpoint->refusals = 0;
-    checkpoint->given_up = controller->final != 0 && checkpoint->clock >= controller->final;
+    checkpoint->given_up = controller->job.final != 0 && checkpoint->clock >= controller->job.final;
 }
 
 /* Puts the checkpoint under way off, and waits before the next attempt. */
@@ -247,8 +247,8 @@ void checkpoints_check_writers(struct controller *controller) {
 static void fill_manifest(const struct controller *controller, struct manifest *manifest) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint32_t partitions = controller->options.policy.partitions;
-    *manifest = (struct manifest){.job = controller->job,
-                                  .settings = controller->settings,
+    *manifest = (struct manifest){.job = controller->job.terms,
+                                  .settings = controller->job.settings,
                                   .clock = checkpoint->clock,
                                   .seconds = (double)(checkpoint->at.before_us + checkpoint->at.trained_us) / 1e6,
                                   .items_processed = checkpoint->at.before_items + checkpoint->at.items_processed,
@@ -257,9 +257,9 @@ static void fill_manifest(const struct controller *controller, struct manifest *
                                   .input = controller->input.job,
                                   .files = memory_zeroed(partitions, sizeof *manifest->files),
                                   .objective = checkpoint->at.objective,
-                                  .metric_count = controller->metric_count};
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        memcpy(manifest->metrics[i].name, controller->metrics[i].name, sizeof manifest->metrics[i].name);
+                                  .metric_count = controller->job.metric_count};
+    for (unsigned i = 0; i < controller->job.metric_count; i++) {
+        memcpy(manifest->metrics[i].name, controller->job.metrics[i].name, sizeof manifest->metrics[i].name);
         manifest->metrics[i].value = checkpoint->at.values[i];
     }
     for (uint32_t p = 0; p < partitions; p++) {
@@ -308,17 +308,17 @@ static void checkpoint_complete(struct controller *controller) {
 
 /* Where the partition's state at `clock` is on a reliable node. */
 static actor_id writer(const struct controller *controller, uint32_t partition, uint64_t clock) {
-    const struct wire_placement *place = &controller->placement[partition];
-    bool next = controller->from_clock != 0 && clock >= controller->from_clock;
+    const struct wire_placement *place = &controller->plan.placement[partition];
+    bool next = controller->plan.from_clock != 0 && clock >= controller->plan.from_clock;
     actor_id backup = next ? place->next_backup : place->backup;
     return backup != ACTOR_NONE ? backup : next ? place->next_server : place->server;
 }
 
 /* Whether a checkpoint may begin: no other clock is being named, and no node was lost. */
 static bool may_begin(const struct controller *controller) {
-    bool calm = controller->change == CHANGE_NONE || controller->change == CHANGE_PREPARE;
+    bool calm = controller->change.state == CHANGE_NONE || controller->change.state == CHANGE_PREPARE;
     return controller->options.checkpoint != NULL && controller->checkpoint.state == CHECKPOINT_NONE &&
-           controller->phase == PHASE_TRAIN && calm && !controller->fence_due && !controller->stopping &&
+           controller->phase == PHASE_TRAIN && calm && !controller->recovery.due && !controller->job.stopping &&
            controller->hold.clock == WIRE_CLOCK_NEVER && controller_now(controller) >= controller->checkpoint.retry_us;
 }
 
@@ -362,8 +362,8 @@ static bool checkpoint_begin(struct controller *controller, uint64_t clock, enum
 
 /* The job's last clock, if it is known. For a resumed job that has no iteration left, the clock of its checkpoint. */
 static uint64_t last_clock(const struct controller *controller) {
-    bool nothing = controller->final != 0 && controller->final < controller->progress.first;
-    return nothing ? controller->progress.first : controller->final;
+    bool nothing = controller->job.final != 0 && controller->job.final < controller->progress.first;
+    return nothing ? controller->progress.first : controller->job.final;
 }
 
 /* The clock of the next checkpoint, a commit point: for a request the next clock that can be named, else the end of the
@@ -371,7 +371,7 @@ static uint64_t last_clock(const struct controller *controller) {
 static uint64_t next_clock(const struct controller *controller) {
     uint64_t reached = clock_reached(controller);
     uint64_t clock = clock_ahead(controller);
-    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t due = controller->checkpoint.kept.due * each;
     if (!requests_wait(&controller->checkpoint)) {
         if (reached + 2 * (clock - reached) < due) {
@@ -379,9 +379,9 @@ static uint64_t next_clock(const struct controller *controller) {
         }
         clock = clock > due ? (clock + each - 1) / each * each : due;
     }
-    clock = plan_next_commit_point(&controller->plan, clock);
-    bool late = controller->final != 0 && clock >= controller->final;
-    return late && (controller->options.checkpoint_at_end || clock > controller->final) ? 0 : clock;
+    clock = plan_next_commit_point(&controller->plan.view, clock);
+    bool late = controller->job.final != 0 && clock >= controller->job.final;
+    return late && (controller->options.checkpoint_at_end || clock > controller->job.final) ? 0 : clock;
 }
 
 static void step_none(struct controller *controller) {
@@ -417,7 +417,7 @@ static void step_hold(struct controller *controller) {
 /* Reports once that the disk is too slow for --checkpoint-every. */
 static void step_write(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    uint64_t next = due_after(controller, checkpoint->clock) * controller->job.clocks_per_iteration;
+    uint64_t next = due_after(controller, checkpoint->clock) * controller->job.terms.clocks_per_iteration;
     if (checkpoint->kept.slow || clock_reached(controller) <= next) {
         return;
     }
@@ -435,7 +435,7 @@ bool checkpoints_hold(const struct controller *controller) {
 
 void checkpoints_step(struct controller *controller) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    if (controller->phase != PHASE_TRAIN || controller->change == CHANGE_RECOVER) {
+    if (controller->phase != PHASE_TRAIN || controller->change.state == CHANGE_RECOVER) {
         return;
     }
     if (checkpoints_hold(controller) &&
@@ -474,10 +474,10 @@ void checkpoints_send(struct controller *controller, const struct member *member
     }
     struct message message = {.type = MESSAGE_CHECKPOINT};
     message_add(&message, list);
-    bool beyond = controller->committed > checkpoint->clock;
+    bool beyond = controller->commit.clock > checkpoint->clock;
     message.checkpoint.number = checkpoint->kept.number;
     message.checkpoint.clock = checkpoint->clock;
-    message.checkpoint.committed = beyond ? checkpoint->clock : controller->committed;
+    message.checkpoint.committed = beyond ? checkpoint->clock : controller->commit.clock;
     memcpy(message.checkpoint.path, checkpoint->path, sizeof message.checkpoint.path);
     controller_send(controller, member->node.actor, &message);
 }
@@ -567,7 +567,7 @@ bool checkpoints_end(struct controller *controller) {
                         there ? "the checkpoint of the job's last clock is there" : "training is over");
         return true;
     }
-    if (may_begin(controller) && controller->committed >= last_clock(controller) &&
+    if (may_begin(controller) && controller->commit.clock >= last_clock(controller) &&
         checkpoint_begin(controller, last_clock(controller), CHECKPOINT_ASK)) {
         if (persist_all(controller)) { /* the attempt's number */
             ask(controller);
@@ -578,7 +578,7 @@ bool checkpoints_end(struct controller *controller) {
 
 int checkpoints_check(const struct controller *controller, struct error *error) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    uint64_t due = checkpoint->kept.due * controller->job.clocks_per_iteration;
+    uint64_t due = checkpoint->kept.due * controller->job.terms.clocks_per_iteration;
     bool asked = checkpoint->failure[0] != '\0' || due <= controller->progress.completed;
     if (controller->options.checkpoint == NULL || checkpoint->kept.written != 0 || !asked) {
         return 0;

@@ -54,7 +54,7 @@ static void members_admit(struct controller *controller) {
 /* Goes on with what the store held. */
 static void controller_take_up(struct controller *controller) {
     uint64_t now = controller_now(controller);
-    controller->lost_us = now;
+    controller->recovery.lost_us = now;
     members_admit(controller);
     checkpoints_take_up(controller);
     if (controller->member_count > 0) {
@@ -63,15 +63,15 @@ static void controller_take_up(struct controller *controller) {
     silence_begin_anew(controller, now);
     if (controller->phase >= PHASE_LEAVE) {
         controller->phase = PHASE_LEAVE;
-        controller->end_us = controller->leave_us = now + IO_RECONNECT_US + CONTROLLER_END_WAIT_US;
+        controller->end.observers_us = controller->end.members_us = now + IO_RECONNECT_US + CONTROLLER_END_WAIT_US;
     }
     if (controller->phase >= PHASE_TRAIN) {
         controller->started_us = now;
     }
     if (controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE) {
-        controller->replan = true;
+        controller->change.due = true;
         change_build(controller);
-        if (controller->change != CHANGE_RECOVER) {
+        if (controller->change.state != CHANGE_RECOVER) {
             change_publish(controller); /* nodes that came since the last version are in this one */
         }
     }
@@ -107,39 +107,39 @@ void controller_close(struct controller *controller) {
         buffer_drop(controller->members[m].reaches);
     }
     free(controller->members);
-    free(controller->expected);
+    free(controller->expected.machines);
     progress_close(controller);
     lost_close(&controller->lost);
     checkpoints_close(controller);
-    for (size_t l = controller->first_line; l < controller->line_count; l++) {
-        free(controller->lines[l - controller->first_line]);
+    for (size_t l = controller->report.first; l < controller->report.count; l++) {
+        free(controller->report.lines[l - controller->report.first]);
     }
-    free(controller->lines);
-    free(controller->placement);
-    free(controller->previous);
-    schedule_close(&controller->schedule);
-    plan_close(&controller->plan);
+    free(controller->report.lines);
+    free(controller->plan.placement);
+    free(controller->plan.previous);
+    schedule_close(&controller->plan.schedule);
+    plan_close(&controller->plan.view);
     job_input_close(&controller->input.job);
-    buffer_drop(controller->settings);
+    buffer_drop(controller->job.settings);
     memset(controller, 0, sizeof *controller);
 }
 
 /* ---- Sending ---- */
 
 void controller_send(struct controller *controller, actor_id to, struct message *message) {
-    message->epoch = controller->epoch;
+    message->epoch = controller->plan.epoch;
     controller->io->send(controller->io, to, message);
 }
 
 void send_ack(struct controller *controller, struct member *member) {
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
-    member->acknowledged = controller->stored;
-    ack.heartbeat_ack.progress = controller->stored;
+    member->acknowledged = controller->stored.completed;
+    ack.heartbeat_ack.progress = controller->stored.completed;
     ack.heartbeat_ack.catch_up =
-        member->catch_up_stored < controller->stored ? member->catch_up_stored : controller->stored;
+        member->catch_up_stored < controller->stored.completed ? member->catch_up_stored : controller->stored.completed;
     ack.heartbeat_ack.hold = controller->hold.number;
     ack.heartbeat_ack.hold_clock = controller->hold.clock;
-    ack.heartbeat_ack.final = controller->final;
+    ack.heartbeat_ack.final = controller->job.final;
     ack.heartbeat_ack.input = member->input;
     controller_send(controller, member->node.actor, &ack);
 }
@@ -159,15 +159,15 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
 }
 
 void send_plan(struct controller *controller, struct member *member) {
-    struct message copy = plan_message(&controller->plan);
+    struct message copy = plan_message(&controller->plan.view);
     member->plan_us = controller_now(controller);
     controller->io->send(controller->io, member->node.actor, &copy);
 }
 
 static void send_start(struct controller *controller, const struct member *member) {
     struct message start = {.type = MESSAGE_START};
-    start.start.items = controller->items;
-    message_add_copy(&start, controller->totals, sizeof controller->totals);
+    start.start.items = controller->job.items;
+    message_add_copy(&start, controller->job.totals, sizeof controller->job.totals);
     controller_send(controller, member->node.actor, &start);
 }
 
@@ -186,43 +186,43 @@ void send_abort(struct controller *controller, actor_id to, int code, const char
 /* ---- The report ---- */
 
 const char *controller_line(const struct controller *controller, size_t number) {
-    bool there = number >= controller->first_line && number < controller->line_count;
-    return there ? controller->lines[number - controller->first_line] : NULL;
+    bool there = number >= controller->report.first && number < controller->report.count;
+    return there ? controller->report.lines[number - controller->report.first] : NULL;
 }
 
 static void observer_send(struct controller *controller, const struct observer *observer) {
-    size_t first = observer->read > controller->first_line ? observer->read : controller->first_line;
-    for (size_t l = first; l < controller->lines_stored && l < first + CONTROLLER_BURST_MAX; l++) {
+    size_t first = observer->read > controller->report.first ? observer->read : controller->report.first;
+    for (size_t l = first; l < controller->report.stored && l < first + CONTROLLER_BURST_MAX; l++) {
         const char *line = controller_line(controller, l);
         struct message report = {.type = MESSAGE_REPORT};
         report.report.number = l;
-        report.report.oldest = controller->first_line;
+        report.report.oldest = controller->report.first;
         message_add_copy(&report, line, strlen(line));
         controller_send(controller, observer->actor, &report);
     }
 }
 
 void observers_tell(struct controller *controller, size_t first) {
-    for (unsigned o = 0; first < controller->lines_stored && o < controller->observer_count; o++) {
-        struct observer at_end = {.actor = controller->observers[o].actor, .read = first};
+    for (unsigned o = 0; first < controller->report.stored && o < controller->report.observer_count; o++) {
+        struct observer at_end = {.actor = controller->report.observers[o].actor, .read = first};
         observer_send(controller, &at_end);
     }
 }
 
 void controller_report(struct controller *controller, char *line) {
-    size_t kept = controller->line_count - controller->first_line;
+    size_t kept = controller->report.count - controller->report.first;
     if (kept == CONTROLLER_LINES_MAX) {
         size_t dropped = CONTROLLER_LINES_MAX / 4; /* some at a time, so that moving the others costs little */
         for (size_t l = 0; l < dropped; l++) {
-            free(controller->lines[l]);
+            free(controller->report.lines[l]);
         }
         kept -= dropped;
-        memmove(controller->lines, controller->lines + dropped, kept * sizeof *controller->lines);
-        controller->first_line += dropped;
+        memmove(controller->report.lines, controller->report.lines + dropped, kept * sizeof *controller->report.lines);
+        controller->report.first += dropped;
     }
-    controller->lines = memory_resized(controller->lines, kept + 1, sizeof *controller->lines);
-    controller->lines[kept] = line;
-    controller->line_count++;
+    controller->report.lines = memory_resized(controller->report.lines, kept + 1, sizeof *controller->report.lines);
+    controller->report.lines[kept] = line;
+    controller->report.count++;
     persist_soon(controller);
 }
 
@@ -246,18 +246,18 @@ static void count_eviction(struct controller *controller, const struct member *m
 
 void controller_finish(struct controller *controller, int code, const char *text) {
     controller->phase = PHASE_LEAVE;
-    controller->code = code;
+    controller->end.code = code;
     checkpoints_stop(controller);
-    snprintf(controller->text, sizeof controller->text, "%s", text);
+    snprintf(controller->end.text, sizeof controller->end.text, "%s", text);
     for (unsigned m = 0; m < controller->member_count; m++) {
         count_eviction(controller, &controller->members[m]); /* it may have left already */
     }
     controller_report(controller, report_summary(controller, controller_seconds(controller)));
     uint64_t now = controller_now(controller);
     uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
-    controller->end_us = controller->leave_us = now + CONTROLLER_END_WAIT_US;
+    controller->end.observers_us = controller->end.members_us = now + CONTROLLER_END_WAIT_US;
     if (code == 0 && timeout_us > CONTROLLER_END_WAIT_US) {
-        controller->leave_us = now + timeout_us; /* nobody may come to think that it failed */
+        controller->end.members_us = now + timeout_us; /* nobody may come to think that it failed */
     }
     persist_all(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -281,18 +281,19 @@ static void controller_try_end(struct controller *controller) {
     }
     uint64_t now = controller_now(controller);
     now = now < controller->tick_us ? now : controller->tick_us; /* while we stood still nobody could leave or read */
-    bool waiting = controller->options.observed && controller->observer_count == 0 && now < controller->end_us;
-    for (unsigned m = 0; m < controller->member_count && now < controller->leave_us; m++) {
+    bool waiting =
+        controller->options.observed && controller->report.observer_count == 0 && now < controller->end.observers_us;
+    for (unsigned m = 0; m < controller->member_count && now < controller->end.members_us; m++) {
         waiting = waiting || !controller->members[m].left;
     }
-    for (unsigned o = 0; o < controller->observer_count && now < controller->end_us; o++) {
-        waiting = waiting || controller->observers[o].read < controller->line_count;
+    for (unsigned o = 0; o < controller->report.observer_count && now < controller->end.observers_us; o++) {
+        waiting = waiting || controller->report.observers[o].read < controller->report.count;
     }
     if (!waiting) {
         controller->phase = PHASE_ENDED;
         checkpoints_stop(controller);
         controller->io->set_timer(controller->io, 0);
-        controller->options.end(controller->options.context, controller->code, controller->text);
+        controller->options.end(controller->options.context, controller->end.code, controller->end.text);
     }
 }
 
@@ -316,7 +317,7 @@ struct member *member_find(struct controller *controller, actor_id actor) {
 }
 
 bool member_is_outside(const struct controller *controller, const struct member *member) {
-    return member->version == 0 && !member->settled && controller->placement != NULL &&
+    return member->version == 0 && !member->settled && controller->plan.placement != NULL &&
            !change_has_part(controller, member);
 }
 
@@ -337,9 +338,9 @@ void members_count(const struct controller *controller, unsigned count[2]) {
 
 void controller_committed(struct controller *controller, uint64_t clock) {
     uint64_t completed = controller->progress.completed;
-    controller->claimed = clock > controller->claimed ? clock : controller->claimed;
-    uint64_t proven = controller->claimed < completed ? controller->claimed : completed;
-    controller->committed = proven > controller->committed ? proven : controller->committed;
+    controller->commit.claimed = clock > controller->commit.claimed ? clock : controller->commit.claimed;
+    uint64_t proven = controller->commit.claimed < completed ? controller->commit.claimed : completed;
+    controller->commit.clock = proven > controller->commit.clock ? proven : controller->commit.clock;
 }
 
 void member_remove(struct controller *controller, struct member *member) {
@@ -348,7 +349,7 @@ void member_remove(struct controller *controller, struct member *member) {
     controller->progress.bytes_received += member->bytes_received;
     controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     count_eviction(controller, member);
-    controller->names_absent = controller->names_absent || !member->dismissed;
+    controller->plan.names_absent = controller->plan.names_absent || !member->dismissed;
     buffer_drop(member->endpoints);
     buffer_drop(member->reaches);
     controller->member_count--;
@@ -389,7 +390,7 @@ static bool settings_differ(const struct controller *controller, const struct me
                             enum settings_compared compared, const char *whose, char differences[DIFFERENCES_MAX]) {
     char was[WIRE_NAME_MAX + 8];
     snprintf(was, sizeof was, compared == SETTINGS_ALL ? "%s has" : "%s", whose);
-    if (job_settings_differ(controller->settings, message->frames[REGISTER_OPTIONS], compared, was, differences,
+    if (job_settings_differ(controller->job.settings, message->frames[REGISTER_OPTIONS], compared, was, differences,
                             DIFFERENCES_MAX)) {
         return true;
     }
@@ -409,17 +410,17 @@ static void registration_refusal(const struct controller *controller, const stru
         snprintf(reason, size, "the job has %d nodes, the most there can be", WIRE_NODES_MAX);
     } else if (name_taken(controller, new->name)) {
         snprintf(reason, size, "another node is called %s", new->name);
-    } else if (known && strcmp(new->job.app, controller->job.app) != 0) {
-        snprintf(reason, size, "this is a job of %s, not of %s", controller->job.app, new->job.app);
+    } else if (known && strcmp(new->job.app, controller->job.terms.app) != 0) {
+        snprintf(reason, size, "this is a job of %s, not of %s", controller->job.terms.app, new->job.app);
     } else if (first != NULL && (settings_differ(controller, message, SETTINGS_ALL, first->name, differences) ||
-                                 !job_terms_equal(&new->job, &controller->job))) {
+                                 !job_terms_equal(&new->job, &controller->job.terms))) {
         snprintf(
             reason, size,
             "%s on %s was started with other options than %s on %s: %.200s: all nodes of a job need the same options",
             new->job.app, new->host, first->name, first->host, differences);
     } else if (known && first == NULL &&
                (settings_differ(controller, message, SETTINGS_FIXED, "was", differences) ||
-                !job_terms_resumable(&new->job, &controller->job))) {
+                !job_terms_resumable(&new->job, &controller->job.terms))) {
         snprintf(reason, size, "%s was started with other options than the job of the checkpoint in %.160s: %.200s",
                  new->job.app, controller->resume, differences);
     } else if (new->job.clocks_per_iteration == 0) {
@@ -441,14 +442,14 @@ static void take_terms(struct controller *controller, const struct message *mess
     const struct job_terms *job = &message->registration.job;
     progress_close(controller); /* of nodes that have gone again */
     checkpoints_resumed(controller, message->frames[REGISTER_OPTIONS]);
-    buffer_drop(controller->settings);
-    controller->settings = buffer_hold(message->frames[REGISTER_OPTIONS]);
-    controller->job = *job;
+    buffer_drop(controller->job.settings);
+    controller->job.settings = buffer_hold(message->frames[REGISTER_OPTIONS]);
+    controller->job.terms = *job;
     size_t count;
     const struct wire_metric *metrics = register_metrics(message, &count);
-    controller->metric_count = (unsigned)count;
-    memcpy(controller->metrics, metrics, count * sizeof *metrics);
-    controller->final = job->iterations * job->clocks_per_iteration;
+    controller->job.metric_count = (unsigned)count;
+    memcpy(controller->job.metrics, metrics, count * sizeof *metrics);
+    controller->job.final = job->iterations * job->clocks_per_iteration;
     progress_open(controller);
 }
 
@@ -466,8 +467,8 @@ static struct member *member_add(struct controller *controller, actor_id from, c
                  .servers = (uint32_t)(message->frames[REGISTER_ENDPOINTS]->size / sizeof(struct wire_endpoint))},
         .process_id = new->process_id,
         .endpoints = buffer_hold(message->frames[REGISTER_ENDPOINTS]),
-        .catch_up = controller->restore,
-        .catch_up_stored = controller->restore,
+        .catch_up = controller->plan.restore,
+        .catch_up_stored = controller->plan.restore,
         .joined_us = controller_now(controller),
         .fenced = true, /* a recovery under way does not wait for it */
         .worked_us = controller_trained_us(controller),
@@ -485,7 +486,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     controller->member_count++;
     members_admit(controller);
     expected_joined(controller, member->name);
-    controller->replan = true;
+    controller->change.due = true;
     expected_replan(controller);
     controller_report(controller, report_event(controller, "join", member->name, NULL));
     return member;
@@ -503,7 +504,7 @@ static bool was_removed(const struct controller *controller, actor_id actor) {
 
 /* Stores the members that have registered, then welcomes those that were waiting for it. */
 static bool store_members(struct controller *controller) {
-    controller->registered_us = controller->phase > PHASE_GATHER ? controller_now(controller) : 0;
+    controller->stored.registered_us = controller->phase > PHASE_GATHER ? controller_now(controller) : 0;
     if (!persist_all(controller)) {
         return false;
     }
@@ -546,8 +547,8 @@ static void receive_register(struct controller *controller, actor_id from, const
     if (member == NULL && controller->phase >= PHASE_LEAVE) {
         /* Too late: taken in, so that it knows the reason was told, and sent away for the job's reason. */
         send_welcome(controller, from, new->name);
-        send_abort(controller, from, controller->code != 0 ? controller->code : AML_ESTOP,
-                   controller->code != 0 ? controller->text : "the job is over");
+        send_abort(controller, from, controller->end.code != 0 ? controller->end.code : AML_ESTOP,
+                   controller->end.code != 0 ? controller->end.text : "the job is over");
         return;
     }
     if (refusal[0] != '\0') {
@@ -560,8 +561,8 @@ static void receive_register(struct controller *controller, actor_id from, const
         }
         member = member_add(controller, from, message);
         member->welcome_due = true;
-        uint64_t next_us = controller->registered_us + CONTROLLER_STORE_US;
-        bool wait = controller->registered_us != 0 && controller_now(controller) < next_us;
+        uint64_t next_us = controller->stored.registered_us + CONTROLLER_STORE_US;
+        bool wait = controller->stored.registered_us != 0 && controller_now(controller) < next_us;
         if (!wait && !store_members(controller)) {
             return;
         }
@@ -575,7 +576,7 @@ static void receive_register(struct controller *controller, actor_id from, const
 static void receive_loaded(struct controller *controller, struct member *member, const struct message *message) {
     size_t count;
     const double *totals = records_totals(message, &count);
-    if (member->loaded || controller->phase != PHASE_LOAD || message->loaded.version != controller->version ||
+    if (member->loaded || controller->phase != PHASE_LOAD || message->loaded.version != controller->plan.version ||
         controller_recovers(controller)) {
         return; /* said before, or of another plan, or void; the heartbeat gets it what it lacks */
     }
@@ -584,24 +585,25 @@ static void receive_loaded(struct controller *controller, struct member *member,
         first = first && !controller->members[m].loaded;
     }
     member->loaded = true;
-    controller->items = first ? message->loaded.items : controller->items + message->loaded.items;
+    controller->job.items = first ? message->loaded.items : controller->job.items + message->loaded.items;
     for (unsigned t = 0; t < WIRE_TOTALS; t++) {
-        double *total = &controller->totals[t];
+        double *total = &controller->job.totals[t];
         *total = first ? totals[t] : t < WIRE_TOTALS / 2 ? *total + totals[t] : fmax(*total, totals[t]);
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *other = &controller->members[m];
-        if (!other->loaded && schedule_count(&controller->schedule, other->node.actor, controller->restore + 1) > 0) {
+        if (!other->loaded &&
+            schedule_count(&controller->plan.schedule, other->node.actor, controller->plan.restore + 1) > 0) {
             return;
         }
     }
-    if (controller->items == 0) {
+    if (controller->job.items == 0) {
         controller_abort(controller, AML_EINPUT, "the data has no training items");
         return;
     }
     controller->phase = PHASE_TRAIN;
     controller->started_us = controller_now(controller);
-    controller->replan = true;
+    controller->change.due = true;
     controller_report(controller, report_event(controller, "start", NULL, NULL));
     if (!persist_all(controller)) {
         return;
@@ -629,18 +631,18 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->clock = beat->clock > member->clock ? beat->clock : member->clock;
     member->held = beat->hold;
     controller_committed(controller, beat->committed);
-    silence_accuse(controller, member, message->epoch == controller->epoch ? beat->silent : ACTOR_NONE);
+    silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
     if (controller->phase == PHASE_LEAVE || member->dismissed) {
-        if (controller->code == 0) {
+        if (controller->end.code == 0) {
             send_empty(controller, member->node.actor, MESSAGE_DONE);
         } else {
-            send_abort(controller, member->node.actor, controller->code, controller->text);
+            send_abort(controller, member->node.actor, controller->end.code, controller->end.text);
         }
         return;
     }
-    if (controller->change == CHANGE_RECOVER) {
+    if (controller->change.state == CHANGE_RECOVER) {
         recover_ask(controller, member);
-    } else if (controller->phase >= PHASE_LOAD && member->version < controller->version &&
+    } else if (controller->phase >= PHASE_LOAD && member->version < controller->plan.version &&
                controller_now(controller) - member->plan_us >= controller->options.timeout_ms * UINT64_C(250)) {
         send_plan(controller, member); /* it is large: what was sent before may be on its way */
     }
@@ -649,7 +651,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     }
     save_send(controller, member);
     checkpoints_send(controller, member);
-    if (controller->change != CHANGE_RECOVER && member->epoch == controller->epoch) {
+    if (controller->change.state != CHANGE_RECOVER && member->epoch == controller->plan.epoch) {
         progress_ask(controller, member);
     }
     send_ack(controller, member);
@@ -687,7 +689,7 @@ static bool enough_without(const struct controller *controller, const unsigned c
             serving[member->node.tier] += member->node.servers > 0 ? 1 : 0;
         }
     }
-    bool traditional = controller->stage == STAGE_TRADITIONAL;
+    bool traditional = controller->plan.stage == STAGE_TRADITIONAL;
     if (left[TIER_RELIABLE] + left[TIER_TRANSIENT] == 0) {
         snprintf(why, size, "no node would be left");
     } else if (!traditional && serving[TIER_RELIABLE] == 0) {
@@ -714,10 +716,10 @@ static void replan_after_eviction(struct controller *controller, uint64_t notice
     uint64_t wait_us = notice_us / CONTROLLER_NOTICE_PART;
     wait_us = wait_us < CONTROLLER_JOIN_WAIT_US ? wait_us : CONTROLLER_JOIN_WAIT_US;
     uint64_t at_us = controller_now(controller) + wait_us;
-    if (!controller->replan || controller->replan_us > at_us) {
-        controller->replan_us = at_us;
+    if (!controller->change.due || controller->change.due_us > at_us) {
+        controller->change.due_us = at_us;
     }
-    controller->replan = true;
+    controller->change.due = true;
 }
 
 /* `unknown`: what to say of names that are no node's; "" when there are none. */
@@ -746,7 +748,7 @@ static void evict(struct controller *controller, actor_id from, const struct mes
             names[named++] = member->name;
         }
     }
-    if (named > 0 || controller->replan) { /* a later notice may leave less time */
+    if (named > 0 || controller->change.due) { /* a later notice may leave less time */
         replan_after_eviction(controller, message->evict.notice_ms * UINT64_C(1000));
     }
     if (named > 0) {
@@ -831,38 +833,38 @@ static void receive_stop(struct controller *controller, const struct message *me
     } else if (controller->phase < PHASE_TRAIN) {
         controller_abort(controller, AML_ESTOP, "stopped before training began");
     } else if (controller->phase == PHASE_TRAIN) {
-        controller->stopping = true;
+        controller->job.stopping = true;
     }
 }
 
 static void receive_observe(struct controller *controller, actor_id from, uint64_t read) {
     struct observer *observer = NULL;
-    for (unsigned o = 0; o < controller->observer_count; o++) {
-        observer = controller->observers[o].actor == from ? &controller->observers[o] : observer;
+    for (unsigned o = 0; o < controller->report.observer_count; o++) {
+        observer = controller->report.observers[o].actor == from ? &controller->report.observers[o] : observer;
     }
     if (observer == NULL) {
-        if (controller->observer_count == CONTROLLER_OBSERVERS_MAX) {
+        if (controller->report.observer_count == CONTROLLER_OBSERVERS_MAX) {
             return;
         }
-        observer = &controller->observers[controller->observer_count++];
+        observer = &controller->report.observers[controller->report.observer_count++];
         observer->actor = from;
         if (!persist_all(controller)) { /* a controller after us waits for it at the end */
             return;
         }
     }
     size_t before = observer->read;
-    observer->read = read < controller->line_count ? (size_t)read : controller->line_count;
+    observer->read = read < controller->report.count ? (size_t)read : controller->report.count;
     if (controller->phase == PHASE_LEAVE && observer->read >= before + CONTROLLER_BURST_MAX / 2) {
         uint64_t end_us = controller_now(controller) + CONTROLLER_END_WAIT_US;
-        controller->end_us = end_us > controller->end_us ? end_us : controller->end_us;
+        controller->end.observers_us = end_us > controller->end.observers_us ? end_us : controller->end.observers_us;
     }
     observer_send(controller, observer);
     controller_try_end(controller);
 }
 
 static void receive_fail(struct controller *controller, struct member *member, const struct message *message) {
-    if (message->text.code == AML_ESTOP && controller->stage != STAGE_TRADITIONAL && controller->phase > PHASE_GATHER &&
-        controller->phase < PHASE_LEAVE) {
+    if (message->text.code == AML_ESTOP && controller->plan.stage != STAGE_TRADITIONAL &&
+        controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE) {
         recover_lost(controller, member, message->text.text); /* someone ended this node, not the job */
         return;
     }
@@ -885,7 +887,8 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_PROGRESS:
         if (controller->phase < PHASE_LEAVE) {
             progress_receive(controller, member, message);
-            if (controller->stored > member->acknowledged || message->progress.clock <= controller->stored) {
+            if (controller->stored.completed > member->acknowledged ||
+                message->progress.clock <= controller->stored.completed) {
                 send_ack(controller, member); /* there is news, or it lacks what was said before */
             }
         }
@@ -923,7 +926,7 @@ static void receive_member(struct controller *controller, struct member *member,
 
 /* Ends each call: what has become possible is done. */
 static void controller_settle(struct controller *controller) {
-    if (controller->phase < PHASE_LEAVE && controller->fence_due) {
+    if (controller->phase < PHASE_LEAVE && controller->recovery.due) {
         recover_repeat(controller);
     }
     if (controller->phase == PHASE_GATHER && controller->member_count > 0 &&
@@ -979,8 +982,8 @@ void controller_receive(void *self, actor_id from, struct message *message) {
             receive_member(controller, member, message);
         } else if (message->type == MESSAGE_HEARTBEAT) {
             /* Declared dead, or of a job that nobody remembers: what it does is void. */
-            if (controller->phase >= PHASE_LEAVE && controller->code != 0) {
-                send_abort(controller, from, controller->code, controller->text);
+            if (controller->phase >= PHASE_LEAVE && controller->end.code != 0) {
+                send_abort(controller, from, controller->end.code, controller->end.text);
             } else {
                 send_empty(controller, from, controller->phase < PHASE_LEAVE ? MESSAGE_REJOIN : MESSAGE_DONE);
             }
@@ -1019,13 +1022,13 @@ void controller_timer(void *self) {
     silence_check(controller, now);
     answers_check(controller, now);
     progress_step(controller); /* where all who could report are lost, nothing else leads here */
-    bool welcomes = welcomes_due(controller) && !controller->fence_due; /* what was lost is stored with the fence */
-    if (controller->phase < PHASE_LEAVE && (controller->store_due || welcomes) && now >= controller->store_us) {
+    bool welcomes = welcomes_due(controller) && !controller->recovery.due; /* what was lost is stored with the fence */
+    if (controller->phase < PHASE_LEAVE && (controller->stored.due || welcomes) && now >= controller->stored.due_us) {
         if (welcomes ? store_members(controller) : persist_progress(controller)) {
             send_acks(controller);
         }
     }
-    if (controller->phase < PHASE_LEAVE && controller->change == CHANGE_RECOVER) {
+    if (controller->phase < PHASE_LEAVE && controller->change.state == CHANGE_RECOVER) {
         recover_repeat(controller);
     }
     if (controller->hold.clock != WIRE_CLOCK_NEVER && controller->phase == PHASE_TRAIN) {
@@ -1034,8 +1037,8 @@ void controller_timer(void *self) {
     controller_settle(controller);
     if (controller->phase != PHASE_ENDED) {
         uint64_t next = now + controller->options.heartbeat_ms * UINT64_C(500);
-        if (controller->store_due && controller->phase < PHASE_LEAVE && controller->store_us < next) {
-            next = controller->store_us;
+        if (controller->stored.due && controller->phase < PHASE_LEAVE && controller->stored.due_us < next) {
+            next = controller->stored.due_us;
         }
         if (controller->checkpoint.retry_us > now && controller->checkpoint.retry_us < next) {
             next = controller->checkpoint.retry_us;

@@ -262,89 +262,138 @@ struct controller_quiet {
     uint64_t us;
 };
 
-struct controller {
-    struct io *io;
-    struct controller_options options;
-    enum controller_phase phase;
-    enum stage stage;       /* of the plan */
-    struct member *members; /* longest running first */
-    unsigned member_count;
-    struct wire_machine *expected; /* allocated and not joined yet, by name. Not stored: it is told again */
-    size_t expected_count;
-    struct job_terms job; /* of the first node; all must agree */
-    struct buffer
-        *settings; /* its options, struct wire_option each; before it comes those of the checkpoint; NULL: none */
+/* Machines that are allocated to the job and have not joined it yet, by name. Only expected.c changes it. Not stored:
+ * the sender of ALLOCATION repeats it. */
+struct controller_expected {
+    struct wire_machine *machines;
+    size_t count;
+};
+
+/* The job, as its first node has described it: all nodes must agree. */
+struct controller_job {
+    struct job_terms terms;
+    struct buffer *settings; /* struct wire_option each; before a node comes those of the checkpoint; NULL: none */
     struct wire_metric metrics[WIRE_METRICS_MAX];
     unsigned metric_count;
     uint64_t items; /* of the data, all nodes */
     double totals[WIRE_TOTALS];
+    uint64_t final; /* the last clock; 0: not known yet */
+    bool stopping;  /* the last clock is to be named */
+};
 
-    struct controller_input input;
-    struct plan_view plan;   /* as sent */
+/* The plan in force. Changed by change.c, and by recover.c where an epoch begins. */
+struct controller_plan {
+    struct plan_view view;   /* as sent */
     uint64_t epoch, version; /* the highest ever used */
-    struct wire_placement *placement;
+    enum stage stage;
+    struct wire_placement *placement; /* by partition */
     struct schedule schedule;
-    actor_id *previous; /* by shard: the owner before the present one */
-    enum change change;
+    actor_id *previous;  /* by shard: the owner before the present one */
+    uint64_t from_clock; /* WIRE_CLOCK_NEVER: not named */
+    uint64_t restore;    /* of the epoch */
+    uint32_t commit_every;
+    bool names_absent; /* it names members that were removed or dismissed */
+};
+
+/* The change of plan under way, and when the next one is due. Changed as controller_plan is. */
+struct controller_change {
+    enum change state;
     enum stage next_stage; /* of the plan that is being prepared */
-    uint64_t from_clock;   /* of the plan; WIRE_CLOCK_NEVER: not named */
-    uint64_t restore;      /* of the epoch */
-    uint64_t committed;    /* nobody goes back behind it */
-    uint64_t claimed;      /* the highest that a member has called committed: counts up to the last completed clock. Not
-                              stored: members repeat it */
-    uint32_t commit_every, next_commit_every;
-    uint32_t commit_chosen; /* it has grown to this; 0: it has not */
-    unsigned commit_late;   /* iterations in a row at whose end the commit was far behind */
-    uint64_t change_us;     /* when the change began */
-    uint64_t lost_us;       /* when the first node of a recovery was lost */
-    struct hold hold;
-    bool names_absent;  /* the plan names members that were removed or dismissed */
-    bool replan;        /* what should be may differ from what is */
-    uint64_t replan_us; /* not before then: more nodes may be coming */
-    bool fence_due;     /* members were lost: those who are left are to be fenced */
-    bool stopping;      /* the last clock is to be named */
-    uint64_t final;
-    struct tuner tuner;
-    bool steady; /* nothing has changed since the iteration began: its time tells something */
+    uint32_t next_commit_every;
+    uint64_t began_us;
+    bool due;        /* what should be may differ from what is */
+    uint64_t due_us; /* not before then: more nodes may be coming */
+};
 
-    struct controller_progress progress;
-    struct clock_window *window; /* clock c at c % entries */
-    struct lost lost;            /* of clocks that are not completed */
-    uint64_t redone_until;       /* catch-ups of clocks up to this do again what had been begun */
-    struct controller_checkpoint checkpoint;
-    struct controller_crashes crashes;
-    struct controller_accusations accusations;
-    char resume[WIRE_PATH_MAX];
+struct controller_commit {
+    uint64_t clock;   /* nobody goes back behind it */
+    uint64_t claimed; /* the highest that a member has called committed: counts up to the last completed clock. Not
+                         stored: members repeat it */
+    uint32_t chosen;  /* clocks between commit points have grown to this; 0: they have not */
+    unsigned late;    /* iterations in a row at whose end the commit was far behind */
+};
 
-    bool store_due; /* there is progress that is not stored */
-    uint64_t store_us;
-    uint64_t registered_us; /* when a member that had just registered was stored last */
-    uint64_t stored; /* completed, as stored */
-    /* Lines up to the former's number are stored, and told to observers; the store has them from the latter's on. */
-    size_t lines_stored, lines_pruned;
-    char **lines; /* the report's last lines, from number `first_line` on */
-    size_t first_line;
-    size_t line_count;      /* of the whole report so far */
-    uint64_t clock_line_us; /* when the last one was written that is of a clock */
+struct controller_recovery {
+    bool due;              /* members were lost: those who are left are to be fenced */
+    uint64_t lost_us;      /* when the first node of the recovery was lost */
+    uint64_t redone_until; /* catch-ups of clocks up to this do again what had been begun */
+};
+
+/* The report's lines, and who reads them. */
+struct controller_report {
+    char **lines;          /* the last lines, from number `first` on */
+    size_t first, count;   /* `count` is of the whole report so far */
+    size_t stored, pruned; /* lines up to `stored` are stored, and observers hear of them; the store has them from
+                               `pruned` on */
+    uint64_t clock_us;     /* when the last line was written that is of a clock */
     struct observer {
         actor_id actor;
         size_t read; /* lines it has */
     } observers[CONTROLLER_OBSERVERS_MAX];
     unsigned observer_count;
+};
 
-    int code; /* how the job ended */
+/* What the store has. */
+struct controller_stored {
+    bool due; /* there is progress that is not stored */
+    uint64_t due_us;
+    uint64_t registered_us; /* when a member that had just registered was stored last */
+    uint64_t completed;     /* clocks */
+};
+
+/* How the job has ended. */
+struct controller_end {
+    int code;
     char text[ERROR_TEXT_MAX];
-    uint64_t began_us, started_us, tick_us;
+    uint64_t observers_us, members_us; /* until when observers may read, and members may leave */
+};
+
+/* The saving of the model. Only save.c changes it. */
+struct controller_save {
+    uint32_t attempt;  /* from 1; 0: not yet */
+    uint64_t retry_us; /* no SAVE is sent before */
+};
+
+/* What answers.c counts. */
+struct controller_answers {
+    uint64_t checked_us; /* when answers_check was called last; 0: not yet */
+    struct controller_quiet quiet;
+};
+
+struct controller {
+    struct io *io;
+    struct controller_options options;
+    enum controller_phase phase;
+    struct member *members; /* longest running first */
+    unsigned member_count;
     struct {
         actor_id last[CONTROLLER_REMOVED_MAX]; /* incarnations that were removed last, in a ring */
         unsigned count;                        /* ever removed here */
     } removed;
-    uint64_t answers_us;       /* when answers_check was called last; 0: not yet */
-    struct controller_quiet quiet;
-    uint64_t doubt_until_us;   /* most members are silent: nobody is given up before; 0: no doubt */
-    uint32_t save_attempt;     /* at saving the model, from 1; 0: not yet */
-    uint64_t save_retry_us;    /* no SAVE is sent before */
-    uint64_t end_us, leave_us; /* until when observers may read, members may leave */
+    struct controller_expected expected;
+    struct controller_job job;
+    struct controller_input input;
+    struct controller_plan plan;
+    struct controller_change change;
+    struct hold hold;
+    struct controller_commit commit;
+    struct controller_recovery recovery;
+    struct tuner tuner;
+    bool steady; /* nothing has changed since the iteration began: its time tells something */
+    struct controller_progress progress;
+    struct clock_window *window; /* clock c at c % entries */
+    struct lost lost;            /* of clocks that are not completed */
+    struct controller_checkpoint checkpoint;
+    char resume[WIRE_PATH_MAX];
+    struct controller_save save;
+    struct controller_crashes crashes;
+    struct controller_accusations accusations;
+    struct controller_answers answers;
+    uint64_t doubt_until_us; /* most members are silent: nobody is given up before; 0: no doubt. silence.c's */
+    struct controller_stored stored;
+    struct controller_report report;
+    struct controller_end end;
+    uint64_t began_us, started_us, tick_us;
 };
 
 /* Takes up what the store holds; starts a new job when it is empty. AML_EINPUT when the options make no sense or do

@@ -168,7 +168,7 @@ bool possible_check_fenced(struct controller *controller);
 
 /* Members were lost: those who are left are being fenced or are to be, and what was said before may be void. */
 static inline bool controller_recovers(const struct controller *controller) {
-    return controller->change == CHANGE_RECOVER || controller->fence_due;
+    return controller->change.state == CHANGE_RECOVER || controller->recovery.due;
 }
 /* The member has failed: recovers without it, or ends the job with `text`. Invalidates members' addresses. */
 void recover_lost(struct controller *controller, struct member *member, const char *text);

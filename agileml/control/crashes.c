@@ -63,9 +63,9 @@ static bool in_function(const struct crash *crash, const char *function) {
 static bool at_same_clock(const struct controller *controller, const struct crash *one, const struct crash *other) {
     uint64_t low = one->facts.clock < other->facts.clock ? one->facts.clock : other->facts.clock;
     uint64_t high = one->facts.clock < other->facts.clock ? other->facts.clock : one->facts.clock;
-    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t each = controller->job.terms.clocks_per_iteration;
     if (!one->told || !other->told) {
-        uint64_t ahead = controller->job.staleness + 1;
+        uint64_t ahead = controller->job.terms.staleness + 1;
         return high - low <= (each > ahead ? each : ahead);
     }
     if (in_function(one, "read") || in_function(other, "read")) {
@@ -164,7 +164,7 @@ void crashes_receive(struct controller *controller, actor_id from, const struct 
         const struct crash crash = crash_of(member, &message->crashed, true);
         crashes_lost(controller, member, &crash);
     }
-    if (controller->phase < PHASE_LEAVE && controller->fence_due) {
+    if (controller->phase < PHASE_LEAVE && controller->recovery.due) {
         recover_repeat(controller);
     }
     send_empty(controller, from, MESSAGE_DONE);
@@ -179,7 +179,7 @@ void crashes_recovered(struct controller *controller) {
 }
 
 static bool had_replica(const struct controller *controller, const struct crash *crash, uint32_t partition) {
-    return placement_names_node(&controller->placement[partition], crash->node);
+    return placement_names_node(&controller->plan.placement[partition], crash->node);
 }
 
 static bool had(const struct controller *controller, const struct crash *crash, uint32_t lacking) {

@@ -30,11 +30,11 @@ static size_t put_in_order(struct wire_machine *machines, size_t count) {
 }
 
 static void report_new(struct controller *controller, const struct wire_machine *before, size_t before_count) {
-    const char **names = memory_zeroed(controller->expected_count + 1, sizeof *names);
+    const char **names = memory_zeroed(controller->expected.count + 1, sizeof *names);
     unsigned count = 0;
-    for (size_t m = 0; m < controller->expected_count; m++) {
-        if (find(before, before_count, controller->expected[m].name) == NULL) {
-            names[count++] = controller->expected[m].name;
+    for (size_t m = 0; m < controller->expected.count; m++) {
+        if (find(before, before_count, controller->expected.machines[m].name) == NULL) {
+            names[count++] = controller->expected.machines[m].name;
         }
     }
     if (count > 0) {
@@ -55,39 +55,39 @@ void expected_replan(struct controller *controller) {
     }
     uint64_t wait_us = now_us + CONTROLLER_JOIN_WAIT_US;
     uint64_t most_us = first_us + CONTROLLER_EXPECTED_WAIT_US;
-    bool more = controller->expected_count > 0 && !leaving && most_us > wait_us;
-    controller->replan_us = more ? most_us : wait_us;
+    bool more = controller->expected.count > 0 && !leaving && most_us > wait_us;
+    controller->change.due_us = more ? most_us : wait_us;
 }
 
 void expected_joined(struct controller *controller, const char *name) {
-    struct wire_machine *machine = find(controller->expected, controller->expected_count, name);
+    struct wire_machine *machine = find(controller->expected.machines, controller->expected.count, name);
     if (machine != NULL) {
-        controller->expected_count--;
-        size_t behind = controller->expected_count - (size_t)(machine - controller->expected);
+        controller->expected.count--;
+        size_t behind = controller->expected.count - (size_t)(machine - controller->expected.machines);
         memmove(machine, machine + 1, behind * sizeof *machine);
     }
 }
 
 void expected_receive(struct controller *controller, actor_id from, const struct message *message) {
-    struct wire_machine *before = controller->expected;
-    size_t before_count = controller->expected_count;
+    struct wire_machine *before = controller->expected.machines;
+    size_t before_count = controller->expected.count;
     if (controller->phase >= PHASE_LEAVE) {
         send_outcome(controller, from, message->allocation.request, AML_EINPUT, "the job is over");
         return;
     }
     size_t count;
     const struct wire_machine *machines = allocation_machines(message, &count);
-    controller->expected = memory_zeroed(count + 1, sizeof *controller->expected);
-    memcpy(controller->expected, machines, count * sizeof *machines);
-    controller->expected_count = put_in_order(controller->expected, count);
+    controller->expected.machines = memory_zeroed(count + 1, sizeof *controller->expected.machines);
+    memcpy(controller->expected.machines, machines, count * sizeof *machines);
+    controller->expected.count = put_in_order(controller->expected.machines, count);
     for (unsigned m = 0; m < controller->member_count; m++) {
         expected_joined(controller, controller->members[m].name);
     }
     report_new(controller, before, before_count);
     free(before);
     uint64_t soon_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
-    if (controller->expected_count == 0 && controller->replan && controller->replan_us > soon_us) {
-        controller->replan_us = soon_us; /* there is nobody left to wait for */
+    if (controller->expected.count == 0 && controller->change.due && controller->change.due_us > soon_us) {
+        controller->change.due_us = soon_us; /* there is nobody left to wait for */
     }
     send_outcome(controller, from, message->allocation.request, 0, "");
 }

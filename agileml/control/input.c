@@ -11,8 +11,8 @@ static void refuse_newcomer(struct controller *controller, struct member *member
     controller_report(controller, report_event(controller, "refused", member->name, text));
     send_abort(controller, member->node.actor, AML_EINPUT, text);
     member_remove(controller, member);
-    controller->replan = true;
-    controller->replan_us = 0;
+    controller->change.due = true;
+    controller->change.due_us = 0;
     change_cancel(controller);
     persist_all(controller);
 }
@@ -21,7 +21,7 @@ static void refuse_newcomer(struct controller *controller, struct member *member
  * input had changed. Other members take over; the job ends if they can't. */
 static void refuse_member(struct controller *controller, struct member *member, const char *text) {
     bool keeps_state = member->settled && member->node.tier == TIER_RELIABLE;
-    if (keeps_state || controller->stage == STAGE_TRADITIONAL || !enough_without_member(controller, member)) {
+    if (keeps_state || controller->plan.stage == STAGE_TRADITIONAL || !enough_without_member(controller, member)) {
         controller_abort(controller, AML_EINPUT, text);
         return;
     }

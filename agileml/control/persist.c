@@ -98,11 +98,12 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
 
 /* Fields of struct controller that are stored as they are. */
 #define FIELDS(each)                                                                                                   \
-    each(phase) each(stage) each(job) each(metrics) each(metric_count) each(items) each(totals) each(epoch)            \
-        each(version) each(code) each(text) each(change) each(next_stage) each(from_clock) each(restore)               \
-            each(committed) each(commit_every) each(next_commit_every) each(commit_chosen) each(hold) each(stopping)   \
-                each(final) each(redone_until) each(resume) each(checkpoint.kept) each(crashes) each(observers)        \
-                    each(observer_count) each(save_attempt)
+    each(phase) each(plan.stage) each(job.terms) each(job.metrics) each(job.metric_count) each(job.items)              \
+        each(job.totals) each(plan.epoch) each(plan.version) each(end.code) each(end.text) each(change.state)          \
+            each(change.next_stage) each(plan.from_clock) each(plan.restore) each(commit.clock)                        \
+                each(plan.commit_every) each(change.next_commit_every) each(commit.chosen) each(hold)                  \
+                    each(job.stopping) each(job.final) each(recovery.redone_until) each(resume) each(checkpoint.kept)  \
+                        each(crashes) each(report.observers) each(report.observer_count) each(save.attempt)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(key) each(host) each(process_id) each(state) each(loaded) each(leaving)                 \
@@ -198,7 +199,7 @@ static void put_cluster(struct writing *writing, const struct controller *contro
 #define PUT(field) put(writing, &controller->field, sizeof controller->field);
     FIELDS(PUT)
 #undef PUT
-    put_buffer(writing, controller->settings);
+    put_buffer(writing, controller->job.settings);
     put_whole(writing, controller->member_count);
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
@@ -207,11 +208,11 @@ static void put_cluster(struct writing *writing, const struct controller *contro
 #undef PUT
         put_buffer(writing, member->endpoints);
     }
-    put_whole(writing, controller->placement != NULL);
-    if (controller->placement != NULL) {
-        put(writing, controller->placement, policy->partitions * sizeof *controller->placement);
-        put(writing, controller->previous, policy->shards * sizeof *controller->previous);
-        put_schedule(writing, &controller->schedule);
+    put_whole(writing, controller->plan.placement != NULL);
+    if (controller->plan.placement != NULL) {
+        put(writing, controller->plan.placement, policy->partitions * sizeof *controller->plan.placement);
+        put(writing, controller->plan.previous, policy->shards * sizeof *controller->plan.previous);
+        put_schedule(writing, &controller->plan.schedule);
         put_lost(writing, &controller->lost);
     }
 }
@@ -231,8 +232,8 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
 #define GET(field) get(reading, &controller->field, sizeof controller->field);
     FIELDS(GET)
 #undef GET
-    controller->settings = get_buffer(reading);
-    if (controller->settings->size % sizeof(struct wire_option) != 0) {
+    controller->job.settings = get_buffer(reading);
+    if (controller->job.settings->size % sizeof(struct wire_option) != 0) {
         return error_set(error, AML_EINPUT, "the store is damaged: its options do not end where they should");
     }
     uint64_t members = get_whole(reading);
@@ -248,14 +249,15 @@ static int get_cluster(struct controller *controller, struct reading *reading, s
         controller->member_count++;
     }
     if (get_whole(reading) != 0 && !reading->damaged) {
-        controller->placement = memory_zeroed(policy->partitions, sizeof *controller->placement);
-        controller->previous = memory_zeroed(policy->shards, sizeof *controller->previous);
-        get(reading, controller->placement, policy->partitions * sizeof *controller->placement);
-        get(reading, controller->previous, policy->shards * sizeof *controller->previous);
-        get_schedule(reading, &controller->schedule, policy->shards);
+        controller->plan.placement = memory_zeroed(policy->partitions, sizeof *controller->plan.placement);
+        controller->plan.previous = memory_zeroed(policy->shards, sizeof *controller->plan.previous);
+        get(reading, controller->plan.placement, policy->partitions * sizeof *controller->plan.placement);
+        get(reading, controller->plan.previous, policy->shards * sizeof *controller->plan.previous);
+        get_schedule(reading, &controller->plan.schedule, policy->shards);
         get_lost(reading, &controller->lost, policy->shards);
     }
-    if (reading->damaged || reading->left > 0 || (controller->phase > PHASE_GATHER && controller->placement == NULL)) {
+    if (reading->damaged || reading->left > 0 ||
+        (controller->phase > PHASE_GATHER && controller->plan.placement == NULL)) {
         return error_set(error, AML_EINPUT,
                          "the store is damaged: its cluster has the wrong length or impossible numbers");
     }
@@ -290,9 +292,9 @@ static int get_input(struct controller *controller, struct reading *reading, str
 
 /* Without a store what is known counts as stored. */
 static void nothing_to_store(struct controller *controller) {
-    size_t told = controller->lines_stored;
-    controller->stored = controller->progress.completed;
-    controller->lines_stored = controller->line_count;
+    size_t told = controller->report.stored;
+    controller->stored.completed = controller->progress.completed;
+    controller->report.stored = controller->report.count;
     controller->input.stored = true;
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].catch_up_stored = controller->members[m].catch_up;
@@ -314,8 +316,8 @@ static bool write_entries(struct controller *controller, struct store_entry *ent
 
 /* Progress, the report's new lines, and `cluster` when not NULL. */
 static bool write_progress(struct controller *controller, const struct writing *cluster) {
-    size_t lines = controller->line_count - controller->lines_stored;
-    size_t dropped = controller->first_line - controller->lines_pruned;
+    size_t lines = controller->report.count - controller->report.stored;
+    size_t dropped = controller->report.first - controller->report.pruned;
     struct store_entry *entries = memory_zeroed(lines + dropped + 3, sizeof *entries);
     char(*keys)[STORE_KEY_MAX] = memory_zeroed(lines + dropped + 1, sizeof *keys);
     unsigned count = 0;
@@ -343,14 +345,14 @@ static bool write_progress(struct controller *controller, const struct writing *
         entries[count++] = (struct store_entry){"input", input.bytes, input.size};
     }
     for (size_t l = 0; l < lines; l++) {
-        const char *line = controller_line(controller, controller->lines_stored + l);
+        const char *line = controller_line(controller, controller->report.stored + l);
         if (line != NULL) {
-            snprintf(keys[l], sizeof keys[l], LINE_KEY, controller->lines_stored + l);
+            snprintf(keys[l], sizeof keys[l], LINE_KEY, controller->report.stored + l);
             entries[count++] = (struct store_entry){keys[l], line, strlen(line)};
         }
     }
     for (size_t l = 0; l < dropped; l++) {
-        snprintf(keys[lines + l], sizeof keys[lines + l], LINE_KEY, controller->lines_pruned + l);
+        snprintf(keys[lines + l], sizeof keys[lines + l], LINE_KEY, controller->report.pruned + l);
         entries[count++] = (struct store_entry){.key = keys[lines + l]};
     }
     bool written = write_entries(controller, entries, count);
@@ -360,14 +362,14 @@ static bool write_progress(struct controller *controller, const struct writing *
     free(input.bytes);
     if (written) {
         controller->input.stored = controller->input.stored || input_due;
-        size_t told = controller->lines_stored;
+        size_t told = controller->report.stored;
         for (unsigned m = 0; m < controller->member_count; m++) {
             controller->members[m].catch_up_stored = controller->members[m].catch_up;
         }
-        controller->lines_pruned = controller->first_line;
-        controller->stored = progress.completed;
-        controller->lines_stored = controller->line_count;
-        controller->store_due = false;
+        controller->report.pruned = controller->report.first;
+        controller->stored.completed = progress.completed;
+        controller->report.stored = controller->report.count;
+        controller->stored.due = false;
         observers_tell(controller, told);
     }
     return written;
@@ -388,11 +390,11 @@ bool persist_all(struct controller *controller) {
 void persist_soon(struct controller *controller) {
     if (controller->options.store == NULL) {
         nothing_to_store(controller);
-    } else if (!controller->store_due) {
-        controller->store_due = true;
-        controller->store_us = controller_now(controller) + CONTROLLER_STORE_US;
-        if (controller->store_us < controller->tick_us) {
-            controller_tick_at(controller, controller->store_us);
+    } else if (!controller->stored.due) {
+        controller->stored.due = true;
+        controller->stored.due_us = controller_now(controller) + CONTROLLER_STORE_US;
+        if (controller->stored.due_us < controller->tick_us) {
+            controller_tick_at(controller, controller->stored.due_us);
         }
     }
 }
@@ -440,22 +442,22 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
         loading->progress = true;
     } else if (strncmp(key, "line/", 5) == 0) {
         size_t number = (size_t)strtoull(key + 5, NULL, 10);
-        if (controller->line_count == 0) {
-            controller->first_line = controller->line_count = number;
+        if (controller->report.count == 0) {
+            controller->report.first = controller->report.count = number;
         }
-        if (number != controller->line_count) { /* a gap: those before it were dropped before they were stored */
-            for (size_t l = controller->first_line; l < controller->line_count; l++) {
-                free(controller->lines[l - controller->first_line]);
+        if (number != controller->report.count) { /* a gap: those before it were dropped before they were stored */
+            for (size_t l = controller->report.first; l < controller->report.count; l++) {
+                free(controller->report.lines[l - controller->report.first]);
             }
-            controller->first_line = controller->line_count = number;
+            controller->report.first = controller->report.count = number;
         }
-        size_t kept = controller->line_count - controller->first_line;
+        size_t kept = controller->report.count - controller->report.first;
         char *line = memory_resized(NULL, size + 1, 1);
         memcpy(line, bytes, size);
         line[size] = '\0';
-        controller->lines = memory_resized(controller->lines, kept + 1, sizeof *controller->lines);
-        controller->lines[kept] = line;
-        controller->line_count++;
+        controller->report.lines = memory_resized(controller->report.lines, kept + 1, sizeof *controller->report.lines);
+        controller->report.lines[kept] = line;
+        controller->report.count++;
     }
     return 0;
 }
@@ -473,9 +475,9 @@ int persist_load(struct controller *controller, struct error *error) {
     if (!loading.cluster || !loading.progress) {
         return 0;
     }
-    controller->lines_stored = controller->line_count;
-    controller->lines_pruned = controller->first_line;
-    controller->stored = controller->progress.completed;
+    controller->report.stored = controller->report.count;
+    controller->report.pruned = controller->report.first;
+    controller->stored.completed = controller->progress.completed;
     lost_forget(&controller->lost, controller->progress.completed);
     return 1;
 }

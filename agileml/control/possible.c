@@ -8,7 +8,7 @@
 #include <string.h>
 
 uint64_t possible_clock(const struct controller *controller) {
-    const struct job_terms *job = &controller->job;
+    const struct job_terms *job = &controller->job.terms;
     uint64_t completed = controller->progress.completed;
     uint64_t ahead = completed + WIRE_PROGRESS_MAX + job->staleness + 2;
     uint64_t last = job->iterations > 0 ? job->iterations * job->clocks_per_iteration : WIRE_CLOCK_NEVER;
@@ -57,8 +57,8 @@ static bool check_heartbeat(struct controller *controller, struct member *member
     const struct message_heartbeat *beat = &message->heartbeat;
     uint64_t clock = possible_clock(controller);
     const struct limited numbers[] = {
-        {"epoch", message->epoch, controller->epoch},
-        {"plan", beat->version, controller->version},
+        {"epoch", message->epoch, controller->plan.epoch},
+        {"plan", beat->version, controller->plan.version},
         {"ready for plan", beat->ready, beat->version},
         {"barrier", beat->hold, controller->hold.number},
         {"clock", beat->clock, clock},
@@ -98,7 +98,7 @@ static bool check_fenced(struct controller *controller, struct member *member, c
     if (!within(controller, member, "FENCED", numbers, sizeof numbers / sizeof *numbers)) {
         return false;
     }
-    bool awaited = message->epoch == controller->epoch && controller->change == CHANGE_RECOVER;
+    bool awaited = message->epoch == controller->plan.epoch && controller->change.state == CHANGE_RECOVER;
     if (awaited && message->fenced.begun < member->clock) {
         fail(controller, member, "FENCED with begun clock %llu, but the node reported clock %llu before",
              (unsigned long long)message->fenced.begun, (unsigned long long)member->clock);
@@ -138,7 +138,7 @@ bool possible_check(struct controller *controller, struct member *member, const 
 
 /* The first clock with work for the member that it has not begun, as its FENCED says. */
 static uint64_t first_to_begin(const struct controller *controller, const struct member *member) {
-    const struct schedule *schedule = &controller->schedule;
+    const struct schedule *schedule = &controller->plan.schedule;
     uint64_t first = WIRE_CLOCK_NEVER;
     for (unsigned i = 0; i < schedule->part_count; i++) {
         uint64_t from = schedule->parts[i].from_clock;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 unsigned progress_window(const struct controller *controller) {
-    return controller->job.staleness + 2 + WIRE_WINDOW_MAX + CONTROLLER_AHEAD_MAX;
+    return controller->job.terms.staleness + 2 + WIRE_WINDOW_MAX + CONTROLLER_AHEAD_MAX;
 }
 
 void progress_open(struct controller *controller) {
@@ -47,22 +47,22 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
 static bool has_converged(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
     double change = fabs(progress->objective - progress->compared) / fmax(fabs(progress->compared), 1e-300);
-    bool calm = progress->compared_count > 0 && change < controller->job.tolerance;
+    bool calm = progress->compared_count > 0 && change < controller->job.terms.tolerance;
     progress->calm = calm ? progress->calm + 1 : 0;
     progress->compared = progress->objective;
     progress->compared_count++;
-    return controller->job.tolerance > 0 && progress->calm >= controller->job.tolerance_iterations;
+    return controller->job.terms.tolerance > 0 && progress->calm >= controller->job.terms.tolerance_iterations;
 }
 
 /* `known`: the objective is of this iteration, not kept from an earlier one. */
 static void check_stop(struct controller *controller, bool known) {
     struct controller_progress *progress = &controller->progress;
-    if (controller->stopping || (controller->final != 0 && progress->completed >= controller->final)) {
+    if (controller->job.stopping || (controller->job.final != 0 && progress->completed >= controller->job.final)) {
         return;
     }
     bool converged = known && progress->covered == 1 && has_converged(controller);
-    bool late = controller->job.seconds > 0 && controller_seconds(controller) >= controller->job.seconds;
-    controller->stopping = converged || late;
+    bool late = controller->job.terms.seconds > 0 && controller_seconds(controller) >= controller->job.terms.seconds;
+    controller->job.stopping = converged || late;
 }
 
 /* ---- Clocks and iterations ---- */
@@ -70,9 +70,9 @@ static void check_stop(struct controller *controller, bool known) {
 static void add_sample(struct controller *controller, double seconds) {
     unsigned count[2];
     members_count(controller, count);
-    if (controller->steady && controller->change == CHANGE_NONE) {
+    if (controller->steady && controller->change.state == CHANGE_NONE) {
         struct tuner_sample sample = {
-            .stage = controller->stage, .reliable = count[TIER_RELIABLE], .transient = count[TIER_TRANSIENT]};
+            .stage = controller->plan.stage, .reliable = count[TIER_RELIABLE], .transient = count[TIER_TRANSIENT]};
         uint64_t compute_us = 0;
         for (unsigned m = 0; m < controller->member_count; m++) {
             sample.threads += controller->members[m].node.threads;
@@ -80,7 +80,7 @@ static void add_sample(struct controller *controller, double seconds) {
                 controller->members[m].compute_us > compute_us ? controller->members[m].compute_us : compute_us;
         }
         sample.seconds = seconds;
-        double computed = (double)compute_us / 1e6 * controller->job.clocks_per_iteration;
+        double computed = (double)compute_us / 1e6 * controller->job.terms.clocks_per_iteration;
         sample.network_share = seconds > 0 ? fmin(1, fmax(0, 1 - computed / seconds)) : 0;
         tuner_add(&controller->tuner, &sample);
     }
@@ -95,13 +95,13 @@ static bool metric_is_known(const struct wire_metric *metric, const struct wire_
 /* Whether all clocks of the iteration that has just ended were done in this job, none before the checkpoint that it
  * resumed from: together they are of all items. */
 static bool iteration_is_whole(const struct controller *controller) {
-    return controller->progress.completed >= controller->progress.first + controller->job.clocks_per_iteration;
+    return controller->progress.completed >= controller->progress.first + controller->job.terms.clocks_per_iteration;
 }
 
 uint64_t progress_processed(const struct controller *controller) {
     const struct clock_sums *sums = &controller->progress.iteration;
-    bool more = sums->missing > 0 && iteration_is_whole(controller) && controller->items > sums->items;
-    return more ? controller->items : sums->items;
+    bool more = sums->missing > 0 && iteration_is_whole(controller) && controller->job.items > sums->items;
+    return more ? controller->job.items : sums->items;
 }
 
 double progress_covered(const struct controller *controller, const struct clock_sums *sums, uint64_t clocks) {
@@ -117,10 +117,11 @@ static double iteration_covered(const struct controller *controller) {
     struct clock_sums sums = progress->iteration;
     if (sums.missing > 0 && iteration_is_whole(controller)) {
         sums.missing = 0;
-        double worked = controller->items > 0 ? (double)progress->iteration.items / (double)controller->items : 1;
+        double worked =
+            controller->job.items > 0 ? (double)progress->iteration.items / (double)controller->job.items : 1;
         return fmin(worked, progress_covered(controller, &sums, 1));
     }
-    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t clocks = progress->completed - progress->first;
     return progress_covered(controller, &sums, clocks < each ? clocks : each);
 }
@@ -128,15 +129,15 @@ static double iteration_covered(const struct controller *controller) {
 static void complete_iteration(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
     const struct wire_metric_sum *sums = progress->iteration.metrics;
-    bool known = controller->metric_count == 0 || metric_is_known(&controller->metrics[0], &sums[0]);
-    uint64_t iteration = progress->completed / controller->job.clocks_per_iteration;
+    bool known = controller->job.metric_count == 0 || metric_is_known(&controller->job.metrics[0], &sums[0]);
+    uint64_t iteration = progress->completed / controller->job.terms.clocks_per_iteration;
     double seconds = (double)progress->iteration.lasted_us / 1e6;
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        if (progress->evaluated == 0 || metric_is_known(&controller->metrics[i], &sums[i])) {
-            progress->values[i] = report_metric(&controller->metrics[i], &sums[i]);
+    for (unsigned i = 0; i < controller->job.metric_count; i++) {
+        if (progress->evaluated == 0 || metric_is_known(&controller->job.metrics[i], &sums[i])) {
+            progress->values[i] = report_metric(&controller->job.metrics[i], &sums[i]);
         }
     }
-    progress->objective = controller->metric_count > 0 ? progress->values[0] : 0.0;
+    progress->objective = controller->job.metric_count > 0 ? progress->values[0] : 0.0;
     progress->evaluated++;
     progress->covered = iteration_covered(controller);
     progress->items_processed += progress_processed(controller) - progress->iteration.items;
@@ -147,7 +148,7 @@ static void complete_iteration(struct controller *controller) {
         snprintf(
             text, sizeof text,
             "the objective %.31s is not a number after iteration %llu: training diverged, try a lower learning rate",
-            controller->metrics[0].name, (unsigned long long)iteration);
+            controller->job.metrics[0].name, (unsigned long long)iteration);
         controller_abort(controller, AML_EFAIL, text);
         return;
     }
@@ -189,7 +190,7 @@ static bool has_report(const struct clock_window *window, actor_id origin) {
 /* Whether the origin has reported all that it is to report of the clock. */
 static bool has_reported(const struct controller *controller, const struct clock_window *window, actor_id origin) {
     const struct clock_report *report = find_report(window, origin);
-    return report != NULL && (report->last || window->clock != controller->final);
+    return report != NULL && (report->last || window->clock != controller->job.final);
 }
 
 static bool clock_reported(const struct controller *controller, const struct clock_window *window, uint64_t clock) {
@@ -199,7 +200,7 @@ static bool clock_reported(const struct controller *controller, const struct clo
     if (controller->hold.purpose == HOLD_STOP && clock >= controller->hold.clock) {
         return false; /* it may become the last clock, which is evaluated once more */
     }
-    unsigned expected = schedule_origins(&controller->schedule, clock, &origins, &capacity);
+    unsigned expected = schedule_origins(&controller->plan.schedule, clock, &origins, &capacity);
     unsigned found = 0;
     for (unsigned o = 0; o < expected && window->count >= expected; o++) {
         found += has_reported(controller, window, origins[o]) ? 1 : 0;
@@ -212,7 +213,7 @@ static bool clock_reported(const struct controller *controller, const struct clo
         }
     }
     /* Of a clock that was restored, all origins may have been lost. */
-    return found == expected && (expected > 0 || clock <= controller->restore);
+    return found == expected && (expected > 0 || clock <= controller->plan.restore);
 }
 
 /* The mean over the nodes that worked on it: over many clocks these sum up to what passed. */
@@ -247,18 +248,18 @@ static void count_time(struct controller *controller, const struct clock_window 
  * one. */
 static bool clock_is_told(struct controller *controller, const struct clock_sums *sums) {
     uint64_t now = controller_now(controller);
-    bool told = controller->job.clocks_per_iteration > 1 &&
-                (controller->clock_line_us == 0 || now >= controller->clock_line_us + CONTROLLER_CLOCK_LINE_US);
-    for (unsigned i = 0; i < controller->metric_count && controller->job.clocks_per_iteration > 1; i++) {
-        told = told || (controller->metrics[i].evaluated != 0 && sums->metrics[i].weight != 0);
+    bool told = controller->job.terms.clocks_per_iteration > 1 &&
+                (controller->report.clock_us == 0 || now >= controller->report.clock_us + CONTROLLER_CLOCK_LINE_US);
+    for (unsigned i = 0; i < controller->job.metric_count && controller->job.terms.clocks_per_iteration > 1; i++) {
+        told = told || (controller->job.metrics[i].evaluated != 0 && sums->metrics[i].weight != 0);
     }
-    controller->clock_line_us = told ? now : controller->clock_line_us;
+    controller->report.clock_us = told ? now : controller->report.clock_us;
     return told;
 }
 
 static bool any_evaluated(const struct controller *controller) {
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        if (controller->metrics[i].evaluated != 0) {
+    for (unsigned i = 0; i < controller->job.metric_count; i++) {
+        if (controller->job.metrics[i].evaluated != 0) {
             return true;
         }
     }
@@ -279,11 +280,11 @@ static struct clock_sums sum_clock(const struct controller *controller, const st
                               .missing = lost_shards(&controller->lost, window->clock)};
     for (unsigned r = 0; r < window->count; r++) {
         sums.items += window->reports[r].items;
-        metrics_add(sums.metrics, window->reports[r].metrics, controller->metric_count);
+        metrics_add(sums.metrics, window->reports[r].metrics, controller->job.metric_count);
     }
     if (lost != NULL) {
         sums.items += lost->items;
-        metrics_add(sums.metrics, lost->metrics, controller->metric_count);
+        metrics_add(sums.metrics, lost->metrics, controller->job.metric_count);
     }
     if (any_evaluated(controller) && !lost_is_evaluated(&controller->lost, window->clock, ACTOR_NONE)) {
         sums.unevaluated = sums.missing;
@@ -293,7 +294,7 @@ static struct clock_sums sum_clock(const struct controller *controller, const st
 
 void progress_step(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
-    while (controller->phase == PHASE_TRAIN && controller->change != CHANGE_RECOVER) {
+    while (controller->phase == PHASE_TRAIN && controller->change.state != CHANGE_RECOVER) {
         uint64_t clock = progress->completed + 1;
         struct clock_window *window = window_of(controller, clock);
         if (!clock_reported(controller, window, clock)) {
@@ -305,12 +306,12 @@ void progress_step(struct controller *controller) {
         lost_forget(&controller->lost, clock);
         progress->completed = clock;
         progress->items_processed += sums.items;
-        sums_add(&progress->iteration, &sums, controller->metrics, controller->metric_count);
+        sums_add(&progress->iteration, &sums, controller->job.metrics, controller->job.metric_count);
         persist_soon(controller);
         if (clock_is_told(controller, &sums)) {
             controller_report(controller, report_clock(controller, &sums, controller_seconds(controller)));
         }
-        if (clock % controller->job.clocks_per_iteration == 0) {
+        if (clock % controller->job.terms.clocks_per_iteration == 0) {
             complete_iteration(controller);
         }
         controller_committed(controller, 0);
@@ -349,8 +350,8 @@ static void keep_reports(struct controller *controller, struct clock_window *win
         struct lost_sums *sums = lost_sums_at(&controller->lost, window->clock);
         bool stands = has_reported(controller, window, report->origin);
         sums->items += report->items;
-        for (unsigned i = 0; i < controller->metric_count; i++) {
-            if (stands || controller->metrics[i].evaluated == 0) {
+        for (unsigned i = 0; i < controller->job.metric_count; i++) {
+            if (stands || controller->job.metrics[i].evaluated == 0) {
                 sums->metrics[i].sum += report->metrics[i].sum;
                 sums->metrics[i].weight += report->metrics[i].weight;
             }
@@ -416,13 +417,14 @@ static void add_evaluations(struct controller *controller, uint64_t clock, const
                 missing[s] = 0;
             }
         }
-        lost_add_evaluation(&controller->lost, origin_catch_up(takeover[first], controller->epoch), clock, mine, count);
+        lost_add_evaluation(&controller->lost, origin_catch_up(takeover[first], controller->plan.epoch), clock, mine,
+                            count);
     }
 }
 
 void progress_recover(struct controller *controller, uint64_t restore, const actor_id *takeover) {
     uint64_t completed = controller->progress.completed;
-    uint64_t each = controller->job.clocks_per_iteration;
+    uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t end = restore / each * each; /* of an iteration: what is evaluated there is in its line */
     actor_id *owners = memory_zeroed(controller->options.policy.shards, sizeof *owners);
     unsigned char *missing = memory_zeroed(controller->options.policy.shards, 1);
@@ -433,7 +435,7 @@ void progress_recover(struct controller *controller, uint64_t restore, const act
         }
     }
     for (uint64_t clock = completed + 1; clock <= restore; clock++) {
-        schedule_owners(&controller->schedule, clock, owners);
+        schedule_owners(&controller->plan.schedule, clock, owners);
         uint64_t unreported = find_missing(controller, clock, owners, missing);
         if (unreported > 0) {
             lost_add_shards(&controller->lost, clock, unreported);
@@ -471,8 +473,8 @@ void progress_ask(struct controller *controller, const struct member *member) {
 static void fail_for_metrics(struct controller *controller, const struct member *member, size_t count) {
     char text[ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "%s (%s, pid %llu) sent %zu metrics, expected %u: is it another version of %s?",
-             member->name, member->host, (unsigned long long)member->process_id, count, controller->metric_count,
-             controller->job.app);
+             member->name, member->host, (unsigned long long)member->process_id, count, controller->job.metric_count,
+             controller->job.terms.app);
     controller_abort(controller, AML_EPROTOCOL, text);
 }
 
@@ -483,11 +485,11 @@ static void take_report(struct controller *controller, const struct message *mes
     const struct wire_metric_sum *metrics = progress_metrics(message, &metric_count);
     struct clock_window *window = window_of(controller, report->clock);
     struct clock_report *mine = find_report(window, report->origin);
-    bool last = report->last != 0 && message->epoch == controller->epoch;
+    bool last = report->last != 0 && message->epoch == controller->plan.epoch;
     if (mine != NULL && last && !mine->last) { /* evaluated once more */
         mine->last = true;
-        for (unsigned i = 0; i < controller->metric_count; i++) {
-            mine->metrics[i] = controller->metrics[i].evaluated != 0 ? metrics[i] : mine->metrics[i];
+        for (unsigned i = 0; i < controller->job.metric_count; i++) {
+            mine->metrics[i] = controller->job.metrics[i].evaluated != 0 ? metrics[i] : mine->metrics[i];
         }
     }
     bool stands_in = lost_is_evaluated(&controller->lost, report->clock, report->origin);
@@ -504,8 +506,8 @@ static void take_report(struct controller *controller, const struct message *mes
                                   .clock_us = report->clock_us,
                                   .evaluation = report->evaluation != 0,
                                   .last = last};
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        bool counts = report->evaluation == 0 || controller->metrics[i].evaluated != 0;
+    for (unsigned i = 0; i < controller->job.metric_count; i++) {
+        bool counts = report->evaluation == 0 || controller->job.metrics[i].evaluated != 0;
         mine->metrics[i] = counts ? metrics[i] : (struct wire_metric_sum){0};
     }
 }
@@ -518,19 +520,19 @@ void progress_receive(struct controller *controller, struct member *member, cons
     if (controller->window == NULL || report->clock > completed + progress_window(controller)) {
         return;
     }
-    if (metric_count != controller->metric_count) {
+    if (metric_count != controller->job.metric_count) {
         fail_for_metrics(controller, member, metric_count);
         return;
     }
     bool catch_up = origin_is_catch_up(report->origin);
-    bool present = report->origin == origin_catch_up(member->node.actor, controller->epoch);
-    bool new = present && report->clock == schedule_next(&controller->schedule, report->origin, member->catch_up);
+    bool present = report->origin == origin_catch_up(member->node.actor, controller->plan.epoch);
+    bool new = present && report->clock == schedule_next(&controller->plan.schedule, report->origin, member->catch_up);
     if (report->clock > completed) {
         take_report(controller, message);
     }
     if (new) {
         member->catch_up = report->clock;
-        controller->progress.items_redone += report->clock <= controller->redone_until ? report->items : 0;
+        controller->progress.items_redone += report->clock <= controller->recovery.redone_until ? report->items : 0;
         persist_soon(controller);
     }
     if (report->evaluation == 0 && report->clock > member->clock) {

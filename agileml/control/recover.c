@@ -12,7 +12,7 @@
 /* ---- Fencing ---- */
 
 static void send_fence(struct controller *controller, const struct member *member) {
-    struct message fence = {.type = MESSAGE_FENCE, .epoch = controller->epoch};
+    struct message fence = {.type = MESSAGE_FENCE, .epoch = controller->plan.epoch};
     controller->io->send(controller->io, member->node.actor, &fence);
 }
 
@@ -27,36 +27,37 @@ void recover_lost(struct controller *controller, struct member *member, const ch
     }
     if (member_is_outside(controller, member)) { /* the others notice nothing */
         member_remove(controller, member);
-        controller->replan = true;
-        controller->replan_us = 0;
-        if (!controller->fence_due) { /* else the fence cancels the change, and the losses are stored with it */
+        controller->change.due = true;
+        controller->change.due_us = 0;
+        if (!controller->recovery.due) { /* else the fence cancels the change, and the losses are stored with it */
             change_cancel(controller);
         }
         return;
     }
-    if (controller->stage == STAGE_TRADITIONAL) {
+    if (controller->plan.stage == STAGE_TRADITIONAL) {
         member->left = true;
         controller_abort(controller, AML_EFAIL, reason);
         return;
     }
     controller->progress.reliable_lost |= member->node.tier == TIER_RELIABLE;
-    controller->redone_until = member->clock > controller->redone_until ? member->clock : controller->redone_until;
-    if (controller->change != CHANGE_RECOVER) {
-        controller->lost_us = controller_now(controller);
+    controller->recovery.redone_until =
+        member->clock > controller->recovery.redone_until ? member->clock : controller->recovery.redone_until;
+    if (controller->change.state != CHANGE_RECOVER) {
+        controller->recovery.lost_us = controller_now(controller);
     }
     member_remove(controller, member);
-    controller->fence_due = true;
+    controller->recovery.due = true;
 }
 
 static void recover_if_all_fenced(struct controller *controller);
 
 /* A new epoch: whoever is left stands still and says what it has. */
 static void fence(struct controller *controller) {
-    controller->fence_due = false;
-    schedule_cancel(&controller->schedule);
+    controller->recovery.due = false;
+    schedule_cancel(&controller->plan.schedule);
     checkpoints_put_off(controller);
-    controller->change = CHANGE_RECOVER;
-    controller->epoch++;
+    controller->change.state = CHANGE_RECOVER;
+    controller->plan.epoch++;
     hold_lift(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
@@ -71,13 +72,13 @@ static void fence(struct controller *controller) {
 }
 
 void recover_ask(struct controller *controller, const struct member *member) {
-    if (controller->change == CHANGE_RECOVER && !controller->fence_due && !member->fenced) {
+    if (controller->change.state == CHANGE_RECOVER && !controller->recovery.due && !member->fenced) {
         send_fence(controller, member);
     }
 }
 
 void recover_repeat(struct controller *controller) {
-    if (controller->fence_due) {
+    if (controller->recovery.due) {
         fence(controller);
         return;
     }
@@ -181,9 +182,9 @@ static actor_id closest_follower(const struct controller *controller, const stru
  * begin anew. */
 static void place(struct controller *controller, const struct wire_reach *all, size_t count, uint64_t clock,
                   const struct plan_result *ordinary) {
-    bool switched = controller->from_clock <= clock + 1;
+    bool switched = controller->plan.from_clock <= clock + 1;
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
-        struct wire_placement *old = &controller->placement[p];
+        struct wire_placement *old = &controller->plan.placement[p];
         const actor_id wanted[] = {switched ? old->next_server : old->server, switched ? old->server : old->next_server,
                                    switched ? old->next_backup : old->backup, old->backup, old->next_backup};
         actor_id server = ACTOR_NONE;
@@ -222,7 +223,8 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
                                      .backups = memory_zeroed(policy.partitions, sizeof(actor_id)),
                                      .owners = memory_zeroed(policy.shards, sizeof(actor_id))};
     struct plan_node *nodes = memory_zeroed(controller->member_count, sizeof *nodes);
-    struct plan_present present = {.owners = schedule_present(&controller->schedule), .previous = controller->previous};
+    struct plan_present present = {.owners = schedule_present(&controller->plan.schedule),
+                                   .previous = controller->plan.previous};
     int code = AML_EINPUT;
     /* Whoever is leaving, and then whoever is new, helps when it does not go without them. */
     for (int round = 0; round < 3 && code != 0; round++) {
@@ -235,8 +237,8 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
                 count[member->node.tier]++;
             }
         }
-        bool staged = count[TIER_RELIABLE] > 0 && count[TIER_TRANSIENT] > 0 && controller->stage != STAGE_AUTO;
-        policy.stage = staged ? controller->stage : count[TIER_RELIABLE] > 0 ? STAGE_1 : STAGE_TRADITIONAL;
+        bool staged = count[TIER_RELIABLE] > 0 && count[TIER_TRANSIENT] > 0 && controller->plan.stage != STAGE_AUTO;
+        policy.stage = staged ? controller->plan.stage : count[TIER_RELIABLE] > 0 ? STAGE_1 : STAGE_TRADITIONAL;
         error->code = 0;
         code = plan(nodes, used, &policy, &present, ordinary, error);
     }
@@ -271,22 +273,22 @@ static void recover(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         begun = member->fenced_begun > begun ? member->fenced_begun : begun;
-        controller->committed =
-            member->fenced_committed > controller->committed ? member->fenced_committed : controller->committed;
+        controller->commit.clock =
+            member->fenced_committed > controller->commit.clock ? member->fenced_committed : controller->commit.clock;
     }
     bool found = highest_common(controller, all, count, &clock, &missing);
-    if (!found && controller->committed == controller->progress.first && !controller->progress.reliable_lost) {
+    if (!found && controller->commit.clock == controller->progress.first && !controller->progress.reliable_lost) {
         found = true; /* nothing had been committed: all begin anew */
-        clock = controller->committed;
+        clock = controller->commit.clock;
         count = 0;
     }
-    if (!found || clock < controller->committed) {
+    if (!found || clock < controller->commit.clock) {
         bool partition = missing < controller->options.policy.partitions;
         if (partition) {
             snprintf(text, sizeof text, "the only copy of partition %u was lost with its node", missing);
         } else {
             snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with a reliable node",
-                     (unsigned long long)controller->committed);
+                     (unsigned long long)controller->commit.clock);
         }
         free(all);
         give_up(controller, partition ? missing : CRASHES_LACKING_STATE, text);
@@ -304,28 +306,28 @@ static void recover(struct controller *controller) {
     free(all);
     progress_recover(controller, clock, ordinary.owners);
     schedule_recover(
-        &controller->schedule, node_is_dead, controller, ordinary.owners,
+        &controller->plan.schedule, node_is_dead, controller, ordinary.owners,
         &(struct schedule_restore){
-            .committed = controller->committed, .clock = clock, .begun = begun, .epoch = controller->epoch});
+            .committed = controller->commit.clock, .clock = clock, .begun = begun, .epoch = controller->plan.epoch});
     ordinary_close(&ordinary);
-    controller->change = CHANGE_NONE;
-    controller->restore = clock;
-    controller->from_clock = 0;
-    controller->next_stage = controller->stage;
-    controller->commit_every = controller->next_commit_every = change_commit_every(controller, false);
-    controller->replan = true;
-    controller->replan_us = 0;
+    controller->change.state = CHANGE_NONE;
+    controller->plan.restore = clock;
+    controller->plan.from_clock = 0;
+    controller->change.next_stage = controller->plan.stage;
+    controller->plan.commit_every = controller->change.next_commit_every = change_commit_every(controller, false);
+    controller->change.due = true;
+    controller->change.due_us = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->catch_up = member->catch_up_stored = clock;
         member->silence.accuses = ACTOR_NONE;
         member->loaded = false;
     }
-    controller->items = controller->phase == PHASE_LOAD ? 0 : controller->items; /* counted anew */
+    controller->job.items = controller->phase == PHASE_LOAD ? 0 : controller->job.items; /* counted anew */
     controller->phase = controller->phase == PHASE_SAVE ? PHASE_TRAIN : controller->phase;
     crashes_recovered(controller);
     snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock,
-             (double)(controller_now(controller) - controller->lost_us) / 1e3);
+             (double)(controller_now(controller) - controller->recovery.lost_us) / 1e3);
     controller_report(controller, report_event(controller, "recover", NULL, text));
     change_publish(controller);
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
@@ -346,8 +348,8 @@ static void recover_if_all_fenced(struct controller *controller) {
 }
 
 void recover_receive_fenced(struct controller *controller, struct member *member, const struct message *message) {
-    if (controller->phase >= PHASE_LEAVE || controller->change != CHANGE_RECOVER ||
-        message->epoch != controller->epoch || member->fenced) {
+    if (controller->phase >= PHASE_LEAVE || controller->change.state != CHANGE_RECOVER ||
+        message->epoch != controller->plan.epoch || member->fenced) {
         return;
     }
     member->fenced = true;

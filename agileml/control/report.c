@@ -70,11 +70,11 @@ static void set_whole(json_t *object, const char *key, uint64_t value) {
 }
 
 static void set_values(json_t *object, const struct controller *controller, const double *values) {
-    if (controller->metric_count > 0) {
+    if (controller->job.metric_count > 0) {
         set_real(object, "objective", values[0]);
     }
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        set_real(object, controller->metrics[i].name, values[i]);
+    for (unsigned i = 0; i < controller->job.metric_count; i++) {
+        set_real(object, controller->job.metrics[i].name, values[i]);
     }
 }
 
@@ -110,10 +110,10 @@ static void bytes_so_far(const struct controller *controller, uint64_t *sent, ui
 }
 
 static void set_stage(json_t *object, const struct controller *controller) {
-    if (controller->stage == STAGE_TRADITIONAL) {
+    if (controller->plan.stage == STAGE_TRADITIONAL) {
         json_object_set_new(object, "stage", json_string("traditional"));
     } else {
-        set_whole(object, "stage", controller->stage);
+        set_whole(object, "stage", controller->plan.stage);
     }
 }
 
@@ -135,8 +135,8 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
     json_t *object = new_line("clock");
     set_whole(object, "clock", controller->progress.completed);
     set_real(object, "seconds", seconds);
-    for (unsigned i = 0; i < controller->metric_count; i++) {
-        values[i] = report_metric(&controller->metrics[i], &sums->metrics[i]);
+    for (unsigned i = 0; i < controller->job.metric_count; i++) {
+        values[i] = report_metric(&controller->job.metrics[i], &sums->metrics[i]);
     }
     set_values(object, controller, values);
     set_whole(object, "items", sums->items);
@@ -151,8 +151,8 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     json_t *object = new_line("iteration");
     bytes_so_far(controller, &sent, &received);
     set_whole(object, "iteration", iteration);
-    if (controller->final > 0) { /* 0: the job has no such limit */
-        set_whole(object, "iterations", controller->final / controller->job.clocks_per_iteration);
+    if (controller->job.final > 0) { /* 0: the job has no such limit */
+        set_whole(object, "iterations", controller->job.final / controller->job.terms.clocks_per_iteration);
     }
     set_real(object, "seconds", seconds);
     set_values(object, controller, controller->progress.values);
@@ -171,7 +171,7 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
 
 static json_t *new_event(const struct controller *controller, const char *event) {
     json_t *object = new_line("event");
-    uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
+    uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_object_set_new(object, "event", json_string(event));
     set_whole(object, "iteration", controller->progress.completed / each);
     set_real(object, "seconds", controller_seconds(controller));
@@ -223,7 +223,7 @@ char *report_silence(const struct controller *controller, const char *const *nod
 char *report_summary(const struct controller *controller, double seconds) {
     uint64_t sent;
     uint64_t received;
-    uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
+    uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = new_line("summary");
     bytes_so_far(controller, &sent, &received);
     set_whole(object, "iterations", controller->progress.completed / each);
@@ -250,10 +250,10 @@ char *report_summary(const struct controller *controller, double seconds) {
     if (checkpoints_last_failed(controller, failed, sizeof failed)) {
         json_object_set_new(object, "checkpoint_failed", report_text(failed));
     }
-    json_object_set_new(object, "ok", json_boolean(controller->code == 0));
-    set_whole(object, "status", (uint64_t)error_exit_status(controller->code));
-    if (controller->code != 0) {
-        json_object_set_new(object, "error", report_text(controller->text));
+    json_object_set_new(object, "ok", json_boolean(controller->end.code == 0));
+    set_whole(object, "status", (uint64_t)error_exit_status(controller->end.code));
+    if (controller->end.code != 0) {
+        json_object_set_new(object, "error", report_text(controller->end.text));
     }
     return finish_line(object);
 }
@@ -272,8 +272,8 @@ static void set_place(json_t *object, struct controller *controller, const char 
 
 static json_t *status_partitions(struct controller *controller) {
     json_t *list = json_array();
-    for (uint32_t p = 0; controller->placement != NULL && p < controller->options.policy.partitions; p++) {
-        const struct wire_placement *place = &controller->placement[p];
+    for (uint32_t p = 0; controller->plan.placement != NULL && p < controller->options.policy.partitions; p++) {
+        const struct wire_placement *place = &controller->plan.placement[p];
         json_t *object = json_object();
         set_whole(object, "partition", p);
         set_place(object, controller, "server", place->server);
@@ -292,9 +292,9 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_t *object = json_object();
     uint64_t serves = 0;
     uint64_t follows = 0;
-    for (uint32_t p = 0; controller->placement != NULL && p < controller->options.policy.partitions; p++) {
-        serves += actor_node(controller->placement[p].server) == member->node.actor ? 1 : 0;
-        follows += actor_node(controller->placement[p].backup) == member->node.actor ? 1 : 0;
+    for (uint32_t p = 0; controller->plan.placement != NULL && p < controller->options.policy.partitions; p++) {
+        serves += actor_node(controller->plan.placement[p].server) == member->node.actor ? 1 : 0;
+        follows += actor_node(controller->plan.placement[p].backup) == member->node.actor ? 1 : 0;
     }
     json_object_set_new(object, "name", report_text(member->name));
     json_object_set_new(object, "host", report_text(member->host));
@@ -305,9 +305,9 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_object_set_new(object, "leaving", json_boolean(member->leaving));
     set_whole(object, "clock", member->clock);
     set_whole(object, "shards",
-              controller->placement == NULL
+              controller->plan.placement == NULL
                   ? 0
-                  : schedule_count(&controller->schedule, member->node.actor, controller->progress.completed + 1));
+                  : schedule_count(&controller->plan.schedule, member->node.actor, controller->progress.completed + 1));
     set_whole(object, "serves", serves);
     set_whole(object, "follows", follows);
     set_whole(object, "bytes_sent", member->bytes_sent);
@@ -319,8 +319,8 @@ static json_t *status_node(const struct controller *controller, const struct mem
 
 static json_t *status_expected(const struct controller *controller) {
     json_t *list = json_array();
-    for (size_t m = 0; m < controller->expected_count; m++) {
-        const struct wire_machine *machine = &controller->expected[m];
+    for (size_t m = 0; m < controller->expected.count; m++) {
+        const struct wire_machine *machine = &controller->expected.machines[m];
         json_t *object = json_object();
         json_object_set_new(object, "name", report_text(machine->name));
         json_object_set_new(object, "tier", json_string(machine->tier == TIER_RELIABLE ? "reliable" : "transient"));
@@ -332,23 +332,23 @@ static json_t *status_expected(const struct controller *controller) {
 char *report_status(struct controller *controller) {
     static const char *const phases[] = {"gather", "load", "train", "save", "leave", "leave"};
     static const char *const changes[] = {"none", "prepare", "hold", "switch", "recover"};
-    uint64_t each = controller->job.clocks_per_iteration > 0 ? controller->job.clocks_per_iteration : 1;
+    uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = json_object();
     json_t *nodes = json_array();
     for (unsigned m = 0; m < controller->member_count; m++) {
         json_array_append_new(nodes, status_node(controller, &controller->members[m]));
     }
     struct plan_thresholds thresholds = tuner_thresholds(&controller->tuner);
-    json_object_set_new(object, "app", report_text(controller->job.app));
+    json_object_set_new(object, "app", report_text(controller->job.terms.app));
     json_object_set_new(object, "phase", json_string(phases[controller->phase]));
-    json_object_set_new(object, "change", json_string(changes[controller->change]));
+    json_object_set_new(object, "change", json_string(changes[controller->change.state]));
     set_stage(object, controller);
-    set_whole(object, "epoch", controller->epoch);
-    set_whole(object, "version", controller->version);
+    set_whole(object, "epoch", controller->plan.epoch);
+    set_whole(object, "version", controller->plan.version);
     set_whole(object, "iteration", controller->progress.completed / each);
     set_whole(object, "clock", controller->progress.completed);
-    set_whole(object, "committed", controller->committed);
-    set_whole(object, "final", controller->final);
+    set_whole(object, "committed", controller->commit.clock);
+    set_whole(object, "final", controller->job.final);
     set_real(object, "seconds", controller_seconds(controller));
     set_real(object, "objective", controller->progress.evaluated > 0 ? controller->progress.objective : NAN);
     set_covered(object, controller->progress.evaluated > 0 ? controller->progress.covered : 1);

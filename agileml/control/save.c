@@ -24,7 +24,7 @@ static struct member *saver(struct controller *controller) {
         count[member->node.tier] += can_save(member) ? 1 : 0;
     }
     enum node_tier tier = count[TIER_RELIABLE] > 0 ? TIER_RELIABLE : TIER_TRANSIENT;
-    unsigned number = count[tier] > 0 ? (controller->save_attempt - 1) / SAVE_ATTEMPTS_EACH % count[tier] : 0;
+    unsigned number = count[tier] > 0 ? (controller->save.attempt - 1) / SAVE_ATTEMPTS_EACH % count[tier] : 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         if (member->node.tier == tier && can_save(member) && number-- == 0) {
@@ -36,20 +36,20 @@ static struct member *saver(struct controller *controller) {
 
 void save_send(struct controller *controller, const struct member *member) {
     if (controller->phase == PHASE_SAVE && member == saver(controller) &&
-        controller_now(controller) >= controller->save_retry_us) {
-        struct message save = {.type = MESSAGE_SAVE, .save = {.attempt = controller->save_attempt}};
+        controller_now(controller) >= controller->save.retry_us) {
+        struct message save = {.type = MESSAGE_SAVE, .save = {.attempt = controller->save.attempt}};
         controller_send(controller, member->node.actor, &save);
     }
 }
 
 /* All nodes with work in the last clock have done it and seen its state, so every partition has reached it. */
 static bool last_clock_is_done(const struct controller *controller) {
-    bool done = controller->phase == PHASE_TRAIN && controller->final != 0 && controller->change != CHANGE_RECOVER &&
-                controller->progress.completed >= controller->final;
+    bool done = controller->phase == PHASE_TRAIN && controller->job.final != 0 &&
+                controller->change.state != CHANGE_RECOVER && controller->progress.completed >= controller->job.final;
     for (unsigned m = 0; m < controller->member_count && done; m++) {
         const struct member *member = &controller->members[m];
-        bool works = schedule_count(&controller->schedule, member->node.actor, controller->final) > 0;
-        done = !works || (member->state == NODE_FINISHED && member->epoch == controller->epoch);
+        bool works = schedule_count(&controller->plan.schedule, member->node.actor, controller->job.final) > 0;
+        done = !works || (member->state == NODE_FINISHED && member->epoch == controller->plan.epoch);
     }
     return done;
 }
@@ -59,7 +59,7 @@ void save_step(struct controller *controller) {
         return;
     }
     controller->phase = PHASE_SAVE;
-    controller->save_attempt = controller->save_attempt > 0 ? controller->save_attempt : 1;
+    controller->save.attempt = controller->save.attempt > 0 ? controller->save.attempt : 1;
     const struct member *member = saver(controller);
     if (persist_all(controller) && member != NULL) {
         send_acks(controller);
@@ -69,9 +69,9 @@ void save_step(struct controller *controller) {
 
 static void try_again(struct controller *controller, const struct member *member, const char *why) {
     char text[ERROR_TEXT_MAX];
-    controller->save_retry_us =
-        controller_now(controller) + (SAVE_RETRY_US * UINT64_C(1) << (controller->save_attempt - 1));
-    controller->save_attempt++;
+    controller->save.retry_us =
+        controller_now(controller) + (SAVE_RETRY_US * UINT64_C(1) << (controller->save.attempt - 1));
+    controller->save.attempt++;
     const struct member *next = saver(controller);
     snprintf(text, sizeof text, "%.400s; %s tries again", why, next->name);
     controller_report(controller, report_event(controller, "save-failed", member->name, text));
@@ -81,9 +81,9 @@ static void try_again(struct controller *controller, const struct member *member
 void save_receive(struct controller *controller, const struct member *member, const struct message *message) {
     const struct message_saved *saved = &message->saved;
     struct error error = {0};
-    if (controller->phase != PHASE_SAVE || controller->change == CHANGE_RECOVER ||
-        message->epoch != controller->epoch || member != saver(controller) ||
-        saved->attempt != controller->save_attempt) {
+    if (controller->phase != PHASE_SAVE || controller->change.state == CHANGE_RECOVER ||
+        message->epoch != controller->plan.epoch || member != saver(controller) ||
+        saved->attempt != controller->save.attempt) {
         return;
     }
     if (saved->code == AML_EFAIL && saved->attempt < SAVE_ATTEMPTS_MAX) {

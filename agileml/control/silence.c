@@ -39,8 +39,8 @@ void silence_discount(struct controller *controller, uint64_t now_us) {
     if (!long_stop && late_us <= controller->options.heartbeat_ms * UINT64_C(1000)) {
         return;
     }
-    controller->end_us += late_us;
-    controller->leave_us += late_us;
+    controller->end.observers_us += late_us;
+    controller->end.members_us += late_us;
     if (long_stop) {
         silence_begin_anew(controller, now_us);
         controller->began_us += late_us;
@@ -128,9 +128,9 @@ static bool is_confirmed(const struct controller *controller, const struct membe
     uint64_t accused_us = accuser->silence.accused_us;
     uint64_t lively_us = accused->silence.lively_us;
     uint64_t since_us = accused_us > lively_us ? accused_us : lively_us;
-    bool patient = victim == TIER_RELIABLE && controller->stage != STAGE_TRADITIONAL;
+    bool patient = victim == TIER_RELIABLE && controller->plan.stage != STAGE_TRADITIONAL;
     uint64_t least_us = patient ? controller->options.answer_ms * UINT64_C(1000) : 0;
-    return accused->version >= controller->version && silence_is_lively(controller, accused, now_us) &&
+    return accused->version >= controller->plan.version && silence_is_lively(controller, accused, now_us) &&
            now_us > since_us + half_timeout_us(controller) && now_us > accused_us + least_us;
 }
 

@@ -519,10 +519,10 @@ static void job_run(struct cluster *cluster) {
                               "not ended after %llu steps, begun clock %llu, committed %llu; controller: phase %u, "
                               "change %u, epoch %llu, version %llu, completed %llu, final %llu",
                               (unsigned long long)steps, (unsigned long long)cluster->begun,
-                              (unsigned long long)cluster->committed, controller->phase, controller->change,
-                              (unsigned long long)controller->epoch, (unsigned long long)controller->version,
+                              (unsigned long long)cluster->committed, controller->phase, controller->change.state,
+                              (unsigned long long)controller->plan.epoch, (unsigned long long)controller->plan.version,
                               (unsigned long long)controller->progress.completed,
-                              (unsigned long long)controller->final);
+                              (unsigned long long)controller->job.final);
         }
     }
     if (sim_statistics(cluster->sim)->refused > 0) {

@@ -557,7 +557,7 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
     }
     const struct controller *controller = &cluster->control.controller;
     if (cluster->control.running && controller->checkpoint.state == CHECKPOINT_ASK &&
-        controller->epoch == client->epoch && clock > controller->checkpoint.clock) {
+        controller->plan.epoch == client->epoch && clock > controller->checkpoint.clock) {
         cluster_violation(cluster, "checkpoint",
                           "%s begins clock %llu, before all who are to write clock %llu have promised", node->node.name,
                           (unsigned long long)clock, (unsigned long long)controller->checkpoint.clock);

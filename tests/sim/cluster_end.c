@@ -153,7 +153,7 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
 void cluster_check_written(struct cluster *cluster, const struct message *message) {
     const struct controller *controller = &cluster->control.controller;
     if (message->type == MESSAGE_WRITTEN && message->written.state == WRITTEN_REFUSED &&
-        message->epoch == controller->epoch && controller->checkpoint.state == CHECKPOINT_ASK &&
+        message->epoch == controller->plan.epoch && controller->checkpoint.state == CHECKPOINT_ASK &&
         message->written.number == controller->checkpoint.kept.number &&
         strstr(message->written.text, "has passed this clock") != NULL) {
         cluster_violation(cluster, "checkpoint", "%s, which all were to give", message->written.text);

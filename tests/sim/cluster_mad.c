@@ -148,7 +148,7 @@ void cluster_mad_peer(const struct cluster_node *node, actor_id from, struct mes
 static void accuse(struct cluster *cluster, actor_id from) {
     struct controller *controller = &cluster->control.controller;
     actor_id accused = controller->members[cluster->mad_random++ % controller->member_count].node.actor;
-    struct message message = {.type = MESSAGE_ACCUSE, .epoch = controller->epoch, .accuse.accused = accused};
+    struct message message = {.type = MESSAGE_ACCUSE, .epoch = controller->plan.epoch, .accuse.accused = accused};
     struct cluster_node *node = cluster_node_of(cluster, accused);
     if (node != NULL) {
         node->hurt = true;
@@ -164,7 +164,7 @@ void cluster_mad_controller(struct cluster *cluster, actor_id from, struct messa
     }
     if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_COMMITTED) {
         if (cluster->options.mistake == MISTAKE_LIE_BELIEVED) {
-            controller->committed = NO_CLOCK;
+            controller->commit.clock = NO_CLOCK;
             cluster->result->mistaken = true;
             return;
         }

@@ -249,7 +249,7 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
         controller->lost.range_count = 0;
     }
     if (message->type == MESSAGE_PROGRESS && message->progress.last == 0 &&
-        (message->progress.clock == controller->final ||
+        (message->progress.clock == controller->job.final ||
          (controller->hold.purpose == HOLD_STOP && message->progress.clock >= controller->hold.clock)) &&
         mistake_lasts(cluster, MISTAKE_LAST_UNSAID)) {
         message->progress.last = 1;

@@ -318,7 +318,7 @@ static void give_as(struct fake *fake, unsigned from, uint64_t epoch, struct mes
 }
 
 static void give(struct fake *fake, unsigned from, struct message *message) {
-    give_as(fake, from, fake->controller.epoch, message);
+    give_as(fake, from, fake->controller.plan.epoch, message);
 }
 
 static void tick(struct fake *fake, uint64_t us) {
@@ -369,8 +369,8 @@ static void heartbeat(struct fake *fake, unsigned from, enum node_state state, u
     message.heartbeat = (struct message_heartbeat){.state = (uint8_t)state,
                                                    .clock = clock,
                                                    .hold = controller->hold.number,
-                                                   .version = controller->version,
-                                                   .ready = controller->version,
+                                                   .version = controller->plan.version,
+                                                   .ready = controller->plan.version,
                                                    .committed = fake->clock};
     give(fake, from, &message);
 }
@@ -419,7 +419,7 @@ static void begin(struct fake *fake) {
     for (unsigned n = 0; n < 2; n++) {
         assert_int_equal(sent(fake, node(n), MESSAGE_PLAN, NULL), 1);
         heartbeat(fake, n, NODE_LOADED, 0);
-        loaded(fake, n, fake->controller.version, SHARDS / 2 * SHARD_ITEMS);
+        loaded(fake, n, fake->controller.plan.version, SHARDS / 2 * SHARD_ITEMS);
     }
     assert_int_equal(fake->controller.phase, PHASE_TRAIN);
     forget(fake);
@@ -460,7 +460,7 @@ static void allocate(struct fake *fake, const char *names) {
 /* How many lines of the report hold `text`. */
 static unsigned lines_with(const struct fake *fake, const char *text) {
     unsigned found = 0;
-    for (size_t l = fake->controller.first_line; l < fake->controller.line_count; l++) {
+    for (size_t l = fake->controller.report.first; l < fake->controller.report.count; l++) {
         found += strstr(controller_line(&fake->controller, l), text) != NULL ? 1 : 0;
     }
     return found;
@@ -764,8 +764,8 @@ static void check_keys(const struct fake *fake, const char *line) {
     bool has_metrics = strcmp(json_string_value(json_object_get(object, "type")), "event") != 0;
     json_object_foreach(object, key, value) {
         bool known = !has_metrics || report_key(key);
-        for (unsigned i = 0; i < fake->controller.metric_count; i++) {
-            known = known || strcmp(key, fake->controller.metrics[i].name) == 0;
+        for (unsigned i = 0; i < fake->controller.job.metric_count; i++) {
+            known = known || strcmp(key, fake->controller.job.metrics[i].name) == 0;
         }
         if (!known) {
             fail_msg("report_key does not know %s of %s", key, line);
@@ -998,7 +998,7 @@ static void test_a_job_runs_to_its_end(void **state) {
     assert_int_equal(fake->ended, 1);
     assert_int_equal(fake->code, 0);
     assert_int_equal(fake->controller.progress.items_processed, 2 * SHARDS * SHARD_ITEMS);
-    const char *summary = controller_line(&fake->controller, fake->controller.line_count - 1);
+    const char *summary = controller_line(&fake->controller, fake->controller.report.count - 1);
     assert_non_null(strstr(summary, "\"ok\":true"));
     assert_true(line_number(summary, "items_processed") == 2 * SHARDS * SHARD_ITEMS);
     fake_close(fake);
@@ -1083,8 +1083,8 @@ static void test_an_observed_job_ends_when_its_first_node_is_refused(void **stat
         forget(fake);
     }
     assert_int_equal(fake->controller.phase, PHASE_LEAVE);
-    assert_int_equal(fake->controller.code, AML_EINPUT);
-    assert_non_null(strstr(fake->controller.text, "0 clocks"));
+    assert_int_equal(fake->controller.end.code, AML_EINPUT);
+    assert_non_null(strstr(fake->controller.end.text, "0 clocks"));
     fake_close(fake);
 }
 
@@ -1097,8 +1097,8 @@ static void test_terms_go_with_the_last_node(void **state) {
     assert_int_equal(fake->controller.member_count, 0);
     fake->terms = (struct job_terms){.app = "app", .clocks_per_iteration = 3, .iterations = 7};
     begin(fake);
-    assert_int_equal(fake->controller.job.clocks_per_iteration, 3);
-    assert_int_equal(fake->controller.final, 21);
+    assert_int_equal(fake->controller.job.terms.clocks_per_iteration, 3);
+    assert_int_equal(fake->controller.job.final, 21);
     fake_close(fake);
 }
 
@@ -1128,7 +1128,7 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     struct fake *fake = fake_open((struct job_terms){
         .staleness = 3, .clocks_per_iteration = 2, .iterations = 100, .tolerance = 0.5, .tolerance_iterations = 1});
     begin(fake);
-    assert_int_equal(fake->controller.final, 200);
+    assert_int_equal(fake->controller.job.final, 200);
     for (uint64_t c = 1; c <= 4; c++) {
         progress(fake, 0, c);
         progress(fake, 1, c);
@@ -1139,22 +1139,22 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     assert_int_equal(ack.heartbeat_ack.hold_clock, 6); /* clock 4 is told of, not as the last one */
     assert_int_equal(ack.heartbeat_ack.final, 200);
     heartbeat(fake, 0, NODE_STARTED, 4);
-    assert_int_equal(fake->controller.final, 200); /* not before everyone goes by it */
+    assert_int_equal(fake->controller.job.final, 200); /* not before everyone goes by it */
     heartbeat(fake, 1, NODE_STARTED, 7);           /* it had begun 7 before the hold came */
-    assert_int_equal(fake->controller.final, 200);
+    assert_int_equal(fake->controller.job.final, 200);
     assert_int_equal(fake->controller.hold.number, number + 1);
     assert_int_equal(fake->controller.hold.clock, 8);
     struct message late = {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .clock = 7, .hold = number}};
     give(fake, 1, &late); /* goes by the old one only */
     heartbeat(fake, 0, NODE_STARTED, 5);
-    assert_int_equal(fake->controller.final, 200);
+    assert_int_equal(fake->controller.job.final, 200);
     for (uint64_t c = 5; c <= 8; c++) { /* the last PROGRESS comes before the last word on the hold */
         progress(fake, 0, c);
         progress(fake, 1, c);
     }
     assert_int_equal(fake->controller.progress.completed, 7); /* clock 8 may yet be evaluated once more */
     heartbeat(fake, 1, NODE_STARTED, 8);
-    assert_int_equal(fake->controller.final, 8);
+    assert_int_equal(fake->controller.job.final, 8);
     assert_int_equal(fake->controller.progress.completed, 8);
     assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
     heartbeat(fake, 0, NODE_FINISHED, 8);
@@ -1193,7 +1193,7 @@ static void expect_impossible(struct fake *fake, const char *text) {
     assert_int_equal(lines_with(fake, text), 1);
     assert_int_equal(lines_with(fake, "\"event\":\"failure\""), 1);
     assert_int_equal(fake->controller.member_count, 1);
-    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
     assert_true(fake->controller.phase < PHASE_LEAVE);
 }
 
@@ -1218,7 +1218,7 @@ static uint64_t observe(struct fake *fake, uint64_t from) {
         const struct message *report = &fake->sent[m].message;
         const char *line = controller_line(&fake->controller, (size_t)report->report.number);
         assert_int_equal(report->type, MESSAGE_REPORT);
-        assert_int_equal(report->report.oldest, fake->controller.first_line);
+        assert_int_equal(report->report.oldest, fake->controller.report.first);
         if (m == 0 && from < report->report.oldest) {
             next = report->report.oldest;
         }
@@ -1241,9 +1241,9 @@ static void test_a_long_report_loses_its_beginning(void **state) {
         progress(fake, 1, c);
         forget(fake);
     }
-    size_t first = fake->controller.first_line;
+    size_t first = fake->controller.report.first;
     assert_true(first > 0);
-    assert_int_equal(fake->controller.line_count, CLOCKS + 3); /* two joined, and the start */
+    assert_int_equal(fake->controller.report.count, CLOCKS + 3); /* two joined, and the start */
     assert_null(controller_line(&fake->controller, first - 1));
     assert_null(controller_line(&fake->controller, CLOCKS + 3));
     assert_true(line_number(controller_line(&fake->controller, CLOCKS + 2), "iteration") == CLOCKS);
@@ -1261,9 +1261,9 @@ static void expect_failure(struct fake *fake, const char *text) {
     const struct controller *controller = &fake->controller;
     assert_int_equal(controller->phase, PHASE_LEAVE);
     assert_int_equal(controller->progress.failures, 1);
-    assert_non_null(strstr(controller->text, text));
-    assert_non_null(strstr(controller_line(controller, controller->line_count - 2), "\"event\":\"failure\""));
-    assert_non_null(strstr(controller_line(controller, controller->line_count - 1), "\"failures\":1"));
+    assert_non_null(strstr(controller->end.text, text));
+    assert_non_null(strstr(controller_line(controller, controller->report.count - 2), "\"event\":\"failure\""));
+    assert_non_null(strstr(controller_line(controller, controller->report.count - 1), "\"failures\":1"));
 }
 
 static void test_metrics_of_another_number_end_the_job(void **state) {
@@ -1276,8 +1276,8 @@ static void test_metrics_of_another_number_end_the_job(void **state) {
     message.frames[0] = buffer_copy(sums, sizeof sums);
     give(fake, 1, &message);
     assert_int_equal(fake->controller.phase, PHASE_LEAVE);
-    assert_int_equal(fake->controller.code, AML_EPROTOCOL);
-    assert_non_null(strstr(fake->controller.text, "two (host, pid 1) sent 2 metrics, expected 1"));
+    assert_int_equal(fake->controller.end.code, AML_EPROTOCOL);
+    assert_non_null(strstr(fake->controller.end.text, "two (host, pid 1) sent 2 metrics, expected 1"));
     fake_close(fake);
 }
 
@@ -1295,7 +1295,7 @@ static void test_an_observer_who_comes_late_hears_how_it_ended(void **state) {
         assert_int_equal(fake->ended, 0);
         if (comes > 0) {
             uint64_t read = observe(fake, 0);
-            assert_int_equal(read, fake->controller.line_count);
+            assert_int_equal(read, fake->controller.report.count);
             assert_int_equal(fake->ended, 0);
             observe(fake, read);
         } else {
@@ -1322,7 +1322,7 @@ static void test_an_observer_that_reads_on_hears_how_it_ended(void **state) {
     }
     struct message stop = {.type = MESSAGE_STOP, .text = {.code = AML_EFAIL, .text = "two was killed"}};
     give(fake, OPERATOR, &stop);
-    while (read < fake->controller.line_count) {
+    while (read < fake->controller.report.count) {
         tick_silently(fake, CONTROLLER_END_WAIT_US / 4);
         assert_int_equal(fake->ended, 0);
         read = observe(fake, read);
@@ -1343,7 +1343,7 @@ static void test_a_stop_may_be_a_failure(void **state) {
             struct message stop = {.type = MESSAGE_STOP, .text = {.code = codes[c], .text = "two was killed"}};
             give(fake, OPERATOR, &stop);
         }
-        assert_int_equal(fake->controller.code, codes[c]);
+        assert_int_equal(fake->controller.end.code, codes[c]);
         assert_int_equal(fake->controller.progress.failures, codes[c] == AML_EFAIL ? 1 : 0);
         if (codes[c] == AML_EFAIL) {
             expect_failure(fake, "two was killed");
@@ -1390,7 +1390,7 @@ static void test_who_has_joined_in_time(void **state) {
     }
     assert_int_equal(fake->controller.phase, PHASE_LEAVE);
     assert_non_null(
-        strstr(fake->controller.text, "0 of 1 reliable and 1 of 1 transient nodes have registered: two (host)"));
+        strstr(fake->controller.end.text, "0 of 1 reliable and 1 of 1 transient nodes have registered: two (host)"));
     fake_close(fake);
 }
 
@@ -1427,7 +1427,7 @@ static void test_a_pause_of_our_own_is_no_silence(void **state) {
     tick(fake, 0);
     tick(fake, 10 * TIMEOUT_MS * UINT64_C(1000));
     assert_int_equal(fake->controller.phase, PHASE_TRAIN);
-    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    assert_int_equal(fake->controller.change.state, CHANGE_NONE);
     assert_int_equal(fake->controller.member_count, 2);
     fake_close(fake);
 }
@@ -1479,7 +1479,7 @@ static void test_a_restarted_controller_waits_for_reconnects(void **state) {
         restart(fake);
         tick_silently(fake, (TIMEOUT_MS + IO_RECONNECT_MS - HEARTBEAT_MS) * UINT64_C(1000));
         assert_int_equal(fake->controller.progress.failures, 0);
-        assert_int_equal(fake->controller.change, CHANGE_NONE);
+        assert_int_equal(fake->controller.change.state, CHANGE_NONE);
     }
     for (unsigned n = 0; n < 5; n++) {
         fake->players[n].stopped = false;
@@ -1607,14 +1607,14 @@ static void test_a_node_joins_while_training(void **state) {
     fake->options.policy.stage = STAGE_AUTO;
     fake_start(fake);
     begin(fake);
-    assert_int_equal(fake->controller.stage, STAGE_1);
+    assert_int_equal(fake->controller.plan.stage, STAGE_1);
     progress(fake, 0, 1);
     progress(fake, 1, 1);
     join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
     assert_int_equal(sent(fake, node(2), MESSAGE_WELCOME, NULL), 1);
-    assert_int_equal(fake->controller.change, CHANGE_NONE); /* more may be coming */
+    assert_int_equal(fake->controller.change.state, CHANGE_NONE); /* more may be coming */
     tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
-    assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+    assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
     for (unsigned n = 0; n < 3; n++) {
         assert_int_equal(sent(fake, node(n), MESSAGE_PLAN, &message), 1);
         assert_int_equal(message.plan.version, 2);
@@ -1634,9 +1634,9 @@ static void test_a_node_joins_while_training(void **state) {
     assert_int_equal(message.start.items, SHARDS * SHARD_ITEMS);
     heartbeat(fake, 0, NODE_STARTED, 2);
     heartbeat(fake, 1, NODE_STARTED, 2);
-    assert_int_equal(fake->controller.change, CHANGE_PREPARE); /* the new one is not ready */
+    assert_int_equal(fake->controller.change.state, CHANGE_PREPARE); /* the new one is not ready */
     heartbeat(fake, 2, NODE_STARTED, 0);
-    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
     uint64_t held = fake->controller.hold.clock;
     assert_true(held > 2 && held < 100);
     assert_true(sent(fake, node(0), MESSAGE_HEARTBEAT_ACK, &message) > 0);
@@ -1645,7 +1645,7 @@ static void test_a_node_joins_while_training(void **state) {
     heartbeat(fake, 1, NODE_STARTED, held + 1); /* the hold came too late for it */
     heartbeat(fake, 2, NODE_STARTED, 0);
     heartbeat(fake, 0, NODE_STARTED, held);
-    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
     assert_true(fake->controller.hold.clock > held);
     uint64_t last = fake->controller.hold.clock;
     forget(fake);
@@ -1653,7 +1653,7 @@ static void test_a_node_joins_while_training(void **state) {
     heartbeat(fake, 1, NODE_STARTED, last);
     assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, NULL), 0);
     heartbeat(fake, 2, NODE_STARTED, 0);
-    assert_int_equal(fake->controller.change, CHANGE_SWITCH);
+    assert_int_equal(fake->controller.change.state, CHANGE_SWITCH);
     assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, &message), 1);
     assert_int_equal(message.plan.version, 3);
     assert_int_equal(message.plan.from_clock, last + 1);
@@ -1669,10 +1669,10 @@ static void test_a_node_joins_while_training(void **state) {
     assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
     fake->clock = last;
     heartbeat(fake, 0, NODE_STARTED, last + 1);
-    assert_int_equal(fake->controller.stage, STAGE_1);
+    assert_int_equal(fake->controller.plan.stage, STAGE_1);
     fake->clock = last + 1;
     heartbeat(fake, 0, NODE_STARTED, last + 2);
-    assert_int_equal(fake->controller.stage, STAGE_1); /* not before all have reported the clock */
+    assert_int_equal(fake->controller.plan.stage, STAGE_1); /* not before all have reported the clock */
 
     /* Who owned the shards before the boundary is still known. */
     for (uint64_t c = 2; c <= last + 1; c++) {
@@ -1682,7 +1682,7 @@ static void test_a_node_joins_while_training(void **state) {
         }
     }
     assert_int_equal(fake->controller.progress.completed, last + 1);
-    assert_int_equal(fake->controller.stage, STAGE_2);
+    assert_int_equal(fake->controller.plan.stage, STAGE_2);
     assert_int_equal(sent(fake, node(1), MESSAGE_PLAN, &message), 2);
     assert_true(placed_on(&message, TIER_TRANSIENT, false) && placed_on(&message, TIER_TRANSIENT, true));
     assert_int_equal(lines_with(fake, "\"event\":\"stage\""), 1);
@@ -1699,7 +1699,7 @@ static void test_many_nodes_join(void **state) {
     enter(fake, 3, TIER_TRANSIENT);
     enter(fake, 4, TIER_RELIABLE);
     play_to(fake, 40);
-    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    assert_int_equal(fake->controller.change.state, CHANGE_NONE);
     for (unsigned n = 0; n < 5; n++) {
         assert_true(duty_items(&fake->newest, node(n), fake->clock + 1) > 0);
     }
@@ -1779,8 +1779,8 @@ static void test_a_shorter_notice_counts(void **state) {
         message.frames[0] = buffer_copy("", 0);
         give(fake, 2, &message);
         expect_outcome(fake, 2, 0, "");
-        assert_true(fake->controller.replan);
-        waits_us[n] = fake->controller.replan_us;
+        assert_true(fake->controller.change.due);
+        waits_us[n] = fake->controller.change.due_us;
     }
     assert_true(waits_us[1] < waits_us[0]);
     assert_true(waits_us[2] == waits_us[1]);
@@ -1827,7 +1827,7 @@ static void test_the_only_keeper_leaves_when_another_has_come(void **state) {
     enter(fake, 3, TIER_RELIABLE);
     play(fake);
     assert_true(fake->players[3].welcomed);
-    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    assert_int_equal(fake->controller.change.state, CHANGE_NONE);
     ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
     expect_outcome(fake, OPERATOR, 0, "");
     play_to(fake, 60);
@@ -1855,7 +1855,7 @@ static void test_the_only_keeper_stays_when_the_other_is_lost(void **state) {
     assert_true(fake->players[0].there && !fake->players[0].done);
     assert_true(fake->players[1].done);
     assert_true(placed_on(&fake->newest, TIER_TRANSIENT, false));
-    assert_int_equal(fake->controller.change, CHANGE_NONE);
+    assert_int_equal(fake->controller.change.state, CHANGE_NONE);
     enter(fake, 4, TIER_RELIABLE);
     play_to(fake, 100);
     assert_true(fake->players[0].done);
@@ -1874,7 +1874,8 @@ static void test_late_progress_keeps_a_node(void **state) {
     ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
     enter(fake, 3, TIER_TRANSIENT);
     play_rounds(fake, 50);
-    assert_int_equal(fake->controller.change, CHANGE_SWITCH); /* what is not reported does not count as committed */
+    assert_int_equal(fake->controller.change.state,
+                     CHANGE_SWITCH); /* what is not reported does not count as committed */
     assert_true(fake->players[2].there && !fake->players[2].done);
     fake->players[1].lost_until = 0;
     play_to(fake, 75);
@@ -1897,8 +1898,8 @@ static void test_a_transient_node_dies(void **state) {
         uint64_t before = fake->clock;
         play_to(fake, 30);
         assert_int_equal(fake->controller.progress.failures, 1);
-        assert_int_equal(fake->controller.epoch, 2);
-        assert_true(fake->controller.restore >= before);
+        assert_int_equal(fake->controller.plan.epoch, 2);
+        assert_true(fake->controller.plan.restore >= before);
         for (unsigned n = 0; n < 4; n++) {
             assert_int_equal(fake->players[n].fences, n == 1 ? 0 : 1);
         }
@@ -1990,7 +1991,7 @@ static struct fake *lose_the_third(struct job_terms terms, bool reported, bool s
     expect_outcome(fake, OPERATOR, 0, "");
     answer_fence(fake, 1, 5, 0);
     answer_fence(fake, 0, 5, 5);
-    assert_int_equal(fake->controller.restore, 5);
+    assert_int_equal(fake->controller.plan.restore, 5);
     assert_int_equal(fake->controller.progress.completed, 4);
     return fake;
 }
@@ -2001,7 +2002,7 @@ static unsigned asked_to_evaluate(const struct fake *fake, unsigned number) {
     for (unsigned m = 0; m < fake->count; m++) {
         const struct message *message = &fake->sent[m].message;
         if (fake->sent[m].to == node(number) && message->type == MESSAGE_EVALUATE &&
-            message->evaluate.origin == origin_catch_up(node(number), fake->controller.epoch)) {
+            message->evaluate.origin == origin_catch_up(node(number), fake->controller.plan.epoch)) {
             assert_int_equal(message->evaluate.clock, 5);
             shards = (unsigned)(message->frames[0]->size / sizeof(uint32_t));
         }
@@ -2012,7 +2013,7 @@ static unsigned asked_to_evaluate(const struct fake *fake, unsigned number) {
 static void evaluate_all(struct fake *fake, double loss) {
     for (unsigned n = 0; n < 2; n++) {
         if (asked_to_evaluate(fake, n) > 0) {
-            evaluation(fake, n, origin_catch_up(node(n), fake->controller.epoch), 5, loss);
+            evaluation(fake, n, origin_catch_up(node(n), fake->controller.plan.epoch), 5, loss);
         }
     }
 }
@@ -2131,11 +2132,11 @@ static void test_partial_objectives_are_not_compared(void **state) {
     evaluate_all(fake, 0.5);
     assert_int_equal(fake->controller.progress.completed, 5); /* objective 3 or 2.5, after 3 */
     assert_int_equal(fake->controller.progress.calm, 3);
-    assert_false(fake->controller.stopping);
+    assert_false(fake->controller.job.stopping);
     progress_as(fake, 0, node(0), 6, SHARDS / 2 * SHARD_ITEMS, 1.5);
     progress_as(fake, 1, node(1), 6, SHARDS / 2 * SHARD_ITEMS, 1.5);
     assert_int_equal(fake->controller.progress.calm, 4);
-    assert_int_equal(fake->controller.final, 100);
+    assert_int_equal(fake->controller.job.final, 100);
     assert_true(fake->controller.hold.purpose == HOLD_STOP);
     fake_close(fake);
 }
@@ -2176,8 +2177,8 @@ static void test_recovery_step_by_step(void **state) {
     forget(fake);
     ask(fake, OPERATOR, MESSAGE_GONE, "three");
     expect_outcome(fake, OPERATOR, 0, "");
-    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
-    assert_int_equal(fake->controller.epoch, 2);
+    assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
+    assert_int_equal(fake->controller.plan.epoch, 2);
     tick(fake, HEARTBEAT_MS * UINT64_C(1000)); /* again, until they answer */
     for (unsigned n = 0; n < 2; n++) {
         assert_true(sent(fake, node(n), MESSAGE_FENCE, &message) > 0);
@@ -2207,7 +2208,7 @@ static void test_recovery_step_by_step(void **state) {
     assert_true(sent(fake, node(0), MESSAGE_PLAN, &message) > 0);
     assert_int_equal(message.epoch, 2);
     assert_int_equal(message.plan.restore, 5);
-    assert_true(fake->controller.change == CHANGE_NONE || fake->controller.change == CHANGE_PREPARE);
+    assert_true(fake->controller.change.state == CHANGE_NONE || fake->controller.change.state == CHANGE_PREPARE);
     for (uint64_t c = 6; c <= 9; c++) { /* the dead node's shards in 6, 7, 8 are catch-up, from 9 on the others' own */
         uint64_t late =
             duty_items(&message, origin_catch_up(node(0), 2), c) + duty_items(&message, origin_catch_up(node(1), 2), c);
@@ -2249,12 +2250,12 @@ static void test_a_second_failure_while_fenced(void **state) {
     play_to(fake, 11);
     fake->players[1].there = false;
     ask(fake, OPERATOR, MESSAGE_GONE, "n1");
-    assert_int_equal(fake->controller.epoch, 2);
+    assert_int_equal(fake->controller.plan.epoch, 2);
     fake->players[3].there = false; /* before it has answered */
     play_rounds(fake, 10);
-    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
     play_to(fake, 30);
-    assert_int_equal(fake->controller.epoch, 3);
+    assert_int_equal(fake->controller.plan.epoch, 3);
     assert_int_equal(fake->controller.progress.failures, 2);
     assert_int_equal(fake->players[2].fences, 2);
     expect_good_end(fake, 20);
@@ -2271,12 +2272,12 @@ static void test_catch_ups_are_taken_over(void **state) {
         fake->players[n].there = false;
         ask(fake, OPERATOR, MESSAGE_GONE, player_names[n]);
         deliver(fake);
-        for (unsigned r = 0; fake->controller.change == CHANGE_RECOVER; r++) {
+        for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
             assert_true(r < ROUNDS_MAX);
             play(fake);
         }
     }
-    assert_int_equal(fake->controller.epoch, 4);
+    assert_int_equal(fake->controller.plan.epoch, 4);
     expect_good_end(fake, 20);
     fake_close(fake);
 }
@@ -2471,11 +2472,11 @@ static void test_who_was_dismissed_is_not_accused(void **state) {
     cluster_open(fake, 1, 3);
     play_to(fake, 5);
     ask(fake, OPERATOR, MESSAGE_EVICT, "n1");
-    for (unsigned r = 0; fake->controller.change != CHANGE_SWITCH; r++) {
+    for (unsigned r = 0; fake->controller.change.state != CHANGE_SWITCH; r++) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
     }
-    play_to(fake, fake->controller.from_clock - 1);
+    play_to(fake, fake->controller.plan.from_clock - 1);
     fake->players[1].stopped = true; /* DONE does not arrive */
     play_rounds(fake, 4);
     assert_int_equal(fake->controller.member_count, 4);
@@ -2493,7 +2494,7 @@ static void test_who_was_dismissed_is_not_accused(void **state) {
 
 /* Whether the PLAN that all nodes go by names this one or its servers. */
 static bool plan_has(const struct fake *fake, unsigned number) {
-    const struct plan_view *plan = &fake->controller.plan;
+    const struct plan_view *plan = &fake->controller.plan.view;
     actor_id other = node(number);
     bool named = false;
     for (unsigned m = 0; m < fake->controller.member_count; m++) {
@@ -3076,7 +3077,7 @@ static void test_progress_is_acknowledged_when_it_is_stored(void **state) {
 }
 
 static double last_line_number(const struct fake *fake, const char *key) {
-    return line_number(controller_line(&fake->controller, fake->controller.line_count - 1), key);
+    return line_number(controller_line(&fake->controller, fake->controller.report.count - 1), key);
 }
 
 /* A clock of 2 s, reported by both nodes. */
@@ -3169,19 +3170,19 @@ static void test_a_hold_outlives_the_controller(void **state) {
     for (unsigned n = 0; n < 3; n++) {
         heartbeat(fake, n, NODE_STARTED, 0);
     }
-    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
     struct hold hold = fake->controller.hold;
     controller_close(&fake->controller);
     fake_start(fake);
-    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
     assert_int_equal(fake->controller.hold.number, hold.number);
     assert_int_equal(fake->controller.hold.clock, hold.clock);
     for (unsigned n = 0; n < 3; n++) {
-        assert_int_equal(fake->controller.change, CHANGE_HOLD);
+        assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
         heartbeat(fake, n, NODE_STARTED, hold.clock);
     }
-    assert_int_equal(fake->controller.change, CHANGE_SWITCH);
-    assert_int_equal(fake->controller.from_clock, hold.clock + 1);
+    assert_int_equal(fake->controller.change.state, CHANGE_SWITCH);
+    assert_int_equal(fake->controller.plan.from_clock, hold.clock + 1);
     fake_close(fake);
 }
 
@@ -3213,7 +3214,7 @@ static bool is_expected(struct fake *fake, const char *name) {
 static void test_allocated_machines_are_expected_until_they_join(void **state) {
     (void)state;
     struct fake *fake = expecting("c a b a two");
-    assert_int_equal(fake->controller.expected_count, 3); /* each once; 'two' is here already */
+    assert_int_equal(fake->controller.expected.count, 3); /* each once; 'two' is here already */
     assert_true(is_expected(fake, "a") && is_expected(fake, "b") && is_expected(fake, "c"));
     assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 1);
     assert_int_equal(lines_with(fake, "\"nodes\":[\"a\",\"b\",\"c\"]"), 1);
@@ -3226,21 +3227,21 @@ static void test_allocated_machines_are_expected_until_they_join(void **state) {
     allocate(fake, "c d");
     assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2);
     allocate(fake, "");
-    assert_int_equal(fake->controller.expected_count, 0);
+    assert_int_equal(fake->controller.expected.count, 0);
     fake_close(fake);
 }
 
 static void test_one_plan_takes_in_all_that_are_expected(void **state) {
     (void)state;
     struct fake *fake = expecting("a b");
-    uint64_t version = fake->controller.version;
+    uint64_t version = fake->controller.plan.version;
     join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
     tick(fake, CONTROLLER_EXPECTED_WAIT_US / 2);
-    assert_int_equal(fake->controller.version, version); /* it waits for b */
+    assert_int_equal(fake->controller.plan.version, version); /* it waits for b */
     join(fake, 3, "b", TIER_TRANSIENT, &fake->terms);
     tick(fake, CONTROLLER_JOIN_WAIT_US + 1); /* ... and for nobody else */
-    assert_int_equal(fake->controller.version, version + 1);
-    assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+    assert_int_equal(fake->controller.plan.version, version + 1);
+    assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
     for (unsigned m = 0; m < 4; m++) {
         assert_true(fake->controller.members[m].planned);
     }
@@ -3250,19 +3251,19 @@ static void test_one_plan_takes_in_all_that_are_expected(void **state) {
 static void test_a_machine_that_never_comes_is_not_waited_for_long(void **state) {
     (void)state;
     struct fake *fake = expecting("a b c");
-    uint64_t version = fake->controller.version;
+    uint64_t version = fake->controller.plan.version;
     join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
     tick(fake, CONTROLLER_EXPECTED_WAIT_US - CONTROLLER_JOIN_WAIT_US);
     join(fake, 3, "b", TIER_TRANSIENT, &fake->terms); /* the wait counts from the first */
     tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
-    assert_int_equal(fake->controller.version, version + 1);
+    assert_int_equal(fake->controller.plan.version, version + 1);
     fake_close(fake);
     fake = expecting("a b"); /* or not at all once it is known that it won't */
-    version = fake->controller.version;
+    version = fake->controller.plan.version;
     join(fake, 2, "a", TIER_TRANSIENT, &fake->terms);
     allocate(fake, "");
     tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
-    assert_int_equal(fake->controller.version, version + 1);
+    assert_int_equal(fake->controller.plan.version, version + 1);
     fake_close(fake);
 }
 
@@ -3270,7 +3271,7 @@ static void test_who_leaves_does_not_wait_for_who_is_expected(void **state) {
     (void)state;
     for (unsigned order = 0; order < 2; order++) { /* the notice comes before or after the first has joined */
         struct fake *fake = expecting("a b");
-        uint64_t version = fake->controller.version;
+        uint64_t version = fake->controller.plan.version;
         if (order == 0) {
             ask(fake, OPERATOR, MESSAGE_EVICT, "two");
         }
@@ -3279,7 +3280,7 @@ static void test_who_leaves_does_not_wait_for_who_is_expected(void **state) {
             ask(fake, OPERATOR, MESSAGE_EVICT, "two");
         }
         tick(fake, CONTROLLER_JOIN_WAIT_US + 1);
-        assert_true(fake->controller.version > version);
+        assert_true(fake->controller.plan.version > version);
         fake_close(fake);
     }
 }
@@ -3325,8 +3326,8 @@ static void test_a_damaged_store_is_refused(void **state) {
     expect_checked(fake, stored + sizeof evaluates, UINT32_MAX);
     expect_checked(fake, stored + sizeof evaluates, evaluation->shards[1]); /* twice */
     expect_checked(fake, stored + 2 * sizeof(uint64_t), SHARDS + 1);        /* their number */
-    assert_true(fake->controller.schedule.catch_up_count > 0);
-    const struct schedule_catch_up *late = &fake->controller.schedule.catch_ups[0];
+    assert_true(fake->controller.plan.schedule.catch_up_count > 0);
+    const struct schedule_catch_up *late = &fake->controller.plan.schedule.catch_ups[0];
     const uint64_t catches_up[] = {late->origin, late->from_clock, late->until_clock, late->count};
     stored = find_stored(fake, catches_up, 4);
     expect_checked(fake, stored + sizeof catches_up, SHARDS);
@@ -3377,7 +3378,7 @@ static void die(struct fake *fake, unsigned number, unsigned signal) {
 
 static void recover_all(struct fake *fake) {
     play(fake);
-    for (unsigned r = 0; fake->controller.change == CHANGE_RECOVER; r++) {
+    for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
     }
@@ -3618,7 +3619,7 @@ static void test_who_joins_with_different_input_is_refused_alone(void **state) {
             read_items(fake, n, 100);
             assert_true(is_compared(fake, n));
             heartbeat(fake, n, NODE_LOADED, 0);
-            loaded(fake, n, fake->controller.version, SHARDS / 2 * SHARD_ITEMS);
+            loaded(fake, n, fake->controller.plan.version, SHARDS / 2 * SHARD_ITEMS);
         }
         assert_int_equal(fake->controller.phase, PHASE_TRAIN);
         if (killed > 0) {
@@ -3629,7 +3630,7 @@ static void test_who_joins_with_different_input_is_refused_alone(void **state) {
         }
         join(fake, 2, "late", TIER_RELIABLE, &fake->terms);
         tick(fake, 100 * 1000);
-        assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+        assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
         forget(fake);
         read_items(fake, 2, 100 + 1);
         refused_by(
@@ -3638,20 +3639,20 @@ static void test_who_joins_with_different_input_is_refused_alone(void **state) {
             "from ratings.csv (1010 bytes); 1 of 12 data shards differ");
         assert_int_equal(sent(fake, node(0), MESSAGE_ABORT, NULL), 0);
         assert_int_equal(fake->controller.phase, PHASE_TRAIN);
-        assert_int_equal(fake->controller.change, CHANGE_NONE);
+        assert_int_equal(fake->controller.change.state, CHANGE_NONE);
         assert_int_equal(fake->controller.member_count, 2);
-        assert_int_equal(fake->controller.epoch, 1);
+        assert_int_equal(fake->controller.plan.epoch, 1);
         for (uint32_t p = 0; p < PARTITIONS; p++) {
-            assert_true(actor_node(fake->controller.placement[p].next_server) != node(2));
+            assert_true(actor_node(fake->controller.plan.placement[p].next_server) != node(2));
         }
-        const char *line = controller_line(&fake->controller, fake->controller.line_count - 1);
+        const char *line = controller_line(&fake->controller, fake->controller.report.count - 1);
         assert_non_null(strstr(line, "\"refused\""));
         assert_non_null(strstr(line, "\"late\""));
         join(fake, 3, "later", TIER_RELIABLE, &fake->terms); /* with the same input: it has its part */
         tick(fake, 100 * 1000);
         read_items(fake, 3, 100);
         assert_true(is_compared(fake, 3));
-        assert_int_equal(fake->controller.change, CHANGE_PREPARE);
+        assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
         fake_close(fake);
     }
 }
@@ -3670,10 +3671,10 @@ static void test_who_is_about_to_work_and_reads_different_input_is_lost(void **s
     heartbeat(fake, 0, NODE_STARTED, 2);
     heartbeat(fake, 1, NODE_STARTED, 2);
     heartbeat(fake, 2, NODE_STARTED, 0);
-    assert_int_equal(fake->controller.change, CHANGE_HOLD);
+    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
     read_items(fake, 2, 60);
     assert_int_equal(fake->controller.member_count, 2);
-    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
     fake_close(fake);
 }
 
@@ -3689,13 +3690,13 @@ static void test_who_works_on_and_reads_different_input_is_lost(void **state) {
         if (reliable == 1) { /* nobody else has the parameters */
             assert_int_equal(fake->controller.phase, PHASE_LEAVE);
             assert_string_equal(
-                fake->controller.text,
+                fake->controller.end.text,
                 "the input differs: node-1 (host) read 105 items from ratings.csv (1000 bytes), then 65 "
                 "items from ratings.csv (600 bytes); 1 of 12 data shards differ");
         } else {
             refused_by(fake, 1, ITEMS_DIFFER);
             assert_int_equal(fake->controller.member_count, 1);
-            assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+            assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
         }
         fake_close(fake);
     }
@@ -3710,8 +3711,8 @@ static void test_input_of_other_shards_is_no_input(void **state) {
     message.frames[0] = buffer_new(0);
     message.frames[1] = buffer_new(0);
     give(fake, 1, &message);
-    assert_int_equal(fake->controller.code, AML_EPROTOCOL);
-    assert_string_equal(fake->controller.text, "two (host) reported the input of 0 data shards, expected 12");
+    assert_int_equal(fake->controller.end.code, AML_EPROTOCOL);
+    assert_string_equal(fake->controller.end.text, "two (host) reported the input of 0 data shards, expected 12");
     fake_close(fake);
 }
 
@@ -3735,7 +3736,7 @@ static void test_registrations_alone_stop_nothing(void **state) {
     ask(fake, OPERATOR, MESSAGE_GONE, "n3");
     play_rounds(fake, 40);
     assert_true(fake->clock > clock + 20);
-    assert_int_equal(fake->controller.epoch, 2);
+    assert_int_equal(fake->controller.plan.epoch, 2);
     struct message stop = {.type = MESSAGE_STOP};
     give(fake, OPERATOR, &stop);
     play_rounds(fake, 10);
@@ -3823,8 +3824,8 @@ static void test_a_long_clock_is_no_failure(void **state) {
             message.heartbeat = (struct message_heartbeat){.state = NODE_STARTED,
                                                            .clock = 1,
                                                            .hold = deaf ? number : fake->controller.hold.number,
-                                                           .version = fake->controller.version,
-                                                           .ready = fake->controller.version};
+                                                           .version = fake->controller.plan.version,
+                                                           .ready = fake->controller.plan.version};
             give(fake, 1, &message);
             forget(fake);
         }
@@ -3897,7 +3898,7 @@ static void test_impossible_heartbeats(void **state) {
         give(fake, 1, &message); /* it goes on: logged once */
         expect_impossible(fake, cases[c].text);
         assert_true(sent(fake, node(1), MESSAGE_REJOIN, NULL) > 0);
-        assert_int_equal(fake->controller.committed, 0);
+        assert_int_equal(fake->controller.commit.clock, 0);
         fake_close(fake);
     }
 }
@@ -3929,11 +3930,11 @@ static void test_a_commit_counts_when_its_clocks_are_reported(void **state) {
     begin_with_three(fake, 4);
     fake->clock = 50;
     heartbeat(fake, 1, NODE_STARTED, 5);
-    assert_int_equal(fake->controller.committed, 4);
+    assert_int_equal(fake->controller.commit.clock, 4);
     for (unsigned n = 0; n < 3; n++) {
         progress_as(fake, n, node(n), 5, THIRD_ITEMS, 1);
     }
-    assert_int_equal(fake->controller.committed, 5);
+    assert_int_equal(fake->controller.commit.clock, 5);
     fake_close(fake);
 }
 
@@ -3967,8 +3968,8 @@ static void test_impossible_restore_points(void **state) {
         assert_int_equal(lines_with(fake, cases[c].text), 1);
         assert_int_equal(fake->controller.member_count, 1);
         answer_fence(fake, 0, 5, 5); /* of the next epoch */
-        assert_int_equal(fake->controller.restore, 5);
-        assert_true(fake->controller.phase == PHASE_TRAIN && fake->controller.change != CHANGE_RECOVER);
+        assert_int_equal(fake->controller.plan.restore, 5);
+        assert_true(fake->controller.phase == PHASE_TRAIN && fake->controller.change.state != CHANGE_RECOVER);
         fake_close(fake);
     }
 }
@@ -3986,7 +3987,7 @@ static void test_who_denies_what_others_have_is_given_up(void **state) {
     assert_int_equal(fake->controller.member_count, 1);
     assert_non_null(member_find(&fake->controller, node(0)));
     answer_fence(fake, 0, 5, 5); /* of the next epoch */
-    assert_int_equal(fake->controller.restore, 5);
+    assert_int_equal(fake->controller.plan.restore, 5);
     fake_close(fake);
 }
 
@@ -4017,13 +4018,13 @@ static void accuse(struct fake *fake, unsigned accuser, unsigned accused, uint64
 
 /* Those who are left answer the fence, and the job goes on. */
 static void recover_from_clock_0(struct fake *fake) {
-    assert_int_equal(fake->controller.change, CHANGE_RECOVER);
+    assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
     for (unsigned n = 0; n < 4; n++) {
         if (member_find(&fake->controller, node(n)) != NULL) {
             answer_fence(fake, n, 0, 0);
         }
     }
-    assert_true(fake->controller.change != CHANGE_RECOVER);
+    assert_true(fake->controller.change.state != CHANGE_RECOVER);
 }
 
 static bool takes_part(struct fake *fake, unsigned number) {
@@ -4034,7 +4035,7 @@ static bool takes_part(struct fake *fake, unsigned number) {
 static void test_who_sends_what_can_not_be_is_given_up(void **state) {
     (void)state;
     struct fake *fake = begin_with_four();
-    uint64_t epoch = fake->controller.epoch;
+    uint64_t epoch = fake->controller.plan.epoch;
     accuse(fake, 2, 1, epoch - 1);
     accuse(fake, 2, 5, epoch); /* no node of the job */
     accuse(fake, 5, 1, epoch); /* by a stranger */
@@ -4050,7 +4051,7 @@ static void test_who_sends_what_can_not_be_is_given_up(void **state) {
     recover_from_clock_0(fake);
     accuse(fake, 3, 2, epoch); /* came late */
     assert_int_equal(fake->controller.member_count, 3);
-    accuse(fake, 2, 2, fake->controller.epoch); /* its worker and its server disagree */
+    accuse(fake, 2, 2, fake->controller.plan.epoch); /* its worker and its server disagree */
     assert_false(takes_part(fake, 2));
     fake_close(fake);
 }
@@ -4059,10 +4060,10 @@ static void test_who_sends_what_can_not_be_is_given_up(void **state) {
 static void test_a_false_accuser_costs_one_other_node(void **state) {
     (void)state;
     struct fake *fake = begin_with_four();
-    accuse(fake, 2, 1, fake->controller.epoch);
+    accuse(fake, 2, 1, fake->controller.plan.epoch);
     assert_false(takes_part(fake, 1));
     recover_from_clock_0(fake);
-    accuse(fake, 2, 3, fake->controller.epoch);
+    accuse(fake, 2, 3, fake->controller.plan.epoch);
     assert_true(takes_part(fake, 3));
     assert_false(takes_part(fake, 2));
     assert_int_equal(lines_with(fake, "FLUSH: bad rows: not believed, three is given up"), 1);
@@ -4079,9 +4080,9 @@ static void test_a_process_that_starts_anew_is_the_same(void **state) {
         memset(two->key, keyed > 0 ? 'k' : 0, sizeof two->key);
         memset(four->key, keyed > 0 ? 'k' : 0, sizeof four->key);
         four->process_id = keyed > 0 ? 99 : two->process_id; /* beside a key nobody's word counts */
-        accuse(fake, 2, 1, fake->controller.epoch);
+        accuse(fake, 2, 1, fake->controller.plan.epoch);
         recover_from_clock_0(fake);
-        accuse(fake, 2, 3, fake->controller.epoch);
+        accuse(fake, 2, 3, fake->controller.plan.epoch);
         assert_true(takes_part(fake, 2));
         assert_false(takes_part(fake, 3));
         fake_close(fake);
@@ -4092,17 +4093,17 @@ static void test_a_process_that_starts_anew_is_the_same(void **state) {
 static void test_a_reliable_node_is_believed(void **state) {
     (void)state;
     struct fake *fake = begin_with_four();
-    accuse(fake, 1, 0, fake->controller.epoch);
+    accuse(fake, 1, 0, fake->controller.plan.epoch);
     assert_true(takes_part(fake, 0));
     assert_false(takes_part(fake, 1));
     recover_from_clock_0(fake);
-    accuse(fake, 2, 0, fake->controller.epoch);
+    accuse(fake, 2, 0, fake->controller.plan.epoch);
     assert_false(takes_part(fake, 0));
     assert_true(takes_part(fake, 2));
     fake_close(fake);
     fake = begin_with_four();
     for (unsigned n = 1; n < 4; n++) {
-        accuse(fake, 0, n, fake->controller.epoch);
+        accuse(fake, 0, n, fake->controller.plan.epoch);
         assert_false(takes_part(fake, n));
         recover_from_clock_0(fake);
     }
