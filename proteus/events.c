@@ -2,10 +2,11 @@
 #include "proteus/events.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/text_lines.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ enum { ACTION_COUNT = sizeof ACTIONS / sizeof *ACTIONS };
 static int split(struct words *words, char *line, struct error *error) {
     *words = (struct words){0};
     char *rest = NULL;
-    for (char *word = strtok_r(line, " \t\r\n", &rest); word != NULL; word = strtok_r(NULL, " \t\r\n", &rest)) {
+    for (char *word = strtok_r(line, " \t", &rest); word != NULL; word = strtok_r(NULL, " \t", &rest)) {
         if (words->count == EVENTS_WORDS_MAX) {
             return error_set(error, AML_EINPUT, "more than %d words", EVENTS_WORDS_MAX);
         }
@@ -231,46 +232,42 @@ int event_parse(char *line, struct event *event, bool *present, struct error *er
 
 /* ---- The file ---- */
 
-static int refuse(const struct events *events, unsigned line, const struct error *why, struct error *error) {
-    return error_set(error, why->code, "%.200s:%u: %s", events->path, line, why->text);
+static int refuse(const struct events *events, uint64_t line, const struct error *why, struct error *error) {
+    return error_set(error, why->code, "%.200s:%" PRIu64 ": %s", events->path, line, why->text);
 }
 
-static int read_lines(struct events *events, FILE *file, struct error *error) {
-    char line[EVENTS_LINE_MAX];
-    for (unsigned number = 1; fgets(line, sizeof line, file) != NULL; number++) {
-        struct error why = {0};
-        struct event event;
-        bool present = false;
-        if (strchr(line, '\n') == NULL && !feof(file)) {
-            error_set(&why, AML_EINPUT, "a line of more than %d bytes, or with a 0 in it", EVENTS_LINE_MAX - 2);
-            return refuse(events, number, &why, error);
-        }
-        int result = event_parse(line, &event, &present, &why);
-        if (present && events->count == EVENTS_MAX) {
-            result = error_set(&why, AML_ELIMIT, "more than %d events", EVENTS_MAX);
-        }
-        if (result != 0 || !present) {
-            event_close(&event);
-        } else {
-            event.line = number;
-            events->list = memory_resized(events->list, events->count + 1, sizeof *events->list);
-            events->list[events->count++] = event;
-        }
-        if (result != 0) {
-            return refuse(events, number, &why, error);
-        }
+static int read_line(struct events *events, char *line, uint64_t number, struct error *error) {
+    struct error why = {0};
+    struct event event;
+    bool present = false;
+    int result = event_parse(line, &event, &present, &why);
+    if (present && events->count == EVENTS_MAX) {
+        result = error_set(&why, AML_ELIMIT, "more than %d events", EVENTS_MAX);
     }
-    return ferror(file) == 0 ? 0 : error_set(error, AML_EINPUT, "--events %s: %s", events->path, strerror(errno));
+    if (result != 0 || !present) {
+        event_close(&event);
+    } else {
+        event.line = (unsigned)number;
+        events->list = memory_resized(events->list, events->count + 1, sizeof *events->list);
+        events->list[events->count++] = event;
+    }
+    return result == 0 ? 0 : refuse(events, number, &why, error);
 }
 
 int events_read(struct events *events, const char *path, struct error *error) {
     *events = (struct events){.path = path};
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return error_set(error, AML_EINPUT, "--events %s: %s", path, strerror(errno));
+    struct text_lines lines;
+    struct error why = {0};
+    char *line;
+    size_t length;
+    int result = text_lines_open(&lines, path, EVENTS_LINE_MAX, &why);
+    if (result != 0) {
+        return error_set(error, result, "--events %s", why.text);
     }
-    int result = read_lines(events, file, error);
-    fclose(file);
+    while ((result = text_lines_next(&lines, &line, &length, error)) == 0 && line != NULL &&
+           (result = read_line(events, line, lines.number, error)) == 0) {
+    }
+    text_lines_close(&lines);
     if (result != 0) {
         events_close(events);
     }

@@ -3,10 +3,10 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/text_lines.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,11 +58,11 @@ static const char *event_parse(char *const *words, size_t count, const struct ma
     return NULL;
 }
 
-static int timetable_line(struct timetable *timetable, char *text, const char *path, unsigned line,
+static int timetable_line(struct timetable *timetable, char *text, const char *path, uint64_t line,
                           const struct markets *markets, int64_t start, int64_t notice, struct error *error) {
     char *words[WORDS_MAX];
     size_t count = 0;
-    text[strcspn(text, "#\r\n")] = '\0';
+    text[strcspn(text, "#")] = '\0';
     for (char *word; (word = strsep(&text, " \t")) != NULL && count < WORDS_MAX;) {
         if (*word != '\0') {
             words[count++] = word;
@@ -74,10 +74,10 @@ static int timetable_line(struct timetable *timetable, char *text, const char *p
     struct cloud_event event;
     const char *wrong = event_parse(words, count, markets, start, notice, &event);
     if (wrong != NULL) {
-        return error_set(error, AML_EINPUT, "%s:%u: %s", path, line, wrong);
+        return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": %s", path, line, wrong);
     }
     if (timetable->count == TIMETABLE_EVENTS_MAX) {
-        return error_set(error, AML_EINPUT, "%s:%u: more than %d events", path, line, TIMETABLE_EVENTS_MAX);
+        return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": more than %d events", path, line, TIMETABLE_EVENTS_MAX);
     }
     timetable->events = memory_resized(timetable->events, timetable->count + 1, sizeof *timetable->events);
     timetable->events[timetable->count++] = event;
@@ -87,18 +87,17 @@ static int timetable_line(struct timetable *timetable, char *text, const char *p
 int timetable_read(struct timetable *timetable, const char *path, const struct markets *markets, int64_t start,
                    int64_t notice, struct error *error) {
     *timetable = (struct timetable){0};
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
+    struct text_lines lines;
+    char *text;
+    size_t length;
+    int code = text_lines_open(&lines, path, TIMETABLE_LINE_MAX, error);
+    if (code != 0) {
+        return code;
     }
-    char text[TIMETABLE_LINE_MAX];
-    int code = 0;
-    for (unsigned line = 1; code == 0 && fgets(text, sizeof text, file) != NULL; line++) {
-        code = strchr(text, '\n') == NULL && !feof(file)
-                   ? error_set(error, AML_EINPUT, "%s:%u: the line is too long", path, line)
-                   : timetable_line(timetable, text, path, line, markets, start, notice, error);
+    while ((code = text_lines_next(&lines, &text, &length, error)) == 0 && text != NULL &&
+           (code = timetable_line(timetable, text, path, lines.number, markets, start, notice, error)) == 0) {
     }
-    fclose(file);
+    text_lines_close(&lines);
     if (code != 0) {
         timetable_close(timetable);
     }

@@ -3,75 +3,58 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/base/private_file.h"
+#include "bidbrain/aws/ini.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char *trimmed(char *text) {
-    text += strspn(text, " \t\r\n");
-    size_t length = strlen(text);
-    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL) {
-        text[--length] = '\0';
+static int user_field(char *field, size_t size, const char *path, const struct ini_item *item, struct error *error) {
+    if (item->value[0] == '\0' || strlen(item->value) >= size) {
+        return error_set(error, AML_EINPUT, "%s:%u: expected a value of 1 to %zu bytes", path, item->line, size - 1);
     }
-    return text;
-}
-
-static int user_field(char *field, size_t size, const char *value, const char *path, unsigned line,
-                      struct error *error) {
-    if (value[0] == '\0' || strlen(value) >= size) {
-        return error_set(error, AML_EINPUT, "%s:%u: expected a value of 1 to %zu bytes", path, line, size - 1);
-    }
-    strcpy(field, value);
+    strcpy(field, item->value);
     return 0;
 }
 
-static int user_line(struct users *users, char *text, const char *path, unsigned line, struct error *error) {
-    struct user *user = users->count > 0 ? &users->list[users->count - 1] : NULL;
-    char *equals = strchr(text, '=');
-    if (equals == NULL || user == NULL) {
-        return error_set(error, AML_EINPUT, "%s:%u: expected %s", path, line,
-                         user == NULL ? "[default]" : "a name, '=' and a value");
+struct users_reading {
+    struct users *users;
+    const char *path;
+};
+
+static int user_found(void *context, const struct ini_item *item, struct error *error) {
+    struct users *users = ((struct users_reading *)context)->users;
+    const char *path = ((struct users_reading *)context)->path;
+    if (item->name == NULL) {
+        if (users->count == USERS_MAX) {
+            return error_set(error, AML_EINPUT, "%s:%u: more than %d profiles", path, item->line, USERS_MAX);
+        }
+        snprintf(users->list[users->count++].name, USER_NAME_MAX, "%s", item->section);
+        return 0;
     }
-    *equals = '\0';
-    const char *name = trimmed(text);
-    const char *value = trimmed(equals + 1);
-    return strcmp(name, "aws_access_key_id") == 0
-               ? user_field(user->key_id, sizeof user->key_id, value, path, line, error)
-           : strcmp(name, "aws_secret_access_key") == 0
-               ? user_field(user->secret, sizeof user->secret, value, path, line, error)
-           : strcmp(name, "aws_session_token") == 0
-               ? user_field(user->token, sizeof user->token, value, path, line, error)
+    if (item->part != NULL) {
+        return 0;
+    }
+    struct user *user = &users->list[users->count - 1]; /* nothing stands before the first section */
+    return strcmp(item->name, "aws_access_key_id") == 0
+               ? user_field(user->key_id, sizeof user->key_id, path, item, error)
+           : strcmp(item->name, "aws_secret_access_key") == 0
+               ? user_field(user->secret, sizeof user->secret, path, item, error)
+           : strcmp(item->name, "aws_session_token") == 0
+               ? user_field(user->token, sizeof user->token, path, item, error)
                : 0;
 }
 
-static int users_lines(struct users *users, FILE *file, const char *path, struct error *error) {
-    char text[USER_TOKEN_MAX + 64];
-    unsigned line = 0;
-    int code = 0;
-    while (code == 0 && fgets(text, sizeof text, file) != NULL) {
-        line++;
-        if (strchr(text, '\n') == NULL && !feof(file)) {
-            code = error_set(error, AML_EINPUT, "%s:%u: the line is too long", path, line);
-            break;
-        }
-        char *content = trimmed(text);
-        if (*content == '\0' || *content == '#' || *content == ';') {
-            continue;
-        }
-        if (*content != '[') {
-            code = user_line(users, content, path, line, error);
-        } else if (users->count == USERS_MAX) {
-            code = error_set(error, AML_EINPUT, "%s:%u: more than %d profiles", path, line, USERS_MAX);
-        } else {
-            struct user *user = &users->list[users->count++];
-            memset(user, 0, sizeof *user);
-            snprintf(user->name, sizeof user->name, "%.*s", (int)strcspn(content + 1, "]"), content + 1);
-        }
-    }
-    explicit_bzero(text, sizeof text);
+static int users_load(struct users *users, FILE *file, const char *path, struct error *error) {
+    struct users_reading reading = {.users = users, .path = path};
+    char *text = memory_zeroed(USERS_FILE_MAX + 1, 1);
+    size_t size = fread(text, 1, USERS_FILE_MAX + 1, file);
+    int code = ferror(file) != 0 || size > USERS_FILE_MAX || strlen(text) != size
+                   ? error_set(error, AML_EINPUT, "%s: expected text of at most %d bytes", path, USERS_FILE_MAX)
+                   : ini_parse(path, text, user_found, &reading, error);
+    explicit_bzero(text, USERS_FILE_MAX + 1);
+    free(text);
     return code;
 }
 
@@ -83,7 +66,8 @@ int users_read(struct users *users, const char *path, struct error *error) {
     if (file == NULL || fstat(fileno(file), &status) != 0) {
         code = error_set(error, AML_EINPUT, "%s: %s", path, strerror(errno));
     } else if ((code = private_file_check(path, &status, error)) == 0) {
-        code = users_lines(users, file, path, error);
+        setbuf(file, NULL); /* its buffer would keep the secrets */
+        code = users_load(users, file, path, error);
     }
     if (file != NULL) {
         fclose(file);
