@@ -429,11 +429,23 @@ static void digest_controller(const struct controller *c, uint64_t *d) {
     add(d, c->progress.failures);
     for (unsigned m = 0; m < c->member_count; m++) {
         const struct member *member = &c->members[m];
-        const uint64_t own[] = {member->node.actor, member->state,     member->epoch,  member->version,
-                                member->ready,      member->loaded,    member->left,   member->leaving,
-                                member->settled,    member->dismissed, member->clock,  member->held,
-                                member->catch_up,   member->input,     member->fenced, member->silence.accuses,
-                                member->bytes_sent, member->memory_bytes};
+        const uint64_t own[] = {member->node.actor,
+                                member->state,
+                                member->goes_by.epoch,
+                                member->goes_by.version,
+                                member->goes_by.ready,
+                                member->loaded,
+                                member->left,
+                                member->stay,
+                                member->settled,
+                                member->reported.clock,
+                                member->goes_by.hold,
+                                member->reported.catch_up,
+                                member->input,
+                                member->fence.answered,
+                                member->silence.accuses,
+                                member->usage.bytes_sent,
+                                member->usage.memory_bytes};
         add_bytes(d, own, sizeof own);
     }
 }

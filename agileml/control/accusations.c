@@ -59,7 +59,7 @@ void accusations_receive(struct controller *controller, struct member *accuser, 
     struct member *accused = member_find(controller, message->accuse.accused);
     bool present = controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE &&
                    message->epoch == controller->plan.epoch && !controller_recovers(controller);
-    if (!present || accused == NULL || accused->dismissed || accuser->dismissed ||
+    if (!present || accused == NULL || accused->stay == MEMBER_DISMISSED || accuser->stay == MEMBER_DISMISSED ||
         member_is_outside(controller, accuser)) {
         return; /* what was sent in an epoch that is over will be sent, and reported, again */
     }

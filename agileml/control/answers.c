@@ -23,13 +23,13 @@ static bool is_resuming(const struct controller *controller) {
 static bool owes(const struct controller *controller, const struct member *member, enum answer answer) {
     switch (answer) {
     case ANSWER_BARRIER:
-        return member->held != controller->hold.number;
+        return member->goes_by.hold != controller->hold.number;
     case ANSWER_PLAN:
-        return !controller_recovers(controller) && member->version < controller->plan.version;
+        return !controller_recovers(controller) && member->goes_by.version < controller->plan.version;
     case ANSWER_START:
-        return controller->phase >= PHASE_TRAIN && member->version > 0 && member->state < NODE_STARTED;
+        return controller->phase >= PHASE_TRAIN && member->goes_by.version > 0 && member->state < NODE_STARTED;
     case ANSWER_FENCE:
-        return controller->change.state == CHANGE_RECOVER && !member->fenced && !is_resuming(controller);
+        return controller->change.state == CHANGE_RECOVER && !member->fence.answered && !is_resuming(controller);
     case ANSWER_CHECKPOINT:
         return has_to_promise(controller, member);
     case ANSWERS:
@@ -102,7 +102,7 @@ void answers_check(struct controller *controller, uint64_t now_us) {
     }
     for (unsigned m = controller->member_count; m-- > 0 && controller->phase < PHASE_LEAVE;) {
         struct member *member = &controller->members[m];
-        enum answer late = member->dismissed || !silence_is_lively(controller, member, now_us)
+        enum answer late = member->stay == MEMBER_DISMISSED || !silence_is_lively(controller, member, now_us)
                                ? ANSWERS
                                : check_member(controller, member, passed_us);
         if (late != ANSWERS) {

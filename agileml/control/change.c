@@ -47,7 +47,7 @@ struct buffer *plan_nodes(const struct controller *controller, bool dismissed) {
     records->size = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->dismissed && !dismissed) {
+        if (member->stay == MEMBER_DISMISSED && !dismissed) {
             continue;
         }
         struct wire_node *record = (struct wire_node *)(void *)(records->data + records->size);
@@ -70,7 +70,7 @@ static struct buffer *plan_endpoints(const struct controller *controller) {
     endpoints->size = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct buffer *own = controller->members[m].endpoints;
-        if (own->size > 0 && !controller->members[m].dismissed) {
+        if (own->size > 0 && controller->members[m].stay != MEMBER_DISMISSED) {
             memcpy(endpoints->data + endpoints->size, own->data, own->size);
             endpoints->size += own->size;
         }
@@ -116,7 +116,7 @@ void change_publish(struct controller *controller) {
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
-        if (!controller->members[m].dismissed) {
+        if (controller->members[m].stay != MEMBER_DISMISSED) {
             send_plan(controller, &controller->members[m]);
         }
     }
@@ -161,19 +161,19 @@ static void choose_planned(struct controller *controller) {
     bool work = false; /* ... and works */
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        hurry = hurry || (member->leaving && !member->dismissed);
-        bool stays = member->settled && !member->leaving;
+        hurry = hurry || member->stay == MEMBER_LEAVING;
+        bool stays = member->settled && member->stay == MEMBER_STAYS;
         keep = keep || (stays && may_keep(controller, member));
         work = work || (stays && member->node.threads > 0);
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        member->planned = !member->leaving && (member->settled || !hurry || !keep || !work);
+        member->planned = member->stay == MEMBER_STAYS && (member->settled || !hurry || !keep || !work);
         kept = kept || (member->planned && may_keep(controller, member));
     }
     for (unsigned m = 0; m < controller->member_count && !kept; m++) { /* those who leave wait for others to come */
         struct member *member = &controller->members[m];
-        member->planned = member->planned || (may_keep(controller, member) && !member->dismissed);
+        member->planned = member->planned || (may_keep(controller, member) && member->stay != MEMBER_DISMISSED);
     }
 }
 
@@ -287,7 +287,7 @@ static uint64_t clock_over(struct controller *controller) {
         actor_id origin = controller->plan.schedule.catch_ups[c].origin;
         const struct member *member = member_find(controller, actor_node(origin));
         bool reports = member != NULL && origin == origin_catch_up(member->node.actor, controller->plan.epoch);
-        over = reports && member->catch_up_stored < over ? member->catch_up_stored : over;
+        over = reports && member->reported.catch_up_stored < over ? member->reported.catch_up_stored : over;
     }
     return over;
 }
@@ -323,12 +323,12 @@ static void dismiss(struct controller *controller) {
     schedule_forget(&controller->plan.schedule, clock_over(controller));
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        if (!member->leaving || member->dismissed) {
+        if (member->stay != MEMBER_LEAVING) {
             continue;
         }
         bool part =
             plan_names(controller, member->node.actor, true) || lost_evaluates(&controller->lost, member->node.actor);
-        member->dismissed = !part;
+        member->stay = part ? MEMBER_LEAVING : MEMBER_DISMISSED;
         more = more || !part;
     }
     if (!more) {
@@ -339,7 +339,7 @@ static void dismiss(struct controller *controller) {
     checkpoints_check_writers(controller);
     bool stored = persist_all(controller);
     for (unsigned m = 0; stored && m < controller->member_count; m++) {
-        if (controller->members[m].dismissed) {
+        if (controller->members[m].stay == MEMBER_DISMISSED) {
             send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
         }
     }
@@ -388,8 +388,8 @@ static void prepare(struct controller *controller) {
 static bool all_ready(const struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        bool part = (member->planned || member->settled) && !member->dismissed;
-        if (part && (member->ready < controller->plan.version || member->state < NODE_STARTED)) {
+        bool part = (member->planned || member->settled) && member->stay != MEMBER_DISMISSED;
+        if (part && (member->goes_by.ready < controller->plan.version || member->state < NODE_STARTED)) {
             return false;
         }
     }
@@ -419,7 +419,7 @@ uint64_t clock_reached(const struct controller *controller) {
     uint64_t reached = schedule_named(&controller->plan.schedule) - 1; /* parts follow each other */
     reached = controller->progress.completed > reached ? controller->progress.completed : reached;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        reached = controller->members[m].clock > reached ? controller->members[m].clock : reached;
+        reached = controller->members[m].reported.clock > reached ? controller->members[m].reported.clock : reached;
     }
     return reached;
 }
@@ -460,10 +460,11 @@ bool all_held(const struct controller *controller, bool *passed) {
     *passed = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->held != controller->hold.number && !member->dismissed && !member_is_outside(controller, member)) {
+        if (member->goes_by.hold != controller->hold.number && member->stay != MEMBER_DISMISSED &&
+            !member_is_outside(controller, member)) {
             return false;
         }
-        *passed = *passed || member->clock > controller->hold.clock;
+        *passed = *passed || member->reported.clock > controller->hold.clock;
     }
     return true;
 }

@@ -238,7 +238,7 @@ void checkpoints_check_writers(struct controller *controller) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
     for (uint32_t p = 0; checkpoint->state != CHECKPOINT_NONE && p < controller->options.policy.partitions; p++) {
         const struct member *member = member_find(controller, actor_node(checkpoint->files[p].writer));
-        if (!checkpoint->files[p].written && (member == NULL || member->dismissed)) {
+        if (!checkpoint->files[p].written && (member == NULL || member->stay == MEMBER_DISMISSED)) {
             checkpoints_put_off(controller);
         }
     }

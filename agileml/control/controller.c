@@ -104,7 +104,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
 void controller_close(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         buffer_drop(controller->members[m].endpoints);
-        buffer_drop(controller->members[m].reaches);
+        buffer_drop(controller->members[m].fence.reaches);
     }
     free(controller->members);
     free(controller->expected.machines);
@@ -133,10 +133,11 @@ void controller_send(struct controller *controller, actor_id to, struct message 
 
 void send_ack(struct controller *controller, struct member *member) {
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
-    member->acknowledged = controller->stored.completed;
+    member->reported.acknowledged = controller->stored.completed;
     ack.heartbeat_ack.progress = controller->stored.completed;
-    ack.heartbeat_ack.catch_up =
-        member->catch_up_stored < controller->stored.completed ? member->catch_up_stored : controller->stored.completed;
+    ack.heartbeat_ack.catch_up = member->reported.catch_up_stored < controller->stored.completed
+                                     ? member->reported.catch_up_stored
+                                     : controller->stored.completed;
     ack.heartbeat_ack.hold = controller->hold.number;
     ack.heartbeat_ack.hold_clock = controller->hold.clock;
     ack.heartbeat_ack.final = controller->job.final;
@@ -160,7 +161,7 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
 
 void send_plan(struct controller *controller, struct member *member) {
     struct message copy = plan_message(&controller->plan.view);
-    member->plan_us = controller_now(controller);
+    member->goes_by.plan_us = controller_now(controller);
     controller->io->send(controller->io, member->node.actor, &copy);
 }
 
@@ -238,7 +239,7 @@ double controller_seconds(const struct controller *controller) {
 /* ---- The end ---- */
 
 static void count_eviction(struct controller *controller, const struct member *member) {
-    if (member->dismissed) {
+    if (member->stay == MEMBER_DISMISSED) {
         controller->progress.evictions++;
         controller_report(controller, report_event(controller, "evicted", member->name, NULL));
     }
@@ -317,7 +318,7 @@ struct member *member_find(struct controller *controller, actor_id actor) {
 }
 
 bool member_is_outside(const struct controller *controller, const struct member *member) {
-    return member->version == 0 && !member->settled && controller->plan.placement != NULL &&
+    return member->goes_by.version == 0 && !member->settled && controller->plan.placement != NULL &&
            !change_has_part(controller, member);
 }
 
@@ -332,7 +333,7 @@ static unsigned members_of_tier(const struct controller *controller, unsigned ti
 void members_count(const struct controller *controller, unsigned count[2]) {
     count[TIER_RELIABLE] = count[TIER_TRANSIENT] = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        count[controller->members[m].node.tier] += controller->members[m].leaving ? 0 : 1;
+        count[controller->members[m].node.tier] += controller->members[m].stay != MEMBER_STAYS ? 0 : 1;
     }
 }
 
@@ -345,13 +346,13 @@ void controller_committed(struct controller *controller, uint64_t clock) {
 
 void member_remove(struct controller *controller, struct member *member) {
     unsigned index = (unsigned)(member - controller->members);
-    controller->progress.bytes_sent += member->bytes_sent;
-    controller->progress.bytes_received += member->bytes_received;
+    controller->progress.bytes_sent += member->usage.bytes_sent;
+    controller->progress.bytes_received += member->usage.bytes_received;
     controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     count_eviction(controller, member);
-    controller->plan.names_absent = controller->plan.names_absent || !member->dismissed;
+    controller->plan.names_absent = controller->plan.names_absent || member->stay != MEMBER_DISMISSED;
     buffer_drop(member->endpoints);
-    buffer_drop(member->reaches);
+    buffer_drop(member->fence.reaches);
     controller->member_count--;
     memmove(member, member + 1, (controller->member_count - index) * sizeof *member);
     members_admit(controller);
@@ -467,11 +468,10 @@ static struct member *member_add(struct controller *controller, actor_id from, c
                  .servers = (uint32_t)(message->frames[REGISTER_ENDPOINTS]->size / sizeof(struct wire_endpoint))},
         .process_id = new->process_id,
         .endpoints = buffer_hold(message->frames[REGISTER_ENDPOINTS]),
-        .catch_up = controller->plan.restore,
-        .catch_up_stored = controller->plan.restore,
+        .reported = {.catch_up = controller->plan.restore, .catch_up_stored = controller->plan.restore},
         .joined_us = controller_now(controller),
-        .fenced = true, /* a recovery under way does not wait for it */
-        .worked_us = controller_trained_us(controller),
+        .fence.answered = true, /* a recovery under way does not wait for it */
+        .usage.worked_us = controller_trained_us(controller),
     };
     memcpy(member->host, new->host, sizeof member->host);
     memcpy(member->key, new->key, sizeof member->key);
@@ -618,21 +618,21 @@ static void receive_loaded(struct controller *controller, struct member *member,
 /* A heartbeat says what a node knows; what it lacks is sent again. */
 static void receive_heartbeat(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_heartbeat *beat = &message->heartbeat;
-    if (beat->version > member->version) {
+    if (beat->version > member->goes_by.version) {
         answers_came(member, ANSWER_PLAN);
     }
-    if (beat->hold > member->held) {
+    if (beat->hold > member->goes_by.hold) {
         answers_came(member, ANSWER_BARRIER);
     }
-    member->epoch = message->epoch;
-    member->version = beat->version;
-    member->ready = beat->ready;
+    member->goes_by.epoch = message->epoch;
+    member->goes_by.version = beat->version;
+    member->goes_by.ready = beat->ready;
     member->state = beat->state;
-    member->clock = beat->clock > member->clock ? beat->clock : member->clock;
-    member->held = beat->hold;
+    member->reported.clock = beat->clock > member->reported.clock ? beat->clock : member->reported.clock;
+    member->goes_by.hold = beat->hold;
     controller_committed(controller, beat->committed);
     silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
-    if (controller->phase == PHASE_LEAVE || member->dismissed) {
+    if (controller->phase == PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {
         if (controller->end.code == 0) {
             send_empty(controller, member->node.actor, MESSAGE_DONE);
         } else {
@@ -642,8 +642,8 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     }
     if (controller->change.state == CHANGE_RECOVER) {
         recover_ask(controller, member);
-    } else if (controller->phase >= PHASE_LOAD && member->version < controller->plan.version &&
-               controller_now(controller) - member->plan_us >= controller->options.timeout_ms * UINT64_C(250)) {
+    } else if (controller->phase >= PHASE_LOAD && member->goes_by.version < controller->plan.version &&
+               controller_now(controller) - member->goes_by.plan_us >= controller->options.timeout_ms * UINT64_C(250)) {
         send_plan(controller, member); /* it is large: what was sent before may be on its way */
     }
     if (controller->phase >= PHASE_TRAIN && member->state < NODE_STARTED) {
@@ -651,7 +651,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     }
     save_send(controller, member);
     checkpoints_send(controller, member);
-    if (controller->change.state != CHANGE_RECOVER && member->epoch == controller->plan.epoch) {
+    if (controller->change.state != CHANGE_RECOVER && member->goes_by.epoch == controller->plan.epoch) {
         progress_ask(controller, member);
     }
     send_ack(controller, member);
@@ -683,7 +683,7 @@ static bool enough_without(const struct controller *controller, const unsigned c
     unsigned serving[2] = {0, 0};
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (!member->leaving && also[m] == 0) {
+        if (member->stay == MEMBER_STAYS && also[m] == 0) {
             left[member->node.tier]++;
             threads += member->node.threads;
             serving[member->node.tier] += member->node.servers > 0 ? 1 : 0;
@@ -728,7 +728,7 @@ static void evict(struct controller *controller, actor_id from, const struct mes
     char why[128];
     unsigned new = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        new += chosen[m] != 0 && !controller->members[m].leaving ? 1 : 0;
+        new += chosen[m] != 0 && controller->members[m].stay == MEMBER_STAYS ? 1 : 0;
     }
     if (controller->phase >= PHASE_LEAVE) {
         send_outcome(controller, from, message->evict.request, AML_EINPUT, "the job is over");
@@ -742,8 +742,8 @@ static void evict(struct controller *controller, actor_id from, const struct mes
     unsigned named = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        if (chosen[m] != 0 && !member->leaving) {
-            member->leaving = true;
+        if (chosen[m] != 0 && member->stay == MEMBER_STAYS) {
+            member->stay = MEMBER_LEAVING;
             member->evicted_us = controller_now(controller);
             names[named++] = member->name;
         }
@@ -802,7 +802,7 @@ static void receive_gone(struct controller *controller, actor_id from, const str
         struct member *member = member_named(controller, names[n].name);
         if (member != NULL && controller->phase >= PHASE_LEAVE) {
             member->left = true;
-        } else if (member != NULL && member->dismissed) {
+        } else if (member != NULL && member->stay == MEMBER_DISMISSED) {
             member_remove(controller, member);
         } else if (member != NULL && signal_is_crash((int)message->gone.signal)) {
             crashes_died(controller, member, message->gone.signal);
@@ -887,7 +887,7 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_PROGRESS:
         if (controller->phase < PHASE_LEAVE) {
             progress_receive(controller, member, message);
-            if (controller->stored.completed > member->acknowledged ||
+            if (controller->stored.completed > member->reported.acknowledged ||
                 message->progress.clock <= controller->stored.completed) {
                 send_ack(controller, member); /* there is news, or it lacks what was said before */
             }
@@ -911,7 +911,7 @@ static void receive_member(struct controller *controller, struct member *member,
         break;
     case MESSAGE_LEAVE:
         member->left = true;
-        if (controller->phase < PHASE_LEAVE && member->dismissed) {
+        if (controller->phase < PHASE_LEAVE && member->stay == MEMBER_DISMISSED) {
             member_remove(controller, member);
             persist_all(controller);
         }

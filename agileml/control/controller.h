@@ -93,6 +93,43 @@ enum answer {
     ANSWERS
 };
 
+/* STAYS --is evicted--> LEAVING --no plan and no evaluation needs it: is told DONE--> DISMISSED --LEAVE--> removed.
+ * A member that is lost is removed from each of them. */
+enum member_stay {
+    MEMBER_STAYS,
+    MEMBER_LEAVING,   /* new plans have no part for it, but the present one may */
+    MEMBER_DISMISSED, /* it has no part in anything */
+};
+
+/* What a member goes by, as its HEARTBEAT says. */
+struct member_goes_by {
+    uint64_t epoch, version, ready; /* of its plan; what it is ready for */
+    uint64_t hold;                  /* number of the hold */
+    uint64_t plan_us;               /* when the plan was last sent to it */
+};
+
+/* How far a member has reported. */
+struct member_reported {
+    uint64_t clock;           /* the highest begun */
+    uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
+    uint64_t catch_up_stored; /* ... and up to this are stored */
+    uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
+};
+
+struct member_usage {
+    uint64_t bytes_sent, bytes_received;
+    uint64_t memory_bytes;
+    uint64_t compute_us; /* of its last clock */
+    uint64_t worked_us;  /* how long training had lasted when it joined, and its clocks since */
+};
+
+/* A member's answer to FENCE, in a recovery. Only recover.c changes it. */
+struct member_fence {
+    bool answered; /* or it need not answer */
+    uint64_t begun, committed;
+    struct buffer *reaches;
+};
+
 struct member {
     struct plan_node node;
     char name[WIRE_NAME_MAX];
@@ -100,34 +137,23 @@ struct member {
     char host[WIRE_HOST_MAX];
     uint64_t process_id;
     struct buffer *endpoints; /* struct wire_endpoint each */
-    enum node_state state;
-    uint64_t epoch, version, ready; /* of its plan; what it is ready for */
-    uint64_t plan_us;               /* when the plan was last sent to it */
+    enum node_state state;    /* as it says */
+    enum member_stay stay;
     bool welcome_due; /* it is not stored yet: many that register at once are stored together, then welcomed */
     bool loaded;
-    bool named;               /* the plan in force names it: its servers and its peers know it */
-    bool left;                /* has said LEAVE */
-    bool leaving;             /* is to go: no part in new plans */
-    bool planned;             /* it has, or is to have, a part in the plan that is being made */
-    bool settled;             /* it has had one in a plan that took effect */
-    bool dismissed;           /* has no part in the plan any more and was told DONE */
-    uint64_t evicted_us;      /* when it was asked to leave */
-    uint64_t clock;           /* the highest begun */
-    uint64_t held;            /* number of the hold that it goes by */
-    uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
-    uint64_t catch_up_stored; /* ... and up to this are stored */
-    uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
+    bool named;          /* the plan in force names it: its servers and its peers know it */
+    bool planned;        /* it has, or is to have, a part in the plan that is being made */
+    bool settled;        /* it has had a part in a plan that took effect */
+    bool left;           /* it has said LEAVE, or its process is gone; at the job's end nobody waits for it */
+    uint64_t evicted_us; /* when it was asked to leave */
+    struct member_goes_by goes_by;
+    struct member_reported reported;
     struct silence silence;
     uint64_t owed_us[ANSWERS]; /* how long it has owed each answer while it was heard; only answers.c changes it */
     uint64_t joined_us;
-    uint64_t bytes_sent, bytes_received;
-    uint64_t memory_bytes;
-    uint64_t compute_us; /* of its last clock */
-    uint64_t worked_us;  /* how long training had lasted when it joined, and its clocks since */
-    uint64_t input;      /* its last INPUT that is the same as the job's; 0: none. Not stored: the node repeats INPUT */
-    bool fenced;         /* it has answered FENCE: */
-    uint64_t fenced_begun, fenced_committed;
-    struct buffer *reaches;
+    struct member_usage usage;
+    uint64_t input; /* its last INPUT that is the same as the job's; 0: none. Not stored: the node repeats INPUT */
+    struct member_fence fence;
 };
 
 /* The end of a node's process by a crash of its app. */

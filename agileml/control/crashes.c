@@ -133,7 +133,7 @@ void crashes_died(struct controller *controller, struct member *member, unsigned
     uint64_t next = controller->progress.completed + 1; /* every node that works has reported the clocks before */
     const struct message_crashed facts = {.signal = signal,
                                           .clock = controller->phase < PHASE_TRAIN ? 0
-                                                   : member->clock > next          ? member->clock
+                                                   : member->reported.clock > next ? member->reported.clock
                                                                                    : next};
     const struct crash crash = crash_of(member, &facts, false);
     crashes_lost(controller, member, &crash);
@@ -158,7 +158,7 @@ void crashes_receive(struct controller *controller, actor_id from, const struct 
         crashes_late(controller, from, &message->crashed);
     } else if (controller->phase >= PHASE_LEAVE) {
         member->left = true;
-    } else if (member->dismissed) {
+    } else if (member->stay == MEMBER_DISMISSED) {
         member_remove(controller, member);
     } else {
         const struct crash crash = crash_of(member, &message->crashed, true);

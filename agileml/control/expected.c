@@ -49,9 +49,9 @@ void expected_replan(struct controller *controller) {
     bool leaving = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        bool new = !member->planned && !member->settled && !member->leaving;
+        bool new = !member->planned && !member->settled && member->stay == MEMBER_STAYS;
         first_us = new && member->joined_us < first_us ? member->joined_us : first_us;
-        leaving = leaving || (member->leaving && !member->dismissed);
+        leaving = leaving || member->stay == MEMBER_LEAVING;
     }
     uint64_t wait_us = now_us + CONTROLLER_JOIN_WAIT_US;
     uint64_t most_us = first_us + CONTROLLER_EXPECTED_WAIT_US;

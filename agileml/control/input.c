@@ -54,7 +54,7 @@ static bool take_input(struct controller *controller, const struct job_input *fo
 
 void input_receive(struct controller *controller, struct member *member, const struct message *message) {
     struct job_input found = {.shards = message->frames[INPUT_SHARDS], .files = message->frames[INPUT_FILES]};
-    if (controller->phase < PHASE_LOAD || controller->phase >= PHASE_LEAVE || member->dismissed) {
+    if (controller->phase < PHASE_LOAD || controller->phase >= PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {
         return;
     }
     snprintf(found.reader, sizeof found.reader, "%s (%s)", member->name, member->host);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 6 };
+enum { PERSIST_VERSION = 7 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- A growing run of bytes, and reading it back ---- */
@@ -106,8 +106,8 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
                         each(crashes) each(report.observers) each(report.observer_count) each(save.attempt)
 
 #define MEMBER_FIELDS(each)                                                                                            \
-    each(node) each(name) each(key) each(host) each(process_id) each(state) each(loaded) each(leaving)                 \
-        each(planned) each(settled) each(dismissed) each(clock)
+    each(node) each(name) each(key) each(host) each(process_id) each(state) each(loaded) each(stay) each(planned)      \
+        each(settled) each(reported.clock)
 
 /* What changes with a member's progress. */
 struct stored_member {
@@ -297,7 +297,7 @@ static void nothing_to_store(struct controller *controller) {
     controller->report.stored = controller->report.count;
     controller->input.stored = true;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        controller->members[m].catch_up_stored = controller->members[m].catch_up;
+        controller->members[m].reported.catch_up_stored = controller->members[m].reported.catch_up;
     }
     observers_tell(controller, told);
 }
@@ -328,10 +328,10 @@ static bool write_progress(struct controller *controller, const struct writing *
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         struct stored_member stored = {.actor = member->node.actor,
-                                       .catch_up = member->catch_up,
-                                       .worked_us = member->worked_us,
-                                       .bytes_sent = member->bytes_sent,
-                                       .bytes_received = member->bytes_received};
+                                       .catch_up = member->reported.catch_up,
+                                       .worked_us = member->usage.worked_us,
+                                       .bytes_sent = member->usage.bytes_sent,
+                                       .bytes_received = member->usage.bytes_received};
         put(&numbers, &stored, sizeof stored);
     }
     entries[count++] = (struct store_entry){"progress", numbers.bytes, numbers.size};
@@ -364,7 +364,7 @@ static bool write_progress(struct controller *controller, const struct writing *
         controller->input.stored = controller->input.stored || input_due;
         size_t told = controller->report.stored;
         for (unsigned m = 0; m < controller->member_count; m++) {
-            controller->members[m].catch_up_stored = controller->members[m].catch_up;
+            controller->members[m].reported.catch_up_stored = controller->members[m].reported.catch_up;
         }
         controller->report.pruned = controller->report.first;
         controller->stored.completed = progress.completed;
@@ -430,10 +430,10 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
             get(&reading, &stored, sizeof stored);
             struct member *member = member_find(controller, stored.actor);
             if (member != NULL) {
-                member->catch_up = member->catch_up_stored = stored.catch_up;
-                member->worked_us = stored.worked_us;
-                member->bytes_sent = stored.bytes_sent;
-                member->bytes_received = stored.bytes_received;
+                member->reported.catch_up = member->reported.catch_up_stored = stored.catch_up;
+                member->usage.worked_us = stored.worked_us;
+                member->usage.bytes_sent = stored.bytes_sent;
+                member->usage.bytes_received = stored.bytes_received;
             }
         }
         if (reading.damaged) {

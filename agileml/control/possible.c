@@ -27,7 +27,7 @@ __attribute__((format(printf, 3, 4))) static void fail(struct controller *contro
     va_end(arguments);
     snprintf(text, sizeof text, "%s (%s, pid %llu) sent what can't be: %s", member->name, member->host,
              (unsigned long long)member->process_id, sent);
-    if (member->dismissed) {
+    if (member->stay == MEMBER_DISMISSED) {
         member_remove(controller, member);
     } else {
         recover_lost(controller, member, text);
@@ -99,9 +99,9 @@ static bool check_fenced(struct controller *controller, struct member *member, c
         return false;
     }
     bool awaited = message->epoch == controller->plan.epoch && controller->change.state == CHANGE_RECOVER;
-    if (awaited && message->fenced.begun < member->clock) {
+    if (awaited && message->fenced.begun < member->reported.clock) {
         fail(controller, member, "FENCED with begun clock %llu, but the node reported clock %llu before",
-             (unsigned long long)message->fenced.begun, (unsigned long long)member->clock);
+             (unsigned long long)message->fenced.begun, (unsigned long long)member->reported.clock);
         return false;
     }
     for (size_t r = 0; r < count; r++) {
@@ -143,7 +143,7 @@ static uint64_t first_to_begin(const struct controller *controller, const struct
     for (unsigned i = 0; i < schedule->part_count; i++) {
         uint64_t from = schedule->parts[i].from_clock;
         uint64_t until = i + 1 < schedule->part_count ? schedule->parts[i + 1].from_clock : WIRE_CLOCK_NEVER;
-        from = from > member->fenced_begun ? from : member->fenced_begun + 1;
+        from = from > member->fence.begun ? from : member->fence.begun + 1;
         if (from < until && from < first && schedule_count(schedule, member->node.actor, from) > 0) {
             first = from;
         }
@@ -153,9 +153,10 @@ static uint64_t first_to_begin(const struct controller *controller, const struct
 
 /* The highest clock whose whole state the member claims, as a restore point or as committed. */
 static uint64_t claimed_clock(const struct member *member) {
-    uint64_t clock = member->fenced_committed;
-    for (size_t r = 0; member->reaches != NULL && r < member->reaches->size / sizeof(struct wire_reach); r++) {
-        const struct wire_reach *reach = (const struct wire_reach *)(const void *)member->reaches->data + r;
+    uint64_t clock = member->fence.committed;
+    for (size_t r = 0; member->fence.reaches != NULL && r < member->fence.reaches->size / sizeof(struct wire_reach);
+         r++) {
+        const struct wire_reach *reach = (const struct wire_reach *)(const void *)member->fence.reaches->data + r;
         clock = reach->clock > clock ? reach->clock : clock;
     }
     return clock;
@@ -175,14 +176,14 @@ static bool claims(const struct member *member, const struct contradiction *foun
 
 static bool denies(const struct controller *controller, const struct member *member,
                    const struct contradiction *found) {
-    return !member->dismissed && first_to_begin(controller, member) <= found->claim;
+    return member->stay != MEMBER_DISMISSED && first_to_begin(controller, member) <= found->claim;
 }
 
 static struct contradiction find_contradiction(const struct controller *controller) {
     struct contradiction found = {.first = WIRE_CLOCK_NEVER};
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        uint64_t first = member->dismissed ? WIRE_CLOCK_NEVER : first_to_begin(controller, member);
+        uint64_t first = member->stay == MEMBER_DISMISSED ? WIRE_CLOCK_NEVER : first_to_begin(controller, member);
         if (first < found.first) {
             found.first = first;
             memcpy(found.denier, member->name, sizeof found.denier);

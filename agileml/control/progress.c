@@ -76,8 +76,8 @@ static void add_sample(struct controller *controller, double seconds) {
         uint64_t compute_us = 0;
         for (unsigned m = 0; m < controller->member_count; m++) {
             sample.threads += controller->members[m].node.threads;
-            compute_us =
-                controller->members[m].compute_us > compute_us ? controller->members[m].compute_us : compute_us;
+            compute_us = controller->members[m].usage.compute_us > compute_us ? controller->members[m].usage.compute_us
+                                                                              : compute_us;
         }
         sample.seconds = seconds;
         double computed = (double)compute_us / 1e6 * controller->job.terms.clocks_per_iteration;
@@ -237,8 +237,8 @@ static void count_time(struct controller *controller, const struct clock_window 
     for (unsigned r = 0; r < window->count; r++) {
         struct member *member = member_find(controller, actor_node(window->reports[r].origin));
         if (member != NULL) {
-            member->worked_us += window->reports[r].clock_us;
-            least_us = member->worked_us > least_us ? member->worked_us : least_us;
+            member->usage.worked_us += window->reports[r].clock_us;
+            least_us = member->usage.worked_us > least_us ? member->usage.worked_us : least_us;
         }
     }
     controller->progress.trained_us += least_us > trained_us ? least_us - trained_us : 0;
@@ -526,22 +526,23 @@ void progress_receive(struct controller *controller, struct member *member, cons
     }
     bool catch_up = origin_is_catch_up(report->origin);
     bool present = report->origin == origin_catch_up(member->node.actor, controller->plan.epoch);
-    bool new = present && report->clock == schedule_next(&controller->plan.schedule, report->origin, member->catch_up);
+    bool new = present &&
+               report->clock == schedule_next(&controller->plan.schedule, report->origin, member->reported.catch_up);
     if (report->clock > completed) {
         take_report(controller, message);
     }
     if (new) {
-        member->catch_up = report->clock;
+        member->reported.catch_up = report->clock;
         controller->progress.items_redone += report->clock <= controller->recovery.redone_until ? report->items : 0;
         persist_soon(controller);
     }
-    if (report->evaluation == 0 && report->clock > member->clock) {
-        member->clock = report->clock;
+    if (report->evaluation == 0 && report->clock > member->reported.clock) {
+        member->reported.clock = report->clock;
     }
     controller_committed(controller, report->committed);
-    member->bytes_sent = report->bytes_sent;
-    member->bytes_received = report->bytes_received;
-    member->memory_bytes = report->memory_bytes;
-    member->compute_us = catch_up ? member->compute_us : report->compute_us;
+    member->usage.bytes_sent = report->bytes_sent;
+    member->usage.bytes_received = report->bytes_received;
+    member->usage.memory_bytes = report->memory_bytes;
+    member->usage.compute_us = catch_up ? member->usage.compute_us : report->compute_us;
     progress_step(controller);
 }

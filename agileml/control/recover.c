@@ -40,8 +40,9 @@ void recover_lost(struct controller *controller, struct member *member, const ch
         return;
     }
     controller->progress.reliable_lost |= member->node.tier == TIER_RELIABLE;
-    controller->recovery.redone_until =
-        member->clock > controller->recovery.redone_until ? member->clock : controller->recovery.redone_until;
+    controller->recovery.redone_until = member->reported.clock > controller->recovery.redone_until
+                                            ? member->reported.clock
+                                            : controller->recovery.redone_until;
     if (controller->change.state != CHANGE_RECOVER) {
         controller->recovery.lost_us = controller_now(controller);
     }
@@ -61,10 +62,11 @@ static void fence(struct controller *controller) {
     hold_lift(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        member->fenced = member->dismissed || member_is_outside(controller, member); /* it has no part in anything */
-        member->fenced_begun = member->fenced_committed = 0;
-        buffer_drop(member->reaches);
-        member->reaches = NULL;
+        member->fence.answered =
+            member->stay == MEMBER_DISMISSED || member_is_outside(controller, member); /* it has no part in anything */
+        member->fence.begun = member->fence.committed = 0;
+        buffer_drop(member->fence.reaches);
+        member->fence.reaches = NULL;
     }
     if (persist_all(controller)) {
         recover_repeat(controller);
@@ -72,7 +74,7 @@ static void fence(struct controller *controller) {
 }
 
 void recover_ask(struct controller *controller, const struct member *member) {
-    if (controller->change.state == CHANGE_RECOVER && !controller->recovery.due && !member->fenced) {
+    if (controller->change.state == CHANGE_RECOVER && !controller->recovery.due && !member->fence.answered) {
         send_fence(controller, member);
     }
 }
@@ -104,7 +106,7 @@ static struct wire_reach *all_reaches(const struct controller *controller, size_
     struct wire_reach *all = memory_resized(NULL, 1, sizeof *all);
     *count = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct buffer *own = controller->members[m].reaches;
+        const struct buffer *own = controller->members[m].fence.reaches;
         size_t more = own != NULL ? own->size / sizeof *all : 0;
         all = memory_resized(all, *count + more + 1, sizeof *all);
         for (size_t r = 0; r < more; r++) {
@@ -232,7 +234,8 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
         unsigned used = 0;
         for (unsigned m = 0; m < controller->member_count; m++) {
             const struct member *member = &controller->members[m];
-            if (!member->dismissed && (!member->leaving || round > 0) && (member->settled || round > 1)) {
+            if (member->stay != MEMBER_DISMISSED && (member->stay == MEMBER_STAYS || round > 0) &&
+                (member->settled || round > 1)) {
                 nodes[used++] = member->node;
                 count[member->node.tier]++;
             }
@@ -272,9 +275,9 @@ static void recover(struct controller *controller) {
     uint64_t begun = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        begun = member->fenced_begun > begun ? member->fenced_begun : begun;
+        begun = member->fence.begun > begun ? member->fence.begun : begun;
         controller->commit.clock =
-            member->fenced_committed > controller->commit.clock ? member->fenced_committed : controller->commit.clock;
+            member->fence.committed > controller->commit.clock ? member->fence.committed : controller->commit.clock;
     }
     bool found = highest_common(controller, all, count, &clock, &missing);
     if (!found && controller->commit.clock == controller->progress.first && !controller->progress.reliable_lost) {
@@ -319,7 +322,7 @@ static void recover(struct controller *controller) {
     controller->change.due_us = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        member->catch_up = member->catch_up_stored = clock;
+        member->reported.catch_up = member->reported.catch_up_stored = clock;
         member->silence.accuses = ACTOR_NONE;
         member->loaded = false;
     }
@@ -338,7 +341,7 @@ static void recover(struct controller *controller) {
 
 static void recover_if_all_fenced(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
-        if (!controller->members[m].fenced) {
+        if (!controller->members[m].fence.answered) {
             return;
         }
     }
@@ -349,13 +352,14 @@ static void recover_if_all_fenced(struct controller *controller) {
 
 void recover_receive_fenced(struct controller *controller, struct member *member, const struct message *message) {
     if (controller->phase >= PHASE_LEAVE || controller->change.state != CHANGE_RECOVER ||
-        message->epoch != controller->plan.epoch || member->fenced) {
+        message->epoch != controller->plan.epoch || member->fence.answered) {
         return;
     }
-    member->fenced = true;
-    member->fenced_begun = message->fenced.begun;
-    member->clock = message->fenced.begun > member->clock ? message->fenced.begun : member->clock;
-    member->fenced_committed = message->fenced.committed;
-    member->reaches = buffer_hold(message->frames[RECORDS_FRAME]);
+    member->fence.answered = true;
+    member->fence.begun = message->fenced.begun;
+    member->reported.clock =
+        message->fenced.begun > member->reported.clock ? message->fenced.begun : member->reported.clock;
+    member->fence.committed = message->fenced.committed;
+    member->fence.reaches = buffer_hold(message->frames[RECORDS_FRAME]);
     recover_if_all_fenced(controller);
 }

@@ -104,8 +104,8 @@ static void bytes_so_far(const struct controller *controller, uint64_t *sent, ui
     *sent = controller->progress.bytes_sent;
     *received = controller->progress.bytes_received;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        *sent += controller->members[m].bytes_sent;
-        *received += controller->members[m].bytes_received;
+        *sent += controller->members[m].usage.bytes_sent;
+        *received += controller->members[m].usage.bytes_received;
     }
 }
 
@@ -122,7 +122,8 @@ static void set_cluster(json_t *object, const struct controller *controller) {
     uint64_t memory = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         tiers[controller->members[m].node.tier]++;
-        memory = controller->members[m].memory_bytes > memory ? controller->members[m].memory_bytes : memory;
+        memory =
+            controller->members[m].usage.memory_bytes > memory ? controller->members[m].usage.memory_bytes : memory;
     }
     set_stage(object, controller);
     set_whole(object, "reliable", tiers[TIER_RELIABLE]);
@@ -302,17 +303,17 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_object_set_new(object, "tier", json_string(member->node.tier == TIER_RELIABLE ? "reliable" : "transient"));
     set_whole(object, "threads", member->node.threads);
     json_object_set_new(object, "state", json_string(states[member->state]));
-    json_object_set_new(object, "leaving", json_boolean(member->leaving));
-    set_whole(object, "clock", member->clock);
+    json_object_set_new(object, "leaving", json_boolean(member->stay != MEMBER_STAYS));
+    set_whole(object, "clock", member->reported.clock);
     set_whole(object, "shards",
               controller->plan.placement == NULL
                   ? 0
                   : schedule_count(&controller->plan.schedule, member->node.actor, controller->progress.completed + 1));
     set_whole(object, "serves", serves);
     set_whole(object, "follows", follows);
-    set_whole(object, "bytes_sent", member->bytes_sent);
-    set_whole(object, "bytes_received", member->bytes_received);
-    set_whole(object, "memory_bytes", member->memory_bytes);
+    set_whole(object, "bytes_sent", member->usage.bytes_sent);
+    set_whole(object, "bytes_received", member->usage.bytes_received);
+    set_whole(object, "memory_bytes", member->usage.memory_bytes);
     set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
     return object;
 }

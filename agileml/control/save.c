@@ -12,7 +12,7 @@ enum {
 
 /* The servers answer only nodes that the plan names; one that came after it, at the job's end, is in none. */
 static bool can_save(const struct member *member) {
-    return member->named && !member->dismissed;
+    return member->named && member->stay != MEMBER_DISMISSED;
 }
 
 /* The node that runs the app's finish function in this attempt: the first reliable one, so that the model is where
@@ -49,7 +49,7 @@ static bool last_clock_is_done(const struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count && done; m++) {
         const struct member *member = &controller->members[m];
         bool works = schedule_count(&controller->plan.schedule, member->node.actor, controller->job.final) > 0;
-        done = !works || (member->state == NODE_FINISHED && member->epoch == controller->plan.epoch);
+        done = !works || (member->state == NODE_FINISHED && member->goes_by.epoch == controller->plan.epoch);
     }
     return done;
 }

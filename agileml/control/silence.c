@@ -71,8 +71,8 @@ static bool doubts_itself(struct controller *controller, uint64_t now_us) {
     unsigned present = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        present += member->dismissed ? 0 : 1;
-        silent += !member->dismissed && is_silent(controller, member, now_us) ? 1 : 0;
+        present += member->stay == MEMBER_DISMISSED ? 0 : 1;
+        silent += member->stay != MEMBER_DISMISSED && is_silent(controller, member, now_us) ? 1 : 0;
     }
     if (2 * silent <= present) {
         controller->doubt_until_us = 0;
@@ -92,7 +92,7 @@ static void check_silent(struct controller *controller, uint64_t now_us) {
         if (!is_silent(controller, member, now_us)) {
             continue;
         }
-        if (member->dismissed) {
+        if (member->stay == MEMBER_DISMISSED) {
             member_remove(controller, member);
             continue;
         }
@@ -113,8 +113,8 @@ void silence_accuse(struct controller *controller, struct member *member, actor_
 
 /* Whom a member accuses. A dismissed member may be gone, and a member with an older plan still waits for it. */
 static struct member *accused_by(struct controller *controller, const struct member *member) {
-    struct member *accused = member->dismissed ? NULL : member_find(controller, member->silence.accuses);
-    return accused == NULL || accused->dismissed ? NULL : accused;
+    struct member *accused = member->stay == MEMBER_DISMISSED ? NULL : member_find(controller, member->silence.accuses);
+    return accused == NULL || accused->stay == MEMBER_DISMISSED ? NULL : accused;
 }
 
 /* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else
@@ -130,7 +130,7 @@ static bool is_confirmed(const struct controller *controller, const struct membe
     uint64_t since_us = accused_us > lively_us ? accused_us : lively_us;
     bool patient = victim == TIER_RELIABLE && controller->plan.stage != STAGE_TRADITIONAL;
     uint64_t least_us = patient ? controller->options.answer_ms * UINT64_C(1000) : 0;
-    return accused->version >= controller->plan.version && silence_is_lively(controller, accused, now_us) &&
+    return accused->goes_by.version >= controller->plan.version && silence_is_lively(controller, accused, now_us) &&
            now_us > since_us + half_timeout_us(controller) && now_us > accused_us + least_us;
 }
 
@@ -173,11 +173,11 @@ static void report_silent(struct controller *controller, uint64_t now_us) {
         struct member *member = &controller->members[m];
         uint64_t silent_us = silence_of(member, now_us);
         bool was_silent = member->silence.reported;
-        member->silence.reported = !member->dismissed && silent_us > half_timeout_us(controller);
+        member->silence.reported = member->stay != MEMBER_DISMISSED && silent_us > half_timeout_us(controller);
         if (member->silence.reported && !was_silent) {
             names[silent++] = member->name;
             longest_us = silent_us > longest_us ? silent_us : longest_us;
-        } else if (was_silent && !member->silence.reported && !member->dismissed) {
+        } else if (was_silent && !member->silence.reported && member->stay != MEMBER_DISMISSED) {
             heard_names[heard++] = member->name;
         }
     }

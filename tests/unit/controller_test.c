@@ -2480,7 +2480,7 @@ static void test_who_was_dismissed_is_not_accused(void **state) {
     fake->players[1].stopped = true; /* DONE does not arrive */
     play_rounds(fake, 4);
     assert_int_equal(fake->controller.member_count, 4);
-    assert_true(fake->controller.members[1].dismissed);
+    assert_int_equal(fake->controller.members[1].stay, MEMBER_DISMISSED);
     fake->players[3].accuses = node(1);
     struct message beat = {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .silent = node(0)}};
     give_as(fake, 1, 1, &beat);
@@ -2498,7 +2498,7 @@ static bool plan_has(const struct fake *fake, unsigned number) {
     actor_id other = node(number);
     bool named = false;
     for (unsigned m = 0; m < fake->controller.member_count; m++) {
-        assert_int_equal(fake->controller.members[m].version, plan->terms.version);
+        assert_int_equal(fake->controller.members[m].goes_by.version, plan->terms.version);
     }
     for (size_t n = 0; n < plan->node_count; n++) {
         named = named || plan->nodes[n].actor == other;
@@ -3980,7 +3980,7 @@ static void test_who_denies_what_others_have_is_given_up(void **state) {
     struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
     begin_with_three(fake, 4);
     ask(fake, OPERATOR, MESSAGE_GONE, "three");
-    member_find(&fake->controller, node(1))->clock = 0; /* as a controller that has just started knows it */
+    member_find(&fake->controller, node(1))->reported.clock = 0; /* as a controller that has just started knows it */
     answer_fence(fake, 1, 0, 0);
     answer_fence(fake, 0, 5, 5);
     assert_int_equal(lines_with(fake, "FENCED with clock 1 not begun, but one has the state of clock 5"), 1);
