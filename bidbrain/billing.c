@@ -50,6 +50,10 @@ struct bill billing_on_demand(const struct market_rules *rules, int64_t price, i
     return billing(rules, NULL, price, start, end, how);
 }
 
+int64_t billing_hour_end(int64_t start, int64_t now) {
+    return start > now ? start + HOUR : start + ((now - start) / HOUR + 1) * HOUR;
+}
+
 void bill_add(struct bill *total, struct bill one, int64_t count) {
     total->amount += one.amount * count;
     total->paid_seconds += one.paid_seconds * count;

@@ -32,6 +32,8 @@ struct bill billing_spot(const struct market_rules *rules, const struct market *
 /* A machine on demand at `price`; `how` is not BILLING_EVICTED. */
 struct bill billing_on_demand(const struct market_rules *rules, int64_t price, int64_t start, int64_t end,
                               enum billing_end how);
+/* The end of the billing hour that is under way; the first one's for a machine that starts later. */
+int64_t billing_hour_end(int64_t start, int64_t now);
 /* *total += count x one */
 void bill_add(struct bill *total, struct bill one, int64_t count);
 

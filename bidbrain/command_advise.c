@@ -6,11 +6,12 @@
 #include "bidbrain/billing.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market_read.h"
-#include "bidbrain/offer.h"
+#include "bidbrain/portfolio.h"
 #include "bidbrain/profile.h"
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +26,15 @@ struct advise {
     /* What is known at `now`: */
     struct markets markets;
     struct catalog known;
-    const struct catalog_price **types; /* per market */
+    struct portfolio_market *places; /* as markets.list */
     int64_t now;
     const struct catalog_price *reliable;
     struct interruptions risks;
+    struct eviction eviction;
+    struct eviction_table table;
     struct policy_offer *offers;
-    unsigned *regimes;
     struct policy_view view;
-    struct policy_action actions[POLICY_ACTIONS_MAX];
-    size_t action_count;
+    struct portfolio_plan plan;
     uint64_t decision_us;
 };
 
@@ -72,78 +73,67 @@ static int advise_markets(struct advise *advise, struct error *error) {
                          "no market to buy in: expected prices of a type that the catalog knows, large "
                          "enough for the profile");
     }
-    advise->types = memory_zeroed(advise->markets.count, sizeof *advise->types);
+    advise->places = memory_zeroed(advise->markets.count, sizeof *advise->places);
     for (size_t m = 0; m < advise->markets.count; m++) {
         char region[MARKET_TEXT_MAX];
-        market_region(advise->markets.list[m]->zone, region);
-        advise->types[m] = catalog_find(&advise->known, advise->markets.list[m]->type, region);
-        if (strcmp(region, advise->types[0]->region) != 0) { /* the machines of a job talk to each other */
+        const struct market *market = advise->markets.list[m];
+        market_region(market->zone, region);
+        advise->places[m] =
+            (struct portfolio_market){.prices = market, .type = catalog_find(&advise->known, market->type, region)};
+        memcpy(advise->places[m].zone, market->zone, sizeof market->zone);
+        if (strcmp(region, advise->places[0].type->region) != 0) { /* the machines of a job talk to each other */
             return error_set(error, AML_EINPUT,
                              "prices of several regions, %s and %s: expected one, chosen with --zone",
-                             advise->types[0]->region, region);
+                             advise->places[0].type->region, region);
         }
     }
-    advise->reliable = catalog_find(&advise->known, advise->profile.reliable_type, advise->types[0]->region);
+    advise->reliable = catalog_find(&advise->known, advise->profile.reliable_type, advise->places[0].type->region);
     if (advise->reliable == NULL) {
         return error_set(error, AML_EINPUT, "%s: reliable_type: '%s' has no price in %s", advise->app,
-                         advise->profile.reliable_type, advise->types[0]->region);
+                         advise->profile.reliable_type, advise->places[0].type->region);
     }
     return 0;
 }
 
-/* Learns, and looks at what is offered; only the second is part of each decision. */
 static void advise_learn(struct advise *advise) {
     size_t count = advise->markets.count;
     int64_t *on_demand = memory_zeroed(count, sizeof *on_demand);
-    struct eviction eviction;
-    struct eviction_table table;
     for (size_t m = 0; m < count; m++) {
-        on_demand[m] = advise->types[m]->price;
+        on_demand[m] = advise->places[m].type->price;
     }
-    eviction_open(&eviction, &advise->markets, on_demand);
-    eviction_advance(&eviction, advise->now);
-    eviction_table_open(&table, &eviction, EVICTION_CHOSEN, advise->now);
-    uint64_t began_us = monotonic_us();
-    advise->offers = memory_zeroed(count, sizeof *advise->offers);
-    advise->regimes = memory_zeroed(count, sizeof *advise->regimes);
-    for (size_t m = 0; m < count; m++) {
-        const struct market *market = advise->markets.list[m];
-        int64_t price = market_price(market, advise->now);
-        double vcpus = advise->types[m]->vcpus;
-        int64_t ceiling = offer_ceiling(on_demand[m], vcpus, advise->reliable);
-        advise->regimes[m] = eviction_regime(market, on_demand[m], advise->now);
-        if (!advise->rules->bids) {
-            advise->offers[m] = offer_of_today(&advise->risks, m, price, on_demand[m], ceiling, vcpus);
-        } else {
-            advise->offers[m] = offer_of_2016(&table, m, advise->regimes[m], price, ceiling, vcpus);
-        }
-        advise->offers[m].open = true;
-    }
-    advise->decision_us = monotonic_us() - began_us;
-    eviction_table_close(&table);
-    eviction_close(&eviction);
+    eviction_open(&advise->eviction, &advise->markets, on_demand);
+    eviction_advance(&advise->eviction, advise->now);
+    eviction_table_open(&advise->table, &advise->eviction, EVICTION_CHOSEN, advise->now);
     free(on_demand);
 }
 
 static void advise_decide(struct advise *advise) {
     const struct profile *profile = &advise->profile;
-    advise->view = (struct policy_view){
+    const struct portfolio portfolio = {
+        .rules = advise->rules,
+        .now = advise->now,
+        .markets = advise->places,
+        .market_count = advise->markets.count,
+        .reference = advise->reliable,
+        .table = &advise->table,
+        .by_regime = true,
+        .interruptions = &advise->risks,
+        .reliable = (unsigned)profile->reliable,
+        .reliable_type = advise->reliable,
         .app = {.phi = profile->phi, .sigma = profile->sigma_seconds / HOUR, .lambda = profile->lambda_seconds / HOUR},
         .limits = {.most_machines = (double)profile->most_machines,
                    .most_work = profile->most_vcpus,
                    .most_dollars_per_hour = profile->most_dollars_per_hour,
                    .least_markets = (unsigned)profile->least_markets},
         .additions = {.joint = !advise->greedy},
-        .on_demand = {.k = (double)profile->reliable,
-                      .P = price_dollars(advise->reliable->price),
-                      .omega = 1,
-                      .t_r = 1},
-        .offers = advise->offers,
-        .offer_count = advise->markets.count};
-    double e;
+        .money = INFINITY,
+        .renewed_rate = INFINITY,
+        .most_at_once = UINT_MAX};
     uint64_t began_us = monotonic_us();
-    advise->action_count = policy_decide(&advise->view, advise->actions, &e);
-    advise->decision_us += monotonic_us() - began_us;
+    portfolio_decide(&portfolio, &advise->plan);
+    advise->decision_us = monotonic_us() - began_us;
+    advise->offers = memory_zeroed(advise->markets.count, sizeof *advise->offers);
+    advise->view = portfolio_view(&portfolio, advise->offers, NULL);
 }
 
 /* ---- What is shown ---- */
@@ -187,9 +177,9 @@ static size_t advise_candidates(const struct advise *advise, struct advice *best
 static void advise_expect(const struct advise *advise, double *cost_per_work, double *vcpus) {
     *cost_per_work = INFINITY;
     *vcpus = 0;
-    for (size_t a = 0; a < advise->action_count; a++) {
-        *cost_per_work = advise->actions[a].cost_per_work;
-        *vcpus += advise->actions[a].count * advise->offers[advise->actions[a].index].nu;
+    for (size_t b = 0; b < advise->plan.buy_count; b++) {
+        *cost_per_work = advise->plan.buys[b].cost_per_work;
+        *vcpus += advise->plan.buys[b].count * advise->offers[advise->plan.buys[b].market].nu;
     }
 }
 
@@ -213,15 +203,14 @@ static void print_text(const struct advise *advise, const struct advice *best, s
                policy_omega(offer->beta[x->delta], offer->median[x->delta], 1), x->cost, x->work, x->cost_per_work);
     }
     printf("\nbuy:\n");
-    for (size_t a = 0; a < advise->action_count; a++) {
-        const struct policy_action *action = &advise->actions[a];
-        const struct policy_offer *offer = &advise->offers[action->index];
-        market_name(advise->markets.list[action->index], name);
-        printf("  %.0f x %s, bid $%.4f (price $%.4f): E_A $%.6f per vCPU-hour with it\n", action->count, name,
-               offer->P + offer->delta[action->delta], offer->P, action->cost_per_work);
+    for (size_t b = 0; b < advise->plan.buy_count; b++) {
+        const struct portfolio_buy *buy = &advise->plan.buys[b];
+        market_name(advise->markets.list[buy->market], name);
+        printf("  %u x %s, bid $%.4f (price $%.4f): E_A $%.6f per vCPU-hour with it\n", buy->count, name,
+               price_dollars(buy->bid), buy->price, buy->cost_per_work);
     }
     advise_expect(advise, &e, &vcpus);
-    if (advise->action_count == 0) {
+    if (advise->plan.buy_count == 0) {
         printf("  nothing: no candidate does work for money within the limits\n");
         return;
     }
@@ -247,19 +236,18 @@ static void print_json(const struct advise *advise, const struct advice *best, s
                       policy_omega(offer->beta[best[i].delta], offer->median[best[i].delta], 1), "cost", best[i].cost,
                       "work", best[i].work, "cost_per_work", best[i].cost_per_work));
     }
-    for (size_t a = 0; a < advise->action_count; a++) {
-        const struct policy_action *action = &advise->actions[a];
-        const struct policy_offer *offer = &advise->offers[action->index];
-        market_name(advise->markets.list[action->index], name);
+    for (size_t b = 0; b < advise->plan.buy_count; b++) {
+        const struct portfolio_buy *buy = &advise->plan.buys[b];
+        market_name(advise->markets.list[buy->market], name);
         json_array_append_new(actions, json_pack("{s:s,s:s,s:f,s:f,s:f,s:f}", "action", "acquire", "market", name,
-                                                 "count", action->count, "bid", offer->P + offer->delta[action->delta],
-                                                 "price", offer->P, "cost_per_work", action->cost_per_work));
+                                                 "count", (double)buy->count, "bid", price_dollars(buy->bid), "price",
+                                                 buy->price, "cost_per_work", buy->cost_per_work));
     }
     advise_expect(advise, &e, &vcpus);
     instant_format(advise->now, time);
     json_t *root = json_pack("{s:s,s:s,s:o,s:o,s:o,s:f,s:f}", "time", time, "model", advise->rules->name, "candidates",
                              candidates, "actions", actions, "expected_cost",
-                             advise->action_count > 0 ? json_real(e * advise->profile.work_vcpu_hours) : json_null(),
+                             advise->plan.buy_count > 0 ? json_real(e * advise->profile.work_vcpu_hours) : json_null(),
                              "vcpus", vcpus, "decision_ms", (double)advise->decision_us / 1e3);
     json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
     putchar('\n');
@@ -283,7 +271,8 @@ static int advise_all(struct advise *advise, struct error *error) {
     }
     free(best);
     free(advise->offers);
-    free(advise->regimes);
+    eviction_table_close(&advise->table);
+    eviction_close(&advise->eviction);
     interruptions_close(&advise->risks);
     return 0;
 }
@@ -307,7 +296,7 @@ static int advise(struct advise *advise, struct error *error) {
         return code;
     }
     code = advise_all(advise, error);
-    free(advise->types);
+    free(advise->places);
     markets_close(&advise->markets);
     catalog_close(&advise->known);
     return code;

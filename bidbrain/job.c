@@ -3,10 +3,11 @@
 #include "bidbrain/job.h"
 
 #include "agileml/base/instant.h"
-#include "bidbrain/offer.h"
+#include "agileml/base/memory.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,10 @@ struct job {
     int64_t next_checkpoint;
     struct job_allocation held[JOB_ALLOCATIONS_MAX];
     size_t held_count;
-    int64_t *closed_until; /* per market: cool-down */
-    size_t lost;           /* the market that was lost last; SIZE_MAX: none yet */
-    bool last_resort;      /* of the uniform-progress rule: on demand to the end */
+    struct portfolio_market *markets; /* as the study's, ... */
+    int64_t *closed_until;            /* ... and how long each is cooling down */
+    size_t lost;                      /* the market that was lost last; SIZE_MAX: none yet */
+    bool last_resort;                 /* of the uniform-progress rule: on demand to the end */
     struct bill spot, on_demand;
     uint64_t evictions;
     /* What the job has measured of itself: sums and counts; the first of each is what was assumed. */
@@ -43,25 +45,18 @@ struct job {
     FILE *log;
 };
 
-/* Machines of the reference type on demand are one more market, the last. */
-static size_t on_demand_market(const struct job *job) {
-    return job->study->count;
-}
-
 static bool is_on_demand(const struct job *job, const struct job_allocation *allocation) {
-    return allocation->market == on_demand_market(job);
+    return job->markets[allocation->market].prices == NULL;
 }
 
 static double allocation_work(const struct job *job, const struct job_allocation *allocation) {
-    double vcpus =
-        is_on_demand(job, allocation) ? job->study->reference->vcpus : job->study->markets[allocation->market].vcpus;
-    return (double)allocation->count * vcpus;
+    return (double)allocation->count * job->markets[allocation->market].type->vcpus;
 }
 
 /* Of a machine-hour at `time`. */
 static int64_t allocation_price(const struct job *job, const struct job_allocation *allocation, int64_t time) {
-    return is_on_demand(job, allocation) ? job->study->reference->price
-                                         : market_price(job->study->markets[allocation->market].market, time);
+    const struct portfolio_market *market = &job->markets[allocation->market];
+    return market->prices == NULL ? market->type->price : market_price(market->prices, time);
 }
 
 /* ---- The log ---- */
@@ -81,7 +76,7 @@ static void job_log(const struct job *job, const char *action, const struct job_
         if (is_on_demand(job, allocation)) {
             snprintf(name, sizeof name, "%s/on-demand", job->study->reference->type);
         } else {
-            market_name(job->study->markets[allocation->market].market, name);
+            market_name(job->markets[allocation->market].prices, name);
         }
         price_format(allocation->bid, bid);
         price_format(allocation_price(job, allocation, job->now), text);
@@ -163,8 +158,7 @@ static void job_bill(struct job *job, const struct job_allocation *allocation, e
                  allocation->count);
         return;
     }
-    struct bill one =
-        billing_spot(rules, job->study->markets[allocation->market].market, allocation->start, job->now, how);
+    struct bill one = billing_spot(rules, job->markets[allocation->market].prices, allocation->start, job->now, how);
     bill_add(&job->spot, one, allocation->count);
 }
 
@@ -174,7 +168,7 @@ static int64_t job_eviction(const struct job *job, const struct job_allocation *
     if (is_on_demand(job, allocation)) {
         return MARKET_NEVER;
     }
-    return interruption_of(&study->interruptions, allocation->market, study->markets[allocation->market].market,
+    return interruption_of(&study->interruptions, allocation->market, study->markets[allocation->market].prices,
                            allocation->bid, job->now, allocation->id, job->seed)
         .time;
 }
@@ -237,10 +231,6 @@ static void job_ready(struct job *job, struct job_allocation *allocation) {
 
 /* ---- What the policy sees ---- */
 
-static int64_t hour_end(const struct job_allocation *allocation, int64_t now) {
-    return allocation->start + ((now - allocation->start) / HOUR + 1) * HOUR;
-}
-
 static struct policy_app job_app(const struct job *job) {
     const struct study_options *options = &job->study->options;
     struct policy_app app = {.phi = options->assumed_phi,
@@ -255,154 +245,11 @@ static struct policy_app job_app(const struct job *job) {
     return app;
 }
 
-/* The table and the regime that the scheme goes by. */
-static const struct eviction_table *job_table(const struct job *job, size_t m, unsigned *regime) {
-    const struct study *study = job->study;
-    const struct study_market *market = &study->markets[m];
-    *regime = job->scheme->conditional ? eviction_regime(market->market, market->on_demand, job->now) : EVICTION_ANY;
-    return &(job->scheme->learns ? study_day(study, job->now) : study->days)->tables[job->scheme->memory];
-}
-
-static struct policy_offer job_offer(const struct job *job, size_t m) {
-    const struct study *study = job->study;
-    const struct study_market *market = &study->markets[m];
-    struct policy_offer offer;
-    int64_t price = market_price(market->market, job->now);
-    if (price == PRICE_UNKNOWN) {
-        return (struct policy_offer){.nu = market->vcpus};
-    }
-    int64_t ceiling = offer_ceiling(market->on_demand, market->vcpus, study->reference);
-    if (!study->options.rules->bids) {
-        offer = offer_of_today(&study->interruptions, m, price, market->on_demand, ceiling, market->vcpus);
-        offer.open = interruption_open_at(&study->interruptions, m, job->now, job->seed);
-    } else {
-        unsigned regime;
-        const struct eviction_table *table = job_table(job, m, &regime);
-        offer = offer_of_2016(table, m, regime, price, ceiling, market->vcpus);
-        offer.open = true;
-    }
-    offer.open = offer.open && job->now >= job->closed_until[m];
-    return offer;
-}
-
-/* What is held, for `seconds` more at `price`. */
-static struct policy_allocation job_expected(const struct job *job, const struct job_allocation *allocation,
-                                             int64_t price, int64_t seconds) {
-    const struct study *study = job->study;
-    struct policy_allocation x = {.k = (double)allocation->count,
-                                  .P = price_dollars(price),
-                                  .t_r = (double)seconds / HOUR,
-                                  .nu = allocation_work(job, allocation) / (double)allocation->count};
-    double median = x.t_r / 2;
-    if (is_on_demand(job, allocation)) {
-        x.beta = 0;
-    } else if (!study->options.rules->bids) {
-        double age = (double)(job->now - allocation->start) / HOUR;
-        x.beta = interruption_probability(&study->interruptions, allocation->market, age, x.t_r);
-    } else {
-        unsigned regime;
-        const struct eviction_table *table = job_table(job, allocation->market, &regime);
-        int64_t delta = allocation->bid - allocation_price(job, allocation, job->now);
-        struct eviction_estimate estimate = eviction_estimate(table, allocation->market, regime, delta, seconds);
-        x.beta = estimate.probability;
-        median = estimate.median / HOUR;
-        x.refund = true;
-    }
-    x.omega = policy_omega(x.beta, median, x.t_r);
-    return x;
-}
-
-static struct policy_held job_held(const struct job *job, const struct job_allocation *allocation) {
-    int64_t end = hour_end(allocation, job->now);
-    int64_t price = allocation_price(job, allocation, job->now);
-    struct policy_held held = {.market = allocation->market, .expiring = end - job->now <= DECISION_SECONDS};
-    if (!job->study->options.rules->whole_hours) { /* by the second: the hour ahead counts */
-        held.now = job_expected(job, allocation, price, HOUR);
-    } else {
-        held.now = job_expected(job, allocation, allocation_price(job, allocation, end - HOUR), end - job->now);
-    }
-    if (held.expiring) {
-        held.renewed = job_expected(job, allocation, price, HOUR);
-    }
-    return held;
-}
-
 static bool job_correlated(const void *context, size_t a, size_t b) {
     const struct job *job = context;
     const bool *correlated = study_day(job->study, job->now)->correlated;
     bool spot = a < job->study->count && b < job->study->count;
     return spot && correlated != NULL && correlated[a * job->study->count + b];
-}
-
-/* ---- Decisions ---- */
-
-/* Splits an allocation: `count` machines stay in it. Returns the index of a new one with the rest. */
-static size_t job_part(struct job *job, size_t a, int64_t count) {
-    assert(job->held_count < JOB_ALLOCATIONS_MAX && count < job->held[a].count);
-    size_t other = job->held_count++;
-    job->held[other] = job->held[a];
-    job->held[other].count -= count;
-    job->held[a].count = count;
-    return other;
-}
-
-static void job_act(struct job *job, const struct policy_view *view, const struct policy_action *action,
-                    const size_t order[JOB_ALLOCATIONS_MAX], bool released[JOB_ALLOCATIONS_MAX]) {
-    int64_t count = (int64_t)llround(action->count);
-    if (action->kind == POLICY_RELEASE) {
-        released[order[action->index]] = true;
-    } else if (action->kind == POLICY_RENEW && count < job->held[order[action->index]].count &&
-               job->held_count < JOB_ALLOCATIONS_MAX) {
-        released[job_part(job, order[action->index], count)] = true;
-    } else if (action->kind == POLICY_ACQUIRE && job->held_count < JOB_ALLOCATIONS_MAX) {
-        const struct policy_offer *offer = &view->offers[action->index];
-        double bid = (offer->P + offer->delta[action->delta]) * (double)PRICE_DOLLAR;
-        job_acquire(job, action->index, count, (int64_t)llround(bid));
-    }
-}
-
-/* Machines given back run to the end of the hour that is paid; by the second they go at once. */
-static void job_release(struct job *job, const bool released[JOB_ALLOCATIONS_MAX]) {
-    bool by_second = !job->study->options.rules->whole_hours;
-    for (size_t a = 0; a < job->held_count; a++) {
-        if (released[a]) {
-            job->held[a].release_at = by_second ? job->now : hour_end(&job->held[a], job->now);
-        }
-    }
-}
-
-/* Expiring allocations first, since a decision answers for so many only. Sets `order` to their places among those
- * held. */
-static size_t job_view_held(const struct job *job, struct policy_held held[JOB_ALLOCATIONS_MAX],
-                            size_t order[JOB_ALLOCATIONS_MAX], struct policy_offer *offers, bool *expiring) {
-    size_t count = 0;
-    *expiring = false;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t a = 0; a < job->held_count; a++) {
-            const struct job_allocation *allocation = &job->held[a];
-            bool ends = hour_end(allocation, job->now) - job->now <= DECISION_SECONDS;
-            if (allocation->release_at != MARKET_NEVER || ends != (pass == 0)) {
-                continue;
-            }
-            held[count] = job_held(job, allocation);
-            order[count++] = a;
-            offers[allocation->market].held += (double)allocation->count;
-            *expiring = *expiring || ends;
-        }
-    }
-    return count;
-}
-
-/* On demand, for a job that has to be done by a time: dear, and never taken. */
-static struct policy_offer on_demand_offer(const struct job *job) {
-    const struct catalog_price *reference = job->study->reference;
-    double price = price_dollars(reference->price);
-    return (struct policy_offer){.P = price,
-                                 .ceiling = price,
-                                 .nu = reference->vcpus,
-                                 .open = job->scheme->ends && job->study->options.deadline_hours > 0,
-                                 .on_demand = true,
-                                 .deltas = 1};
 }
 
 static struct policy_end job_policy_end(const struct job *job) {
@@ -415,62 +262,111 @@ static struct policy_end job_policy_end(const struct job *job) {
                                .whole_hours = options->whole_hours && options->rules->whole_hours};
 }
 
-static void decide_proteus(struct job *job) {
+/* What is known now, without what is held. */
+static struct portfolio job_portfolio(const struct job *job) {
     const struct study *study = job->study;
     const struct study_options *options = &study->options;
-    struct policy_held held[JOB_ALLOCATIONS_MAX];
-    size_t order[JOB_ALLOCATIONS_MAX];
-    bool expiring;
+    const struct scheme *scheme = job->scheme;
+    double most = options->most_scale * study->reference_work;
+    for (size_t m = 0; m < study->count; m++) {
+        bool open = interruption_open_at(&study->interruptions, m, job->now, job->seed);
+        job->markets[m].closed_until = open ? job->closed_until[m] : MARKET_NEVER;
+    }
+    return (struct portfolio){.rules = options->rules,
+                              .now = job->now,
+                              .lead = DECISION_SECONDS,
+                              .markets = job->markets,
+                              .market_count = study->count + 1,
+                              .reference = study->reference,
+                              .table =
+                                  &(scheme->learns ? study_day(study, job->now) : study->days)->tables[scheme->memory],
+                              .by_regime = scheme->conditional,
+                              .interruptions = &study->interruptions,
+                              .fallback = scheme->ends ? FALLBACK_DEADLINE : FALLBACK_NEVER,
+                              .reliable = (unsigned)options->reliable,
+                              .reliable_type = study->reliable,
+                              .app = job_app(job),
+                              .end = job_policy_end(job),
+                              .limits = {.most_machines = (double)options->most_machines,
+                                         .most_work = most,
+                                         .least_work = most / PORTFOLIO_LEAST_SHARE,
+                                         .most_dollars_per_hour = options->most_dollars_per_hour,
+                                         .least_markets = (unsigned)options->least_markets},
+                              .additions = {.joint = scheme->joint, .diverse = scheme->diverse},
+                              .correlated = job_correlated,
+                              .context = job,
+                              .money = INFINITY,
+                              .renewed_rate = INFINITY,
+                              .most_at_once = UINT_MAX};
+}
+
+/* What is held and stays. Sums of the policy's are taken in this order: what expires comes first. */
+static size_t job_holdings(struct job *job, const struct portfolio *portfolio,
+                           struct portfolio_holding holdings[JOB_ALLOCATIONS_MAX]) {
+    size_t count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t a = 0; a < job->held_count; a++) {
+            const struct job_allocation *allocation = &job->held[a];
+            if (allocation->release_at == MARKET_NEVER &&
+                portfolio_expires(portfolio, allocation->start) == (pass == 0)) {
+                holdings[count++] = (struct portfolio_holding){.market = allocation->market,
+                                                               .count = (unsigned)allocation->count,
+                                                               .start = allocation->start,
+                                                               .bid = allocation->bid,
+                                                               .of = allocation};
+            }
+        }
+    }
+    return count;
+}
+
+/* All but `kept` machines of an allocation are given back: they run to the end of the hour that is paid; by the second
+ * they go at once. */
+static void job_release(struct job *job, size_t a, unsigned kept) {
+    int64_t at = job->study->options.rules->whole_hours ? billing_hour_end(job->held[a].start, job->now) : job->now;
+    if (kept == 0) {
+        job->held[a].release_at = at;
+    } else if (kept < job->held[a].count && job->held_count < JOB_ALLOCATIONS_MAX) {
+        struct job_allocation *rest = &job->held[job->held_count++];
+        *rest = job->held[a];
+        rest->count -= kept;
+        rest->release_at = at;
+        job->held[a].count = kept;
+    }
+}
+
+static void decide_proteus(struct job *job) {
+    struct portfolio_holding holdings[JOB_ALLOCATIONS_MAX];
+    struct portfolio_plan plan;
+    struct portfolio portfolio = job_portfolio(job);
     double work = 0;
     for (size_t a = 0; a < job->held_count; a++) {
         const struct job_allocation *allocation = &job->held[a];
-        expiring = hour_end(allocation, job->now) - job->now <= DECISION_SECONDS;
-        work += allocation->release_at == MARKET_NEVER && !expiring ? allocation_work(job, allocation) : 0;
+        bool stays = allocation->release_at == MARKET_NEVER && !portfolio_expires(&portfolio, allocation->start);
+        work += stays ? allocation_work(job, allocation) : 0;
     }
-    double most = options->most_scale * study->reference_work;
-    if (most - work < most / 32) { /* nothing expires and nothing fits: there is nothing to decide */
-        return;
+    if (portfolio.limits.most_work - work < portfolio.limits.least_work) {
+        return; /* nothing expires and nothing fits: there is nothing to decide */
     }
-    struct policy_offer *offers = malloc((study->count + 1) * sizeof *offers);
-    assert(offers != NULL);
-    for (size_t m = 0; m < study->count; m++) {
-        offers[m] = job_offer(job, m);
+    portfolio.held = holdings;
+    portfolio.held_count = job_holdings(job, &portfolio, holdings);
+    portfolio_decide(&portfolio, &plan);
+    for (size_t h = 0; h < portfolio.held_count; h++) {
+        job_release(job, (size_t)((const struct job_allocation *)holdings[h].of - job->held), plan.kept[h]);
     }
-    offers[study->count] = on_demand_offer(job);
-    size_t held_count = job_view_held(job, held, order, offers, &expiring);
-    struct policy_view view = {
-        .app = job_app(job),
-        .end = job_policy_end(job),
-        .limits = {.most_machines = (double)options->most_machines,
-                   .most_work = most,
-                   .least_work = most / 32,
-                   .most_dollars_per_hour = options->most_dollars_per_hour,
-                   .least_markets = (unsigned)options->least_markets},
-        .additions = {.joint = job->scheme->joint, .diverse = job->scheme->diverse},
-        .on_demand = {.k = (double)options->reliable, .P = price_dollars(study->reliable->price), .omega = 1, .t_r = 1},
-        .held = held,
-        .held_count = held_count,
-        .offers = offers,
-        .offer_count = study->count + 1,
-        .correlated = job_correlated,
-        .context = job};
-    struct policy_action actions[POLICY_ACTIONS_MAX];
-    bool released[JOB_ALLOCATIONS_MAX] = {false};
-    double e;
-    size_t count = policy_decide(&view, actions, &e);
-    for (size_t i = 0; i < count; i++) {
-        job_act(job, &view, &actions[i], order, released);
+    for (size_t b = 0; b < plan.buy_count && job->held_count < JOB_ALLOCATIONS_MAX; b++) {
+        const struct portfolio_buy *buy = &plan.buys[b];
+        bool spot = job->markets[buy->market].prices != NULL;
+        job_acquire(job, buy->market, buy->count, spot ? buy->bid : job->study->reference->price);
     }
-    job_release(job, released);
-    free(offers);
 }
 
 static void acquire_picked(struct job *job) {
     const struct study *study = job->study;
     size_t m = study_pick(study, job->scheme->pick, job->now, job->lost, job->seed);
     if (m != SIZE_MAX) {
-        double count = ceil(study->reference_work / study->markets[m].vcpus - 1e-9);
-        job_acquire(job, m, (int64_t)count, study->markets[m].on_demand);
+        double count = ceil(study->reference_work / study->markets[m].type->vcpus - 1e-9);
+        job_acquire(job, m, (int64_t)count, study->markets[m].type->price);
     }
 }
 
@@ -503,7 +399,7 @@ static void decide_uniform(struct job *job) {
         job_drop(job, 0, BILLING_RELEASED);
     }
     if (job->held_count == 0 && wanted) {
-        job_acquire(job, on_demand_market(job), options->machines, job->study->reference->price);
+        job_acquire(job, job->study->count, options->machines, job->study->reference->price);
     } else if (job->held_count == 0) {
         acquire_picked(job);
     }
@@ -536,7 +432,7 @@ static int64_t job_next_event(const struct job *job) {
         next = earlier(next, earlier(allocation->evicted_at, allocation->release_at));
         next = allocation->working ? next : earlier(next, allocation->ready);
         if (job->scheme->kind == SCHEME_PROTEUS) {
-            int64_t look = hour_end(allocation, job->now) - DECISION_SECONDS;
+            int64_t look = billing_hour_end(allocation->start, job->now) - DECISION_SECONDS;
             next = earlier(next, look > job->now ? look : look + HOUR);
         }
     }
@@ -559,7 +455,7 @@ static bool job_happen(struct job *job) {
         }
     }
     for (size_t a = 0; a < job->held_count; a++) {
-        decide = decide || hour_end(&job->held[a], job->now) - job->now == DECISION_SECONDS;
+        decide = decide || billing_hour_end(job->held[a].start, job->now) - job->now == DECISION_SECONDS;
     }
     if (job->scheme->checkpoint && job->now >= job->next_checkpoint) {
         job->saved = job->left;
@@ -582,8 +478,9 @@ static void job_end(struct job *job) {
         int64_t when = MARKET_NEVER;
         for (size_t a = 0; a < job->held_count; a++) {
             const struct job_allocation *allocation = &job->held[a];
-            int64_t until =
-                end > allocation->start && (end - allocation->start) % HOUR == 0 ? end : hour_end(allocation, end);
+            int64_t until = end > allocation->start && (end - allocation->start) % HOUR == 0
+                                ? end
+                                : billing_hour_end(allocation->start, end);
             until = earlier(keep ? until : end, allocation->evicted_at);
             if (until < when) {
                 when = until;
@@ -621,8 +518,9 @@ static void job_begin(struct job *job, const struct study *study, const struct s
                         .lambda_count = 1,
                         .log = log};
     job->left = job->saved = job->work;
-    job->closed_until = calloc(study->count + 1, sizeof *job->closed_until);
-    assert(job->closed_until != NULL);
+    job->closed_until = memory_zeroed(study->count + 1, sizeof *job->closed_until);
+    job->markets = memory_zeroed(study->count + 1, sizeof *job->markets);
+    memcpy(job->markets, study->markets, (study->count + 1) * sizeof *job->markets);
 }
 
 /* The on-demand machines of a scheme, from the start to the end. */
@@ -673,5 +571,6 @@ struct job_result job_run(const struct study *study, const struct scheme *scheme
     job_end(&job);
     job_log_end(&job);
     free(job.closed_until);
+    free(job.markets);
     return job_summary(&job, finished);
 }

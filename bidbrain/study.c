@@ -121,7 +121,7 @@ static int study_select(struct study *study, struct markets *markets, const stru
             (long long)study->options.vcpus_min, study->options.memory_min,
             study->options.zone != NULL ? ", in zone " : "", study->options.zone != NULL ? study->options.zone : "");
     }
-    study->markets = memory_zeroed(study->count, sizeof *study->markets);
+    study->markets = memory_zeroed(study->count + 1, sizeof *study->markets);
     market_region(study->own.list[0]->zone, study->region);
     for (size_t m = 0; m < study->count; m++) {
         const struct market *market = study->own.list[m];
@@ -133,7 +133,8 @@ static int study_select(struct study *study, struct markets *markets, const stru
                              region);
         }
         const struct catalog_price *price = catalog_find(catalog, market->type, region);
-        study->markets[m] = (struct study_market){market, price->price, price->vcpus};
+        study->markets[m] = (struct portfolio_market){.prices = market, .type = price};
+        memcpy(study->markets[m].zone, market->zone, sizeof market->zone);
     }
     return 0;
 }
@@ -192,8 +193,8 @@ struct spikes {
 static void spikes_hour(struct spikes *spikes, const struct study *study, int64_t hour) {
     size_t count = study->count;
     for (size_t m = 0; m < count; m++) {
-        int64_t price = market_price(study->markets[m].market, hour);
-        int64_t highest = market_highest(study->markets[m].market, hour, hour + HOUR - 1);
+        int64_t price = market_price(study->markets[m].prices, hour);
+        int64_t highest = market_highest(study->markets[m].prices, hour, hour + HOUR - 1);
         spikes->now[m] = price > 0 && (double)highest > SPIKE * (double)price;
         spikes->alone[m] += spikes->now[m];
     }
@@ -246,7 +247,7 @@ static void study_learn(struct study *study) {
                             .together = memory_zeroed(study->count * study->count, sizeof(double)),
                             .now = memory_zeroed(study->count, sizeof(bool))};
     for (size_t m = 0; m < study->count; m++) {
-        on_demand[m] = study->markets[m].on_demand;
+        on_demand[m] = study->markets[m].type->price;
     }
     (void)markets_span(&study->own, &first, &last);
     study->first_day = (study->split / STUDY_DAY + 1) * STUDY_DAY;
@@ -285,18 +286,18 @@ const struct study_day *study_day(const struct study *study, int64_t time) {
 /* What a market's machines count as dollars and risk; false when it has none. */
 static bool pick_market(const struct study *study, enum pick pick, int64_t time, size_t m, uint64_t seed, double *risk,
                         double *per_work) {
-    const struct study_market *market = &study->markets[m];
-    int64_t price = market_price(market->market, time);
-    if (price == PRICE_UNKNOWN || price_passes(price, market->on_demand)) {
+    const struct portfolio_market *market = &study->markets[m];
+    int64_t price = market_price(market->prices, time);
+    if (price == PRICE_UNKNOWN || price_passes(price, market->type->price)) {
         return false;
     }
-    *per_work = price_dollars(price) / market->vcpus;
+    *per_work = price_dollars(price) / market->type->vcpus;
     *risk = pick == PICK_STANDARD ? interruption_probability(&study->interruptions, m, 0, 24) : 0;
     return interruption_open_at(&study->interruptions, m, time, seed);
 }
 
 static bool same_zone(const struct study *study, size_t a, size_t b) {
-    return strcmp(study->markets[a].market->zone, study->markets[b].market->zone) == 0;
+    return strcmp(study->markets[a].zone, study->markets[b].zone) == 0;
 }
 
 size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_t lost, uint64_t seed) {
@@ -330,9 +331,9 @@ static void study_failures(const struct study *study, int64_t first, uint64_t se
             t += DECISION_SECONDS;
             continue;
         }
-        const struct study_market *market = &study->markets[m];
+        const struct portfolio_market *market = &study->markets[m];
         int64_t end =
-            interruption_of(&study->interruptions, m, market->market, market->on_demand, t, ++draw, seed).time;
+            interruption_of(&study->interruptions, m, market->prices, market->type->price, t, ++draw, seed).time;
         *failures += end < study->split;
         end = end < study->split ? end : study->split;
         end = end > t ? end : t + 1;
@@ -415,6 +416,7 @@ static int study_prepare(struct study *study, struct markets *markets, const str
     if (study->reference == NULL || study->reliable == NULL) {
         return AML_EINPUT;
     }
+    study->markets[study->count].type = study->reference;
     study->reference_work = (double)options->machines * study->reference->vcpus;
     if (study_learns(study) && strcmp(interruptions, "none") != 0) {
         return error_set(error, AML_EINPUT, "--interruptions: only with --model ec2; in ec2-2016 prices tell");

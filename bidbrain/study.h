@@ -6,10 +6,7 @@
 #ifndef BIDBRAIN_STUDY_H
 #define BIDBRAIN_STUDY_H
 
-#include "bidbrain/billing.h"
-#include "bidbrain/catalog.h"
-#include "bidbrain/eviction.h"
-#include "bidbrain/interruption.h"
+#include "bidbrain/portfolio.h"
 
 enum {
     STUDY_SCHEMES_MAX = 24,
@@ -90,12 +87,6 @@ struct study_options {
 /* The paper's setting where it names one. */
 struct study_options study_defaults(void);
 
-struct study_market {
-    const struct market *market;
-    int64_t on_demand;
-    double vcpus;
-};
-
 struct study_day {
     struct eviction_table tables[EVICTION_MEMORIES]; /* those that a scheme goes by */
     bool *correlated;                                /* count x count; NULL for markets beyond STUDY_CORRELATED_MAX */
@@ -103,8 +94,8 @@ struct study_day {
 
 struct study {
     struct study_options options;
-    struct markets own; /* the markets that take part, moved out of what was read */
-    struct study_market *markets;
+    struct markets own;               /* the markets that take part, moved out of what was read */
+    struct portfolio_market *markets; /* `count` spot markets, then the reference type on demand */
     size_t count;
     uint64_t unknown; /* markets left out since the catalog has no price for them */
     struct interruptions interruptions;

@@ -399,8 +399,7 @@ static bool ready_to_buy(struct daemon *daemon) {
 }
 
 static double next_renewal(const struct daemon *daemon) {
-    const struct footprint footprint = {.now = daemon_now(daemon),
-                                        .lead = (int64_t)daemon_lead(daemon),
+    const struct footprint footprint = {.known = {.now = daemon_now(daemon), .lead = (int64_t)daemon_lead(daemon)},
                                         .machines = daemon->machines,
                                         .machine_count = daemon->machine_count};
     int64_t next = footprint_next_renewal(&footprint);

@@ -240,14 +240,15 @@ static void plan_launch(struct daemon *daemon, const struct provider_launch *lau
     store_launch(daemon, l);
 }
 
-void daemon_launch(struct daemon *daemon, const struct footprint_buy *buy) {
-    const struct footprint_market *market = &daemon->buyable[buy->market];
-    struct provider_launch launch = {.kind = market->kind, .count = buy->count, .bid = buy->bid};
+void daemon_launch(struct daemon *daemon, const struct portfolio_buy *buy) {
+    const struct portfolio_market *market = &daemon->buyable[buy->market];
+    enum provider_kind kind = market->prices != NULL ? PROVIDER_SPOT : PROVIDER_ON_DEMAND;
+    struct provider_launch launch = {.kind = kind, .count = buy->count, .bid = buy->bid};
     new_token(daemon, launch.token);
-    snprintf(launch.type, sizeof launch.type, "%s", market->price->type);
+    snprintf(launch.type, sizeof launch.type, "%s", market->type->type);
     snprintf(launch.zone, sizeof launch.zone, "%s", market->zone);
     snprintf(launch.product, sizeof launch.product, "%s", daemon->config->product);
-    plan_launch(daemon, &launch, market->kind == PROVIDER_ON_DEMAND);
+    plan_launch(daemon, &launch, kind == PROVIDER_ON_DEMAND);
 }
 
 /* Said again only when the numbers change. */
@@ -837,7 +838,7 @@ static void release_one(struct daemon *daemon, size_t i, bool transient_left) {
         daemon_release(daemon, i, now, false);
     } else if (daemon->phase == DAEMON_JOB_OVER) {
         bool hold = spot && daemon->config->rules->whole_hours && machine->running != 0;
-        int64_t at = hold ? footprint_hour_end(machine, now) : now;
+        int64_t at = hold ? billing_hour_end(machine->machine.launched, now) : now;
         if (machine->release_at == 0 || machine->release_at > at) {
             daemon_release(daemon, i, at, hold);
         }

@@ -89,13 +89,13 @@ static const struct catalog_price *fallback_type(const struct daemon *daemon) {
 }
 
 static void add_on_demand(struct daemon *daemon, const struct catalog_price *price, const char *zone) {
-    const struct footprint known = {.markets = daemon->buyable, .market_count = daemon->buyable_count};
+    const struct footprint known = {.known = {.markets = daemon->buyable, .market_count = daemon->buyable_count}};
     if (price == NULL || footprint_find(&known, PROVIDER_ON_DEMAND, price->type, zone) != MARKET_NONE) {
         return;
     }
     daemon->buyable = memory_resized(daemon->buyable, daemon->buyable_count + 1, sizeof *daemon->buyable);
-    struct footprint_market *market = &daemon->buyable[daemon->buyable_count++];
-    *market = (struct footprint_market){.kind = PROVIDER_ON_DEMAND, .price = price};
+    struct portfolio_market *market = &daemon->buyable[daemon->buyable_count++];
+    *market = (struct portfolio_market){.type = price};
     snprintf(market->zone, sizeof market->zone, "%s", zone);
 }
 
@@ -105,11 +105,9 @@ static void find_buyable(struct daemon *daemon) {
     daemon->buyable_count = 0;
     for (size_t m = 0; m < daemon->markets.count; m++) {
         const struct market *market = daemon->markets.list[m];
-        struct footprint_market *buyable = &daemon->buyable[daemon->buyable_count++];
-        *buyable =
-            (struct footprint_market){.kind = PROVIDER_SPOT,
-                                      .prices = market,
-                                      .price = catalog_find(&daemon->config->known, market->type, daemon->region)};
+        struct portfolio_market *buyable = &daemon->buyable[daemon->buyable_count++];
+        *buyable = (struct portfolio_market){
+            .prices = market, .type = catalog_find(&daemon->config->known, market->type, daemon->region)};
         snprintf(buyable->zone, sizeof buyable->zone, "%s", market->zone);
     }
     for (size_t i = 0; i < daemon->machine_count; i++) { /* of an earlier configuration too */
@@ -320,8 +318,9 @@ struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *
     int64_t now = daemon_now(daemon);
     bool by_price = config->rules->bids && daemon->learned > 0;
     for (size_t m = 0; m < daemon->buyable_count; m++) {
-        struct footprint_market *market = &daemon->buyable[m];
-        market->closed_until = daemon_closed_until(daemon, market->kind, market->price->type, market->zone);
+        struct portfolio_market *market = &daemon->buyable[m];
+        enum provider_kind kind = market->prices != NULL ? PROVIDER_SPOT : PROVIDER_ON_DEMAND;
+        market->closed_until = daemon_closed_until(daemon, kind, market->type->type, market->zone);
     }
     *table = (struct eviction_table){0};
     if (by_price) {
@@ -330,32 +329,35 @@ struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *
     }
     double budget = config->budget_dollars * (double)PRICE_DOLLAR;
     return (struct footprint){
-        .rules = config->rules,
-        .now = now,
-        .lead = (int64_t)daemon_lead(daemon),
+        .known = {.rules = config->rules,
+                  .now = now,
+                  .lead = (int64_t)daemon_lead(daemon),
+                  .markets = daemon->buyable,
+                  .market_count = daemon->buyable_count,
+                  .reference = daemon->reliable_price,
+                  .table = by_price ? table : NULL,
+                  .by_regime = true,
+                  .interruptions = &daemon->interruptions,
+                  .fallback = config->on_demand_fallback ? FALLBACK_ALWAYS : FALLBACK_NEVER,
+                  .reliable = (unsigned)config->reliable,
+                  .reliable_type = daemon->reliable_price,
+                  .app = daemon->app,
+                  .end = {.work = daemon->work_left,
+                          .deadline = config->deadline != 0 ? (double)(config->deadline - now) / HOUR : INFINITY,
+                          .hour_worth = config->hour_worth,
+                          .boot = daemon->boot_seconds / HOUR,
+                          .whole_hours = config->rules->whole_hours},
+                  .limits = {.most_machines = (double)config->most_machines,
+                             .most_work = config->most_vcpus,
+                             .most_dollars_per_hour = config->most_dollars_per_hour,
+                             .least_markets = (unsigned)config->least_markets},
+                  .additions = {.joint = true}},
         .decision_seconds = config->decision_seconds,
         .notice_seconds = config->notice_seconds,
-        .markets = daemon->buyable,
-        .market_count = daemon->buyable_count,
-        .table = by_price ? table : NULL,
-        .interruptions = &daemon->interruptions,
-        .reliable_price = daemon->reliable_price,
-        .reliable = (unsigned)config->reliable,
         .launches = daemon->launches,
         .launch_count = daemon->launch_count,
         .machines = daemon->machines,
         .machine_count = daemon->machine_count,
-        .app = daemon->app,
-        .limits = {.most_machines = (double)config->most_machines,
-                   .most_work = config->most_vcpus,
-                   .most_dollars_per_hour = config->most_dollars_per_hour,
-                   .least_markets = (unsigned)config->least_markets},
-        .end = {.work = daemon->work_left,
-                .deadline = config->deadline != 0 ? (double)(config->deadline - now) / HOUR : INFINITY,
-                .hour_worth = config->hour_worth,
-                .boot = daemon->boot_seconds / HOUR,
-                .whole_hours = config->rules->whole_hours},
-        .fallback = config->on_demand_fallback,
         .budget_micro = isinf(budget) ? INT64_MAX : (int64_t)budget};
 }
 
@@ -370,19 +372,19 @@ static json_t *cost_json(double cost) {
     return isfinite(cost) ? json_real(cost) : json_null();
 }
 
-static void report_plan(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
+static void report_plan(struct daemon *daemon, const struct footprint *footprint, const struct portfolio_plan *plan) {
     json_t *buys = json_array();
     for (size_t b = 0; b < plan->buy_count; b++) {
-        const struct footprint_buy *buy = &plan->buys[b];
-        const struct footprint_market *market = &footprint->markets[buy->market];
-        bool spot = market->kind == PROVIDER_SPOT;
+        const struct portfolio_buy *buy = &plan->buys[b];
+        const struct portfolio_market *market = &footprint->known.markets[buy->market];
+        bool spot = market->prices != NULL;
         json_array_append_new(buys, json_pack("{s:s,s:s,s:s,s:i,s:f,s:f,s:o}", "kind", spot ? "spot" : "on-demand",
-                                              "instance_type", market->price->type, "zone", market->zone, "count",
+                                              "instance_type", market->type->type, "zone", market->zone, "count",
                                               (int)buy->count, "price", buy->price, "bid", price_dollars(buy->bid),
                                               "cost_per_work", cost_json(buy->cost_per_work)));
         daemon_say(daemon, "decision: %u x %s/%s %s at $%.4f%s%.4f, $%.5f per vCPU-hour with it", buy->count,
-                   market->price->type, market->zone, spot ? "spot" : "on demand", buy->price,
-                   spot ? ", bid $" : " = $", spot ? price_dollars(buy->bid) : buy->price, buy->cost_per_work);
+                   market->type->type, market->zone, spot ? "spot" : "on demand", buy->price, spot ? ", bid $" : " = $",
+                   spot ? price_dollars(buy->bid) : buy->price, buy->cost_per_work);
     }
     if (plan->released > 0) {
         daemon_say(daemon, "decision: %zu allocations are given back%s", plan->released,
@@ -391,13 +393,13 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
     daemon_report(daemon, "decision",
                   json_pack("{s:o,s:o,s:i,s:i,s:b,s:f,s:f,s:f,s:f}", "cost_per_work", cost_json(plan->cost_per_work),
                             "buys", buys, "renewed", (int)plan->renewed, "released", (int)plan->released, "over_budget",
-                            (int)plan->over_budget, "phi", footprint->app.phi, "sigma_seconds",
-                            footprint->app.sigma * HOUR, "lambda_seconds", footprint->app.lambda * HOUR,
+                            (int)plan->over_budget, "phi", footprint->known.app.phi, "sigma_seconds",
+                            footprint->known.app.sigma * HOUR, "lambda_seconds", footprint->known.app.lambda * HOUR,
                             "items_per_vcpu_second", daemon->throughput));
 }
 
 /* One line at first, and when markets are kept out for other reasons than before. */
-static void say_why(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
+static void say_why(struct daemon *daemon, const struct footprint *footprint, const struct portfolio_plan *plan) {
     struct footprint_reasons reasons;
     char text[FOOTPRINT_REASONS_TEXT];
     if (strcmp(daemon->unwanted_reason_said, daemon->unwanted_said) != 0) {
@@ -416,18 +418,18 @@ static void say_why(struct daemon *daemon, const struct footprint *footprint, co
 }
 
 /* Reports whether the job is expected to meet its deadline, each time that this changes. */
-static void say_deadline(struct daemon *daemon, const struct footprint *footprint, const struct footprint_plan *plan) {
-    if (daemon->config->deadline == 0 || footprint->end.work <= 0 || isinf(plan->hours_left)) {
+static void say_deadline(struct daemon *daemon, const struct footprint *footprint, const struct portfolio_plan *plan) {
+    if (daemon->config->deadline == 0 || footprint->known.end.work <= 0 || isinf(plan->hours_left)) {
         return;
     }
-    bool late = plan->hours_left > footprint->end.deadline;
+    bool late = plan->hours_left > footprint->known.end.deadline;
     if (daemon->late_said == (int)late || (daemon->late_said < 0 && !late)) {
         return;
     }
     char deadline[INSTANT_TEXT_MAX];
     char end[INSTANT_TEXT_MAX];
     instant_format(daemon->config->deadline, deadline);
-    instant_format(footprint->now + (int64_t)(fmin(plan->hours_left, 1e6) * HOUR), end);
+    instant_format(footprint->known.now + (int64_t)(fmin(plan->hours_left, 1e6) * HOUR), end);
     daemon->late_said = late;
     if (late) {
         log_warn("the job is expected to end at %s, after its deadline %s: limits and markets allow no more machines",
@@ -448,7 +450,7 @@ static void release_decided(struct daemon *daemon, const int64_t *release_at, si
 
 void daemon_keep_budget(struct daemon *daemon) {
     struct eviction_table table;
-    struct footprint_plan plan;
+    struct portfolio_plan plan;
     struct footprint footprint = daemon_footprint(daemon, &table);
     int64_t *release_at = memory_zeroed(daemon->machine_count + 1, sizeof *release_at);
     footprint_keep_budget(&footprint, &plan, release_at);
@@ -462,7 +464,7 @@ void daemon_keep_budget(struct daemon *daemon) {
 
 void daemon_decide(struct daemon *daemon) {
     struct eviction_table table;
-    struct footprint_plan plan;
+    struct portfolio_plan plan;
     struct footprint footprint = daemon_footprint(daemon, &table);
     int64_t *release_at = memory_zeroed(daemon->machine_count + 1, sizeof *release_at);
     footprint_decide(&footprint, &plan, release_at);

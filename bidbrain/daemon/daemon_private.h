@@ -99,7 +99,7 @@ struct daemon {
     char region[MARKET_TEXT_MAX];
     const struct catalog_price *reliable_price;
     struct markets markets, fresh;
-    struct footprint_market *buyable; /* the spot markets as in `markets`, then on demand */
+    struct portfolio_market *buyable; /* the spot markets as in `markets`, then on demand */
     size_t buyable_count;
     size_t learned; /* markets that `eviction` and `interruptions` know */
     struct eviction eviction;
@@ -207,7 +207,7 @@ double daemon_margin(const struct daemon *daemon);
 
 /* ---- daemon_machines.c ---- */
 int daemon_load(struct daemon *daemon, struct error *error);
-void daemon_launch(struct daemon *daemon, const struct footprint_buy *buy);
+void daemon_launch(struct daemon *daemon, const struct portfolio_buy *buy);
 /* Buys reliable machines that lack, as far as the caps allow; in a dry run it only says so. */
 void daemon_keep_reliable(struct daemon *daemon);
 /* Asks again for what has no answer, since this process or the one before it asked, while the job runs; withdraws open

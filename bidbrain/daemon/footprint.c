@@ -3,40 +3,27 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/offer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FOOTPRINT_LEAST_SHARE = 32, /* of most_work: a smaller allocation is not worth a change (as in the cost study) */
-    FOOTPRINT_LATE_SHARE = 4,   /* of the lead: an hour that ends sooner is left to its renewal */
-};
-
-#define FOOTPRINT_RATE_SLACK 1e-9 /* sums of prices are rounded */
-
-/* Machines of one launch that run and stay. */
-struct group {
-    const char *token;
-    size_t market;
-    unsigned count;
-    int64_t launched, bid;
-};
+enum { FOOTPRINT_LATE_SHARE = 4 /* of the lead: an hour that ends sooner is left to its renewal */ };
 
 struct groups {
-    struct group list[POLICY_HELD_MAX];
+    struct portfolio_holding list[POLICY_HELD_MAX]; /* of each launch what runs and stays; `of` is the launch's token */
     size_t count;
-    struct group coming[POLICY_HELD_MAX]; /* what is pending, as far as there is room and a price */
+    struct portfolio_holding coming[POLICY_HELD_MAX]; /* what is pending, as far as there is room and a price */
     size_t coming_count;
     double pending_work, pending_machines, pending_dollars;
 };
 
 size_t footprint_find(const struct footprint *f, enum provider_kind kind, const char *type, const char *zone) {
-    for (size_t m = 0; m < f->market_count; m++) {
-        const struct footprint_market *market = &f->markets[m];
-        if (market->kind == kind && strcmp(market->price->type, type) == 0 && strcmp(market->zone, zone) == 0) {
+    for (size_t m = 0; m < f->known.market_count; m++) {
+        const struct portfolio_market *market = &f->known.markets[m];
+        if ((market->prices != NULL) == (kind == PROVIDER_SPOT) && strcmp(market->type->type, type) == 0 &&
+            strcmp(market->zone, zone) == 0) {
             return m;
         }
     }
@@ -44,34 +31,24 @@ size_t footprint_find(const struct footprint *f, enum provider_kind kind, const 
 }
 
 static int64_t market_now(const struct footprint *f, size_t m) {
-    const struct footprint_market *market = &f->markets[m];
-    return market->kind == PROVIDER_SPOT ? market_price(market->prices, f->now) : market->price->price;
-}
-
-static double vcpus_of(const struct footprint *f, size_t m) {
-    return f->markets[m].price->vcpus;
-}
-
-int64_t footprint_hour_end(const struct ledger_machine *machine, int64_t now) {
-    int64_t start = machine->machine.launched;
-    return start > now ? start + HOUR : start + ((now - start) / HOUR + 1) * HOUR;
+    return portfolio_price(&f->known, m);
 }
 
 /* ---- Bills ---- */
 
 static int64_t machine_end(const struct footprint *f, const struct ledger_machine *machine) {
-    int64_t end = machine->ended != 0 ? machine->ended : f->now;
+    int64_t end = machine->ended != 0 ? machine->ended : f->known.now;
     return end > machine->machine.launched ? end : machine->machine.launched;
 }
 
 /* A machine on demand costs what the catalog says of its type, whatever the zone. */
 static int64_t on_demand_price(const struct footprint *f, const struct ledger_machine *machine) {
     if (machine->reliable) {
-        return f->reliable_price->price;
+        return f->known.reliable_type->price;
     }
-    for (size_t m = 0; m < f->market_count; m++) {
-        if (strcmp(f->markets[m].price->type, machine->machine.type) == 0) {
-            return f->markets[m].price->price;
+    for (size_t m = 0; m < f->known.market_count; m++) {
+        if (strcmp(f->known.markets[m].type->type, machine->machine.type) == 0) {
+            return f->known.markets[m].type->price;
         }
     }
     return 0;
@@ -84,15 +61,15 @@ struct bill footprint_bill(const struct footprint *f, const struct ledger_machin
         return (struct bill){0};
     }
     if (machine->machine.kind == PROVIDER_ON_DEMAND) {
-        return billing_on_demand(f->rules, on_demand_price(f, machine), start, machine_end(f, machine),
+        return billing_on_demand(f->known.rules, on_demand_price(f, machine), start, machine_end(f, machine),
                                  BILLING_RELEASED);
     }
     size_t m = footprint_find(f, PROVIDER_SPOT, machine->machine.type, machine->machine.zone);
-    if (m != MARKET_NONE && market_price(f->markets[m].prices, start) != PRICE_UNKNOWN) {
-        return billing_spot(f->rules, f->markets[m].prices, start, machine_end(f, machine), how);
+    if (m != MARKET_NONE && market_price(f->known.markets[m].prices, start) != PRICE_UNKNOWN) {
+        return billing_spot(f->known.rules, f->known.markets[m].prices, start, machine_end(f, machine), how);
     }
     /* No prices of it: at its bid, which it can't have cost more than. */
-    return billing_on_demand(f->rules, machine->bid, start, machine_end(f, machine), BILLING_RELEASED);
+    return billing_on_demand(f->known.rules, machine->bid, start, machine_end(f, machine), BILLING_RELEASED);
 }
 
 int64_t footprint_on_demand(const struct footprint *f, const struct ledger_machine *machine) {
@@ -127,20 +104,20 @@ static void add_pending(const struct footprint *f, struct groups *groups, size_t
     int64_t price = market_now(f, market);
     if (groups->coming_count < POLICY_HELD_MAX && price != PRICE_UNKNOWN) {
         groups->coming[groups->coming_count++] =
-            (struct group){.token = "", .market = market, .count = count, .launched = f->now, .bid = bid};
+            (struct portfolio_holding){.market = market, .count = count, .start = f->known.now, .bid = bid};
     }
     groups->pending_machines += count;
-    groups->pending_work += count * vcpus_of(f, market);
+    groups->pending_work += count * f->known.markets[market].type->vcpus;
     groups->pending_dollars += count * (price != PRICE_UNKNOWN ? price_dollars(price) : 0);
 }
 
 static void add_running(const struct footprint *f, struct groups *groups, const struct ledger_machine *machine,
                         size_t market) {
     for (size_t g = 0; g < groups->count; g++) {
-        struct group *group = &groups->list[g];
-        if (strcmp(group->token, machine->machine.token) == 0) {
+        struct portfolio_holding *group = &groups->list[g];
+        if (strcmp(group->of, machine->machine.token) == 0) {
             group->count++;
-            group->launched = machine->machine.launched < group->launched ? machine->machine.launched : group->launched;
+            group->start = machine->machine.launched < group->start ? machine->machine.launched : group->start;
             return;
         }
     }
@@ -148,11 +125,11 @@ static void add_running(const struct footprint *f, struct groups *groups, const 
         add_pending(f, groups, market, 1, machine->bid);
         return;
     }
-    groups->list[groups->count++] = (struct group){.token = machine->machine.token,
-                                                   .market = market,
-                                                   .count = 1,
-                                                   .launched = machine->machine.launched,
-                                                   .bid = machine->bid};
+    groups->list[groups->count++] = (struct portfolio_holding){.of = machine->machine.token,
+                                                               .market = market,
+                                                               .count = 1,
+                                                               .start = machine->machine.launched,
+                                                               .bid = machine->bid};
 }
 
 /* Of a launch without its last answer: what it may still bring. */
@@ -192,105 +169,8 @@ static void find_groups(const struct footprint *f, struct groups *groups) {
     }
 }
 
-/* ---- The policy's view ---- */
-
-/* A group for `seconds` more at `price`. */
-static struct policy_allocation expected(const struct footprint *f, const struct group *group, int64_t price,
-                                         int64_t seconds) {
-    const struct footprint_market *market = &f->markets[group->market];
-    struct policy_allocation x = {
-        .k = group->count, .P = price_dollars(price), .t_r = (double)seconds / HOUR, .nu = vcpus_of(f, group->market)};
-    double median = x.t_r / 2;
-    if (market->kind == PROVIDER_SPOT && !f->rules->bids) {
-        double age = (double)(f->now - group->launched) / HOUR;
-        x.beta = interruption_probability(f->interruptions, group->market, fmax(0, age), x.t_r);
-    } else if (market->kind == PROVIDER_SPOT) {
-        unsigned regime = eviction_regime(market->prices, market->price->price, f->now);
-        int64_t delta = group->bid - market_now(f, group->market);
-        struct eviction_estimate estimate = eviction_estimate(f->table, group->market, regime, delta, seconds);
-        x.beta = estimate.probability;
-        median = estimate.median / HOUR;
-        x.refund = true;
-    }
-    x.omega = policy_omega(x.beta, median, x.t_r);
-    return x;
-}
-
-static int64_t group_hour_end(const struct footprint *f, const struct group *group) {
-    struct ledger_machine machine = {.machine = {.launched = group->launched}};
-    return footprint_hour_end(&machine, f->now);
-}
-
 static bool pays_by_the_hour(const struct footprint *f) {
-    return f->rules->whole_hours;
-}
-
-static struct policy_held held_of(const struct footprint *f, const struct group *group) {
-    int64_t end = group_hour_end(f, group);
-    int64_t left = end - f->now;
-    int64_t price = market_now(f, group->market);
-    const struct footprint_market *market = &f->markets[group->market];
-    struct policy_held held = {.market = group->market,
-                               .expiring = left <= f->lead && left > f->lead / FOOTPRINT_LATE_SHARE};
-    if (!pays_by_the_hour(f)) { /* the hour ahead counts */
-        held.expiring = held.expiring || market->kind == PROVIDER_ON_DEMAND;
-        held.now = expected(f, group, price, HOUR);
-    } else {
-        int64_t paid = market->kind == PROVIDER_SPOT ? market_price(market->prices, end - HOUR) : price;
-        held.now = expected(f, group, paid != PRICE_UNKNOWN ? paid : price, left);
-    }
-    if (held.expiring) {
-        held.renewed = expected(f, group, price, HOUR);
-    }
-    return held;
-}
-
-static struct policy_offer offer_of(const struct footprint *f, size_t m) {
-    const struct footprint_market *market = &f->markets[m];
-    double vcpus = vcpus_of(f, m);
-    int64_t on_demand = market->price->price;
-    int64_t price = market_now(f, m);
-    struct policy_offer offer = {.nu = vcpus};
-    if (market->kind == PROVIDER_ON_DEMAND) {
-        offer = (struct policy_offer){.P = price_dollars(on_demand),
-                                      .ceiling = price_dollars(on_demand),
-                                      .nu = vcpus,
-                                      .deltas = 1,
-                                      .on_demand = true};
-        offer.median[0] = 0.5;
-        return offer; /* opened when nothing else is open */
-    }
-    if (price == PRICE_UNKNOWN) {
-        return offer;
-    }
-    int64_t ceiling = offer_ceiling(on_demand, vcpus, f->reliable_price);
-    if (!f->rules->bids) {
-        offer = offer_of_today(f->interruptions, m, price, on_demand, ceiling, vcpus);
-    } else {
-        unsigned regime = eviction_regime(market->prices, on_demand, f->now);
-        offer = offer_of_2016(f->table, m, regime, price, ceiling, vcpus);
-    }
-    offer.open = f->now >= market->closed_until;
-    return offer;
-}
-
-static void find_offers(const struct footprint *f, struct policy_offer *offers) {
-    bool any = false;
-    for (size_t m = 0; m < f->market_count; m++) {
-        offers[m] = offer_of(f, m);
-        any = any || (offers[m].open && offers[m].P <= offers[m].ceiling);
-    }
-    for (size_t m = 0; m < f->market_count; m++) {
-        if (f->markets[m].kind == PROVIDER_ON_DEMAND) {
-            bool wanted = !any || (f->end.work > 0 && isfinite(f->end.deadline));
-            offers[m].open = f->fallback && wanted && f->now >= f->markets[m].closed_until;
-        }
-    }
-}
-
-static struct policy_allocation reliable_allocation(const struct footprint *f) {
-    return (struct policy_allocation){
-        .k = f->reliable, .P = price_dollars(f->reliable_price->price), .omega = 1, .t_r = 1};
+    return f->known.rules->whole_hours;
 }
 
 /* ---- The budget ---- */
@@ -302,7 +182,7 @@ static double budget_left(const struct footprint *f, const struct groups *groups
     }
     struct footprint_spend spend = footprint_spend(f);
     double left = (double)f->budget_micro - (double)(spend.spot.amount + spend.on_demand.amount) / HOUR;
-    left -= (double)f->reliable * (double)f->reliable_price->price; /* their next hour */
+    left -= (double)f->known.reliable * (double)f->known.reliable_type->price; /* their next hour */
     left -= groups->pending_dollars * (double)PRICE_DOLLAR;
     for (size_t g = 0; !pays_by_the_hour(f) && g < groups->count; g++) {
         left -= (double)groups->list[g].count * (double)market_now(f, groups->list[g].market);
@@ -317,7 +197,8 @@ static bool budget_reached(const struct footprint *f, const struct groups *group
         return false;
     }
     struct footprint_spend spend = footprint_spend(f);
-    double rate = (double)f->reliable * (double)f->reliable_price->price + groups->pending_dollars * PRICE_DOLLAR;
+    double rate =
+        (double)f->known.reliable * (double)f->known.reliable_type->price + groups->pending_dollars * PRICE_DOLLAR;
     for (size_t g = 0; g < groups->count; g++) {
         rate += (double)groups->list[g].count * (double)market_now(f, groups->list[g].market);
     }
@@ -330,14 +211,14 @@ unsigned footprint_reliable_room(const struct footprint *f, unsigned held, unsig
     struct groups groups;
     find_groups(f, &groups);
     struct footprint without = *f;
-    without.reliable = held;
-    double price = price_dollars(f->reliable_price->price);
+    without.known.reliable = held;
+    double price = price_dollars(f->known.reliable_type->price);
     double rate = held * price + groups.pending_dollars;
     for (size_t g = 0; g < groups.count; g++) {
         rate += (double)groups.list[g].count * price_dollars(market_now(f, groups.list[g].market));
     }
     double dollars =
-        fmin(f->limits.most_dollars_per_hour - rate, budget_left(&without, &groups) / (double)PRICE_DOLLAR);
+        fmin(f->known.limits.most_dollars_per_hour - rate, budget_left(&without, &groups) / (double)PRICE_DOLLAR);
     double room = floor(dollars / price + 1e-9);
     unsigned most = room < 1 ? 0 : room < wanted ? (unsigned)room : wanted;
     return held == 0 && most < wanted ? 0 : most;
@@ -346,154 +227,63 @@ unsigned footprint_reliable_room(const struct footprint *f, unsigned held, unsig
 /* ---- Decisions ---- */
 
 /* Machines given back run to the end of the hour that is paid; by the second they leave at once. */
-static void release_group(const struct footprint *f, const struct group *group, unsigned count, int64_t *release_at) {
+static void release_group(const struct footprint *f, const struct portfolio_holding *group, unsigned count,
+                          int64_t *release_at) {
     for (size_t i = 0; i < f->machine_count && count > 0; i++) {
         const struct ledger_machine *machine = &f->machines[i];
-        if (machine->running != 0 && !machine_leaves(machine) && strcmp(machine->machine.token, group->token) == 0) {
-            release_at[i] = pays_by_the_hour(f) ? footprint_hour_end(machine, f->now) : f->now + f->notice_seconds;
+        if (machine->running != 0 && !machine_leaves(machine) && strcmp(machine->machine.token, group->of) == 0) {
+            release_at[i] = pays_by_the_hour(f) ? billing_hour_end(machine->machine.launched, f->known.now)
+                                                : f->known.now + f->notice_seconds;
             count--;
         }
     }
 }
 
 /* Machines that an earlier configuration bought where this one wants none: no decision would ever be about them. */
-static void release_unwanted(const struct footprint *f, struct footprint_plan *plan, int64_t *release_at) {
-    for (size_t i = 0; i < f->machine_count && f->market_count > 0; i++) {
+static void release_unwanted(const struct footprint *f, struct portfolio_plan *plan, int64_t *release_at) {
+    for (size_t i = 0; i < f->machine_count && f->known.market_count > 0; i++) {
         const struct ledger_machine *machine = &f->machines[i];
         const struct provider_machine *told = &machine->machine;
         if (!machine->reliable && machine->running != 0 && !machine_leaves(machine) &&
             footprint_find(f, told->kind, told->type, told->zone) == MARKET_NONE) {
-            release_at[i] = pays_by_the_hour(f) ? footprint_hour_end(machine, f->now) : f->now + f->notice_seconds;
+            release_at[i] = pays_by_the_hour(f) ? billing_hour_end(machine->machine.launched, f->known.now)
+                                                : f->known.now + f->notice_seconds;
             plan->released++;
         }
     }
 }
 
-static void decide_buy(const struct footprint *f, const struct policy_view *view, const struct policy_action *action,
-                       double *left, struct footprint_plan *plan) {
-    const struct policy_offer *offer = &view->offers[action->index];
-    double price = offer->P * (double)PRICE_DOLLAR;
-    double count = fmin(action->count, PROVIDER_COUNT_MAX);
-    if (count * price > *left) {
-        plan->over_budget = true;
-        count = floor(fmax(0, *left) / price);
-    }
-    if (count < 1 || view->held_count + plan->buy_count >= POLICY_HELD_MAX) {
-        return;
-    }
-    *left -= count * price;
-    bool spot = f->markets[action->index].kind == PROVIDER_SPOT;
-    double bid = (offer->P + offer->delta[action->delta]) * (double)PRICE_DOLLAR;
-    plan->buys[plan->buy_count++] = (struct footprint_buy){.market = action->index,
-                                                           .count = (unsigned)count,
-                                                           .bid = spot ? (int64_t)llround(bid) : 0,
-                                                           .price = offer->P,
-                                                           .cost_per_work = action->cost_per_work};
+static struct portfolio portfolio_of(const struct footprint *f, const struct groups *groups) {
+    struct portfolio all = f->known;
+    all.limits.least_work = all.limits.most_work / PORTFOLIO_LEAST_SHARE;
+    all.late = all.lead / FOOTPRINT_LATE_SHARE;
+    all.review_on_demand = true;
+    all.held = groups->list;
+    all.held_count = groups->count;
+    all.coming = groups->coming;
+    all.coming_count = groups->coming_count;
+    all.pending.machines = groups->pending_machines;
+    all.pending.work = groups->pending_work;
+    all.pending.dollars = groups->pending_dollars;
+    all.money = budget_left(f, groups);
+    all.renewed_rate = all.limits.most_dollars_per_hour;
+    all.most_at_once = PROVIDER_COUNT_MAX;
+    return all;
 }
 
-/* Dollars an hour of all that is held and pending, at the prices of the hours that are paid. */
-static double rate_now(const struct footprint *f, const struct groups *groups, const struct policy_view *view) {
-    double rate = f->reliable * price_dollars(f->reliable_price->price) + groups->pending_dollars;
-    for (size_t g = 0; g < groups->count; g++) {
-        rate += groups->list[g].count * view->held[g].now.P;
-    }
-    return rate;
-}
-
-static void carry_out(const struct footprint *f, const struct groups *groups, const struct policy_view *view,
-                      const struct policy_action *actions, size_t count, struct footprint_plan *plan,
-                      int64_t *release_at) {
-    double left = budget_left(f, groups);
-    double rate = rate_now(f, groups, view);
-    for (size_t a = 0; a < count; a++) {
-        const struct policy_action *action = &actions[a];
-        if (action->kind == POLICY_ACQUIRE) {
-            decide_buy(f, view, action, &left, plan);
-            continue;
-        }
-        const struct group *group = &groups->list[action->index];
-        unsigned kept = action->kind == POLICY_RENEW ? (unsigned)action->count : 0;
-        double price = (double)kept * (double)market_now(f, group->market);
-        double renewed_rate = rate + price_dollars((int64_t)price) - group->count * view->held[action->index].now.P;
-        if (kept > 0 && renewed_rate > f->limits.most_dollars_per_hour * (1 + FOOTPRINT_RATE_SLACK)) {
-            kept = 0; /* its price has risen since it was bought */
-        } else if (kept > 0) {
-            rate = renewed_rate;
-        }
-        if (kept > 0 && pays_by_the_hour(f) && price > left) {
-            plan->over_budget = true;
-            kept = 0;
-        } else if (kept > 0 && pays_by_the_hour(f)) {
-            left -= price;
-        }
-        plan->renewed += kept > 0;
-        plan->released += kept < group->count;
-        release_group(f, group, group->count - kept, release_at);
-    }
-}
-
-static struct policy_limits limits_left(const struct footprint *f, const struct groups *groups) {
-    struct policy_limits limits = f->limits;
-    limits.least_work = f->limits.most_work / FOOTPRINT_LEAST_SHARE;
-    limits.most_machines = fmax(0, limits.most_machines - groups->pending_machines);
-    limits.most_work = fmax(0, limits.most_work - groups->pending_work);
-    limits.most_dollars_per_hour = fmax(0, limits.most_dollars_per_hour - groups->pending_dollars);
-    return limits;
-}
-
-/* At the end of the job: adds pending machines to what is held, as if their first hour began now. They may be all that
- * the job still needs. */
-static void count_coming(const struct footprint *f, const struct groups *groups, struct policy_view *view,
-                         struct policy_held *held, struct policy_offer *offers) {
-    view->limits = f->limits;
-    for (size_t g = 0; g < groups->coming_count && view->held_count < POLICY_HELD_MAX; g++) {
-        const struct group *group = &groups->coming[g];
-        held[view->held_count] = (struct policy_held){.market = group->market,
-                                                      .now = expected(f, group, market_now(f, group->market), HOUR)};
-        offers[group->market].held += group->count;
-        view->held_count++;
-    }
-}
-
-void footprint_decide(const struct footprint *f, struct footprint_plan *plan, int64_t *release_at) {
-    struct policy_held held[POLICY_HELD_MAX];
-    struct policy_action actions[POLICY_ACTIONS_MAX];
+void footprint_decide(const struct footprint *f, struct portfolio_plan *plan, int64_t *release_at) {
     struct groups groups;
-    *plan = (struct footprint_plan){.hours_left = INFINITY};
     find_groups(f, &groups);
-    struct policy_offer *offers = memory_zeroed(f->market_count + 1, sizeof *offers);
-    find_offers(f, offers);
-    for (size_t g = 0; g < groups.count; g++) {
-        held[g] = held_of(f, &groups.list[g]);
-        offers[held[g].market].held += groups.list[g].count;
-    }
-    struct policy_view view = {.app = f->app,
-                               .end = f->end,
-                               .limits = limits_left(f, &groups),
-                               .additions = {.joint = true},
-                               .on_demand = reliable_allocation(f),
-                               .held = held,
-                               .held_count = groups.count,
-                               .offers = offers,
-                               .offer_count = f->market_count};
+    const struct portfolio all = portfolio_of(f, &groups);
     if (budget_reached(f, &groups)) {
-        plan->over_budget = true;
-        plan->released = groups.count;
-        for (size_t g = 0; g < groups.count; g++) {
-            release_group(f, &groups.list[g], groups.list[g].count, release_at);
-        }
+        *plan = (struct portfolio_plan){.hours_left = INFINITY, .over_budget = true, .released = groups.count};
     } else {
-        if (policy_is_end(&view)) {
-            count_coming(f, &groups, &view, held, offers);
-        }
-        size_t count = policy_decide(&view, actions, &plan->cost_per_work);
-        carry_out(f, &groups, &view, actions, count, plan, release_at);
-        if (f->end.work > 0) {
-            plan->hours_left = policy_hours_left(&view, actions, count);
-        }
+        portfolio_decide(&all, plan);
+    }
+    for (size_t g = 0; g < groups.count; g++) {
+        release_group(f, &groups.list[g], groups.list[g].count - plan->kept[g], release_at);
     }
     release_unwanted(f, plan, release_at);
-    free(offers);
 }
 
 /* ---- Why nothing is bought ---- */
@@ -507,7 +297,7 @@ static enum footprint_reason reason_of(const struct footprint *f, const struct p
     if (offer->P <= 0) {
         return REASON_UNPRICED;
     }
-    if (f->now < f->markets[m].closed_until) {
+    if (f->known.now < f->known.markets[m].closed_until) {
         return REASON_CLOSED;
     }
     if (offer->P > offer->ceiling) {
@@ -524,20 +314,20 @@ bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reas
     struct groups groups;
     find_groups(f, &groups);
     *reasons = (struct footprint_reasons){.opens = MARKET_NEVER};
-    if (groups.count > 0 || groups.pending_machines > 0 || f->market_count == 0) {
+    if (groups.count > 0 || groups.pending_machines > 0 || f->known.market_count == 0) {
         return false;
     }
-    const struct policy_allocation reliable = reliable_allocation(f);
-    reasons->rate = f->limits.most_dollars_per_hour - reliable.k * reliable.P;
+    reasons->rate =
+        f->known.limits.most_dollars_per_hour - f->known.reliable * price_dollars(f->known.reliable_type->price);
     reasons->budget = budget_left(f, &groups) / (double)PRICE_DOLLAR;
     double nearest = INFINITY;
     bool any = false;
-    for (size_t m = 0; m < f->market_count; m++) {
-        if (f->markets[m].kind == PROVIDER_ON_DEMAND) {
+    for (size_t m = 0; m < f->known.market_count; m++) {
+        if (f->known.markets[m].prices == NULL) {
             continue;
         }
-        const struct policy_offer offer = offer_of(f, m);
-        enum footprint_reason reason = reason_of(f, &f->limits, m, &offer, reasons);
+        const struct policy_offer offer = portfolio_offer(&f->known, m);
+        enum footprint_reason reason = reason_of(f, &f->known.limits, m, &offer, reasons);
         any = true;
         reasons->markets[reason]++;
         if (reason == REASON_CEILING && offer.P / offer.ceiling < nearest) {
@@ -545,8 +335,8 @@ bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reas
             reasons->cheapest = m;
             reasons->price = offer.P;
             reasons->ceiling = offer.ceiling;
-        } else if (reason == REASON_CLOSED && f->markets[m].closed_until < reasons->opens) {
-            reasons->opens = f->markets[m].closed_until;
+        } else if (reason == REASON_CLOSED && f->known.markets[m].closed_until < reasons->opens) {
+            reasons->opens = f->known.markets[m].closed_until;
         }
     }
     return any;
@@ -555,7 +345,7 @@ bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reas
 /* What follows the number of markets. */
 static void reason_text(const struct footprint *f, const struct footprint_reasons *reasons,
                         enum footprint_reason reason, char *text, size_t size) {
-    const struct footprint_market *cheapest = &f->markets[reasons->cheapest];
+    const struct portfolio_market *cheapest = &f->known.markets[reasons->cheapest];
     char opens[INSTANT_TEXT_MAX] = "bidbrain is started again";
     if (reasons->opens != MARKET_NEVER) {
         instant_format(reasons->opens, opens);
@@ -568,15 +358,15 @@ static void reason_text(const struct footprint *f, const struct footprint_reason
         snprintf(text, size, "closed after a refusal or an eviction, at least until %s", opens);
         break;
     case REASON_CEILING:
-        snprintf(text, size, "above the ceiling (nearest: %s/%s at $%.4f, ceiling $%.4f)", cheapest->price->type,
+        snprintf(text, size, "above the ceiling (nearest: %s/%s at $%.4f, ceiling $%.4f)", cheapest->type->type,
                  cheapest->zone, reasons->price, reasons->ceiling);
         break;
     case REASON_VCPUS:
-        snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus (%g)", f->limits.most_work);
+        snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus (%g)", f->known.limits.most_work);
         break;
     case REASON_SHARE:
         snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus / least_markets (%g / %u)",
-                 f->limits.most_work, f->limits.least_markets);
+                 f->known.limits.most_work, f->known.limits.least_markets);
         break;
     case REASON_RATE:
         snprintf(text, size, "dearer than limits.most_dollars_per_hour leaves beside the reliable machines ($%.4f)",
@@ -610,16 +400,16 @@ void footprint_reasons_text(const struct footprint *f, const struct footprint_re
     }
 }
 
-void footprint_keep_budget(const struct footprint *f, struct footprint_plan *plan, int64_t *release_at) {
+void footprint_keep_budget(const struct footprint *f, struct portfolio_plan *plan, int64_t *release_at) {
     struct groups groups;
-    *plan = (struct footprint_plan){0};
+    *plan = (struct portfolio_plan){0};
     find_groups(f, &groups);
-    double left = budget_left(f, &groups);
+    const struct portfolio all = portfolio_of(f, &groups);
+    double left = all.money;
     bool reached = budget_reached(f, &groups);
     for (size_t g = 0; g < groups.count; g++) {
-        const struct group *group = &groups.list[g];
-        int64_t ahead = group_hour_end(f, group) - f->now;
-        bool renews = pays_by_the_hour(f) && ahead <= f->lead && ahead > f->lead / FOOTPRINT_LATE_SHARE;
+        const struct portfolio_holding *group = &groups.list[g];
+        bool renews = pays_by_the_hour(f) && portfolio_expires(&all, group->start);
         double price = (double)group->count * (double)market_now(f, group->market);
         if (reached || (renews && price > left)) {
             release_group(f, group, group->count, release_at);
@@ -638,8 +428,8 @@ int64_t footprint_next_renewal(const struct footprint *f) {
         if (machine->reliable || machine->running == 0 || machine_leaves(machine)) {
             continue;
         }
-        int64_t look = footprint_hour_end(machine, f->now) - f->lead;
-        look = look > f->now ? look : look + HOUR;
+        int64_t look = billing_hour_end(machine->machine.launched, f->known.now) - f->known.lead;
+        look = look > f->known.now ? look : look + HOUR;
         next = look < next ? look : next;
     }
     return next;

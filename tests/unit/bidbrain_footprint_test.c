@@ -22,7 +22,7 @@ static const struct catalog_price RELIABLE = {"us-east-1", "own.large", 120000, 
 /* Two spot markets, then the cheap type on demand. */
 struct world {
     struct markets prices;
-    struct footprint_market markets[3];
+    struct portfolio_market markets[3];
     struct interruptions interruptions;
     struct eviction eviction;
     struct eviction_table table;
@@ -30,7 +30,7 @@ struct world {
     struct ledger_launch launches[LAUNCHES];
     int64_t release_at[MACHINES];
     struct footprint f;
-    struct footprint_plan plan;
+    struct portfolio_plan plan;
 };
 
 static void world_open(struct world *w, const struct market_rules *rules, int64_t cheap, int64_t dear) {
@@ -44,30 +44,32 @@ static void world_open(struct world *w, const struct market_rules *rules, int64_
                      0);
     markets_finish(&w->prices);
     for (int m = 0; m < 2; m++) {
-        w->markets[m] = (struct footprint_market){
-            .kind = PROVIDER_SPOT, .prices = w->prices.list[m], .price = &TYPES[m], .zone = "us-east-1a"};
+        w->markets[m] = (struct portfolio_market){.prices = w->prices.list[m], .type = &TYPES[m], .zone = "us-east-1a"};
     }
-    w->markets[2] = (struct footprint_market){.kind = PROVIDER_ON_DEMAND, .price = &TYPES[0], .zone = "us-east-1a"};
+    w->markets[2] = (struct portfolio_market){.type = &TYPES[0], .zone = "us-east-1a"};
     eviction_open(&w->eviction, &w->prices, on_demand);
     eviction_advance(&w->eviction, NOW);
     eviction_table_open(&w->table, &w->eviction, EVICTION_CHOSEN, NOW);
     assert_int_equal(interruptions_open(&w->interruptions, "none", &w->prices, NULL), 0);
     w->f = (struct footprint){
-        .rules = rules,
-        .now = NOW,
-        .lead = LEAD,
+        .known = {.rules = rules,
+                  .now = NOW,
+                  .lead = LEAD,
+                  .markets = w->markets,
+                  .market_count = 3,
+                  .reference = &RELIABLE,
+                  .table = &w->table,
+                  .by_regime = true,
+                  .interruptions = &w->interruptions,
+                  .reliable = 1,
+                  .reliable_type = &RELIABLE,
+                  .app = {.phi = 1, .sigma = 0.005, .lambda = 0.01},
+                  .limits = {.most_machines = 100, .most_work = 40, .most_dollars_per_hour = 1000, .least_markets = 1},
+                  .additions = {.joint = true}},
         .decision_seconds = 120,
         .notice_seconds = 120,
-        .markets = w->markets,
-        .market_count = 3,
-        .table = &w->table,
-        .interruptions = &w->interruptions,
-        .reliable_price = &RELIABLE,
-        .reliable = 1,
         .launches = w->launches,
         .machines = w->machines,
-        .app = {.phi = 1, .sigma = 0.005, .lambda = 0.01},
-        .limits = {.most_machines = 100, .most_work = 40, .most_dollars_per_hour = 1000, .least_markets = 1},
         .budget_micro = INT64_MAX};
 }
 
@@ -113,18 +115,18 @@ static void buys_the_cheapest_up_to_the_limits(void **state) {
     assert_int_equal(w.plan.buys[0].market, 0);
     assert_true(w.plan.buys[0].bid > 20000);
     assert_true(isinf(w.plan.cost_per_work)); /* nothing worked before */
-    w.f.limits.most_machines = 3;
+    w.f.known.limits.most_machines = 3;
     decide(&w);
     assert_int_equal(bought(&w), 3);
-    w.f.limits.most_machines = 100;
-    w.f.limits.most_dollars_per_hour = 0.12 + 0.1; /* the reliable one, and five at 0.02 */
+    w.f.known.limits.most_machines = 100;
+    w.f.known.limits.most_dollars_per_hour = 0.12 + 0.1; /* the reliable one, and five at 0.02 */
     decide(&w);
     assert_int_equal(bought(&w), 5);
-    w.f.limits.most_dollars_per_hour = 1000;
-    w.f.limits.least_markets = 2;
+    w.f.known.limits.most_dollars_per_hour = 1000;
+    w.f.known.limits.least_markets = 2;
     decide(&w);
     assert_int_equal(w.plan.buys[0].count, 5);
-    w.f.limits.least_markets = 1;
+    w.f.known.limits.least_markets = 1;
     w.markets[0].closed_until = NOW + 1; /* cooling down: the other one */
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 1);
@@ -195,19 +197,19 @@ static void the_end_keeps_what_it_needs(void **state) {
     for (int i = 0; i < 10; i++) {
         strcpy(add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100)->machine.token, "t");
     }
-    w.f.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
+    w.f.known.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
     decide(&w); /* 12 of 40 vCPU-hours */
     assert_int_equal(w.plan.renewed, 1);
     assert_int_equal(w.plan.released, 1);
     assert_int_equal(w.plan.buy_count, 0);
     assert_in_range(released(&w), 5, 7);
     assert_true(w.plan.hours_left > 0.6 && w.plan.hours_left <= 1);
-    w.f.end.deadline = 0.5; /* all but a few are needed */
+    w.f.known.end.deadline = 0.5; /* all but a few are needed */
     decide(&w);
     assert_in_range(released(&w), 1, 4);
     assert_true(w.plan.hours_left <= 0.5);
-    w.f.end.work = 400; /* not the end: the paper's rule */
-    w.f.end.deadline = INFINITY;
+    w.f.known.end.work = 400; /* not the end: the paper's rule */
+    w.f.known.end.deadline = INFINITY;
     decide(&w);
     assert_int_equal(released(&w), 0);
     world_close(&w);
@@ -218,7 +220,7 @@ static void the_end_waits_for_what_is_under_way(void **state) {
     (void)state;
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
-    w.f.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
+    w.f.known.end = (struct policy_end){.work = 12, .deadline = INFINITY, .boot = 0.03, .whole_hours = true};
     decide(&w);
     assert_in_range(bought(&w), 2, 4); /* and not ten */
     w.launches[0] = (struct ledger_launch){
@@ -227,7 +229,7 @@ static void the_end_waits_for_what_is_under_way(void **state) {
     w.f.launch_count = 1;
     decide(&w);
     assert_int_equal(bought(&w), 0);
-    w.f.end.work = 400;
+    w.f.known.end.work = 400;
     decide(&w);
     assert_int_equal(bought(&w), 6);
     world_close(&w);
@@ -239,14 +241,14 @@ static void a_deadline_may_pay_for_on_demand(void **state) {
     (void)state;
     struct world w;
     world_open(&w, &MARKET_EC2_2016, 20000, 60000);
-    w.f.end = (struct policy_end){.work = 38, .deadline = 1.2, .boot = 0.03, .whole_hours = true};
+    w.f.known.end = (struct policy_end){.work = 38, .deadline = 1.2, .boot = 0.03, .whole_hours = true};
     w.markets[0].closed_until = w.markets[1].closed_until = NOW + HOUR;
     decide(&w);
     assert_int_equal(bought(&w), 0);
-    w.f.fallback = true;
+    w.f.known.fallback = FALLBACK_ALWAYS;
     decide(&w);
     assert_in_range(bought(&w), 9, 10);
-    assert_int_equal(w.f.markets[w.plan.buys[0].market].kind, PROVIDER_ON_DEMAND);
+    assert_null(w.f.known.markets[w.plan.buys[0].market].prices);
     w.markets[0].closed_until = NOW; /* spot is cheaper, and in time */
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 0);
@@ -293,12 +295,12 @@ static void renewals_keep_the_rate(void **state) {
     for (int i = 0; i < 10; i++) {
         add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
     }
-    double rate = w.f.reliable * price_dollars(w.f.reliable_price->price) + 10 * 0.02;
-    w.f.limits.most_dollars_per_hour = rate;
+    double rate = w.f.known.reliable * price_dollars(w.f.known.reliable_type->price) + 10 * 0.02;
+    w.f.known.limits.most_dollars_per_hour = rate;
     decide(&w);
     assert_int_equal(w.plan.renewed, 1);
     assert_int_equal(w.plan.released, 0);
-    w.f.limits.most_dollars_per_hour = rate - 0.0001;
+    w.f.known.limits.most_dollars_per_hour = rate - 0.0001;
     decide(&w);
     assert_int_equal(w.plan.renewed, 0);
     assert_int_equal(w.plan.released, 1);
@@ -312,7 +314,7 @@ static void on_demand_stands_in_and_goes_again(void **state) {
     world_open(&w, &MARKET_EC2, 150000, 250000); /* both spot prices above on demand */
     decide(&w);
     assert_int_equal(w.plan.buy_count, 0);
-    w.f.fallback = true;
+    w.f.known.fallback = FALLBACK_ALWAYS;
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 2);
     assert_int_equal(w.plan.buys[0].bid, 0);
@@ -329,7 +331,7 @@ static void on_demand_stands_in_and_goes_again(void **state) {
     world_open(&w, &MARKET_EC2, 20000, 250000);
     memcpy(w.machines, machines, sizeof machines);
     w.f.machine_count = 10;
-    w.f.fallback = true;
+    w.f.known.fallback = FALLBACK_ALWAYS;
     decide(&w);
     assert_int_equal(w.plan.released, 1);
     assert_int_equal(w.release_at[0], NOW + 120); /* by the second: after the notice */
@@ -353,7 +355,7 @@ static void the_budget_holds(void **state) {
     assert_int_equal(w.plan.buy_count, 0);
     assert_true(w.plan.over_budget);
     w.f.budget_micro = 1000000;
-    w.f.limits.most_work = 12;
+    w.f.known.limits.most_work = 12;
     decide(&w);
     assert_int_equal(w.plan.renewed, 1);
     world_close(&w);
@@ -402,9 +404,9 @@ static void the_reasons_for_buying_nothing(void **state) {
         struct footprint_reasons reasons;
         char text[FOOTPRINT_REASONS_TEXT];
         world_open(&w, &MARKET_EC2_2016, cases[c].cheap, cases[c].dear);
-        w.f.limits.most_work = cases[c].vcpus;
-        w.f.limits.most_dollars_per_hour = cases[c].rate;
-        w.f.limits.least_markets = cases[c].least_markets;
+        w.f.known.limits.most_work = cases[c].vcpus;
+        w.f.known.limits.most_dollars_per_hour = cases[c].rate;
+        w.f.known.limits.least_markets = cases[c].least_markets;
         w.f.budget_micro = (int64_t)(cases[c].budget * (double)PRICE_DOLLAR);
         w.markets[0].closed_until = cases[c].closed ? NOW + 600 : 0;
         assert_true(footprint_reasons(&w.f, &reasons));
@@ -435,7 +437,7 @@ static void caps_hold_for_reliable_machines(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct world w;
         world_open(&w, &MARKET_EC2, 20000, 60000);
-        w.f.limits.most_dollars_per_hour = cases[c].rate;
+        w.f.known.limits.most_dollars_per_hour = cases[c].rate;
         w.f.budget_micro = (int64_t)(cases[c].budget * (double)PRICE_DOLLAR);
         if (cases[c].age != 0) {
             add_machine(&w, "cheap.large", PROVIDER_ON_DEMAND, cases[c].age);
@@ -509,7 +511,7 @@ static void bills_are_those_of_the_model(void **state) {
     struct ledger_machine *own = add_machine(&w, "own.large", PROVIDER_ON_DEMAND, 100);
     own->reliable = true;
     assert_int_equal(footprint_bill(&w.f, own).amount, INT64_C(120000) * HOUR);
-    w.f.rules = &MARKET_EC2;
+    w.f.known.rules = &MARKET_EC2;
     assert_int_equal(footprint_bill(&w.f, own).amount, INT64_C(120000) * 100);
     struct footprint_spend spend = footprint_spend(&w.f);
     assert_int_equal(spend.on_demand.amount, INT64_C(120000) * 100);
