@@ -419,9 +419,9 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
         result = runtime_run(runtime, &error);
         /* A supervised node's errors have reached the controller, which names them once for all nodes, if it was
          * there. */
-        told = runtime->options.supervised && runtime->welcomed;
+        told = runtime->options.supervised && runtime->contact == CONTACT_WELCOMED;
     }
-    if (runtime->rejoin) {
+    if (runtime->end.rejoin) {
         start_anew(argv, &error);
         result = error.code;
         told = false;
@@ -429,7 +429,7 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     if (result < 0 && !told) {
         log_error("%s", error.text);
     }
-    if (runtime->stuck) {
+    if (runtime->end.stuck) {
         _exit(error_exit_status(result));
     }
     buffer_drop(runtime->settings);
@@ -451,7 +451,8 @@ int aml_error(aml_worker *worker, int code, const char *format, ...) {
         return check_misuse(runtime, "aml_error: code %d: expected a negative aml_error_code, for '%s'", code, text);
     }
     pthread_mutex_lock(&runtime->lock);
-    if (!runtime->unsaving || worker != &runtime->workers[0]) { /* finish was told to return: that is no error */
+    if (runtime->finish != FINISH_TO_RETURN ||
+        worker != &runtime->workers[0]) { /* finish was told to return: that is no error */
         error_set(&runtime->error, code, "%s", text);
     }
     pthread_mutex_unlock(&runtime->lock);
@@ -508,7 +509,7 @@ static int check_emit(aml_worker *worker, enum aml_item_use use, bool varied, co
     if (use == AML_TEST && app->evaluate == NULL) {
         return check_misuse(runtime, "%s: use AML_TEST: the app has no evaluate function", function);
     }
-    if (worker == &runtime->reader && data_chunk_full(worker->chunk)) {
+    if (worker == &runtime->loader.reader && data_chunk_full(worker->chunk)) {
         next_chunk(worker);
     }
     return 0;
@@ -650,7 +651,7 @@ struct ratings_call {
 
 static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
     struct ratings_call *call = context;
-    struct aml_worker *worker = &call->runtime->reading[thread];
+    struct aml_worker *worker = &call->runtime->loader.reading[thread];
     worker->chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
     crash_enter("read", 0); /* this thread may be one of the file's own */
     check_enter(worker, CALL_READ);
@@ -668,10 +669,10 @@ static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const s
 /* Makes the workers for the threads that read, one for each. They stay in memory, so that the misuse of a kept one is
  * found. */
 static void open_reading(struct runtime *runtime) {
-    if (runtime->reading == NULL) {
-        runtime->reading = memory_zeroed(POOL_THREADS_MAX, sizeof *runtime->reading);
+    if (runtime->loader.reading == NULL) {
+        runtime->loader.reading = memory_zeroed(POOL_THREADS_MAX, sizeof *runtime->loader.reading);
         for (unsigned t = 0; t < POOL_THREADS_MAX; t++) {
-            worker_init(&runtime->reading[t], runtime, t);
+            worker_init(&runtime->loader.reading[t], runtime, t);
         }
     }
 }
@@ -685,7 +686,7 @@ int aml_read_ratings(aml_worker *worker, const char *path,
         return AML_EINPUT;
     }
     struct runtime *runtime = worker->runtime;
-    if (worker != &runtime->reader) {
+    if (worker != &runtime->loader.reader) {
         return check_misuse(runtime, "aml_read_ratings: called within aml_read_ratings: expected in read itself");
     }
     if (path == NULL || each == NULL) {
@@ -735,7 +736,7 @@ uint64_t aml_total_items(const aml_worker *worker) {
 }
 
 uint64_t aml_node_items(const aml_worker *worker) {
-    const struct runtime_set *set = known(worker, "aml_node_items") ? worker->runtime->set : NULL;
+    const struct runtime_set *set = known(worker, "aml_node_items") ? worker->runtime->command.set : NULL;
     return set != NULL ? set->items.count : 0;
 }
 
@@ -744,7 +745,7 @@ const void *aml_items(const aml_worker *worker, size_t *count) {
     if (count == NULL) {
         check_stop(worker->runtime, "aml_items: count is NULL");
     }
-    const struct runtime_set *set = right ? worker->runtime->set : NULL;
+    const struct runtime_set *set = right ? worker->runtime->command.set : NULL;
     *count = set != NULL ? set->items.count : 0;
     return set != NULL ? set->items.items : NULL;
 }
@@ -764,7 +765,7 @@ uint64_t aml_iteration(const aml_worker *worker) {
 }
 
 int aml_last(const aml_worker *worker) {
-    return allowed(worker, CALL_EVALUATE | CALL_PART, "aml_last") && worker->runtime->last ? 1 : 0;
+    return allowed(worker, CALL_EVALUATE | CALL_PART, "aml_last") && worker->runtime->command.last ? 1 : 0;
 }
 
 unsigned aml_clocks_per_iteration(const aml_worker *worker) {
@@ -772,7 +773,7 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker) {
 }
 
 unsigned aml_nodes(const aml_worker *worker) {
-    return known(worker, "aml_nodes") ? worker->runtime->origins : 1;
+    return known(worker, "aml_nodes") ? worker->runtime->command.origins : 1;
 }
 
 unsigned aml_threads(const aml_worker *worker) {

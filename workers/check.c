@@ -293,7 +293,7 @@ void check_before(struct runtime *runtime) {
     pthread_mutex_lock(&runtime->lock);
     for (unsigned t = 0; t < runtime->job.table_count && runtime->node.cache.job != NULL; t++) {
         table_before(&runtime->check, &runtime->check.tables[t], &runtime->node.cache.tables[t],
-                     runtime->set != NULL ? runtime->set->number : 1);
+                     runtime->command.set != NULL ? runtime->command.set->number : 1);
     }
     pthread_mutex_unlock(&runtime->lock);
 }

@@ -92,6 +92,61 @@ struct runtime_input {
     bool news;     /* the fingerprint differs from that of the reading before: the node is to send INPUT */
 };
 
+/* The command that the pool works on, or did last. The main thread sets it before the command begins. */
+struct runtime_command {
+    bool busy;               /* the pool works on it */
+    struct runtime_set *set; /* NULL: none */
+    uint64_t clock;
+    unsigned origins;                  /* nodes that work in this clock */
+    bool again;                        /* it evaluates what was not just computed (node_hooks.evaluate) */
+    bool last;                         /* it evaluates the job's last clock */
+    bool begin;                        /* the app's begin is called first */
+    unsigned begun_set, begun_origins; /* what begin was called for last; begun_origins 0: it was never called */
+    uint64_t compute_us;
+};
+
+/* Only runtime_loader.c changes it. */
+struct runtime_loader {
+    struct pool pool;          /* one thread */
+    struct runtime_set **sets; /* in the order in which they are to be prepared; the main thread's */
+    unsigned set_count;
+    struct runtime_set *preparing; /* the loader's, while it has a command */
+    struct runtime_input input;    /* likewise */
+    struct aml_worker reader;
+    struct aml_worker *reading; /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
+};
+
+/* The app's finish function: NONE --hooks.save--> RUNNING --hooks.unsave--> TO_RETURN; NONE once it has returned. */
+enum runtime_finish { FINISH_NONE, FINISH_RUNNING, FINISH_TO_RETURN };
+
+/* NONE --a connection comes about--> CONNECTED --WELCOME--> WELCOMED. From CONNECTED on the node may be a member. */
+enum runtime_contact { CONTACT_NONE, CONTACT_CONNECTED, CONTACT_WELCOMED };
+
+/* Who has told the node that its machine goes. The main thread's. */
+struct runtime_cloud {
+    struct notice *notice; /* NULL: the cloud is not asked */
+    bool asked;            /* the cloud is */
+    bool noticed;          /* it has given notice */
+    bool warned;           /* SIGTERM has come */
+};
+
+/* How the process ends. The main thread's. */
+struct runtime_end {
+    int code;
+    char text[ERROR_TEXT_MAX];
+    bool rejoin;  /* it is to start anew */
+    bool crashed; /* it dies as soon as the controller knows */
+    bool stuck;   /* a thread did not return */
+};
+
+/* What a thread asks of a table, for the app's aml_scan; under `lock`. */
+struct runtime_scan {
+    bool wanted, arrived;
+    uint32_t partition, table;
+    uint64_t cursor;
+    struct message piece;
+};
+
 struct runtime {
     struct aml_app *app;
     struct runtime_options options;
@@ -107,30 +162,17 @@ struct runtime {
     struct server_thread *servers;
     struct pool pool;
     struct aml_worker *workers; /* one per thread of the pool */
-    bool busy;                  /* the pool has a command; the main thread's */
-    struct data data;           /* opened with the first set */
-    struct runtime_input input; /* the loader's while it has a command */
-    struct runtime_set **sets;  /* in the order in which they are to be prepared; the main thread's */
-    unsigned set_count;
-    struct pool loader; /* one thread */
-    struct aml_worker reader;
     struct aml_worker configuring;
-    struct aml_worker *reading;    /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
-    struct runtime_set *preparing; /* the loader's, while it has a command */
-    struct runtime_set *set;       /* that the pool works on, or did last; NULL: none */
-    uint64_t clock;
-    unsigned origins;                  /* nodes that work in this clock */
-    bool again;                        /* evaluates what it has not just computed (node_hooks.evaluate) ... */
-    bool last;                         /* ... or the job's last clock */
-    bool begin;                        /* call the app's begin first: ... */
-    unsigned begun_set, begun_origins; /* ... not for these yet; begun_origins 0: it was never called */
-    bool saving;                       /* the app's finish is called */
-    bool unsaving;                     /* ... and is to return soon; under `lock` */
-    uint64_t compute_us;
-    uint64_t memory_bytes, memory_us; /* the resident size, as of then; the main thread's */
-    int wake;                         /* eventfd: the pool's threads ask the main thread for something */
-    int signals;                      /* signalfd */
-    struct notice *notice;            /* of the cloud; NULL: there is none to expect */
+    struct runtime_command command;
+    struct runtime_loader loader;
+    struct data data; /* opened with the first set */
+    enum runtime_contact contact;
+    struct runtime_cloud cloud;
+    struct {
+        uint64_t bytes, us; /* the resident size, as of then */
+    } memory;
+    int wake;    /* eventfd: the other threads ask the main thread for something */
+    int signals; /* signalfd */
 
     pthread_mutex_t lock;    /* held by the main thread while it runs the node, by others while they add rows or ask */
     pthread_cond_t answered; /* rows or a scan's piece have come, or the job ends */
@@ -138,29 +180,15 @@ struct runtime {
     bool want_rows;
     uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants the cache to have in all; 0: as it is */
     pthread_rwlock_t lists;         /* of the cache, taken before `lock`: see above */
-    struct {
-        bool wanted, arrived;
-        uint32_t partition, table;
-        uint64_t cursor;
-        struct message piece;
-    } scan;
-    bool stopping;
-    struct error error; /* of the app's functions, under `lock` */
-    atomic_bool failed; /* error is set, or the job ends: no more calls of the app */
+    struct runtime_scan scan;
+    enum runtime_finish finish; /* under `lock` */
+    bool stopping;              /* likewise: the job ends */
+    struct error error;         /* of the app's functions, under `lock` */
+    atomic_bool failed;         /* error is set, or the job ends: no more calls of the app */
 
     struct check check;
     struct row_lock *row_locks; /* params.c */
-
-    bool stuck;
-    bool connected; /* the controller was reached once: this node may be a member before WELCOME arrives */
-    bool welcomed;  /* the controller was there */
-    bool warned;    /* SIGTERM has come: leave in time */
-    bool noticed;   /* the cloud has said so */
-    bool on_cloud;  /* which is asked for notices */
-    bool rejoin;    /* the process is to start anew */
-    bool crashed;   /* it dies as soon as the controller knows; the main thread's */
-    int end_code;
-    char end_text[ERROR_TEXT_MAX];
+    struct runtime_end end;
 };
 
 /* A worker that is in no call of the app. */
@@ -169,8 +197,8 @@ void worker_init(struct aml_worker *worker, struct runtime *runtime, unsigned th
 void runtime_init(struct runtime *runtime);
 
 /* Takes part in the job and returns how it ended: AML_OK, or a code with *error set. `runtime` has its app, options,
- * job and metrics; everything else is as runtime_init left it. When `stuck` is set afterwards a thread is still in one
- * of the app's functions, or writes a file: end with _exit. When `rejoin` is set the process is to execute itself
+ * job and metrics; everything else is as runtime_init left it. When `end.stuck` is set afterwards a thread is still in one
+ * of the app's functions, or writes a file: end with _exit. When `end.rejoin` is set the process is to execute itself
  * anew. */
 int runtime_run(struct runtime *runtime, struct error *error);
 

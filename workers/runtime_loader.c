@@ -1,0 +1,329 @@
+/* The loader: has the input read and sets of data arranged. See runtime_private.h. */
+#include "workers/runtime_private.h"
+
+#include "agileml/base/memory.h"
+#include "workers/crash.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+/* ---- In the loader's thread ---- */
+
+/* Under the lock, which it gives up while it waits for the main thread. */
+static int make_room(struct runtime *runtime, unsigned table, uint64_t more, struct error *error) {
+    const struct cache_table *rows = &runtime->node.cache.tables[table];
+    while (!runtime_rows_fit(rows, more) && !runtime->stopping) {
+        uint64_t wanted = runtime_room_wanted(rows, more);
+        if (wanted <= rows->capacity) {
+            return error_set(error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
+                             rows->capacity);
+        }
+        runtime->room[table] = wanted;
+        runtime->waiting++;
+        event_raise(runtime->wake);
+        while (runtime->room[table] != 0 && !runtime->stopping) {
+            pthread_cond_wait(&runtime->answered, &runtime->lock);
+        }
+        runtime->waiting--;
+        if (rows->capacity < wanted && !runtime->stopping) {
+            return error_set(error, AML_ENOMEM, "table %s: no memory for the cache of %llu rows", rows->spec->name,
+                             (unsigned long long)wanted);
+        }
+    }
+    return runtime->stopping ? error_set(error, AML_ESTOP, "the job ended while its data was arranged") : 0;
+}
+
+/* The slots of the rows that some items name. */
+static int loader_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
+                        struct error *error) {
+    struct runtime *runtime = context;
+    struct cache *cache = &runtime->node.cache;
+    int result = 0;
+    for (size_t done = 0; done < count && result == 0;) {
+        pthread_mutex_lock(&runtime->lock);
+        result = make_room(runtime, table, count - done, error);
+        pthread_mutex_unlock(&runtime->lock);
+        pthread_rwlock_wrlock(&runtime->lists);
+        pthread_mutex_lock(&runtime->lock);
+        while (done < count && result == 0 &&
+               runtime_rows_fit(&cache->tables[table], 1)) { /* others may have used the room */
+            int64_t slot = cache_add_for(cache, table, keys[done], runtime->loader.preparing->number);
+            if (slot < 0) {
+                result = error_set(error, (int)slot, "table %s: there is no room for row %llu",
+                                   runtime->job.tables[table].name, (unsigned long long)keys[done]);
+            } else {
+                slots[done++] = (uint32_t)slot;
+            }
+        }
+        pthread_mutex_unlock(&runtime->lock);
+        pthread_rwlock_unlock(&runtime->lists);
+    }
+    return result;
+}
+
+/* Whole tables come into the cache before the first items. */
+static int loader_whole(struct runtime *runtime, struct error *error) {
+    int result = 0;
+    for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
+        if (runtime->job.tables[t].whole) {
+            uint64_t key = 0;
+            uint32_t slot;
+            result = loader_slots(runtime, t, &key, &slot, 1, error);
+        }
+    }
+    return result;
+}
+
+/* Rows that some items name, whose slots are known. */
+static void loader_use(void *context, unsigned table, const uint32_t *slots, size_t count) {
+    struct runtime *runtime = context;
+    pthread_rwlock_wrlock(&runtime->lists);
+    pthread_mutex_lock(&runtime->lock);
+    for (size_t i = 0; i < count; i++) {
+        cache_use(&runtime->node.cache, table, slots[i], runtime->loader.preparing->number);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    pthread_rwlock_unlock(&runtime->lists);
+}
+
+/* The size of a file, or of the files in a folder together. */
+static uint64_t input_bytes(const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        return 0; /* opening it fails too, and the app says so */
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        return (uint64_t)status.st_size;
+    }
+    uint64_t bytes = 0;
+    DIR *folder = opendir(path);
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        if (fstatat(dirfd(folder), entry->d_name, &status, 0) == 0 && S_ISREG(status.st_mode)) {
+            bytes += (uint64_t)status.st_size;
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return bytes;
+}
+
+void runtime_input_file(struct runtime *runtime, const char *path) {
+    struct runtime_input *input = &runtime->loader.input;
+    uint64_t bytes = input_bytes(path);
+    size_t length = strlen(path);
+    pthread_mutex_lock(&runtime->lock);
+    if (input->file_count < WIRE_INPUT_FILES_MAX) {
+        input->files = memory_resized(input->files, input->file_count + 1U, sizeof *input->files);
+        struct wire_input_file *file = &input->files[input->file_count++];
+        *file = (struct wire_input_file){.bytes = bytes};
+        size_t cut = length < sizeof file->path ? 0 : length + 1 - sizeof file->path;
+        memcpy(file->path, path + cut, length - cut);
+    } else {
+        struct wire_input_file *last = &input->files[input->file_count - 1];
+        input->more++;
+        last->bytes += bytes;
+        snprintf(last->path, sizeof last->path, "%u more files", input->more + 1);
+    }
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+/* Forgets the files of the last reading: each reading names its own. */
+static void forget_files(struct runtime *runtime) {
+    free(runtime->loader.input.files);
+    runtime->loader.input = (struct runtime_input){0};
+}
+
+static int loader_read(struct runtime *runtime) {
+    struct aml_app *app = runtime->app;
+    struct aml_worker *reader = &runtime->loader.reader;
+    forget_files(runtime);
+    data_read_begin(&runtime->data);
+    reader->chunk = data_chunk_open(&runtime->data, 0); /* for items that `read` emits itself */
+    crash_enter("read", 0);
+    check_enter(reader, CALL_READ);
+    int result = runtime_function_done(reader, app->read(reader, app->context), "read");
+    crash_leave();
+    data_chunk_close(&runtime->data, reader->chunk);
+    reader->chunk = NULL;
+    runtime->loader.input.news = data_read_end(&runtime->data, result >= 0);
+    memory_give_back(); /* the input's text and what was made of it on the way */
+    return result;
+}
+
+static void loader_arrange(struct runtime *runtime) {
+    struct runtime_set *set = runtime->loader.preparing;
+    struct data_rows rows = {.slots = loader_slots, .use = loader_use, .context = runtime};
+    struct error error = {0};
+    unsigned threads = runtime->app->clock_alone ? 1 : runtime->pool.threads;
+    int result = loader_whole(runtime, &error);
+    result = result != 0 ? result
+                         : data_arrange(&runtime->data, set->shards, set->shard_count,
+                                        (unsigned)runtime->options.clocks_per_iteration, threads,
+                                        (uint64_t)runtime->options.seed, &rows, &set->items, &error);
+    for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
+        pthread_mutex_lock(&runtime->lock);
+        result = make_room(runtime, t, runtime_room_for_others(&runtime->node.cache.tables[t]), &error);
+        pthread_mutex_unlock(&runtime->lock);
+    }
+    if (result != 0) {
+        runtime_fail(runtime, result, error.text);
+    }
+}
+
+/* Reads and arranges; whoever works on this machine meanwhile goes first. A thread of its own, since a priority that
+ * was lowered stays so: it and the threads that `read` starts end with the reading. */
+static void *loader_read_main(void *context) {
+    struct runtime *runtime = context;
+    crash_thread_begin();
+    setpriority(PRIO_PROCESS, 0, RUNTIME_READ_NICE); /* in Linux: this thread's */
+    if (loader_read(runtime) == 0) {
+        loader_arrange(runtime);
+        memory_give_back(); /* records that the set has taken over, what arranging took */
+    }
+    crash_thread_end();
+    return NULL;
+}
+
+void runtime_loader_run(void *context, unsigned thread, int command) {
+    (void)thread;
+    (void)command; /* there is only one of each */
+    struct runtime *runtime = context;
+    const struct runtime_set *set = runtime->loader.preparing;
+    pthread_t reader;
+    if (data_pin(&runtime->data, set->shards, set->shard_count)) {
+        loader_arrange(runtime);
+    } else if (pthread_create(&reader, NULL, loader_read_main, runtime) == 0) {
+        pthread_join(reader, NULL);
+    } else {
+        runtime_fail(runtime, AML_EFAIL, "can't start a thread to read the input");
+    }
+}
+
+/* ---- In the main thread ---- */
+
+void runtime_grow_cache(struct runtime *runtime) {
+    for (unsigned t = 0; t < runtime->job.table_count && !runtime->command.busy; t++) {
+        if (runtime->room[t] != 0) {
+            cache_reserve(&runtime->node.cache, t, runtime->room[t]); /* the loader sees whether it went well */
+            runtime->room[t] = 0;
+        }
+    }
+}
+
+struct runtime_set *runtime_set_find(const struct runtime *runtime, unsigned number) {
+    for (unsigned s = 0; s < runtime->loader.set_count; s++) {
+        if (runtime->loader.sets[s]->number == number) {
+            return runtime->loader.sets[s];
+        }
+    }
+    return NULL;
+}
+
+static void set_free(struct runtime *runtime, struct runtime_set *set) {
+    data_set_close(&runtime->data, &set->items);
+    free(set->shards);
+    free(set);
+}
+
+/* Its shards' records may go when others need the room. */
+static void drop_set(struct runtime *runtime, struct runtime_set *set) {
+    unsigned s = 0;
+    while (runtime->loader.sets[s] != set) {
+        s++;
+    }
+    memmove(&runtime->loader.sets[s], &runtime->loader.sets[s + 1],
+            (--runtime->loader.set_count - s) * sizeof(struct runtime_set *));
+    if (set->prepared) {
+        data_unpin(&runtime->data, set->shards, set->shard_count);
+    }
+    if (runtime->command.set == set) { /* not while the pool is at work on it, which reads this */
+        runtime->command.set = NULL;
+    }
+    set_free(runtime, set);
+}
+
+/* Has the loader prepare the oldest set that waits for it. */
+static void prepare_next(struct runtime *runtime) {
+    for (unsigned s = 0; s < runtime->loader.set_count && runtime->loader.preparing == NULL; s++) {
+        if (!runtime->loader.sets[s]->prepared) {
+            runtime->loader.preparing = runtime->loader.sets[s];
+            pool_begin(&runtime->loader.pool, 0);
+        }
+    }
+}
+
+/* Tells the node what the loader has read, if it is news. */
+static void tell_input(struct runtime *runtime) {
+    struct runtime_input *input = &runtime->loader.input;
+    if (input->news) {
+        input->news = false;
+        node_read(&runtime->node,
+                  buffer_copy(runtime->data.input, runtime->data.shard_count * sizeof *runtime->data.input),
+                  buffer_copy(input->files, input->file_count * sizeof *input->files));
+    }
+}
+
+void runtime_loader_done(void *context) {
+    struct runtime *runtime = context;
+    struct node *node = &runtime->node;
+    event_clear(runtime->loader.pool.done);
+    runtime_enter(runtime);
+    struct runtime_set *set = runtime->loader.preparing;
+    runtime->loader.preparing = NULL;
+    set->prepared = true;
+    if (node->ended) {
+        /* nobody waits for it */
+    } else if (runtime->error.code != 0) {
+        node_fail(node, runtime->error.code, runtime->error.text);
+    } else if (set->released) {
+        tell_input(runtime);
+        drop_set(runtime, set);
+        prepare_next(runtime);
+    } else {
+        tell_input(runtime); /* before the loader reads again */
+        prepare_next(runtime);
+        node_prepared(node, set->number, set->items.count, set->items.totals);
+    }
+    runtime_leave(runtime);
+}
+
+void runtime_hook_prepare(void *context, const struct node_set *wanted) {
+    struct runtime *runtime = context;
+    struct runtime_set *set = memory_zeroed(1, sizeof *set);
+    *set = (struct runtime_set){.number = wanted->number, .shard_count = wanted->count};
+    set->shards = memory_resized(NULL, wanted->count, sizeof *set->shards);
+    memcpy(set->shards, wanted->shards, wanted->count * sizeof *set->shards);
+    if (runtime->data.shards == NULL) {
+        data_open(&runtime->data, runtime->app, runtime->node.plan.terms.shards,
+                  (size_t)runtime->options.standby_memory << 20);
+    }
+    runtime->loader.sets =
+        memory_resized(runtime->loader.sets, runtime->loader.set_count + 1, sizeof(struct runtime_set *));
+    runtime->loader.sets[runtime->loader.set_count++] = set;
+    prepare_next(runtime);
+}
+
+void runtime_hook_release(void *context, unsigned number) {
+    struct runtime *runtime = context;
+    struct runtime_set *set = runtime_set_find(runtime, number);
+    if (set == runtime->loader.preparing) {
+        set->released = true; /* the loader is at work on it */
+    } else {
+        drop_set(runtime, set);
+    }
+}
+
+void runtime_loader_close(struct runtime *runtime) {
+    for (unsigned set = 0; set < runtime->loader.set_count; set++) {
+        set_free(runtime, runtime->loader.sets[set]);
+    }
+    free(runtime->loader.sets);
+    free(runtime->loader.reading);
+    data_close(&runtime->data);
+    forget_files(runtime);
+}

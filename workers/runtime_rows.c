@@ -1,0 +1,158 @@
+/* What the app's functions and the loader ask of the main thread: rows, a table's pieces, room. See runtime_private.h. */
+#include "workers/runtime_private.h"
+
+#include "agileml/base/clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- Room in the cache ---- */
+
+bool runtime_rows_fit(const struct cache_table *rows, uint64_t more) {
+    if (rows->spec->whole) {
+        return rows->capacity >= rows->spec->rows;
+    }
+    return rows->capacity - rows->count >= more || (rows->spec->rows > 0 && rows->capacity >= rows->spec->rows);
+}
+
+uint64_t runtime_room_wanted(const struct cache_table *rows, uint64_t more) {
+    uint64_t room = rows->spec->whole ? rows->spec->rows : rows->count + more;
+    room = room > 2 * (uint64_t)rows->capacity ? room : 2 * (uint64_t)rows->capacity;
+    room = rows->spec->rows > 0 && rows->spec->rows < room ? rows->spec->rows : room;
+    return room < TABLE_SLOTS_MAX ? room : TABLE_SLOTS_MAX;
+}
+
+uint64_t runtime_room_for_others(const struct cache_table *rows) {
+    uint64_t dense = rows->spec->rows;
+    return dense > 0 && dense < RUNTIME_CACHE_DENSE ? dense - rows->count : RUNTIME_CACHE_SLACK;
+}
+
+/* ---- Rows and pieces ---- */
+
+void runtime_wake(struct runtime *runtime) {
+    if (runtime->agent != NULL) {
+        event_raise(runtime->wake);
+    }
+}
+
+/* When to ask again. */
+static struct timespec ask_main_thread(struct runtime *runtime) {
+    event_raise(runtime->wake);
+    return clock_after_ms(CLOCK_MONOTONIC, RUNTIME_RETRY_MS);
+}
+
+/* The app's function is to return: nothing that it waits for will come. */
+static bool wait_is_over(const struct runtime *runtime) {
+    return runtime->stopping || runtime->finish == FINISH_TO_RETURN;
+}
+
+/* Under the lock: adds a row when it is new or no item names it any more. 0 or a negative code. */
+static int add_row(struct runtime *runtime, unsigned table, uint64_t key) {
+    struct cache *cache = &runtime->node.cache;
+    const struct cache_table *rows = &cache->tables[table];
+    int64_t slot = cache_find(cache, table, key);
+    if (slot != INDEX_NONE && cache_arrived(rows, (uint32_t)slot)) {
+        return 0;
+    }
+    if (rows->capacity == 0) { /* the process never had items; no rows are there that could move */
+        cache_reserve(cache, table, runtime_room_wanted(rows, runtime_room_for_others(rows)));
+    }
+    slot = slot != INDEX_NONE || rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
+    if (slot == AML_ELIMIT) {
+        error_set(&runtime->error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
+                  rows->capacity);
+    } else if (slot == AML_ENOMEM) {
+        error_set(&runtime->error, AML_ENOMEM, "table %s: no memory for its rows", rows->spec->name);
+    }
+    return slot < 0 ? (int)slot : 0;
+}
+
+/* How many of keys[count], from the first on, have their state. The first `known` were found to have it before. */
+static size_t count_arrived(const struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count,
+                            size_t known) {
+    const struct cache *cache = &runtime->node.cache;
+    while (known < count) {
+        int64_t slot = cache_find(cache, table, keys[known]);
+        if (slot == INDEX_NONE || !cache_arrived(&cache->tables[table], (uint32_t)slot)) {
+            break;
+        }
+        known++;
+    }
+    return known;
+}
+
+/* Under the lock, which is given up meanwhile: waits until all rows have their state. */
+static int await_rows(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count) {
+    size_t arrived = count_arrived(runtime, table, keys, count, 0);
+    runtime->waiting++;
+    while (arrived < count && !wait_is_over(runtime)) {
+        runtime->want_rows = true;
+        struct timespec again = ask_main_thread(runtime);
+        int waited = 0;
+        while (arrived < count && !wait_is_over(runtime) && waited != ETIMEDOUT) {
+            waited = pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again);
+            arrived = count_arrived(runtime, table, keys, count, arrived);
+        }
+    }
+    runtime->waiting--;
+    return arrived == count ? 0 : AML_ESTOP;
+}
+
+int runtime_fetch(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count) {
+    int result = 0;
+    pthread_mutex_lock(&runtime->lock);
+    for (size_t i = 0; i < count && result == 0; i++) {
+        result = add_row(runtime, table, keys[i]);
+    }
+    result = result != 0 ? result : await_rows(runtime, table, keys, count);
+    pthread_mutex_unlock(&runtime->lock);
+    return result;
+}
+
+int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, uint64_t cursor, struct message *piece) {
+    pthread_mutex_lock(&runtime->lock);
+    runtime->scan.partition = partition;
+    runtime->scan.table = table;
+    runtime->scan.cursor = cursor;
+    runtime->scan.arrived = false;
+    runtime->waiting++;
+    while (!runtime->scan.arrived && !wait_is_over(runtime)) {
+        runtime->scan.wanted = true;
+        struct timespec again = ask_main_thread(runtime);
+        while (!runtime->scan.arrived && !wait_is_over(runtime) &&
+               pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again) != ETIMEDOUT) {
+        }
+    }
+    runtime->waiting--;
+    int result = AML_ESTOP;
+    if (runtime->scan.arrived && !wait_is_over(runtime)) {
+        *piece = runtime->scan.piece;
+        runtime->scan.piece.frame_count = 0;
+        result = 0;
+    }
+    pthread_mutex_unlock(&runtime->lock);
+    return result;
+}
+
+void runtime_take_rows(void *context, const struct message *message) {
+    struct runtime *runtime = context;
+    if (runtime->scan.arrived || message->rows.partition != runtime->scan.partition ||
+        message->rows.table != runtime->scan.table || message->rows.cursor != runtime->scan.cursor) {
+        return;
+    }
+    message_close(&runtime->scan.piece); /* one that nobody took */
+    runtime->scan.piece = message_share(message);
+    runtime->scan.arrived = true;
+}
+
+/* Asks for the piece of a table that the app's finish function waits for. */
+void runtime_send_scan(struct runtime *runtime) {
+    struct node *node = &runtime->node;
+    struct message scan = {.type = MESSAGE_SCAN, .epoch = node->client.epoch};
+    scan.scan.partition = runtime->scan.partition;
+    scan.scan.table = runtime->scan.table;
+    scan.scan.cursor = runtime->scan.cursor;
+    scan.scan.min_clock = runtime_last_clock(node);
+    actor_id server = client_server(&node->client, scan.scan.partition, scan.scan.min_clock);
+    node->io->send(node->io, server, &scan);
+}
