@@ -1,8 +1,10 @@
 /* See model_file.h. */
 #include "apps/model_file.h"
 
+#include "agileml/base/new_file.h"
 #include "apps/little_endian.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +14,102 @@
 #include <zlib.h>
 
 enum { READ_MAX = 1 << 30 /* bytes of one call */ };
+
+/* ---- Writing ---- */
+
+struct model_file_writer {
+    struct new_file file;
+    struct error error; /* the first failure */
+    unsigned char start[MODEL_FILE_START + MODEL_FILE_LATE_MAX];
+    size_t start_size; /* of it, with the late bytes */
+    uint64_t size;     /* of what follows it, but for what is in the buffer */
+    uint32_t checksum; /* of these bytes */
+    size_t buffered;
+    unsigned char buffer[MODEL_FILE_ROOM_MAX];
+};
+
+static void writer_write(struct model_file_writer *writer, const void *bytes, size_t size) {
+    if (writer->error.code == 0) {
+        (void)new_file_write(&writer->file, bytes, size, &writer->error);
+    }
+}
+
+static void writer_flush(struct model_file_writer *writer) {
+    writer->checksum = (uint32_t)crc32(writer->checksum, writer->buffer, (uInt)writer->buffered);
+    writer->size += writer->buffered;
+    writer_write(writer, writer->buffer, writer->buffered);
+    writer->buffered = 0;
+}
+
+int model_file_begin(struct model_file_writer **opened, const char *path, const struct model_file_kind *kind,
+                     size_t late, struct error *error) {
+    assert(late <= MODEL_FILE_LATE_MAX);
+    *opened = NULL;
+    struct model_file_writer *writer = malloc(sizeof *writer);
+    if (writer == NULL) {
+        return error_set(error, AML_ENOMEM, "%s: can't write the model: out of memory", path);
+    }
+    memset(writer, 0, offsetof(struct model_file_writer, buffer));
+    int code = new_file_open(&writer->file, path, error);
+    if (code != 0) {
+        free(writer);
+        return code;
+    }
+    memcpy(writer->start, kind->magic, MODEL_FILE_MAGIC);
+    put32(writer->start + MODEL_FILE_MAGIC, kind->version);
+    writer->start_size = MODEL_FILE_START + late;
+    writer->checksum = (uint32_t)crc32(0, NULL, 0);
+    writer_write(writer, writer->start, writer->start_size);
+    *opened = writer;
+    return 0;
+}
+
+unsigned char *model_file_room(struct model_file_writer *writer, size_t size) {
+    assert(size <= MODEL_FILE_ROOM_MAX);
+    if (MODEL_FILE_ROOM_MAX - writer->buffered < size) {
+        writer_flush(writer);
+    }
+    writer->buffered += size;
+    return writer->buffer + writer->buffered - size;
+}
+
+void model_file_fail(struct model_file_writer *writer, int code, const char *what) {
+    error_set(&writer->error, code, "%s: %s", writer->file.path, what);
+}
+
+int model_file_failed(const struct model_file_writer *writer, struct error *error) {
+    return writer->error.code == 0 ? 0 : error_set(error, writer->error.code, "%s", writer->error.text);
+}
+
+int model_file_end(struct model_file_writer *writer, const unsigned char *late, struct error *error) {
+    unsigned char end[MODEL_FILE_CHECKSUM];
+    writer_flush(writer);
+    if (writer->start_size > MODEL_FILE_START) {
+        memcpy(writer->start + MODEL_FILE_START, late, writer->start_size - MODEL_FILE_START);
+    }
+    uLong start = crc32(crc32(0, NULL, 0), writer->start, (uInt)writer->start_size);
+    put32(end, (uint32_t)crc32_combine(start, writer->checksum, (z_off_t)writer->size));
+    writer_write(writer, end, sizeof end);
+    if (lseek(writer->file.descriptor, 0, SEEK_SET) != 0) {
+        model_file_fail(writer, AML_EFAIL, strerror(errno));
+    }
+    writer_write(writer, writer->start, writer->start_size);
+    int code = model_file_failed(writer, error);
+    if (code == 0) {
+        code = new_file_commit(&writer->file, error);
+    } else {
+        new_file_discard(&writer->file);
+    }
+    free(writer);
+    return code;
+}
+
+void model_file_abandon(struct model_file_writer *writer) {
+    new_file_discard(&writer->file);
+    free(writer);
+}
+
+/* ---- Reading ---- */
 
 static int read_all(int file, const char *path, unsigned char *bytes, size_t size, struct error *error) {
     while (size > 0) {

@@ -2,7 +2,6 @@
 #include "apps/lda/model.h"
 
 #include "agileml/base/memory.h"
-#include "agileml/base/new_file.h"
 #include "apps/lda/sampler.h"
 #include "apps/little_endian.h"
 #include "apps/model_file.h"
@@ -11,15 +10,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum {
     VERSION = 1,
     HEADER_SIZE = 40,
     ROW_SIZE = 8, /* before its pairs */
     PAIR_SIZE = 8,
-    COUNTS_SIZE = 24, /* at the end, before the checksum */
-    BUFFER_SIZE = 1 << 20
+    COUNTS_SIZE = 24 /* at the end, before the checksum */
 };
 
 static const struct model_file_kind kind = {.app = "lda",
@@ -37,53 +34,38 @@ static bool header_fits(const struct lda_model_header *header) {
 
 struct lda_model_writer {
     struct lda_model_header header;
-    struct new_file file;
+    struct model_file_writer *file;
     uint64_t rows, pairs, names;
-    uint32_t checksum; /* of what left the buffer */
-    size_t buffered;
-    unsigned char buffer[BUFFER_SIZE];
 };
-
-static int writer_flush(struct lda_model_writer *writer, struct error *error) {
-    writer->checksum = (uint32_t)crc32(writer->checksum, writer->buffer, (uInt)writer->buffered);
-    int result = new_file_write(&writer->file, writer->buffer, writer->buffered, error);
-    writer->buffered = 0;
-    return result;
-}
-
-static int writer_add(struct lda_model_writer *writer, const void *bytes, size_t size, struct error *error) {
-    assert(size <= BUFFER_SIZE);
-    int result = BUFFER_SIZE - writer->buffered < size ? writer_flush(writer, error) : 0;
-    memcpy(writer->buffer + writer->buffered, bytes, size);
-    writer->buffered += size;
-    return result;
-}
 
 int lda_model_writer_open(struct lda_model_writer **result, const char *path, const struct lda_model_header *header,
                           struct error *error) {
     assert(header_fits(header));
     *result = NULL;
-    struct lda_model_writer *writer = memory_zeroed(1, sizeof *writer);
-    writer->header = *header;
-    int code = new_file_open(&writer->file, path, error);
+    struct model_file_writer *file;
+    int code = model_file_begin(&file, path, &kind, 0, error);
     if (code != 0) {
-        free(writer);
         return code;
     }
-    writer->checksum = (uint32_t)crc32(0, NULL, 0);
-    writer->buffered = HEADER_SIZE;
-    memcpy(writer->buffer, kind.magic, MODEL_FILE_MAGIC);
-    put32(writer->buffer + 8, VERSION);
-    put32(writer->buffer + 16, header->topics);
-    put32(writer->buffer + 20, header->vocabulary);
-    put_double(writer->buffer + 24, header->alpha);
-    put_double(writer->buffer + 32, header->beta);
+    struct lda_model_writer *writer = memory_zeroed(1, sizeof *writer);
+    *writer = (struct lda_model_writer){.header = *header, .file = file};
+    unsigned char *bytes = model_file_room(file, HEADER_SIZE - MODEL_FILE_START);
+    put32(bytes, 0);
+    put32(bytes + 4, header->topics);
+    put32(bytes + 8, header->vocabulary);
+    put_double(bytes + 12, header->alpha);
+    put_double(bytes + 20, header->beta);
     *result = writer;
     return 0;
 }
 
+static void writer_pair(struct lda_model_writer *writer, uint32_t first, uint32_t second) {
+    unsigned char *bytes = model_file_room(writer->file, PAIR_SIZE);
+    put32(bytes, first);
+    put32(bytes + 4, second);
+}
+
 int lda_model_writer_row(struct lda_model_writer *writer, uint32_t word, const int32_t *counts, struct error *error) {
-    unsigned char bytes[PAIR_SIZE];
     uint32_t topics = 0;
     assert(word < writer->header.vocabulary);
     for (uint32_t k = 0; k < writer->header.topics; k++) {
@@ -93,57 +75,40 @@ int lda_model_writer_row(struct lda_model_writer *writer, uint32_t word, const i
     if (topics == 0) {
         return 0;
     }
-    put32(bytes, word);
-    put32(bytes + 4, topics);
-    int result = writer_add(writer, bytes, sizeof bytes, error);
-    for (uint32_t k = 0; k < writer->header.topics && result == 0; k++) {
+    writer_pair(writer, word, topics);
+    for (uint32_t k = 0; k < writer->header.topics; k++) {
         if (counts[k] > 0) {
-            put32(bytes, k);
-            put32(bytes + 4, (uint32_t)counts[k]);
-            result = writer_add(writer, bytes, sizeof bytes, error);
+            writer_pair(writer, k, (uint32_t)counts[k]);
         }
     }
     writer->rows++;
     writer->pairs += topics;
-    return result;
-}
-
-static int writer_names(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error) {
-    int result = 0;
-    for (uint32_t word = 0; word < writer->header.vocabulary && result == 0; word++) {
-        const char *name = lda_vocabulary_word(names, word);
-        size_t length = strlen(name);
-        writer->names += length + 1;
-        result = writer_add(writer, name, length, error);
-        result = result != 0 ? result : writer_add(writer, "\n", 1, error);
-    }
-    return result;
+    return model_file_failed(writer->file, error);
 }
 
 int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error) {
-    unsigned char end[COUNTS_SIZE];
     bool named = names != NULL && names->count > 0;
     assert(!named || names->count >= writer->header.vocabulary);
-    int result = named ? writer_names(writer, names, error) : 0;
+    for (uint32_t word = 0; named && word < writer->header.vocabulary; word++) {
+        const char *name = lda_vocabulary_word(names, word);
+        size_t length = strlen(name);
+        unsigned char *bytes = model_file_room(writer->file, length + 1);
+        memcpy(bytes, name, length);
+        bytes[length] = '\n';
+        writer->names += length + 1;
+    }
+    unsigned char *end = model_file_room(writer->file, COUNTS_SIZE);
     put64(end, writer->rows);
     put64(end + 8, writer->pairs);
     put64(end + 16, writer->names);
-    result = result != 0 ? result : writer_add(writer, end, COUNTS_SIZE, error);
-    result = result != 0 ? result : writer_flush(writer, error);
-    put32(end, writer->checksum);
-    result = result != 0 ? result : new_file_write(&writer->file, end, MODEL_FILE_CHECKSUM, error);
-    if (result == 0) {
-        result = new_file_commit(&writer->file, error);
-    } else {
-        new_file_discard(&writer->file);
-    }
+    int result = model_file_end(writer->file, NULL, error);
     free(writer);
     return result;
 }
 
 void lda_model_writer_abandon(struct lda_model_writer *writer) {
     if (writer != NULL) {
-        new_file_discard(&writer->file);
+        model_file_abandon(writer->file);
         free(writer);
     }
 }

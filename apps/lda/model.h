@@ -31,7 +31,7 @@ struct lda_model_header {
     double alpha, beta;
 };
 
-/* Writing; one thread at a time. */
+/* Writing, by the rules of model_file.h. */
 struct lda_model_writer;
 
 /* Starts a file. 0 and a writer, which _close or _abandon frees; or AML_EFAIL. */

@@ -1,21 +1,17 @@
-/* See model.h. The header, with its counts, is written last, over zeros: a file that was cut short has no
- * magic, and the caller need not know the counts when it starts. */
+/* See model.h. The header, with its counts, is written last: the caller need not know the counts when it starts. */
 #include "apps/mf/model.h"
 
-#include "agileml/base/new_file.h"
+#include "agileml/base/memory.h"
 #include "apps/little_endian.h"
 #include "apps/mf/kernel.h"
 #include "apps/model_file.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <zlib.h>
 
-enum { HEADER_SIZE = 48, KEY_SIZE = 8, WRITE_BUFFER_SIZE = 1 << 20, FLAG_BIASES = 1 };
+enum { HEADER_SIZE = 48, KEY_SIZE = 8, FLAG_BIASES = 1 };
 
 static const struct model_file_kind model_kind = {.app = "mf",
                                                   .magic = {'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L'},
@@ -37,45 +33,9 @@ static bool model_header_is_finite(const struct mf_model_header *header) {
 
 struct mf_model_writer {
     struct mf_model_header header;
-    struct new_file file;
-    int code;          /* 0, or that of the first failure */
+    struct model_file_writer *file;
     uint64_t count[2]; /* by mf_model_table */
-    uint64_t size;     /* bytes after the header, those in the buffer included */
-    uint32_t checksum; /* of these bytes, except those in the buffer */
-    size_t buffered;
-    unsigned char buffer[WRITE_BUFFER_SIZE];
 };
-
-static int writer_fail(struct mf_model_writer *writer, int code, const char *what, struct error *error) {
-    writer->code = code;
-    return error_set(error, code, "%s: can't write the model: %s", writer->file.path, what);
-}
-
-/* Writes all of `bytes` at `offset`. */
-static int writer_write(struct mf_model_writer *writer, const unsigned char *bytes, size_t size, uint64_t offset,
-                        struct error *error) {
-    while (size > 0) {
-        ssize_t written = pwrite(writer->file.descriptor, bytes, size, (off_t)offset);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            return writer_fail(writer, AML_EFAIL, strerror(written < 0 ? errno : EIO), error);
-        }
-        bytes += written;
-        size -= (size_t)written;
-        offset += (uint64_t)written;
-    }
-    return 0;
-}
-
-static int writer_flush(struct mf_model_writer *writer, struct error *error) {
-    writer->checksum = (uint32_t)crc32(writer->checksum, writer->buffer, (uInt)writer->buffered);
-    uint64_t offset = HEADER_SIZE + writer->size - writer->buffered;
-    size_t size = writer->buffered;
-    writer->buffered = 0;
-    return writer_write(writer, writer->buffer, size, offset, error);
-}
 
 int mf_model_writer_open(struct mf_model_writer **result, const char *path, const struct mf_model_header *header,
                          struct error *error) {
@@ -86,108 +46,59 @@ int mf_model_writer_open(struct mf_model_writer **result, const char *path, cons
                          "%s: can't write the model: its mean %g or its range of ratings %g..%g is wrong", path,
                          (double)header->mean, (double)header->rating_min, (double)header->rating_max);
     }
-    struct mf_model_writer *writer = malloc(sizeof *writer);
-    if (writer == NULL) {
-        return error_set(error, AML_ENOMEM, "%s: can't write the model: out of memory", path);
+    struct model_file_writer *file;
+    int code = model_file_begin(&file, path, &model_kind, HEADER_SIZE - MODEL_FILE_START, error);
+    if (code == 0) {
+        *result = memory_zeroed(1, sizeof **result);
+        **result = (struct mf_model_writer){.header = *header, .file = file};
     }
-    memset(writer, 0, offsetof(struct mf_model_writer, buffer));
-    writer->header = *header;
-    int code = new_file_open(&writer->file, path, error);
-    if (code != 0) {
-        free(writer);
-        return code;
-    }
-    writer->checksum = (uint32_t)crc32(0, NULL, 0);
-    *result = writer;
-    return 0;
+    return code;
 }
 
 int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table table, const uint64_t *keys,
                          const void *rows, size_t stride, size_t count, struct error *error) {
     uint32_t width = model_width(&writer->header);
-    size_t row_size = model_row_size(&writer->header);
-    assert(row_size <= sizeof writer->buffer && (count < 2 || stride >= width * sizeof(float)));
-    if (writer->code != 0) {
-        return writer->code;
-    }
+    assert(count < 2 || stride >= width * sizeof(float));
     assert(table == MF_MODEL_ITEMS || writer->count[MF_MODEL_ITEMS] == 0);
     if (count > MF_MODEL_ROWS_MAX - writer->count[table]) {
-        return writer_fail(writer, AML_ELIMIT, "more rows than a model file may hold", error);
+        model_file_fail(writer->file, AML_ELIMIT, "can't write the model: more rows than a model file may hold");
     }
-    for (size_t i = 0; i < count; i++) {
-        if (sizeof writer->buffer - writer->buffered < row_size) {
-            int code = writer_flush(writer, error);
-            if (code != 0) {
-                return code;
-            }
-        }
+    for (size_t i = 0; i < count && model_file_failed(writer->file, error) == 0; i++) {
         const unsigned char *from = (const unsigned char *)rows + i * stride;
-        unsigned char *to = writer->buffer + writer->buffered;
+        unsigned char *to = model_file_room(writer->file, model_row_size(&writer->header));
         put64(to, keys[i]);
         for (uint32_t k = 0; k < width; k++) {
             float value;
             memcpy(&value, from + k * sizeof value, sizeof value);
             if (!isfinite(value)) {
-                return writer_fail(writer, AML_EFAIL, "a factor is not finite: the training diverged", error);
+                model_file_fail(writer->file, AML_EFAIL,
+                                "can't write the model: a factor is not finite: the training diverged");
             }
             put_float(to + KEY_SIZE + k * sizeof value, value);
         }
-        writer->buffered += row_size;
-        writer->size += row_size;
     }
     writer->count[table] += count;
-    return 0;
-}
-
-static void model_encode_header(const struct mf_model_writer *writer, unsigned char bytes[HEADER_SIZE]) {
-    const struct mf_model_header *header = &writer->header;
-    memcpy(bytes, model_kind.magic, MODEL_FILE_MAGIC);
-    put32(bytes + 8, MF_MODEL_VERSION);
-    put32(bytes + 12, header->biases ? FLAG_BIASES : 0);
-    put32(bytes + 16, header->rank);
-    put_float(bytes + 20, header->mean);
-    put_float(bytes + 24, header->rating_min);
-    put_float(bytes + 28, header->rating_max);
-    put64(bytes + 32, writer->count[MF_MODEL_USERS]);
-    put64(bytes + 40, writer->count[MF_MODEL_ITEMS]);
-}
-
-/* The rest of the rows, the checksum, and only then the header. */
-static int writer_complete(struct mf_model_writer *writer, struct error *error) {
-    int code = writer_flush(writer, error);
-    if (code != 0) {
-        return code;
-    }
-    unsigned char header[HEADER_SIZE];
-    model_encode_header(writer, header);
-    uLong checksum =
-        crc32_combine(crc32(crc32(0, NULL, 0), header, sizeof header), writer->checksum, (z_off_t)writer->size);
-    unsigned char end[MODEL_FILE_CHECKSUM];
-    put32(end, (uint32_t)checksum);
-    code = writer_write(writer, end, sizeof end, HEADER_SIZE + writer->size, error);
-    if (code == 0) {
-        code = writer_write(writer, header, sizeof header, 0, error);
-    }
-    return code;
+    return model_file_failed(writer->file, error);
 }
 
 int mf_model_writer_close(struct mf_model_writer *writer, struct error *error) {
-    if (writer->code == 0) {
-        (void)writer_complete(writer, error);
-    }
-    int code = writer->code;
-    if (code == 0) {
-        code = new_file_commit(&writer->file, error);
-    } else {
-        new_file_discard(&writer->file);
-    }
+    const struct mf_model_header *header = &writer->header;
+    unsigned char bytes[HEADER_SIZE - MODEL_FILE_START];
+    put32(bytes, header->biases ? FLAG_BIASES : 0);
+    put32(bytes + 4, header->rank);
+    put_float(bytes + 8, header->mean);
+    put_float(bytes + 12, header->rating_min);
+    put_float(bytes + 16, header->rating_max);
+    put64(bytes + 20, writer->count[MF_MODEL_USERS]);
+    put64(bytes + 28, writer->count[MF_MODEL_ITEMS]);
+    int code = model_file_end(writer->file, bytes, error);
     free(writer);
     return code;
 }
 
 void mf_model_writer_abandon(struct mf_model_writer *writer) {
     if (writer != NULL) {
-        new_file_discard(&writer->file);
+        model_file_abandon(writer->file);
         free(writer);
     }
 }

@@ -45,8 +45,7 @@ struct mf_model_header {
     float rating_min, rating_max; /* predictions are clipped to these */
 };
 
-/* Writing. The file is made beside its place and takes it in mf_model_writer_close, after its bytes are on the
- * disk: until then an older file stays as it was, and after a failure no part of one is left. One thread at a time. */
+/* Writing, by the rules of model_file.h. */
 struct mf_model_writer;
 
 /* Starts a file. 0 and a writer, which mf_model_writer_close or _abandon frees; or AML_EINPUT (a folder or a device is

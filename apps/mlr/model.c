@@ -2,7 +2,6 @@
 #include "apps/mlr/model.h"
 
 #include "agileml/base/memory.h"
-#include "agileml/base/new_file.h"
 #include "apps/little_endian.h"
 #include "apps/model_file.h"
 
@@ -10,9 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
-enum { HEADER_SIZE = 28, LABEL_SIZE = MLR_LABEL_MAX + 1, BUFFER_SIZE = 1 << 20 };
+enum { HEADER_SIZE = 28, LABEL_SIZE = MLR_LABEL_MAX + 1 };
 
 static const struct model_file_kind MODEL_KIND = {.app = "mlr",
                                                   .magic = {'A', 'M', 'L', 'M', 'L', 'M', 'D', 'L'},
@@ -22,97 +20,45 @@ static const struct model_file_kind MODEL_KIND = {.app = "mlr",
 /* ---- Writing ---- */
 
 struct mlr_model_writer {
-    struct new_file file;
+    struct model_file_writer *file;
     uint32_t features, classes;
-    uint32_t checksum; /* of what is in the file */
-    size_t buffered;
-    unsigned char buffer[BUFFER_SIZE];
 };
 
-static int writer_flush(struct mlr_model_writer *writer, struct error *error) {
-    size_t size = writer->buffered;
-    writer->buffered = 0;
-    writer->checksum = (uint32_t)crc32(writer->checksum, writer->buffer, (uInt)size);
-    return new_file_write(&writer->file, writer->buffer, size, error);
-}
-
-static int writer_bytes(struct mlr_model_writer *writer, const void *bytes, size_t size, struct error *error) {
-    const unsigned char *from = bytes;
-    while (size > 0) {
-        if (writer->buffered == BUFFER_SIZE) {
-            int result = writer_flush(writer, error);
-            if (result != 0) {
-                return result;
-            }
-        }
-        size_t step = BUFFER_SIZE - writer->buffered < size ? BUFFER_SIZE - writer->buffered : size;
-        memcpy(writer->buffer + writer->buffered, from, step);
-        writer->buffered += step;
-        from += step;
-        size -= step;
-    }
-    return 0;
-}
-
-static int writer_number(struct mlr_model_writer *writer, uint32_t value, struct error *error) {
-    unsigned char bytes[4];
-    put32(bytes, value);
-    return writer_bytes(writer, bytes, sizeof bytes, error);
-}
-
-static int writer_floats(struct mlr_model_writer *writer, const float *values, size_t count, struct error *error) {
+static void writer_floats(struct mlr_model_writer *writer, const float *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
         if (!isfinite(values[i])) {
-            return error_set(error, AML_EFAIL, "%s: a weight is not finite: the training diverged", writer->file.path);
+            model_file_fail(writer->file, AML_EFAIL, "a weight is not finite: the training diverged");
         }
-        memcpy(&bits, &values[i], sizeof bits);
-        int result = writer_number(writer, bits, error);
-        if (result != 0) {
-            return result;
-        }
+        put_float(model_file_room(writer->file, sizeof(float)), values[i]);
     }
-    return 0;
 }
 
-static int writer_header(struct mlr_model_writer *writer, const struct mlr_model_header *header, struct error *error) {
-    const uint32_t numbers[] = {MLR_MODEL_VERSION, header->scale.kind, header->index_base, writer->features,
-                                writer->classes};
-    int result = writer_bytes(writer, MODEL_KIND.magic, MODEL_FILE_MAGIC, error);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && result == 0; i++) {
-        result = writer_number(writer, numbers[i], error);
+static void writer_header(struct mlr_model_writer *writer, const struct mlr_model_header *header) {
+    const uint32_t numbers[] = {header->scale.kind, header->index_base, writer->features, writer->classes};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        put32(model_file_room(writer->file, sizeof numbers[i]), numbers[i]);
     }
-    for (uint32_t k = 0; k < writer->classes && result == 0; k++) {
-        result = writer_bytes(writer, header->labels->items[k].text, LABEL_SIZE, error);
+    for (uint32_t k = 0; k < writer->classes; k++) {
+        memcpy(model_file_room(writer->file, LABEL_SIZE), header->labels->items[k].text, LABEL_SIZE);
     }
-    if (result == 0 && header->scale.kind == SCALE_MAX) {
-        result = writer_floats(writer, header->scale.maxima, writer->features, error);
+    if (header->scale.kind == SCALE_MAX) {
+        writer_floats(writer, header->scale.maxima, writer->features);
     }
-    return result;
 }
 
 int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, const struct mlr_model_header *header,
                           struct error *error) {
     assert(header->scale.kind < SCALE_AUTO && header->labels->count >= 2);
     *opened = NULL;
-    struct mlr_model_writer *writer = malloc(sizeof *writer);
-    if (writer == NULL) {
-        return error_set(error, AML_ENOMEM, "%s: can't write the model: out of memory", path);
-    }
-    int result = new_file_open(&writer->file, path, error);
+    struct model_file_writer *file;
+    int result = model_file_begin(&file, path, &MODEL_KIND, 0, error);
     if (result != 0) {
-        free(writer);
         return result;
     }
-    writer->features = header->scale.features;
-    writer->classes = header->labels->count;
-    writer->checksum = (uint32_t)crc32(0, NULL, 0);
-    writer->buffered = 0;
-    result = writer_header(writer, header, error);
-    if (result != 0) {
-        mlr_model_writer_abandon(writer);
-        return result;
-    }
+    struct mlr_model_writer *writer = memory_zeroed(1, sizeof *writer);
+    *writer =
+        (struct mlr_model_writer){.file = file, .features = header->scale.features, .classes = header->labels->count};
+    writer_header(writer, header);
     *opened = writer;
     return 0;
 }
@@ -128,37 +74,26 @@ static bool is_zero(const float *row, uint32_t classes) {
 
 int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbers, const float *rows, size_t count,
                           struct error *error) {
-    int result = 0;
-    for (size_t i = 0; i < count && result == 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         const float *row = rows + i * writer->classes;
         assert(numbers[i] <= writer->features);
         if (numbers[i] == writer->features || !is_zero(row, writer->classes)) {
-            result = writer_number(writer, (uint32_t)numbers[i], error);
-            result = result != 0 ? result : writer_floats(writer, row, writer->classes, error);
+            put32(model_file_room(writer->file, sizeof(uint32_t)), (uint32_t)numbers[i]);
+            writer_floats(writer, row, writer->classes);
         }
     }
-    return result;
+    return model_file_failed(writer->file, error);
 }
 
 int mlr_model_writer_close(struct mlr_model_writer *writer, struct error *error) {
-    int result = writer_flush(writer, error);
-    if (result == 0) {
-        unsigned char checksum[MODEL_FILE_CHECKSUM];
-        put32(checksum, writer->checksum);
-        result = new_file_write(&writer->file, checksum, sizeof checksum, error);
-    }
-    if (result != 0) {
-        mlr_model_writer_abandon(writer);
-        return result;
-    }
-    result = new_file_commit(&writer->file, error);
+    int result = model_file_end(writer->file, NULL, error);
     free(writer);
     return result;
 }
 
 void mlr_model_writer_abandon(struct mlr_model_writer *writer) {
     if (writer != NULL) {
-        new_file_discard(&writer->file);
+        model_file_abandon(writer->file);
         free(writer);
     }
 }

@@ -36,7 +36,7 @@ struct mlr_model_header {
     const struct mlr_labels *labels; /* sorted */
 };
 
-/* Writing, in one thread. The file is made beside its place and takes it in mlr_model_writer_close. */
+/* Writing, by the rules of model_file.h. */
 struct mlr_model_writer;
 
 /* 0 and a writer, which mlr_model_writer_close or _abandon frees; or AML_EFAIL, AML_ELIMIT (the path's length),
