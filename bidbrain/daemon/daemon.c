@@ -43,12 +43,12 @@ void daemon_fail(struct daemon *daemon, const struct error *error) {
 }
 
 void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase) {
-    if (phase > daemon->phase) {
-        daemon->phase = phase;
-        daemon->phase_wall = market_clock_elapsed();
-        daemon->retry_wall = 0;
-        for (size_t i = 0; i < daemon->machine_count && phase == DAEMON_AT_ONCE; i++) {
-            daemon->machine_notes[i].terminate_wall = 0;
+    if (phase > daemon->loop.phase) {
+        daemon->loop.phase = phase;
+        daemon->loop.phase_wall = market_clock_elapsed();
+        daemon->cloud.retry_wall = 0;
+        for (size_t i = 0; i < daemon->fleet.machine_count && phase == DAEMON_AT_ONCE; i++) {
+            daemon->fleet.machines[i].terminate_wall = 0;
         }
     }
 }
@@ -81,13 +81,13 @@ static bool failure_is_known(struct daemon *daemon, const char *line) {
     length = length < PROVIDER_LINE_TEXT ? length : PROVIDER_LINE_TEXT - 1;
     struct daemon_failure *row = NULL;
     for (unsigned f = 0; f < DAEMON_FAILURES_KEPT && row == NULL; f++) {
-        struct daemon_failure *kept = &daemon->failures[f];
+        struct daemon_failure *kept = &daemon->cloud.failures[f];
         row = strncmp(kept->text, text, length) == 0 && kept->text[length] == '\0' ? kept : NULL;
     }
     if (row != NULL && wall - row->wall <= DAEMON_FAILURE_REPEAT_S) {
         return true;
     }
-    row = row != NULL ? row : &daemon->failures[daemon->failures_logged++ % DAEMON_FAILURES_KEPT];
+    row = row != NULL ? row : &daemon->cloud.failures[daemon->cloud.logged++ % DAEMON_FAILURES_KEPT];
     memcpy(row->text, text, length);
     row->text[length] = '\0';
     row->wall = wall;
@@ -96,7 +96,7 @@ static bool failure_is_known(struct daemon *daemon, const char *line) {
 
 static void take_failure(void *context, const char *text, bool lasting) {
     struct daemon *daemon = context;
-    if (lasting && daemon->one_shot) {
+    if (lasting && daemon->cloud.one_shot) {
         struct error error = {0};
         error_set(&error, AML_EINPUT, "%s", text);
         daemon_fail(daemon, &error);
@@ -108,14 +108,14 @@ static void take_failure(void *context, const char *text, bool lasting) {
 void daemon_answered(struct daemon *daemon, bool whole) {
     double wall = market_clock_elapsed();
     if (whole) {
-        daemon->misses = 0;
-        daemon->answer_wall = wall;
-        daemon->retry_wall = 0;
+        daemon->cloud.misses = 0;
+        daemon->cloud.answer_wall = wall;
+        daemon->cloud.retry_wall = 0;
         return;
     }
-    double most = daemon->phase == DAEMON_RUN ? DAEMON_RETRY_MAX_S : DAEMON_RETRY_END_MAX_S;
-    daemon->retry_wall = wall + fmin(most, ldexp(1, daemon->misses < 10 ? (int)daemon->misses : 10));
-    daemon->misses++;
+    double most = daemon->loop.phase == DAEMON_RUN ? DAEMON_RETRY_MAX_S : DAEMON_RETRY_END_MAX_S;
+    daemon->cloud.retry_wall = wall + fmin(most, ldexp(1, daemon->cloud.misses < 10 ? (int)daemon->cloud.misses : 10));
+    daemon->cloud.misses++;
 }
 
 static int64_t clock_now(const void *context) {
@@ -193,10 +193,10 @@ static int open_provider(struct daemon *daemon, struct error *error) {
 static void take_joined(void *context, const char *node) {
     struct daemon *daemon = context;
     size_t i = daemon_find_machine(daemon, node);
-    daemon->nodes_joined = true;
+    daemon->job.nodes_joined = true;
     struct io *io = net_io_of(job_link_io(daemon->link));
     io->set_timer(io, io->now_us(io)); /* there may be something to decide */
-    if (i != SIZE_MAX && daemon->machines[i].ended == 0) {
+    if (i != SIZE_MAX && daemon->fleet.machines[i].row.ended == 0) {
         daemon_machine_joined(daemon, i);
     }
 }
@@ -204,12 +204,12 @@ static void take_joined(void *context, const char *node) {
 static void take_left(void *context, const char *node, bool failed) {
     struct daemon *daemon = context;
     size_t i = daemon_find_machine(daemon, node);
-    daemon->nodes_left = true;
+    daemon->job.nodes_left = true;
     if (i != SIZE_MAX) {
-        daemon->machine_notes[i].left = true;
-        daemon->machine_notes[i].waited_wall = 0;
+        daemon_machine_left(daemon, i);
+        daemon->fleet.machines[i].waited_wall = 0;
     }
-    if (failed && i != SIZE_MAX && daemon->machines[i].ended == 0 && daemon->phase == DAEMON_RUN) {
+    if (failed && i != SIZE_MAX && daemon->fleet.machines[i].row.ended == 0 && daemon->loop.phase == DAEMON_RUN) {
         daemon_say(daemon, "the node of %s has failed", node);
     }
 }
@@ -218,7 +218,7 @@ static void take_unknown(void *context, const char *node) {
     struct daemon *daemon = context;
     size_t i = daemon_find_machine(daemon, node);
     if (i != SIZE_MAX) {
-        daemon->machine_notes[i].left = true;
+        daemon_machine_left(daemon, i);
     }
 }
 
@@ -238,33 +238,34 @@ static void use_measured(struct daemon *daemon) {
     double speed = daemon->clock.speed;
     double seconds;
     if (config->measure) {
-        daemon->known_sigma = measure_loss(&daemon->measure.joins, &seconds) ? seconds * speed : daemon->known_sigma;
-        daemon->known_lambda =
-            measure_loss(&daemon->measure.evictions, &seconds) ? seconds * speed : daemon->known_lambda;
-        (void)measure_phi(&daemon->measure, &daemon->known_phi, &daemon->known_reference);
+        daemon->job.known_sigma =
+            measure_loss(&daemon->job.measure.joins, &seconds) ? seconds * speed : daemon->job.known_sigma;
+        daemon->job.known_lambda =
+            measure_loss(&daemon->job.measure.evictions, &seconds) ? seconds * speed : daemon->job.known_lambda;
+        (void)measure_phi(&daemon->job.measure, &daemon->job.known_phi, &daemon->job.known_reference);
     }
-    (void)measure_throughput(&daemon->measure, &daemon->throughput);
-    daemon->app = (struct policy_app){.phi = daemon->known_phi,
-                                      .reference = daemon->known_reference,
-                                      .sigma = daemon->known_sigma / HOUR,
-                                      .lambda = daemon->known_lambda / HOUR};
+    (void)measure_throughput(&daemon->job.measure, &daemon->job.throughput);
+    daemon->job.app = (struct policy_app){.phi = daemon->job.known_phi,
+                                          .reference = daemon->job.known_reference,
+                                          .sigma = daemon->job.known_sigma / HOUR,
+                                          .lambda = daemon->job.known_lambda / HOUR};
 }
 
 static int load_measured(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    daemon->known_phi = config->phi;
-    daemon->known_sigma = config->sigma_seconds;
-    daemon->known_lambda = config->lambda_seconds;
-    daemon->work_left = config->work_vcpu_hours;
-    daemon->late_said = -1;
-    daemon->begun = daemon_now(daemon);
-    daemon->boot_seconds = DAEMON_BOOT_S;
+    daemon->job.known_phi = config->phi;
+    daemon->job.known_sigma = config->sigma_seconds;
+    daemon->job.known_lambda = config->lambda_seconds;
+    daemon->job.work_left = config->work_vcpu_hours;
+    daemon->market.late_said = -1;
+    daemon->job.begun = daemon_now(daemon);
+    daemon->job.boot_seconds = DAEMON_BOOT_S;
     int code = 0;
     if (config->measure) {
-        code = ledger_value(daemon->ledger, "phi", &daemon->known_phi, error);
-        code = code != 0 ? code : ledger_value(daemon->ledger, "reference-vcpus", &daemon->known_reference, error);
-        code = code != 0 ? code : ledger_value(daemon->ledger, "sigma-seconds", &daemon->known_sigma, error);
-        code = code != 0 ? code : ledger_value(daemon->ledger, "lambda-seconds", &daemon->known_lambda, error);
+        code = ledger_value(daemon->ledger, "phi", &daemon->job.known_phi, error);
+        code = code != 0 ? code : ledger_value(daemon->ledger, "reference-vcpus", &daemon->job.known_reference, error);
+        code = code != 0 ? code : ledger_value(daemon->ledger, "sigma-seconds", &daemon->job.known_sigma, error);
+        code = code != 0 ? code : ledger_value(daemon->ledger, "lambda-seconds", &daemon->job.known_lambda, error);
     }
     use_measured(daemon);
     return code;
@@ -274,11 +275,11 @@ void daemon_store_measured(struct daemon *daemon) {
     const struct {
         const char *name;
         double value;
-    } values[] = {{"phi", daemon->known_phi},
-                  {"reference-vcpus", daemon->known_reference},
-                  {"sigma-seconds", daemon->known_sigma},
-                  {"lambda-seconds", daemon->known_lambda},
-                  {"items-per-vcpu-second", daemon->throughput}};
+    } values[] = {{"phi", daemon->job.known_phi},
+                  {"reference-vcpus", daemon->job.known_reference},
+                  {"sigma-seconds", daemon->job.known_sigma},
+                  {"lambda-seconds", daemon->job.known_lambda},
+                  {"items-per-vcpu-second", daemon->job.throughput}};
     struct error error = {0};
     for (size_t v = 0; v < sizeof values / sizeof *values && daemon->config->measure; v++) {
         double before = -1;
@@ -298,8 +299,8 @@ static double work_left(const struct daemon *daemon, const struct job_link_itera
         return 0;
     }
     double left = (double)(iteration->iterations - iteration->iteration);
-    if (daemon->throughput > 0) {
-        return left * iteration->items / daemon->throughput / HOUR * daemon->clock.speed;
+    if (daemon->job.throughput > 0) {
+        return left * iteration->items / daemon->job.throughput / HOUR * daemon->clock.speed;
     }
     return daemon->config->work_vcpu_hours * left / (double)iteration->iterations;
 }
@@ -311,24 +312,24 @@ static void take_iteration(void *context, const struct job_link_iteration *itera
     const struct measure_iteration told = {.seconds = iteration->seconds,
                                            .items = iteration->items,
                                            .vcpus = counting.vcpus,
-                                           .joined = daemon->nodes_joined,
-                                           .left = daemon->nodes_left};
-    measure_add(&daemon->measure, &told);
-    daemon->nodes_joined = daemon->nodes_left = false;
-    daemon->iterations = iteration->iteration;
+                                           .joined = daemon->job.nodes_joined,
+                                           .left = daemon->job.nodes_left};
+    measure_add(&daemon->job.measure, &told);
+    daemon->job.nodes_joined = daemon->job.nodes_left = false;
+    daemon->job.iterations = iteration->iteration;
     use_measured(daemon);
-    daemon->work_left = work_left(daemon, iteration);
+    daemon->job.work_left = work_left(daemon, iteration);
 }
 
 static void take_summary(void *context, bool ok, const char *error, double seconds, uint64_t iterations) {
     struct daemon *daemon = context;
-    if (daemon->phase == DAEMON_RUN) {
+    if (daemon->loop.phase == DAEMON_RUN) {
         daemon_say(daemon, "the job has ended %s after %.1f s and %llu iteration%s%s%s", ok ? "well" : "badly", seconds,
                    (unsigned long long)iterations, iterations == 1 ? "" : "s", error != NULL ? ": " : "",
                    error != NULL ? error : "");
     }
-    daemon->iterations = iterations;
-    daemon->job_ok = ok;
+    daemon->job.iterations = iterations;
+    daemon->job.ok = ok;
     daemon_set_phase(daemon, DAEMON_JOB_OVER);
 }
 
@@ -338,15 +339,15 @@ static void take_signal(void *context) {
     struct daemon *daemon = context;
     struct signalfd_siginfo told;
     while (read(daemon->signal_fd, &told, sizeof told) == (ssize_t)sizeof told) {
-        daemon->signals++;
+        daemon->loop.signals++;
     }
-    if (daemon->options->keep && daemon->signals > 0) {
+    if (daemon->options->keep && daemon->loop.signals > 0) {
         daemon_say(daemon, "ending; the machines stay");
         daemon_stop(daemon);
-    } else if (daemon->signals == 1) {
+    } else if (daemon->loop.signals == 1) {
         daemon_say(daemon, "giving everything back; another signal does it at once");
         daemon_set_phase(daemon, DAEMON_GIVE_BACK);
-    } else if (daemon->signals > 1) {
+    } else if (daemon->loop.signals > 1) {
         daemon_set_phase(daemon, DAEMON_AT_ONCE);
     }
 }
@@ -367,11 +368,11 @@ static int open_signals(struct daemon *daemon, struct error *error) {
 static void warn_of_silence(struct daemon *daemon) {
     double silence = job_link_silence(daemon->link);
     double wall = market_clock_elapsed();
-    if (isinf(silence) && !daemon->waited) {
-        daemon->waited = true;
+    if (isinf(silence) && !daemon->loop.waited) {
+        daemon->loop.waited = true;
         daemon_say(daemon, "waiting for the controller at %s", daemon->config->controller);
-    } else if (silence > DAEMON_SILENCE_S && !isinf(silence) && wall - daemon->silence_warned > 60) {
-        daemon->silence_warned = wall;
+    } else if (silence > DAEMON_SILENCE_S && !isinf(silence) && wall - daemon->loop.silence_warned > 60) {
+        daemon->loop.silence_warned = wall;
         log_warn("no word from the controller at %s for %.0f s: nothing is bought meanwhile",
                  daemon->config->controller, silence);
     }
@@ -379,9 +380,9 @@ static void warn_of_silence(struct daemon *daemon) {
 
 /* Calls are made again and again before they count as failed: that would take a minute and more to be told. */
 static void warn_of_no_answer(struct daemon *daemon) {
-    bool any = daemon->priced || daemon->listed || daemon->misses > 0 || daemon->points > 0;
-    if (!any && !daemon->silence_said && market_clock_elapsed() - daemon->asked_wall > DAEMON_FIRST_S) {
-        daemon->silence_said = true;
+    bool any = daemon->market.priced || daemon->fleet.listed || daemon->cloud.misses > 0 || daemon->market.points > 0;
+    if (!any && !daemon->cloud.silence_said && market_clock_elapsed() - daemon->cloud.asked_wall > DAEMON_FIRST_S) {
+        daemon->cloud.silence_said = true;
         log_warn("neither prices nor machines have been told within %d s: does 'bidbrain check-config --online' find "
                  "why?",
                  DAEMON_FIRST_S);
@@ -391,26 +392,27 @@ static void warn_of_no_answer(struct daemon *daemon) {
 /* Before all is known about what there is, and without a job, nothing is bought; and no spot machine before there is a
  * node that it can work with. */
 static bool ready_to_buy(struct daemon *daemon) {
-    if (!daemon->listed || !daemon->priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
+    if (!daemon->fleet.listed || !daemon->market.priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;
     }
     daemon_keep_reliable(daemon);
     return job_link_caught_up(daemon->link) && job_link_nodes(daemon->link) > 0;
 }
 
-static double next_renewal(const struct daemon *daemon) {
-    const struct footprint footprint = {.known = {.now = daemon_now(daemon), .lead = (int64_t)daemon_lead(daemon)},
-                                        .machines = daemon->machines,
-                                        .machine_count = daemon->machine_count};
-    int64_t next = footprint_next_renewal(&footprint);
+static double next_renewal(struct daemon *daemon) {
+    int64_t next = MARKET_NEVER;
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        int64_t look = footprint_look(&daemon->fleet.machines[i].row, daemon_now(daemon), (int64_t)daemon_lead(daemon));
+        next = look < next ? look : next;
+    }
     return next == MARKET_NEVER ? INFINITY : (double)next;
 }
 
 /* No whole answer has come since readings failed, or for longer than one takes. */
 static bool is_unreachable(const struct daemon *daemon) {
-    double silence = market_clock_elapsed() - daemon->answer_wall;
+    double silence = market_clock_elapsed() - daemon->cloud.answer_wall;
     double period = (double)daemon->config->list_seconds / daemon->clock.speed;
-    return daemon->misses > 0 || daemon->answer_wall == 0 || silence > period + DAEMON_SILENT_S;
+    return daemon->cloud.misses > 0 || daemon->cloud.answer_wall == 0 || silence > period + DAEMON_SILENT_S;
 }
 
 /* Ends with what may still run and be paid for. */
@@ -418,10 +420,10 @@ static void fail_with_rest(struct daemon *daemon, const char *why) {
     struct error error = {0};
     char rest[ERROR_TEXT_MAX / 2] = "";
     size_t count = 0;
-    for (size_t i = 0; i < daemon->machine_count; i++) {
-        if (daemon->machines[i].ended == 0) {
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        if (daemon->fleet.machines[i].row.ended == 0) {
             size_t used = strlen(rest);
-            const char *id = daemon->machines[i].machine.id;
+            const char *id = daemon->fleet.machines[i].row.machine.id;
             count++;
             if (used + strlen(id) + 2 < sizeof rest) {
                 snprintf(rest + used, sizeof rest - used, "%s%s", used > 0 ? " " : "", id);
@@ -429,8 +431,8 @@ static void fail_with_rest(struct daemon *daemon, const char *why) {
         }
     }
     size_t launches = 0;
-    for (size_t l = 0; l < daemon->launch_count; l++) {
-        launches += daemon->launches[l].stage <= LEDGER_WAITING;
+    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
+        launches += daemon->fleet.launches[l].row.stage <= LEDGER_WAITING;
     }
     error_set(&error, AML_EFAIL,
               "%s: %zu machine%s and %zu launch%s without an answer may still cost money; their tag is "
@@ -444,30 +446,30 @@ static void fail_with_rest(struct daemon *daemon, const char *why) {
 static bool lacks_prices(struct daemon *daemon) {
     double wall = market_clock_elapsed();
     int64_t last = 0;
-    for (size_t i = 0; i < daemon->machine_count; i++) {
-        last = daemon->machines[i].ended > last ? daemon->machines[i].ended : last;
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        last = daemon->fleet.machines[i].row.ended > last ? daemon->fleet.machines[i].row.ended : last;
     }
-    daemon->bill_wall = daemon->bill_wall != 0 ? daemon->bill_wall : wall;
-    if (daemon->priced_to >= last) {
+    daemon->loop.bill_wall = daemon->loop.bill_wall != 0 ? daemon->loop.bill_wall : wall;
+    if (daemon->market.priced_to >= last) {
         return false;
     }
-    if (wall - daemon->bill_wall > DAEMON_BILL_S) {
+    if (wall - daemon->loop.bill_wall > DAEMON_BILL_S) {
         log_warn("no prices of the last hours can be read: the bill goes by the ones before");
         return false;
     }
-    daemon->next_prices = fmin(daemon->next_prices, market_clock_seconds(&daemon->clock));
+    daemon->loop.next_prices = fmin(daemon->loop.next_prices, market_clock_seconds(&daemon->clock));
     return true;
 }
 
 static void give_back(struct daemon *daemon) {
     double now = market_clock_seconds(&daemon->clock);
-    double waited = market_clock_elapsed() - daemon->phase_wall;
+    double waited = market_clock_elapsed() - daemon->loop.phase_wall;
     double notice = (double)daemon->config->notice_seconds / daemon->clock.speed;
     daemon_release_all(daemon);
     bool all_gone = daemon_all_gone(daemon);
-    bool in_vain = daemon->signals > 0 && waited * 1e3 > DAEMON_UNREACHABLE_MS && is_unreachable(daemon);
-    if (all_gone && (daemon->gone || in_vain)) {
-        if (!daemon->gone) {
+    bool in_vain = daemon->loop.signals > 0 && waited * 1e3 > DAEMON_UNREACHABLE_MS && is_unreachable(daemon);
+    if (all_gone && (daemon->fleet.gone || in_vain)) {
+        if (!daemon->fleet.gone) {
             log_warn("what there is can't be asked: by the state nothing runs");
         } else if (!in_vain && lacks_prices(daemon)) {
             return;
@@ -475,15 +477,16 @@ static void give_back(struct daemon *daemon) {
         daemon_stop(daemon);
         return;
     }
-    if (all_gone && !daemon->listing) { /* what the cloud shows has the last word */
-        daemon->next_list = fmin(daemon->next_list, now + (daemon->gone_when_asked ? daemon->clock.speed : 0));
+    if (all_gone && !daemon->fleet.listing) { /* what the cloud shows has the last word */
+        daemon->loop.next_list =
+            fmin(daemon->loop.next_list, now + (daemon->fleet.gone_when_asked ? daemon->clock.speed : 0));
     }
-    if (daemon->phase == DAEMON_GIVE_BACK && waited > DAEMON_END_S + notice) {
+    if (daemon->loop.phase == DAEMON_GIVE_BACK && waited > DAEMON_END_S + notice) {
         log_warn("not all nodes have left in time: their machines are terminated");
         daemon_set_phase(daemon, DAEMON_AT_ONCE);
-    } else if (daemon->phase == DAEMON_AT_ONCE && in_vain && daemon->signals > 1) {
+    } else if (daemon->loop.phase == DAEMON_AT_ONCE && in_vain && daemon->loop.signals > 1) {
         fail_with_rest(daemon, "what there is can't be asked");
-    } else if (daemon->phase == DAEMON_AT_ONCE && waited > DAEMON_END_S) {
+    } else if (daemon->loop.phase == DAEMON_AT_ONCE && waited > DAEMON_END_S) {
         char why[64];
         snprintf(why, sizeof why, "not everything is gone after %d s", DAEMON_END_S);
         fail_with_rest(daemon, why);
@@ -492,21 +495,21 @@ static void give_back(struct daemon *daemon) {
 
 static void run_phase(struct daemon *daemon) {
     double now = market_clock_seconds(&daemon->clock);
-    if (daemon->phase != DAEMON_RUN) {
+    if (daemon->loop.phase != DAEMON_RUN) {
         give_back(daemon);
         return;
     }
     warn_of_silence(daemon);
     warn_of_no_answer(daemon);
     daemon_expect(daemon);
-    daemon->ready = ready_to_buy(daemon);
-    if (daemon->ready && (daemon->decide_now || now >= daemon->next_decision)) {
-        daemon->decide_now = false;
+    daemon->loop.ready = ready_to_buy(daemon);
+    if (daemon->loop.ready && (daemon->loop.decide_now || now >= daemon->loop.next_decision)) {
+        daemon->loop.decide_now = false;
         daemon_decide(daemon);
-        daemon->next_decision = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
-    } else if (!daemon->ready && now >= daemon->next_budget) {
+        daemon->loop.next_decision = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
+    } else if (!daemon->loop.ready && now >= daemon->loop.next_budget) {
         daemon_keep_budget(daemon);
-        daemon->next_budget = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
+        daemon->loop.next_budget = fmin(now + (double)daemon->config->decision_seconds, next_renewal(daemon) + 1);
     }
 }
 
@@ -516,15 +519,16 @@ static double sooner(double a, double b) {
 
 static void set_timer(struct daemon *daemon) {
     struct io *io = net_io_of(job_link_io(daemon->link));
-    double wait = daemon->next_link - market_clock_elapsed();
+    double wait = daemon->loop.next_link - market_clock_elapsed();
     int provider_ms = provider_wait_ms(daemon->provider);
-    double reading = sooner(daemon_wall_of(daemon, daemon->next_prices), daemon_wall_of(daemon, daemon->next_list));
-    wait = sooner(wait, fmax(reading, daemon->retry_wall - market_clock_elapsed()));
+    double reading =
+        sooner(daemon_wall_of(daemon, daemon->loop.next_prices), daemon_wall_of(daemon, daemon->loop.next_list));
+    wait = sooner(wait, fmax(reading, daemon->cloud.retry_wall - market_clock_elapsed()));
     wait = sooner(wait, daemon_wall_of(daemon, daemon_machines_due(daemon)));
-    if (daemon->phase != DAEMON_RUN) {
+    if (daemon->loop.phase != DAEMON_RUN) {
         wait = sooner(wait, DAEMON_UNREACHABLE_MS / 1e3);
     } else {
-        double next = daemon->ready ? daemon->next_decision : daemon->next_budget;
+        double next = daemon->loop.ready ? daemon->loop.next_decision : daemon->loop.next_budget;
         wait = sooner(wait, fmax(0.01, daemon_wall_of(daemon, next)));
     }
     wait = provider_ms >= 0 ? sooner(wait, provider_ms / 1e3) : wait;
@@ -536,15 +540,15 @@ static void tick(void *context) {
     provider_step(daemon->provider);
     double now = market_clock_seconds(&daemon->clock);
     double wall = market_clock_elapsed();
-    if (wall >= daemon->next_link) {
-        daemon->next_link = wall + LINK_REPEAT_MS / 1e3;
+    if (wall >= daemon->loop.next_link) {
+        daemon->loop.next_link = wall + LINK_REPEAT_MS / 1e3;
         job_link_step(daemon->link);
         daemon_ask_again(daemon);
     }
-    if (now >= daemon->next_prices && wall >= daemon->retry_wall) {
+    if (now >= daemon->loop.next_prices && wall >= daemon->cloud.retry_wall) {
         daemon_ask_prices(daemon);
     }
-    if (now >= daemon->next_list && wall >= daemon->retry_wall) {
+    if (now >= daemon->loop.next_list && wall >= daemon->cloud.retry_wall) {
         daemon_ask_list(daemon);
     }
     if (daemon->error.code == 0) {
@@ -561,8 +565,8 @@ static void provider_ready(void *context) {
 /* For a state whose market is not there any more: its last moment. */
 static void stop_clock(struct daemon *daemon) {
     int64_t last = INSTANT_MIN;
-    for (size_t i = 0; i < daemon->machine_count; i++) {
-        const struct ledger_machine *machine = &daemon->machines[i];
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
         last = machine->ended > last ? machine->ended : last;
         last = machine->running > last ? machine->running : last;
     }
@@ -572,20 +576,20 @@ static void stop_clock(struct daemon *daemon) {
 /* Without the loop: until prices and machines are known. */
 static void wait_for_provider(struct daemon *daemon) {
     double until = market_clock_elapsed() + DAEMON_END_S;
-    daemon->one_shot = true;
-    while ((!daemon->listed || !daemon->priced) && daemon->error.code == 0 && daemon->signals == 0) {
+    daemon->cloud.one_shot = true;
+    while ((!daemon->fleet.listed || !daemon->market.priced) && daemon->error.code == 0 && daemon->loop.signals == 0) {
         struct pollfd ready[2] = {{.fd = provider_fd(daemon->provider), .events = POLLIN},
                                   {.fd = daemon->signal_fd, .events = POLLIN}};
         int wait = provider_wait_ms(daemon->provider);
         (void)poll(ready, 2, wait >= 0 && wait < 1000 ? wait : 1000);
         provider_step(daemon->provider);
         take_signal(daemon);
-        bool wait_on = market_clock_elapsed() < daemon->retry_wall || daemon->error.code != 0;
+        bool wait_on = market_clock_elapsed() < daemon->cloud.retry_wall || daemon->error.code != 0;
         if (market_clock_elapsed() > until) {
             error_set(&daemon->error, AML_EFAIL, "the provider has not told what there is within %d s", DAEMON_END_S);
-        } else if (!wait_on && !daemon->pricing && !daemon->priced) {
+        } else if (!wait_on && !daemon->market.pricing && !daemon->market.priced) {
             daemon_ask_prices(daemon);
-        } else if (!wait_on && !daemon->listing && !daemon->listed) {
+        } else if (!wait_on && !daemon->fleet.listing && !daemon->fleet.listed) {
             daemon_ask_list(daemon);
         }
     }
@@ -598,7 +602,7 @@ static int run_loop(struct daemon *daemon, struct error *error) {
     if (code != 0) {
         return error_set(error, code, "can't wait for the provider");
     }
-    daemon->asked_wall = market_clock_elapsed();
+    daemon->cloud.asked_wall = market_clock_elapsed();
     tick(daemon);
     code = daemon->error.code != 0 ? 0 : net_io_run(io, error);
     net_io_watch(io, provider_fd(daemon->provider), NULL, NULL);
@@ -690,12 +694,10 @@ void daemon_close(struct daemon *daemon) {
     if (daemon->report != NULL) {
         fclose(daemon->report);
     }
-    free(daemon->launches);
-    free(daemon->launch_notes);
-    free(daemon->machines);
-    free(daemon->machine_notes);
-    free(daemon->closed);
-    free(daemon->withdrawn);
+    free(daemon->fleet.launches);
+    free(daemon->fleet.machines);
+    free(daemon->fleet.closed);
+    free(daemon->fleet.withdrawn);
     if (daemon->user_data != NULL) {
         explicit_bzero(daemon->user_data, USER_DATA_MAX + 2); /* a script of the user's own may hold a secret */
     }
@@ -716,9 +718,9 @@ struct daemon *daemon_new(const struct daemon_options *options) {
 /* Lists of another region do not show them: they would be taken for gone, and run on. */
 static int check_region(const struct daemon *daemon, struct error *error) {
     bool ec2 = daemon->config->provider == CONFIG_EC2;
-    for (size_t i = 0; i < daemon->machine_count && ec2; i++) {
-        const struct provider_machine *machine = &daemon->machines[i].machine;
-        bool here = daemon->machines[i].ended == 0 && machine->zone[0] != '\0';
+    for (size_t i = 0; i < daemon->fleet.machine_count && ec2; i++) {
+        const struct provider_machine *machine = &daemon->fleet.machines[i].row.machine;
+        bool here = daemon->fleet.machines[i].row.ended == 0 && machine->zone[0] != '\0';
         if (here && strncmp(machine->zone, daemon->region, strlen(daemon->region)) != 0) {
             return error_set(error, AML_EINPUT,
                              "region: %s of this state is in %s, and %s is configured: expected the region as it was, "
@@ -749,7 +751,7 @@ int daemon_run(const struct daemon_options *options, struct error *error) {
     int code = daemon_open(daemon, error);
     if (code == 0 && options->dry_run) {
         wait_for_provider(daemon);
-        if (daemon->error.code == 0 && daemon->signals == 0) {
+        if (daemon->error.code == 0 && daemon->loop.signals == 0) {
             daemon_decide(daemon);
         }
     } else if (code == 0) {
@@ -771,9 +773,9 @@ int daemon_run(const struct daemon_options *options, struct error *error) {
 static void describe_age(const struct daemon *daemon, char *text, size_t size) {
     char time[INSTANT_TEXT_MAX];
     text[0] = '\0';
-    if (daemon->newest != 0) {
-        bool old = daemon_now(daemon) - daemon->newest > DAEMON_HISTORY_DAYS * INT64_C(86400);
-        instant_format(daemon->newest, time);
+    if (daemon->market.newest != 0) {
+        bool old = daemon_now(daemon) - daemon->market.newest > DAEMON_HISTORY_DAYS * INT64_C(86400);
+        instant_format(daemon->market.newest, time);
         snprintf(text, size, ", the newest of %s%s", time,
                  old ? ", older than 90 days: EC2's history reaches no further, so they are not used" : "");
     }
@@ -799,18 +801,18 @@ int daemon_fetch_prices(const struct config *config, const char *store, struct d
                         struct error *error) {
     const struct daemon_options options = {.config = config, .quiet = true};
     struct daemon *daemon = daemon_new(&options);
-    daemon->store_path = store;
+    daemon->market.store_path = store;
     int code = open_signals(daemon, error);
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
     code = code != 0 ? code : daemon_open_clock(daemon, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code : open_provider(daemon, error);
-    daemon->listed = true; /* machines are of no interest */
+    daemon->fleet.listed = true; /* machines are of no interest */
     if (code == 0) {
         wait_for_provider(daemon);
         code = daemon->error.code != 0 ? error_set(error, daemon->error.code, "%s", daemon->error.text) : 0;
     }
-    prices->points = daemon->points;
+    prices->points = daemon->market.points;
     describe_age(daemon, prices->age, sizeof prices->age);
     daemon_close(daemon);
     return code;
@@ -820,8 +822,8 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
     static const char *const states[] = {"pending", "running", "stopping", "gone"};
     printf("%-22s %-10s %-10s %-32s %-9s %-20s %10s\n", "machine", "kind", "tier", "market", "state", "since",
            "dollars");
-    for (size_t i = 0; i < daemon->machine_count; i++) {
-        const struct ledger_machine *machine = &daemon->machines[i];
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
         char market[MARKET_NAME_MAX];
         char since[INSTANT_TEXT_MAX] = "-";
         if (machine->ended != 0) {
@@ -842,51 +844,51 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
 }
 
 static void print_status(struct daemon *daemon, bool json) {
-    struct eviction_table table;
-    struct footprint footprint = daemon_footprint(daemon, &table);
-    struct footprint_spend spend = footprint_spend(&footprint);
+    struct daemon_view view;
+    const struct footprint *footprint = daemon_view_open(daemon, &view);
+    struct footprint_spend spend = footprint_spend(footprint);
     size_t there = 0;
     size_t unanswered = 0;
-    for (size_t i = 0; i < daemon->machine_count; i++) {
-        there += daemon->machines[i].ended == 0;
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        there += daemon->fleet.machines[i].row.ended == 0;
     }
-    for (size_t l = 0; l < daemon->launch_count; l++) {
-        unanswered += daemon->launches[l].stage <= LEDGER_WAITING;
+    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
+        unanswered += daemon->fleet.launches[l].row.stage <= LEDGER_WAITING;
     }
     if (json) {
         daemon->report = stdout;
-        for (size_t i = 0; i < daemon->machine_count; i++) {
-            if (daemon->machines[i].ended == 0) {
-                daemon_report_machine(daemon, &daemon->machines[i]);
+        for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+            if (daemon->fleet.machines[i].row.ended == 0) {
+                daemon_report_machine(daemon, &daemon->fleet.machines[i].row);
             }
         }
         json_t *status = daemon_spend_json(&spend);
         json_object_set_new(status, "job", json_string(daemon->config->job));
         json_object_set_new(status, "machines", json_integer((json_int_t)there));
-        json_object_set_new(status, "machines_ever", json_integer((json_int_t)daemon->machine_count));
+        json_object_set_new(status, "machines_ever", json_integer((json_int_t)daemon->fleet.machine_count));
         json_object_set_new(status, "launches_without_answer", json_integer((json_int_t)unanswered));
         daemon_report(daemon, "status", status);
         daemon->report = NULL;
     } else {
         struct daemon_spend_text text;
-        print_machines(daemon, &footprint);
+        print_machines(daemon, footprint);
         printf("job %s: %zu machines now, %zu ever, %zu launches without an answer\n", daemon->config->job, there,
-               daemon->machine_count, unanswered);
+               daemon->fleet.machine_count, unanswered);
         char age[128];
         describe_age(daemon, age, sizeof age);
-        printf("prices: %zu markets%s\n", daemon->markets.count, age);
+        printf("prices: %zu markets%s\n", daemon->market.markets.count, age);
         struct footprint_reasons reasons;
-        if (daemon->markets.count == 0 && daemon->unwanted_said[0] != '\0') {
-            printf("no spot machine: %s\n", daemon->unwanted_said);
-        } else if (footprint_reasons(&footprint, &reasons)) {
+        if (daemon->market.markets.count == 0 && daemon->market.unwanted_said[0] != '\0') {
+            printf("no spot machine: %s\n", daemon->market.unwanted_said);
+        } else if (footprint_reasons(footprint, &reasons)) {
             char why[FOOTPRINT_REASONS_TEXT];
-            footprint_reasons_text(&footprint, &reasons, why);
+            footprint_reasons_text(footprint, &reasons, why);
             printf("no spot machine: %s\n", why);
         }
         daemon_spend_text(&spend, &text);
         printf("so far: %s\n%s\n", text.hours, text.cost);
     }
-    daemon_footprint_close(daemon, &table);
+    daemon_view_close(&view);
 }
 
 int daemon_status(const struct config *config, bool json, struct error *error) {
@@ -905,8 +907,8 @@ int daemon_status(const struct config *config, bool json, struct error *error) {
     }
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code
-                     : ledger_text(daemon->ledger, "unwanted-prices", daemon->unwanted_said,
-                                   sizeof daemon->unwanted_said, error);
+                     : ledger_text(daemon->ledger, "unwanted-prices", daemon->market.unwanted_said,
+                                   sizeof daemon->market.unwanted_said, error);
     if (code == 0) {
         print_status(daemon, json);
     }

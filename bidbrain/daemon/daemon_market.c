@@ -41,15 +41,15 @@ void daemon_take_price(void *context, const char *type, const char *zone, const 
     struct daemon *daemon = context;
     struct error error = {0};
     if (!daemon_wants(daemon, type, zone, product)) {
-        unwanted_add(&daemon->unwanted, type, zone, product);
+        unwanted_add(&daemon->market.unwanted, type, zone, product);
         return;
     }
     if (point.price <= 0 || point.price >= PRICE_MAX) {
         return;
     }
-    daemon->points++;
-    daemon->newest = point.time > daemon->newest ? point.time : daemon->newest;
-    if (markets_add(&daemon->fresh, type, zone, product, point, &error) != 0) {
+    daemon->market.points++;
+    daemon->market.newest = point.time > daemon->market.newest ? point.time : daemon->market.newest;
+    if (markets_add(&daemon->market.fresh, type, zone, product, point, &error) != 0) {
         daemon_fail(daemon, &error);
     }
 }
@@ -57,20 +57,20 @@ void daemon_take_price(void *context, const char *type, const char *zone, const 
 static void take_fresh(struct daemon *daemon) {
     struct error error = {0};
     int code = 0;
-    markets_finish(&daemon->fresh);
-    for (size_t m = 0; m < daemon->fresh.count && code == 0; m++) {
-        const struct market *market = daemon->fresh.list[m];
+    markets_finish(&daemon->market.fresh);
+    for (size_t m = 0; m < daemon->market.fresh.count && code == 0; m++) {
+        const struct market *market = daemon->market.fresh.list[m];
         for (size_t p = 0; p < market->count && code == 0; p++) {
-            code =
-                markets_add(&daemon->markets, market->type, market->zone, market->product, market->points[p], &error);
+            code = markets_add(&daemon->market.markets, market->type, market->zone, market->product, market->points[p],
+                               &error);
         }
     }
-    markets_finish(&daemon->markets);
-    if (code == 0 && daemon->store != NULL && daemon->fresh.count > 0) {
-        code = market_store_append(daemon->store, &daemon->fresh, &error);
+    markets_finish(&daemon->market.markets);
+    if (code == 0 && daemon->market.store != NULL && daemon->market.fresh.count > 0) {
+        code = market_store_append(daemon->market.store, &daemon->market.fresh, &error);
     }
-    markets_close(&daemon->fresh);
-    if (code != 0 && daemon->phase == DAEMON_RUN) { /* giving back needs no prices */
+    markets_close(&daemon->market.fresh);
+    if (code != 0 && daemon->loop.phase == DAEMON_RUN) { /* giving back needs no prices */
         daemon_fail(daemon, &error);
     }
 }
@@ -78,9 +78,9 @@ static void take_fresh(struct daemon *daemon) {
 /* One on-demand type in place of spot machines: the one that costs least per vCPU. */
 static const struct catalog_price *fallback_type(const struct daemon *daemon) {
     const struct catalog_price *best = NULL;
-    for (size_t m = 0; m < daemon->markets.count; m++) {
+    for (size_t m = 0; m < daemon->market.markets.count; m++) {
         const struct catalog_price *type =
-            catalog_find(&daemon->config->known, daemon->markets.list[m]->type, daemon->region);
+            catalog_find(&daemon->config->known, daemon->market.markets.list[m]->type, daemon->region);
         if (best == NULL || (double)type->price / type->vcpus < (double)best->price / best->vcpus) {
             best = type;
         }
@@ -89,36 +89,38 @@ static const struct catalog_price *fallback_type(const struct daemon *daemon) {
 }
 
 static void add_on_demand(struct daemon *daemon, const struct catalog_price *price, const char *zone) {
-    const struct footprint known = {.known = {.markets = daemon->buyable, .market_count = daemon->buyable_count}};
+    const struct footprint known = {
+        .known = {.markets = daemon->market.buyable, .market_count = daemon->market.buyable_count}};
     if (price == NULL || footprint_find(&known, PROVIDER_ON_DEMAND, price->type, zone) != MARKET_NONE) {
         return;
     }
-    daemon->buyable = memory_resized(daemon->buyable, daemon->buyable_count + 1, sizeof *daemon->buyable);
-    struct portfolio_market *market = &daemon->buyable[daemon->buyable_count++];
+    daemon->market.buyable =
+        memory_resized(daemon->market.buyable, daemon->market.buyable_count + 1, sizeof *daemon->market.buyable);
+    struct portfolio_market *market = &daemon->market.buyable[daemon->market.buyable_count++];
     *market = (struct portfolio_market){.type = price};
     snprintf(market->zone, sizeof market->zone, "%s", zone);
 }
 
 static void find_buyable(struct daemon *daemon) {
-    free(daemon->buyable);
-    daemon->buyable = memory_zeroed(daemon->markets.count + 1, sizeof *daemon->buyable);
-    daemon->buyable_count = 0;
-    for (size_t m = 0; m < daemon->markets.count; m++) {
-        const struct market *market = daemon->markets.list[m];
-        struct portfolio_market *buyable = &daemon->buyable[daemon->buyable_count++];
+    free(daemon->market.buyable);
+    daemon->market.buyable = memory_zeroed(daemon->market.markets.count + 1, sizeof *daemon->market.buyable);
+    daemon->market.buyable_count = 0;
+    for (size_t m = 0; m < daemon->market.markets.count; m++) {
+        const struct market *market = daemon->market.markets.list[m];
+        struct portfolio_market *buyable = &daemon->market.buyable[daemon->market.buyable_count++];
         *buyable = (struct portfolio_market){
             .prices = market, .type = catalog_find(&daemon->config->known, market->type, daemon->region)};
         snprintf(buyable->zone, sizeof buyable->zone, "%s", market->zone);
     }
-    for (size_t i = 0; i < daemon->machine_count; i++) { /* of an earlier configuration too */
-        const struct provider_machine *machine = &daemon->machines[i].machine;
-        if (daemon->machines[i].fallback) {
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) { /* of an earlier configuration too */
+        const struct provider_machine *machine = &daemon->fleet.machines[i].row.machine;
+        if (daemon->fleet.machines[i].row.fallback) {
             add_on_demand(daemon, catalog_find(&daemon->config->known, machine->type, daemon->region), machine->zone);
         }
     }
-    if (daemon->config->on_demand_fallback && daemon->markets.count > 0) {
+    if (daemon->config->on_demand_fallback && daemon->market.markets.count > 0) {
         const char *zone = daemon->config->reliable_zone;
-        add_on_demand(daemon, fallback_type(daemon), zone != NULL ? zone : daemon->markets.list[0]->zone);
+        add_on_demand(daemon, fallback_type(daemon), zone != NULL ? zone : daemon->market.markets.list[0]->zone);
     }
 }
 
@@ -126,29 +128,30 @@ static void find_buyable(struct daemon *daemon) {
 static void learn(struct daemon *daemon) {
     struct error error = {0};
     bool by_price = daemon->config->rules->bids;
-    size_t count = daemon->markets.count;
-    if (daemon->learned != count) {
+    size_t count = daemon->market.markets.count;
+    if (daemon->market.learned != count) {
         int64_t *on_demand = memory_zeroed(count + 1, sizeof *on_demand);
         for (size_t m = 0; m < count; m++) {
-            on_demand[m] = catalog_find(&daemon->config->known, daemon->markets.list[m]->type, daemon->region)->price;
+            on_demand[m] =
+                catalog_find(&daemon->config->known, daemon->market.markets.list[m]->type, daemon->region)->price;
         }
-        if (daemon->learned > 0 && by_price) {
-            eviction_close(&daemon->eviction);
-        } else if (daemon->learned > 0) {
-            interruptions_close(&daemon->interruptions);
+        if (daemon->market.learned > 0 && by_price) {
+            eviction_close(&daemon->market.eviction);
+        } else if (daemon->market.learned > 0) {
+            interruptions_close(&daemon->market.interruptions);
         }
-        daemon->learned = count;
+        daemon->market.learned = count;
         if (by_price) {
-            eviction_open(&daemon->eviction, &daemon->markets, on_demand);
-        } else if (interruptions_open(&daemon->interruptions, daemon->config->interruptions, &daemon->markets,
-                                      &error) != 0) {
-            daemon->learned = 0;
+            eviction_open(&daemon->market.eviction, &daemon->market.markets, on_demand);
+        } else if (interruptions_open(&daemon->market.interruptions, daemon->config->interruptions,
+                                      &daemon->market.markets, &error) != 0) {
+            daemon->market.learned = 0;
             daemon_fail(daemon, &error);
         }
         free(on_demand);
     }
     if (by_price && count > 0) {
-        eviction_advance(&daemon->eviction, daemon_now(daemon));
+        eviction_advance(&daemon->market.eviction, daemon_now(daemon));
     }
 }
 
@@ -156,17 +159,17 @@ static void learn(struct daemon *daemon) {
 static void note_unwanted(struct daemon *daemon) {
     struct error error = {0};
     char text[UNWANTED_TEXT] = "";
-    if (daemon->markets.count == 0) {
-        unwanted_text(&daemon->unwanted, daemon->config, text);
+    if (daemon->market.markets.count == 0) {
+        unwanted_text(&daemon->market.unwanted, daemon->config, text);
     }
-    if (strcmp(text, daemon->unwanted_said) == 0) {
+    if (strcmp(text, daemon->market.unwanted_said) == 0) {
         return;
     }
-    strcpy(daemon->unwanted_said, text);
+    strcpy(daemon->market.unwanted_said, text);
     if (text[0] != '\0') {
         log_warn("no market can be bought in: %s", text);
     }
-    if (ledger_put_text(daemon->ledger, "unwanted-prices", text, &error) != 0 && daemon->phase == DAEMON_RUN) {
+    if (ledger_put_text(daemon->ledger, "unwanted-prices", text, &error) != 0 && daemon->loop.phase == DAEMON_RUN) {
         daemon_fail(daemon, &error);
     }
 }
@@ -174,14 +177,14 @@ static void note_unwanted(struct daemon *daemon) {
 void daemon_prices_end(void *context, bool whole) {
     struct daemon *daemon = context;
     take_fresh(daemon);
-    daemon->pricing = false;
+    daemon->market.pricing = false;
     daemon_answered(daemon, whole);
     if (whole) {
-        daemon->priced_to = daemon->priced_from;
-        if (!daemon->priced) {
-            daemon_say(daemon, "prices of %zu markets are known", daemon->markets.count);
+        daemon->market.priced_to = daemon->market.priced_from;
+        if (!daemon->market.priced) {
+            daemon_say(daemon, "prices of %zu markets are known", daemon->market.markets.count);
         }
-        daemon->priced = true;
+        daemon->market.priced = true;
         note_unwanted(daemon);
     }
     find_buyable(daemon);
@@ -190,14 +193,14 @@ void daemon_prices_end(void *context, bool whole) {
 
 void daemon_ask_prices(struct daemon *daemon) {
     int64_t now = daemon_now(daemon);
-    int64_t since =
-        daemon->priced_to > 0 ? daemon->priced_to - DAEMON_OVERLAP_S : now - DAEMON_HISTORY_DAYS * INT64_C(86400);
-    daemon->next_prices = (double)(now + daemon->config->price_seconds);
-    if (daemon->pricing) {
+    int64_t since = daemon->market.priced_to > 0 ? daemon->market.priced_to - DAEMON_OVERLAP_S
+                                                 : now - DAEMON_HISTORY_DAYS * INT64_C(86400);
+    daemon->loop.next_prices = (double)(now + daemon->config->price_seconds);
+    if (daemon->market.pricing) {
         return;
     }
-    daemon->pricing = true;
-    daemon->priced_from = now;
+    daemon->market.pricing = true;
+    daemon->market.priced_from = now;
     provider_prices(daemon->provider, since);
 }
 
@@ -227,49 +230,49 @@ static int take_stored(void *context, const char *type, const char *zone, const 
     struct stored *stored = context;
     if (daemon_wants(stored->daemon, type, zone, product)) {
         stored->last = point.time > stored->last ? point.time : stored->last;
-        return markets_add(&stored->daemon->markets, type, zone, product, point, NULL);
+        return markets_add(&stored->daemon->market.markets, type, zone, product, point, NULL);
     }
     return 0;
 }
 
 static int take_age(void *context, const char *type, const char *zone, const char *product, struct market_point point) {
     struct daemon *daemon = context;
-    bool newer = point.time > daemon->newest && daemon_wants(daemon, type, zone, product);
-    daemon->newest = newer ? point.time : daemon->newest;
+    bool newer = point.time > daemon->market.newest && daemon_wants(daemon, type, zone, product);
+    daemon->market.newest = newer ? point.time : daemon->market.newest;
     return 0;
 }
 
 static int open_store(struct daemon *daemon, struct error *error) {
-    char *path =
-        daemon->store_path != NULL ? memory_string(daemon->store_path) : daemon_price_path(daemon->config->state);
+    char *path = daemon->market.store_path != NULL ? memory_string(daemon->market.store_path)
+                                                   : daemon_price_path(daemon->config->state);
     int64_t now = daemon_now(daemon);
     struct stored stored = {.daemon = daemon};
     if (daemon->options->dry_run && access(path, F_OK) != 0) {
         free(path);
         return 0;
     }
-    int code = market_store_open(&daemon->store, path, error);
+    int code = market_store_open(&daemon->market.store, path, error);
     free(path);
     if (code == 0) {
-        code = market_store_iterate(daemon->store, now - DAEMON_HISTORY_DAYS * INT64_C(86400), now, take_stored,
+        code = market_store_iterate(daemon->market.store, now - DAEMON_HISTORY_DAYS * INT64_C(86400), now, take_stored,
                                     &stored, error);
     }
-    daemon->newest = stored.last;
+    daemon->market.newest = stored.last;
     if (code == 0 && stored.last == 0) {
-        code = market_store_iterate(daemon->store, INSTANT_MIN, now, take_age, daemon, error);
+        code = market_store_iterate(daemon->market.store, INSTANT_MIN, now, take_age, daemon, error);
     }
-    markets_finish(&daemon->markets);
-    daemon->priced_to = stored.last;
+    markets_finish(&daemon->market.markets);
+    daemon->market.priced_to = stored.last;
     if (daemon->options->dry_run) {
-        market_store_close(daemon->store);
-        daemon->store = NULL;
+        market_store_close(daemon->market.store);
+        daemon->market.store = NULL;
     }
     return code;
 }
 
 int daemon_market_open(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    daemon->reliable_price = catalog_find(&config->known, config->reliable_type, daemon->region);
+    daemon->market.reliable_price = catalog_find(&config->known, config->reliable_type, daemon->region);
     int code = open_store(daemon, error);
     if (code == 0 && config->provider == CONFIG_EC2 && config->prices != NULL) {
         code = read_history(daemon, error);
@@ -281,15 +284,15 @@ int daemon_market_open(struct daemon *daemon, struct error *error) {
 }
 
 void daemon_market_close(struct daemon *daemon) {
-    if (daemon->learned > 0 && daemon->config->rules->bids) {
-        eviction_close(&daemon->eviction);
-    } else if (daemon->learned > 0) {
-        interruptions_close(&daemon->interruptions);
+    if (daemon->market.learned > 0 && daemon->config->rules->bids) {
+        eviction_close(&daemon->market.eviction);
+    } else if (daemon->market.learned > 0) {
+        interruptions_close(&daemon->market.interruptions);
     }
-    market_store_close(daemon->store);
-    markets_close(&daemon->markets);
-    markets_close(&daemon->fresh);
-    free(daemon->buyable);
+    market_store_close(daemon->market.store);
+    markets_close(&daemon->market.markets);
+    markets_close(&daemon->market.fresh);
+    free(daemon->market.buyable);
 }
 
 /* ---- Decisions ---- */
@@ -305,47 +308,55 @@ double daemon_lead(const struct daemon *daemon) {
 
 double daemon_node_vcpus(const struct daemon *daemon, const char *node) {
     size_t i = daemon_find_machine(daemon, node);
-    if (i == SIZE_MAX || daemon->machines[i].reliable) {
+    if (i == SIZE_MAX || daemon->fleet.machines[i].row.reliable) {
         return 0;
     }
     const struct catalog_price *type =
-        catalog_find(&daemon->config->known, daemon->machines[i].machine.type, daemon->region);
+        catalog_find(&daemon->config->known, daemon->fleet.machines[i].row.machine.type, daemon->region);
     return type != NULL ? type->vcpus : 0;
 }
 
-struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *table) {
+const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_view *view) {
     const struct config *config = daemon->config;
     int64_t now = daemon_now(daemon);
-    bool by_price = config->rules->bids && daemon->learned > 0;
-    for (size_t m = 0; m < daemon->buyable_count; m++) {
-        struct portfolio_market *market = &daemon->buyable[m];
+    bool by_price = config->rules->bids && daemon->market.learned > 0;
+    for (size_t m = 0; m < daemon->market.buyable_count; m++) {
+        struct portfolio_market *market = &daemon->market.buyable[m];
         enum provider_kind kind = market->prices != NULL ? PROVIDER_SPOT : PROVIDER_ON_DEMAND;
         market->closed_until = daemon_closed_until(daemon, kind, market->type->type, market->zone);
     }
-    *table = (struct eviction_table){0};
+    struct daemon_fleet *fleet = &daemon->fleet;
+    *view = (struct daemon_view){.launches = memory_zeroed(fleet->launch_count + 1, sizeof *view->launches),
+                                 .machines = memory_zeroed(fleet->machine_count + 1, sizeof *view->machines)};
+    for (size_t l = 0; l < fleet->launch_count; l++) {
+        view->launches[l] = &fleet->launches[l].row;
+    }
+    for (size_t i = 0; i < fleet->machine_count; i++) {
+        view->machines[i] = &fleet->machines[i].row;
+    }
     if (by_price) {
-        eviction_advance(&daemon->eviction, now);
-        eviction_table_open(table, &daemon->eviction, EVICTION_CHOSEN, now);
+        eviction_advance(&daemon->market.eviction, now);
+        eviction_table_open(&view->table, &daemon->market.eviction, EVICTION_CHOSEN, now);
     }
     double budget = config->budget_dollars * (double)PRICE_DOLLAR;
-    return (struct footprint){
+    view->footprint = (struct footprint){
         .known = {.rules = config->rules,
                   .now = now,
                   .lead = (int64_t)daemon_lead(daemon),
-                  .markets = daemon->buyable,
-                  .market_count = daemon->buyable_count,
-                  .reference = daemon->reliable_price,
-                  .table = by_price ? table : NULL,
+                  .markets = daemon->market.buyable,
+                  .market_count = daemon->market.buyable_count,
+                  .reference = daemon->market.reliable_price,
+                  .table = by_price ? &view->table : NULL,
                   .by_regime = true,
-                  .interruptions = &daemon->interruptions,
+                  .interruptions = &daemon->market.interruptions,
                   .fallback = config->on_demand_fallback ? FALLBACK_ALWAYS : FALLBACK_NEVER,
                   .reliable = (unsigned)config->reliable,
-                  .reliable_type = daemon->reliable_price,
-                  .app = daemon->app,
-                  .end = {.work = daemon->work_left,
+                  .reliable_type = daemon->market.reliable_price,
+                  .app = daemon->job.app,
+                  .end = {.work = daemon->job.work_left,
                           .deadline = config->deadline != 0 ? (double)(config->deadline - now) / HOUR : INFINITY,
                           .hour_worth = config->hour_worth,
-                          .boot = daemon->boot_seconds / HOUR,
+                          .boot = daemon->job.boot_seconds / HOUR,
                           .whole_hours = config->rules->whole_hours},
                   .limits = {.most_machines = (double)config->most_machines,
                              .most_work = config->most_vcpus,
@@ -354,18 +365,20 @@ struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *
                   .additions = {.joint = true}},
         .decision_seconds = config->decision_seconds,
         .notice_seconds = config->notice_seconds,
-        .launches = daemon->launches,
-        .launch_count = daemon->launch_count,
-        .machines = daemon->machines,
-        .machine_count = daemon->machine_count,
+        .launches = view->launches,
+        .launch_count = daemon->fleet.launch_count,
+        .machines = view->machines,
+        .machine_count = daemon->fleet.machine_count,
         .budget_micro = isinf(budget) ? INT64_MAX : (int64_t)budget};
+    return &view->footprint;
 }
 
-void daemon_footprint_close(struct daemon *daemon, struct eviction_table *table) {
-    (void)daemon;
-    if (table->markets != NULL) {
-        eviction_table_close(table);
+void daemon_view_close(struct daemon_view *view) {
+    if (view->table.markets != NULL) {
+        eviction_table_close(&view->table);
     }
+    free(view->launches);
+    free(view->machines);
 }
 
 static json_t *cost_json(double cost) {
@@ -395,23 +408,23 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
                             "buys", buys, "renewed", (int)plan->renewed, "released", (int)plan->released, "over_budget",
                             (int)plan->over_budget, "phi", footprint->known.app.phi, "sigma_seconds",
                             footprint->known.app.sigma * HOUR, "lambda_seconds", footprint->known.app.lambda * HOUR,
-                            "items_per_vcpu_second", daemon->throughput));
+                            "items_per_vcpu_second", daemon->job.throughput));
 }
 
 /* One line at first, and when markets are kept out for other reasons than before. */
 static void say_why(struct daemon *daemon, const struct footprint *footprint, const struct portfolio_plan *plan) {
     struct footprint_reasons reasons;
     char text[FOOTPRINT_REASONS_TEXT];
-    if (strcmp(daemon->unwanted_reason_said, daemon->unwanted_said) != 0) {
-        strcpy(daemon->unwanted_reason_said, daemon->unwanted_said);
-        if (daemon->unwanted_said[0] != '\0') {
-            daemon_say(daemon, "nothing is bought: %s", daemon->unwanted_said);
+    if (strcmp(daemon->market.unwanted_reason_said, daemon->market.unwanted_said) != 0) {
+        strcpy(daemon->market.unwanted_reason_said, daemon->market.unwanted_said);
+        if (daemon->market.unwanted_said[0] != '\0') {
+            daemon_say(daemon, "nothing is bought: %s", daemon->market.unwanted_said);
         }
     }
     if (plan->buy_count > 0 || !footprint_reasons(footprint, &reasons)) {
-        memset(daemon->reasons_said, 0, sizeof daemon->reasons_said);
-    } else if (memcmp(daemon->reasons_said, reasons.markets, sizeof reasons.markets) != 0) {
-        memcpy(daemon->reasons_said, reasons.markets, sizeof reasons.markets);
+        memset(daemon->market.reasons_said, 0, sizeof daemon->market.reasons_said);
+    } else if (memcmp(daemon->market.reasons_said, reasons.markets, sizeof reasons.markets) != 0) {
+        memcpy(daemon->market.reasons_said, reasons.markets, sizeof reasons.markets);
         footprint_reasons_text(footprint, &reasons, text);
         daemon_say(daemon, "nothing is bought: %s", text);
     }
@@ -423,14 +436,14 @@ static void say_deadline(struct daemon *daemon, const struct footprint *footprin
         return;
     }
     bool late = plan->hours_left > footprint->known.end.deadline;
-    if (daemon->late_said == (int)late || (daemon->late_said < 0 && !late)) {
+    if (daemon->market.late_said == (int)late || (daemon->market.late_said < 0 && !late)) {
         return;
     }
     char deadline[INSTANT_TEXT_MAX];
     char end[INSTANT_TEXT_MAX];
     instant_format(daemon->config->deadline, deadline);
     instant_format(footprint->known.now + (int64_t)(fmin(plan->hours_left, 1e6) * HOUR), end);
-    daemon->late_said = late;
+    daemon->market.late_said = late;
     if (late) {
         log_warn("the job is expected to end at %s, after its deadline %s: limits and markets allow no more machines",
                  end, deadline);
@@ -443,48 +456,49 @@ static void release_decided(struct daemon *daemon, const int64_t *release_at, si
     bool hold = daemon->config->rules->whole_hours;
     for (size_t i = 0; i < count; i++) {
         if (release_at[i] != 0) {
-            daemon_release(daemon, i, release_at[i], hold && daemon->machines[i].machine.kind == PROVIDER_SPOT);
+            daemon_release(daemon, i, release_at[i],
+                           hold && daemon->fleet.machines[i].row.machine.kind == PROVIDER_SPOT);
         }
     }
 }
 
 void daemon_keep_budget(struct daemon *daemon) {
-    struct eviction_table table;
+    struct daemon_view view;
     struct portfolio_plan plan;
-    struct footprint footprint = daemon_footprint(daemon, &table);
-    int64_t *release_at = memory_zeroed(daemon->machine_count + 1, sizeof *release_at);
-    footprint_keep_budget(&footprint, &plan, release_at);
+    const struct footprint *footprint = daemon_view_open(daemon, &view);
+    int64_t *release_at = memory_zeroed(daemon->fleet.machine_count + 1, sizeof *release_at);
+    footprint_keep_budget(footprint, &plan, release_at);
     if (plan.released > 0) {
-        report_plan(daemon, &footprint, &plan);
-        release_decided(daemon, release_at, footprint.machine_count);
+        report_plan(daemon, footprint, &plan);
+        release_decided(daemon, release_at, footprint->machine_count);
     }
     free(release_at);
-    daemon_footprint_close(daemon, &table);
+    daemon_view_close(&view);
 }
 
 void daemon_decide(struct daemon *daemon) {
-    struct eviction_table table;
+    struct daemon_view view;
     struct portfolio_plan plan;
-    struct footprint footprint = daemon_footprint(daemon, &table);
-    int64_t *release_at = memory_zeroed(daemon->machine_count + 1, sizeof *release_at);
-    footprint_decide(&footprint, &plan, release_at);
+    const struct footprint *footprint = daemon_view_open(daemon, &view);
+    int64_t *release_at = memory_zeroed(daemon->fleet.machine_count + 1, sizeof *release_at);
+    footprint_decide(footprint, &plan, release_at);
     if (daemon->options->dry_run) {
         daemon_keep_reliable(daemon);
     }
-    report_plan(daemon, &footprint, &plan);
-    say_why(daemon, &footprint, &plan);
-    say_deadline(daemon, &footprint, &plan);
+    report_plan(daemon, footprint, &plan);
+    say_why(daemon, footprint, &plan);
+    say_deadline(daemon, footprint, &plan);
     if (daemon->options->dry_run) {
-        if (plan.buy_count == 0 && plan.released == 0 && footprint.machine_count > 0) {
+        if (plan.buy_count == 0 && plan.released == 0 && footprint->machine_count > 0) {
             daemon_say(daemon, "decision: nothing is bought");
         }
     } else {
-        release_decided(daemon, release_at, footprint.machine_count);
+        release_decided(daemon, release_at, footprint->machine_count);
         daemon_store_measured(daemon);
         for (size_t b = 0; b < plan.buy_count && daemon->error.code == 0; b++) {
             daemon_launch(daemon, &plan.buys[b]);
         }
     }
     free(release_at);
-    daemon_footprint_close(daemon, &table);
+    daemon_view_close(&view);
 }

@@ -59,44 +59,54 @@ enum daemon_phase {
     DAEMON_AT_ONCE,   /* another */
 };
 
-/* A launch in memory: what is in the ledger, and what needs not be. */
+/* A launch. Its life is the ledger's stage, which is stored with each step:
+ *
+ *     PLANNED -> SENT -> FILLED                 all its machines have been told
+ *        |         |---> WAITING -> FILLED      an open request
+ *        |         |        |-----> CLOSED      withdrawn (`cancelled`), before it got a machine
+ *        |         `---> REFUSED
+ *        `-------------> CLOSED                 nobody answered: too old, or the job is over
+ */
 struct daemon_launch {
-    double asked; /* wall; 0: not by this process */
-    bool cancelled;
+    struct ledger_launch row;
+    double asked;   /* wall; 0: not by this process */
+    bool cancelled; /* its withdrawal is asked for */
 };
 
+/* What the node of a machine is to the job:
+ *
+ *     AWAITED -joins-> MEMBER -ends, fails-> LOST -joins-> MEMBER
+ *     AWAITED, MEMBER, LOST -told to leave-> LEAVING -has left, or is not known to the controller-> OUT
+ *
+ * An AWAITED or LOST one is waited for, for a while; nobody waits for one that is OUT, even if it comes back. */
+enum machine_node { NODE_AWAITED, NODE_MEMBER, NODE_LOST, NODE_LEAVING, NODE_OUT };
+
+/* A machine. Its life is the cloud's state (row.machine.state: pending, running, stopping, gone). When it is to end
+ * stands in the row: release_at (we give it back), noticed (the cloud takes it); ended, and how, once it is over. A
+ * machine that is taken for gone, as lists do not show it, may come back. */
 struct daemon_machine {
-    bool told;             /* by this process's provider */
-    bool evict_asked;      /* the controller knows that it goes */
-    bool joined;           /* its node was part of the job once */
-    bool left;             /* it is no part of the job, or never was */
-    unsigned absent;       /* whole lists without it */
+    struct ledger_machine row;
+    enum machine_node node;
+    bool hold;             /* it stays to release_at though it has left the job: its hour is paid */
     bool listed;           /* in the list under way */
+    unsigned absent;       /* whole lists without it */
     double waited_wall;    /* since when its node is waited for; 0: not */
     double terminate_wall; /* when its end was last asked for; 0: never */
     int64_t terminated;    /* market: when it first was */
     int64_t noticed;       /* market: when the notice was seen */
     int64_t seen;          /* market: when it was last seen running; 0: not by this process */
-    bool hold;             /* it stays to release_at though it has left the job */
 };
 
-struct daemon {
-    const struct daemon_options *options;
-    const struct config *config;
-    struct market_clock clock;
-    struct ledger *ledger;
+/* Prices, what can be bought, and what was last said about it: of daemon_market.c. */
+struct daemon_market {
     struct market_store *store; /* NULL in a dry run */
-    struct provider *provider;
-    struct job_link *link;
-    int signal_fd;
-    FILE *report;
-    char *user_data;
-    const char *store_path; /* NULL: that beside the state */
-    uint64_t points;        /* of prices that were told and wanted */
-    int64_t newest;         /* market time of the last of these and of those that are kept, however old; 0: none */
-
-    /* What can be bought. */
-    char region[MARKET_TEXT_MAX];
+    const char *store_path;     /* NULL: that beside the state */
+    uint64_t points;            /* of prices that were told and wanted */
+    int64_t newest;             /* market time of the last of these and of those that are kept, however old; 0: none */
+    bool pricing;               /* under way */
+    bool priced;                /* wholly, once */
+    int64_t priced_from;        /* when the reading under way was asked for */
+    int64_t priced_to;          /* prices up to here are known; 0: none */
     const struct catalog_price *reliable_price;
     struct markets markets, fresh;
     struct portfolio_market *buyable; /* the spot markets as in `markets`, then on demand */
@@ -104,66 +114,91 @@ struct daemon {
     size_t learned; /* markets that `eviction` and `interruptions` know */
     struct eviction eviction;
     struct interruptions interruptions;
+    struct unwanted unwanted;
+    char unwanted_said[UNWANTED_TEXT], unwanted_reason_said[UNWANTED_TEXT]; /* by a warning, by a decision; "": none */
+    unsigned reasons_said[REASONS]; /* of the last line that said why nothing is bought */
+    int late_said;                  /* -1: nothing yet; whether the deadline was said to be missed */
+};
 
-    /* What there is; the two arrays of each kind go together. */
-    struct ledger_launch *launches;
-    struct daemon_launch *launch_notes;
+/* Launches and machines, and where nothing is bought for a while: of daemon_machines.c. */
+struct daemon_fleet {
+    struct daemon_launch *launches;
     size_t launch_count;
-    struct ledger_machine *machines;
-    struct daemon_machine *machine_notes;
+    struct daemon_machine *machines;
     size_t machine_count;
     struct ledger_market *closed;
     size_t closed_count;
-    bool stopped[2]; /* per kind: a launch was refused because it is wrong */
+    bool stopped[2];        /* per kind: a launch was refused because it is wrong */
+    unsigned reliable_said; /* 1 + the number of reliable machines that the last line about too few or many was of */
+    bool listing;           /* under way */
+    bool listed;            /* wholly, once */
+    size_t orphans;         /* machines and requests that the list under way has shown */
+    char (*withdrawn)[PROVIDER_TOKEN_TEXT]; /* tokens of such requests */
+    size_t withdrawn_count;
+    bool gone_when_asked; /* nothing of ours was left when that list was asked for ... */
+    bool gone;            /* ... and a whole one then showed nothing */
+    bool crash_done;
+};
 
-    /* The application. */
+/* What the job's report tells of the application: of daemon.c. */
+struct daemon_job {
     struct measure measure;
     bool nodes_joined, nodes_left; /* since the last iteration */
     struct policy_app app;
     double throughput; /* items per vCPU and second; 0: not known */
     /* As the state has it: what is measured replaces the configured guesses, also for the next bidbrain. */
-    double known_phi, known_reference, known_sigma, known_lambda, known_throughput; /* seconds of the market */
+    double known_phi, known_reference, known_sigma, known_lambda; /* seconds of the market */
     uint64_t iterations;
     int64_t begun;       /* market time of this bidbrain's start */
     double boot_seconds; /* of the market, from a machine's launch to its node's joining: a running mean */
     double work_left;    /* vCPU-hours of the market; 0: not known */
-    int late_said;       /* -1: nothing yet; whether the deadline was said to be missed */
+    bool ok;             /* it has ended well */
+};
 
-    enum daemon_phase phase;
-    bool priced, listed;                    /* wholly, once */
-    bool pricing, listing;                  /* under way */
-    size_t orphans;                         /* machines and requests that the list under way has shown */
-    char (*withdrawn)[PROVIDER_TOKEN_TEXT]; /* tokens of such requests */
-    size_t withdrawn_count;
-    bool gone_when_asked; /* nothing of ours was left when that list was asked for ... */
-    bool gone;            /* ... and a whole one then showed nothing */
-    int64_t priced_from;  /* when the reading under way was asked for */
-    int64_t priced_to;    /* prices up to here are known; 0: none */
-    double bill_wall;     /* since when there is nothing left but to bill it; 0: not yet */
-    double next_prices, next_list, next_decision, next_budget; /* market */
-    double next_link, phase_wall; /* as of market_clock_elapsed, as all times called wall */
-    double silence_warned;
-    bool waited; /* "waiting for the controller" was said */
-    bool ready;  /* to buy */
-    bool decide_now;
-    bool crash_done;
-    unsigned signals;
+/* Whether the provider answers: of daemon.c. */
+struct daemon_cloud {
+    bool one_shot;      /* no loop: a failure that time does not mend ends the command */
+    unsigned misses;    /* readings of prices or machines that failed, since the last one that did not */
+    double answer_wall; /* the last one that did not; 0: none */
+    double asked_wall;  /* the first one was asked for then */
+    bool silence_said;  /* that it has brought nothing yet */
+    double retry_wall;  /* nothing is read before */
     struct daemon_failure {
         char text[PROVIDER_LINE_TEXT]; /* without the action and the request's id */
         double wall;                   /* when it was logged */
     } failures[DAEMON_FAILURES_KEPT];  /* the last ones that were logged */
-    unsigned failures_logged;
-    struct unwanted unwanted;
-    char unwanted_said[UNWANTED_TEXT], unwanted_reason_said[UNWANTED_TEXT]; /* by a warning, by a decision; "": none */
-    unsigned reasons_said[REASONS]; /* of the last line that said why nothing is bought */
-    unsigned reliable_said; /* 1 + the number of reliable machines that the last line about too few or many was of */
-    bool one_shot;          /* no loop: a failure that time does not mend ends the command */
-    unsigned misses;        /* readings of prices or machines that failed, since the last one that did not */
-    double answer_wall;     /* the last one that did not; 0: none */
-    double asked_wall;      /* the first one was asked for then */
-    bool silence_said;      /* that it has brought nothing yet */
-    double retry_wall;      /* nothing is read before */
-    bool job_ok;
+    unsigned logged;
+};
+
+/* What is due when: of daemon.c, but that others bring a reading or a decision forward. */
+struct daemon_loop {
+    enum daemon_phase phase;
+    unsigned signals;
+    double next_prices, next_list, next_decision, next_budget; /* market */
+    double next_link, phase_wall; /* as of market_clock_elapsed, as all times called wall */
+    double bill_wall;             /* since when there is nothing left but to bill it; 0: not yet */
+    double silence_warned;
+    bool waited; /* "waiting for the controller" was said */
+    bool ready;  /* to buy */
+    bool decide_now;
+};
+
+struct daemon {
+    const struct daemon_options *options;
+    const struct config *config;
+    char region[MARKET_TEXT_MAX];
+    struct market_clock clock;
+    struct ledger *ledger;
+    struct provider *provider;
+    struct job_link *link;
+    int signal_fd;
+    FILE *report;
+    char *user_data;
+    struct daemon_market market;
+    struct daemon_fleet fleet;
+    struct daemon_job job;
+    struct daemon_cloud cloud;
+    struct daemon_loop loop;
     struct error error;
 };
 
@@ -192,9 +227,15 @@ void daemon_take_price(void *context, const char *type, const char *zone, const 
                        struct market_point point);
 void daemon_prices_end(void *context, bool whole);
 void daemon_ask_prices(struct daemon *daemon);
-/* What is known now; the eviction table is opened if the model needs it: close it with daemon_footprint_close. */
-struct footprint daemon_footprint(struct daemon *daemon, struct eviction_table *table);
-void daemon_footprint_close(struct daemon *daemon, struct eviction_table *table);
+/* What is known now, for a decision or a bill. Valid until launches or machines are added. */
+struct daemon_view {
+    struct footprint footprint;
+    struct eviction_table table;
+    const struct ledger_launch **launches; /* the rows */
+    const struct ledger_machine **machines;
+};
+const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_view *view);
+void daemon_view_close(struct daemon_view *view);
 void daemon_decide(struct daemon *daemon);
 /* While nothing can be decided: gives back what the budget does not allow any more. */
 void daemon_keep_budget(struct daemon *daemon);
@@ -227,6 +268,8 @@ double daemon_machines_due(const struct daemon *daemon);
 void daemon_release_all(struct daemon *daemon);
 /* Its node has joined the job: what failed there before is forgotten. */
 void daemon_machine_joined(struct daemon *daemon, size_t machine);
+/* Its node is no part of the job any more, or the controller knows of none. */
+void daemon_machine_left(struct daemon *daemon, size_t machine);
 /* Nothing is left, neither a machine nor a launch that may bring one. */
 bool daemon_all_gone(const struct daemon *daemon);
 size_t daemon_find_machine(const struct daemon *daemon, const char *id);

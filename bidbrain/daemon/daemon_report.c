@@ -115,19 +115,19 @@ void daemon_spend_text(const struct footprint_spend *spend, struct daemon_spend_
 }
 
 void daemon_report_summary(struct daemon *daemon) {
-    struct eviction_table table;
-    struct footprint footprint = daemon_footprint(daemon, &table);
-    const struct footprint_spend spend = footprint_spend(&footprint);
+    struct daemon_view view;
+    const struct footprint *footprint = daemon_view_open(daemon, &view);
+    const struct footprint_spend spend = footprint_spend(footprint);
     size_t left = 0;
-    for (size_t i = 0; i < daemon->machine_count; i++) {
-        report_bill(daemon, &footprint, &daemon->machines[i]);
-        left += daemon->machines[i].ended == 0;
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        report_bill(daemon, footprint, &daemon->fleet.machines[i].row);
+        left += daemon->fleet.machines[i].row.ended == 0;
     }
-    daemon_footprint_close(daemon, &table);
+    daemon_view_close(&view);
     json_t *summary = daemon_spend_json(&spend);
-    json_object_set_new(summary, "iterations", json_integer((json_int_t)daemon->iterations));
+    json_object_set_new(summary, "iterations", json_integer((json_int_t)daemon->job.iterations));
     json_object_set_new(summary, "machines_left", json_integer((json_int_t)left));
-    json_object_set_new(summary, "ok", json_boolean(daemon->job_ok));
+    json_object_set_new(summary, "ok", json_boolean(daemon->job.ok));
     daemon_report(daemon, "summary", summary);
     if (!daemon->options->no_bill) {
         struct daemon_spend_text text;

@@ -84,7 +84,7 @@ int64_t footprint_on_demand(const struct footprint *f, const struct ledger_machi
 struct footprint_spend footprint_spend(const struct footprint *f) {
     struct footprint_spend spend = {0};
     for (size_t i = 0; i < f->machine_count; i++) {
-        const struct ledger_machine *machine = &f->machines[i];
+        const struct ledger_machine *machine = f->machines[i];
         bill_add(machine->machine.kind == PROVIDER_SPOT ? &spend.spot : &spend.on_demand, footprint_bill(f, machine),
                  1);
         spend.alike += footprint_on_demand(f, machine);
@@ -139,7 +139,7 @@ static unsigned launch_pending(const struct footprint *f, const struct ledger_la
         return 0;
     }
     for (size_t i = 0; i < f->machine_count; i++) {
-        known += strcmp(f->machines[i].machine.token, launch->launch.token) == 0;
+        known += strcmp(f->machines[i]->machine.token, launch->launch.token) == 0;
     }
     return known < launch->launch.count ? launch->launch.count - known : 0;
 }
@@ -147,7 +147,7 @@ static unsigned launch_pending(const struct footprint *f, const struct ledger_la
 static void find_groups(const struct footprint *f, struct groups *groups) {
     *groups = (struct groups){0};
     for (size_t i = 0; i < f->machine_count; i++) {
-        const struct ledger_machine *machine = &f->machines[i];
+        const struct ledger_machine *machine = f->machines[i];
         const struct provider_machine *told = &machine->machine;
         size_t market = footprint_find(f, told->kind, told->type, told->zone);
         if (machine->reliable || machine_leaves(machine) || market == MARKET_NONE) {
@@ -160,8 +160,8 @@ static void find_groups(const struct footprint *f, struct groups *groups) {
         }
     }
     for (size_t l = 0; l < f->launch_count; l++) {
-        const struct provider_launch *launch = &f->launches[l].launch;
-        unsigned count = launch->reliable ? 0 : launch_pending(f, &f->launches[l]);
+        const struct provider_launch *launch = &f->launches[l]->launch;
+        unsigned count = launch->reliable ? 0 : launch_pending(f, f->launches[l]);
         size_t market = count > 0 ? footprint_find(f, launch->kind, launch->type, launch->zone) : MARKET_NONE;
         if (market != MARKET_NONE) {
             add_pending(f, groups, market, count, launch->bid);
@@ -230,7 +230,7 @@ unsigned footprint_reliable_room(const struct footprint *f, unsigned held, unsig
 static void release_group(const struct footprint *f, const struct portfolio_holding *group, unsigned count,
                           int64_t *release_at) {
     for (size_t i = 0; i < f->machine_count && count > 0; i++) {
-        const struct ledger_machine *machine = &f->machines[i];
+        const struct ledger_machine *machine = f->machines[i];
         if (machine->running != 0 && !machine_leaves(machine) && strcmp(machine->machine.token, group->of) == 0) {
             release_at[i] = pays_by_the_hour(f) ? billing_hour_end(machine->machine.launched, f->known.now)
                                                 : f->known.now + f->notice_seconds;
@@ -242,7 +242,7 @@ static void release_group(const struct footprint *f, const struct portfolio_hold
 /* Machines that an earlier configuration bought where this one wants none: no decision would ever be about them. */
 static void release_unwanted(const struct footprint *f, struct portfolio_plan *plan, int64_t *release_at) {
     for (size_t i = 0; i < f->machine_count && f->known.market_count > 0; i++) {
-        const struct ledger_machine *machine = &f->machines[i];
+        const struct ledger_machine *machine = f->machines[i];
         const struct provider_machine *told = &machine->machine;
         if (!machine->reliable && machine->running != 0 && !machine_leaves(machine) &&
             footprint_find(f, told->kind, told->type, told->zone) == MARKET_NONE) {
@@ -421,16 +421,10 @@ void footprint_keep_budget(const struct footprint *f, struct portfolio_plan *pla
     }
 }
 
-int64_t footprint_next_renewal(const struct footprint *f) {
-    int64_t next = MARKET_NEVER;
-    for (size_t i = 0; i < f->machine_count; i++) {
-        const struct ledger_machine *machine = &f->machines[i];
-        if (machine->reliable || machine->running == 0 || machine_leaves(machine)) {
-            continue;
-        }
-        int64_t look = billing_hour_end(machine->machine.launched, f->known.now) - f->known.lead;
-        look = look > f->known.now ? look : look + HOUR;
-        next = look < next ? look : next;
+int64_t footprint_look(const struct ledger_machine *machine, int64_t now, int64_t lead) {
+    if (machine->reliable || machine->running == 0 || machine_leaves(machine)) {
+        return MARKET_NEVER;
     }
-    return next;
+    int64_t look = billing_hour_end(machine->machine.launched, now) - lead;
+    return look > now ? look : look + HOUR;
 }

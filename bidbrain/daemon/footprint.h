@@ -13,9 +13,9 @@ struct footprint {
     struct portfolio known;   /* but for what is held and coming, and the money: these are found here */
     int64_t decision_seconds; /* between decisions */
     int64_t notice_seconds;   /* that machines are given to leave the job */
-    const struct ledger_launch *launches;
+    const struct ledger_launch *const *launches;
     size_t launch_count;
-    const struct ledger_machine *machines;
+    const struct ledger_machine *const *machines;
     size_t machine_count;
     int64_t budget_micro; /* micro-dollars; INT64_MAX: none */
 };
@@ -54,8 +54,8 @@ void footprint_keep_budget(const struct footprint *footprint, struct portfolio_p
 /* How many reliable machines the rate's limit and the budget allow to buy, beside `held` that there are: at most
  * `wanted`; at first, while none is held, either all that are wanted or none, as the job does not begin with fewer. */
 unsigned footprint_reliable_room(const struct footprint *footprint, unsigned held, unsigned wanted);
-/* The next moment at which a paid hour's renewal has to be decided; MARKET_NEVER. */
-int64_t footprint_next_renewal(const struct footprint *footprint);
+/* The next moment at which the renewal of a machine's paid hour has to be decided; MARKET_NEVER. */
+int64_t footprint_look(const struct ledger_machine *machine, int64_t now, int64_t lead);
 
 /* What a machine costs from its start until it ended, or until now if it runs (ec2-2016: its whole hour). */
 struct bill footprint_bill(const struct footprint *footprint, const struct ledger_machine *machine);
