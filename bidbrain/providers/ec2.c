@@ -14,64 +14,6 @@ enum { EC2_TAG_VALUE_MAX = 128 }; /* characters that the daemon may use of the 2
 
 /* ---- Options ---- */
 
-static char *options_text(const char *text) {
-    return text == NULL ? NULL : memory_string(text);
-}
-
-static const char *const *options_list(const char *const *list) {
-    size_t count = 0;
-    while (list != NULL && list[count] != NULL) {
-        count++;
-    }
-    char **copy = memory_zeroed(count + 1, sizeof *copy);
-    for (size_t i = 0; i < count; i++) {
-        copy[i] = memory_string(list[i]);
-    }
-    return (const char *const *)copy;
-}
-
-static void options_list_free(const char *const *list) {
-    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
-        free((char *)(uintptr_t)list[i]);
-    }
-    free((void *)(uintptr_t)list);
-}
-
-/* The texts of a copy; each is in malloc's memory. */
-static void options_texts(struct provider_options *options, void (*each)(const char **text)) {
-    const char **const texts[] = {&options->job,        &options->user_data,        &options->app,
-                                  &options->binary,     &options->controller,       &options->key,
-                                  &options->aws.region, &options->aws.endpoint,     &options->image,
-                                  &options->key_name,   &options->instance_profile, &options->launch_template,
-                                  &options->product,    &options->folder,           &options->prices};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        each(texts[i]);
-    }
-}
-
-static void options_copy_text(const char **text) {
-    *text = options_text(*text);
-}
-
-static void options_free_text(const char **text) {
-    free((char *)(uintptr_t)*text);
-}
-
-static void options_copy(struct provider_options *copy, const struct provider_options *options) {
-    *copy = *options;
-    options_texts(copy, options_copy_text);
-    copy->arguments = options_list(options->arguments);
-    copy->security_groups = options_list(options->security_groups);
-    copy->types = options_list(options->types);
-}
-
-static void options_free(struct provider_options *copy) {
-    options_texts(copy, options_free_text);
-    options_list_free(copy->arguments);
-    options_list_free(copy->security_groups);
-    options_list_free(copy->types);
-}
-
 static int options_check(const struct provider_options *options, struct error *error) {
     if (options->job == NULL || options->job[0] == '\0' || strlen(options->job) > EC2_TAG_VALUE_MAX) {
         return error_set(error, AML_EINPUT,
@@ -177,7 +119,7 @@ static void provider_ec2_close(struct provider *provider) {
     while (of->operations != NULL) {
         operation_end(of->operations);
     }
-    options_free(&of->options);
+    provider_options_free(&of->options);
     free(of->fresh);
     free(of->deferred);
     free(of);
@@ -229,7 +171,7 @@ int provider_ec2_open(struct provider **provider, const struct provider_options 
     struct provider_ec2 *opened = memory_zeroed(1, sizeof *opened);
     opened->provider.methods = &methods;
     opened->ec2 = ec2;
-    options_copy(&opened->options, options);
+    provider_options_copy(&opened->options, options);
     *provider = &opened->provider;
     return 0;
 }

@@ -3,6 +3,7 @@
  * 2016. Has any number of machines, and sends no bills. */
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
+#include "bidbrain/interruption.h"
 #include "bidbrain/market_read.h"
 #include "bidbrain/market_store.h"
 #include "bidbrain/providers/local_machine.h"
@@ -21,7 +22,6 @@
 enum {
     LOCAL_MACHINES_MAX = 100000,
     LOCAL_LOOK_MS = 100,        /* between looks at the machines */
-    LOCAL_TEXTS_MAX = 512,      /* of options */
     LOCAL_START_MS = 10 * 1000, /* within which a machine's process must have come about */
 };
 
@@ -38,9 +38,6 @@ struct local {
     struct provider provider;
     struct provider_options options; /* its texts are copies */
     char *folder;
-    char *texts[LOCAL_TEXTS_MAX]; /* copies of the options' */
-    size_t text_count;
-    const char **arguments;
     struct markets markets;
     struct local_machine **machines; /* none is forgotten */
     size_t machine_count;
@@ -111,7 +108,8 @@ static struct local_machine *local_find(const struct local *local, const char *i
 static void local_foresee(const struct local *local, struct local_machine *machine) {
     const struct market *market = local_market(local, machine->told.type, machine->told.zone, local->options.product);
     bool spot = machine->told.kind == PROVIDER_SPOT && machine->bid > 0 && market != NULL;
-    machine->evicted_at = spot ? market_first_above(market, machine->told.launched, machine->bid) : MARKET_NEVER;
+    machine->evicted_at =
+        spot ? interruption_of(NULL, 0, market, machine->bid, machine->told.launched, 0, 0).time : MARKET_NEVER;
 }
 
 static struct local_machine *local_keep(struct local *local, const struct local_machine *machine) {
@@ -209,7 +207,7 @@ static bool local_outbid(const struct local *local, const struct provider_launch
         local_refuse(local, launch, "Unsupported", "no prices of this type in this zone", true);
         return true;
     }
-    if (launch->bid > 0 && launch->bid < price) {
+    if (launch->bid > 0 && price_passes(price, launch->bid)) {
         local_refuse(local, launch, "SpotMaxPriceTooLow", "the bid is below the price", false);
         return true;
     }
@@ -327,10 +325,7 @@ static void local_close(struct provider *provider) {
     free(local->machines);
     free(local->requests);
     free(local->folder);
-    for (size_t t = 0; t < local->text_count; t++) {
-        free(local->texts[t]);
-    }
-    free(local->arguments);
+    provider_options_free(&local->options);
     free(local);
 }
 
@@ -413,45 +408,16 @@ static int local_read_prices(struct local *local, const char *path, struct error
                : code;
 }
 
-static const char *local_copy(struct local *local, const char *text) {
-    if (text == NULL || local->text_count == LOCAL_TEXTS_MAX) {
-        return NULL;
-    }
-    return local->texts[local->text_count++] = memory_string(text);
-}
-
-static int local_copy_options(struct local *local, const struct provider_options *options, struct error *error) {
-    size_t count = 0;
-    while (options->arguments != NULL && options->arguments[count] != NULL) {
-        count++;
-    }
-    if (count > LOCAL_TEXTS_MAX / 2) {
-        return error_set(error, AML_EINPUT, "a node has %zu arguments, expected at most %d", count,
-                         LOCAL_TEXTS_MAX / 2);
-    }
-    local->options = *options;
-    local->arguments = memory_zeroed(count + 1, sizeof *local->arguments);
-    for (size_t a = 0; a < count; a++) {
-        local->arguments[a] = local_copy(local, options->arguments[a]);
-    }
-    local->options.arguments = local->arguments;
-    local->options.job = local_copy(local, options->job);
-    local->options.user_data = local_copy(local, options->user_data != NULL ? options->user_data : LOCAL_TEMPLATE);
-    local->options.app = local_copy(local, options->app);
-    local->options.binary = local_copy(local, options->binary);
-    local->options.controller = local_copy(local, options->controller);
-    local->options.key = local_copy(local, options->key);
-    local->options.product = local_copy(local, options->product);
-    return 0;
-}
-
 int provider_local_open(struct provider **opened, const struct provider_options *options, struct error *error) {
     char path[PATH_MAX];
     struct local *local = memory_zeroed(1, sizeof *local);
     local->provider.methods = &LOCAL_METHODS;
+    provider_options_copy(&local->options, options);
+    if (options->user_data == NULL) {
+        local->options.user_data = memory_string(LOCAL_TEMPLATE);
+    }
     local->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     int code = local->event >= 0 ? 0 : error_set(error, AML_EFAIL, "can't make an eventfd: %s", strerror(errno));
-    code = code != 0 ? code : local_copy_options(local, options, error);
     if (code == 0 && mkdir(options->folder, 0700) != 0 && errno != EEXIST) {
         code = error_set(error, AML_EINPUT, "can't make the folder %.300s: %s", options->folder, strerror(errno));
     }

@@ -170,6 +170,10 @@ struct provider_options {
     struct provider_listener listener;
 };
 
+/* For the providers: a copy of all texts and lists. */
+void provider_options_copy(struct provider_options *copy, const struct provider_options *options);
+void provider_options_free(struct provider_options *copy);
+
 /* 0, AML_EINPUT (a wrong option, file or credential source), AML_EFAIL. */
 int provider_ec2_open(struct provider **provider, const struct provider_options *options, struct error *error);
 int provider_local_open(struct provider **provider, const struct provider_options *options, struct error *error);
