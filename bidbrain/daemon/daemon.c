@@ -19,8 +19,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STATUS_LINE_MAX = 256 /* longer lines of bidbrain status are cut */ };
-
 int64_t daemon_now(const struct daemon *daemon) {
     return (int64_t)market_clock_seconds(&daemon->clock);
 }
@@ -178,7 +176,7 @@ struct provider_options daemon_provider_options(struct daemon *daemon) {
     };
 }
 
-static int open_provider(struct daemon *daemon, struct error *error) {
+int daemon_open_provider(struct daemon *daemon, struct error *error) {
     int code = daemon_read_user_data(daemon, error);
     const struct provider_options options = daemon_provider_options(daemon);
     if (code != 0) {
@@ -186,151 +184,6 @@ static int open_provider(struct daemon *daemon, struct error *error) {
     }
     return daemon->config->provider == CONFIG_LOCAL ? provider_local_open(&daemon->provider, &options, error)
                                                     : provider_ec2_open(&daemon->provider, &options, error);
-}
-
-/* ---- The controller ---- */
-
-static void take_joined(void *context, const char *node) {
-    struct daemon *daemon = context;
-    size_t i = daemon_find_machine(daemon, node);
-    daemon->job.nodes_joined = true;
-    struct io *io = net_io_of(job_link_io(daemon->link));
-    io->set_timer(io, io->now_us(io)); /* there may be something to decide */
-    if (i != SIZE_MAX && daemon->fleet.machines[i].row.ended == 0) {
-        daemon_machine_joined(daemon, i);
-    }
-}
-
-static void take_left(void *context, const char *node, bool failed) {
-    struct daemon *daemon = context;
-    size_t i = daemon_find_machine(daemon, node);
-    daemon->job.nodes_left = true;
-    if (i != SIZE_MAX) {
-        daemon_machine_left(daemon, i);
-        daemon->fleet.machines[i].waited_wall = 0;
-    }
-    if (failed && i != SIZE_MAX && daemon->fleet.machines[i].row.ended == 0 && daemon->loop.phase == DAEMON_RUN) {
-        daemon_say(daemon, "the node of %s has failed", node);
-    }
-}
-
-static void take_unknown(void *context, const char *node) {
-    struct daemon *daemon = context;
-    size_t i = daemon_find_machine(daemon, node);
-    if (i != SIZE_MAX) {
-        daemon_machine_left(daemon, i);
-    }
-}
-
-struct counting {
-    const struct daemon *daemon;
-    double vcpus;
-};
-
-static void count_node(void *context, const char *node) {
-    struct counting *counting = context;
-    counting->vcpus += daemon_node_vcpus(counting->daemon, node);
-}
-
-/* The configured guesses, what an earlier bidbrain measured, or what this one has, in hours of the market. */
-static void use_measured(struct daemon *daemon) {
-    const struct config *config = daemon->config;
-    double speed = daemon->clock.speed;
-    double seconds;
-    if (config->measure) {
-        daemon->job.known_sigma =
-            measure_loss(&daemon->job.measure.joins, &seconds) ? seconds * speed : daemon->job.known_sigma;
-        daemon->job.known_lambda =
-            measure_loss(&daemon->job.measure.evictions, &seconds) ? seconds * speed : daemon->job.known_lambda;
-        (void)measure_phi(&daemon->job.measure, &daemon->job.known_phi, &daemon->job.known_reference);
-    }
-    (void)measure_throughput(&daemon->job.measure, &daemon->job.throughput);
-    daemon->job.app = (struct policy_app){.phi = daemon->job.known_phi,
-                                          .reference = daemon->job.known_reference,
-                                          .sigma = daemon->job.known_sigma / HOUR,
-                                          .lambda = daemon->job.known_lambda / HOUR};
-}
-
-static int load_measured(struct daemon *daemon, struct error *error) {
-    const struct config *config = daemon->config;
-    daemon->job.known_phi = config->phi;
-    daemon->job.known_sigma = config->sigma_seconds;
-    daemon->job.known_lambda = config->lambda_seconds;
-    daemon->job.work_left = config->work_vcpu_hours;
-    daemon->market.late_said = -1;
-    daemon->job.begun = daemon_now(daemon);
-    daemon->job.boot_seconds = DAEMON_BOOT_S;
-    int code = 0;
-    if (config->measure) {
-        code = ledger_value(daemon->ledger, "phi", &daemon->job.known_phi, error);
-        code = code != 0 ? code : ledger_value(daemon->ledger, "reference-vcpus", &daemon->job.known_reference, error);
-        code = code != 0 ? code : ledger_value(daemon->ledger, "sigma-seconds", &daemon->job.known_sigma, error);
-        code = code != 0 ? code : ledger_value(daemon->ledger, "lambda-seconds", &daemon->job.known_lambda, error);
-    }
-    use_measured(daemon);
-    return code;
-}
-
-void daemon_store_measured(struct daemon *daemon) {
-    const struct {
-        const char *name;
-        double value;
-    } values[] = {{"phi", daemon->job.known_phi},
-                  {"reference-vcpus", daemon->job.known_reference},
-                  {"sigma-seconds", daemon->job.known_sigma},
-                  {"lambda-seconds", daemon->job.known_lambda},
-                  {"items-per-vcpu-second", daemon->job.throughput}};
-    struct error error = {0};
-    for (size_t v = 0; v < sizeof values / sizeof *values && daemon->config->measure; v++) {
-        double before = -1;
-        int code = ledger_value(daemon->ledger, values[v].name, &before, &error);
-        if (code == 0 && before != values[v].value) {
-            code = ledger_put_value(daemon->ledger, values[v].name, values[v].value, &error);
-        }
-        if (code != 0) {
-            daemon_fail(daemon, &error);
-        }
-    }
-}
-
-/* From the job's own speed, or from what the configuration says of all its work. */
-static double work_left(const struct daemon *daemon, const struct job_link_iteration *iteration) {
-    if (iteration->iterations <= iteration->iteration) {
-        return 0;
-    }
-    double left = (double)(iteration->iterations - iteration->iteration);
-    if (daemon->job.throughput > 0) {
-        return left * iteration->items / daemon->job.throughput / HOUR * daemon->clock.speed;
-    }
-    return daemon->config->work_vcpu_hours * left / (double)iteration->iterations;
-}
-
-static void take_iteration(void *context, const struct job_link_iteration *iteration) {
-    struct daemon *daemon = context;
-    struct counting counting = {.daemon = daemon};
-    job_link_visit(daemon->link, count_node, &counting);
-    const struct measure_iteration told = {.seconds = iteration->seconds,
-                                           .items = iteration->items,
-                                           .vcpus = counting.vcpus,
-                                           .joined = daemon->job.nodes_joined,
-                                           .left = daemon->job.nodes_left};
-    measure_add(&daemon->job.measure, &told);
-    daemon->job.nodes_joined = daemon->job.nodes_left = false;
-    daemon->job.iterations = iteration->iteration;
-    use_measured(daemon);
-    daemon->job.work_left = work_left(daemon, iteration);
-}
-
-static void take_summary(void *context, bool ok, const char *error, double seconds, uint64_t iterations) {
-    struct daemon *daemon = context;
-    if (daemon->loop.phase == DAEMON_RUN) {
-        daemon_say(daemon, "the job has ended %s after %.1f s and %llu iteration%s%s%s", ok ? "well" : "badly", seconds,
-                   (unsigned long long)iterations, iterations == 1 ? "" : "s", error != NULL ? ": " : "",
-                   error != NULL ? error : "");
-    }
-    daemon->job.iterations = iterations;
-    daemon->job.ok = ok;
-    daemon_set_phase(daemon, DAEMON_JOB_OVER);
 }
 
 /* ---- Signals ---- */
@@ -352,7 +205,7 @@ static void take_signal(void *context) {
     }
 }
 
-static int open_signals(struct daemon *daemon, struct error *error) {
+int daemon_open_signals(struct daemon *daemon, struct error *error) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
@@ -562,19 +415,8 @@ static void provider_ready(void *context) {
     tick(context);
 }
 
-/* For a state whose market is not there any more: its last moment. */
-static void stop_clock(struct daemon *daemon) {
-    int64_t last = INSTANT_MIN;
-    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
-        const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
-        last = machine->ended > last ? machine->ended : last;
-        last = machine->running > last ? machine->running : last;
-    }
-    daemon->clock = market_clock_replay((double)last, 0);
-}
-
 /* Without the loop: until prices and machines are known. */
-static void wait_for_provider(struct daemon *daemon) {
+void daemon_wait_for_provider(struct daemon *daemon) {
     double until = market_clock_elapsed() + DAEMON_END_S;
     daemon->cloud.one_shot = true;
     while ((!daemon->fleet.listed || !daemon->market.priced) && daemon->error.code == 0 && daemon->loop.signals == 0) {
@@ -669,20 +511,6 @@ static int open_report(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-static int open_link(struct daemon *daemon, struct error *error) {
-    const struct job_link_options options = {.controller = daemon->config->controller,
-                                             .key = daemon->config->key,
-                                             .insecure = daemon->config->insecure,
-                                             .listener = {.joined = take_joined,
-                                                          .left = take_left,
-                                                          .iteration = take_iteration,
-                                                          .summary = take_summary,
-                                                          .unknown = take_unknown,
-                                                          .timer = tick,
-                                                          .context = daemon}};
-    return job_link_open(&daemon->link, &options, error);
-}
-
 void daemon_close(struct daemon *daemon) {
     provider_close(daemon->provider);
     job_link_close(daemon->link);
@@ -734,23 +562,23 @@ static int check_region(const struct daemon *daemon, struct error *error) {
 static int daemon_open(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
     enum ledger_mode mode = daemon->options->dry_run ? LEDGER_COPY : LEDGER_WRITE;
-    int code = open_signals(daemon, error);
+    int code = daemon_open_signals(daemon, error);
     code = code != 0 ? code : open_report(daemon, error);
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, mode, error);
     code = code != 0 ? code : daemon_open_clock(daemon, error);
-    code = code != 0 ? code : load_measured(daemon, error);
+    code = code != 0 ? code : daemon_job_load(daemon, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code : check_region(daemon, error);
-    code = code != 0 || daemon->options->dry_run ? code : open_link(daemon, error);
-    return code != 0 ? code : open_provider(daemon, error);
+    code = code != 0 || daemon->options->dry_run ? code : daemon_job_open(daemon, tick, error);
+    return code != 0 ? code : daemon_open_provider(daemon, error);
 }
 
 int daemon_run(const struct daemon_options *options, struct error *error) {
     struct daemon *daemon = daemon_new(options);
     int code = daemon_open(daemon, error);
     if (code == 0 && options->dry_run) {
-        wait_for_provider(daemon);
+        daemon_wait_for_provider(daemon);
         if (daemon->error.code == 0 && daemon->loop.signals == 0) {
             daemon_decide(daemon);
         }
@@ -762,155 +590,6 @@ int daemon_run(const struct daemon_options *options, struct error *error) {
     }
     if (code == 0 && daemon->error.code != 0) {
         code = error_set(error, daemon->error.code, "%s", daemon->error.text);
-    }
-    daemon_close(daemon);
-    return code;
-}
-
-/* ---- The other commands ---- */
-
-/* How old the newest price is. */
-static void describe_age(const struct daemon *daemon, char *text, size_t size) {
-    char time[INSTANT_TEXT_MAX];
-    text[0] = '\0';
-    if (daemon->market.newest != 0) {
-        bool old = daemon_now(daemon) - daemon->market.newest > DAEMON_HISTORY_DAYS * INT64_C(86400);
-        instant_format(daemon->market.newest, time);
-        snprintf(text, size, ", the newest of %s%s", time,
-                 old ? ", older than 90 days: EC2's history reaches no further, so they are not used" : "");
-    }
-}
-
-int daemon_user_data(const struct config *config, bool reliable, char **text, struct error *error) {
-    const struct daemon_options options = {.config = config, .quiet = true};
-    const struct provider_launch launch = {
-        .token = "launch-template", .reliable = reliable, .join_until = (int64_t)time(NULL) + DAEMON_TEMPLATE_ADMIT_S};
-    struct daemon *daemon = daemon_new(&options);
-    int code = open_signals(daemon, error);
-    code = code != 0 ? code : daemon_open_clock(daemon, error);
-    code = code != 0 ? code : daemon_read_user_data(daemon, error);
-    if (code == 0) {
-        const struct provider_options provider = daemon_provider_options(daemon);
-        code = user_data_render(&provider, &launch, text, error);
-    }
-    daemon_close(daemon);
-    return code;
-}
-
-int daemon_fetch_prices(const struct config *config, const char *store, struct daemon_prices *prices,
-                        struct error *error) {
-    const struct daemon_options options = {.config = config, .quiet = true};
-    struct daemon *daemon = daemon_new(&options);
-    daemon->market.store_path = store;
-    int code = open_signals(daemon, error);
-    code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
-    code = code != 0 ? code : daemon_open_clock(daemon, error);
-    code = code != 0 ? code : daemon_market_open(daemon, error);
-    code = code != 0 ? code : open_provider(daemon, error);
-    daemon->fleet.listed = true; /* machines are of no interest */
-    if (code == 0) {
-        wait_for_provider(daemon);
-        code = daemon->error.code != 0 ? error_set(error, daemon->error.code, "%s", daemon->error.text) : 0;
-    }
-    prices->points = daemon->market.points;
-    describe_age(daemon, prices->age, sizeof prices->age);
-    daemon_close(daemon);
-    return code;
-}
-
-static void print_machines(const struct daemon *daemon, const struct footprint *footprint) {
-    static const char *const states[] = {"pending", "running", "stopping", "gone"};
-    printf("%-22s %-10s %-10s %-32s %-9s %-20s %10s\n", "machine", "kind", "tier", "market", "state", "since",
-           "dollars");
-    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
-        const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
-        char market[MARKET_NAME_MAX];
-        char since[INSTANT_TEXT_MAX] = "-";
-        if (machine->ended != 0) {
-            continue;
-        }
-        snprintf(market, sizeof market, "%s/%s", machine->machine.type, machine->machine.zone);
-        if (machine->machine.launched != 0) {
-            instant_format(machine->machine.launched, since);
-        }
-        char line[STATUS_LINE_MAX];
-        snprintf(line, sizeof line, "%-22s %-10s %-10s %-32s %-9s %-20s %10.4f", machine->machine.id,
-                 machine->machine.kind == PROVIDER_SPOT ? "spot" : "on demand",
-                 machine->reliable ? "reliable" : "transient", market, states[machine->machine.state], since,
-                 amount_dollars(footprint_bill(footprint, machine).amount));
-        text_make_printable(line); /* the cloud named it */
-        puts(line);
-    }
-}
-
-static void print_status(struct daemon *daemon, bool json) {
-    struct daemon_view view;
-    const struct footprint *footprint = daemon_view_open(daemon, &view);
-    struct footprint_spend spend = footprint_spend(footprint);
-    size_t there = 0;
-    size_t unanswered = 0;
-    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
-        there += daemon->fleet.machines[i].row.ended == 0;
-    }
-    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
-        unanswered += daemon->fleet.launches[l].row.stage <= LEDGER_WAITING;
-    }
-    if (json) {
-        daemon->report = stdout;
-        for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
-            if (daemon->fleet.machines[i].row.ended == 0) {
-                daemon_report_machine(daemon, &daemon->fleet.machines[i].row);
-            }
-        }
-        json_t *status = daemon_spend_json(&spend);
-        json_object_set_new(status, "job", json_string(daemon->config->job));
-        json_object_set_new(status, "machines", json_integer((json_int_t)there));
-        json_object_set_new(status, "machines_ever", json_integer((json_int_t)daemon->fleet.machine_count));
-        json_object_set_new(status, "launches_without_answer", json_integer((json_int_t)unanswered));
-        daemon_report(daemon, "status", status);
-        daemon->report = NULL;
-    } else {
-        struct daemon_spend_text text;
-        print_machines(daemon, footprint);
-        printf("job %s: %zu machines now, %zu ever, %zu launches without an answer\n", daemon->config->job, there,
-               daemon->fleet.machine_count, unanswered);
-        char age[128];
-        describe_age(daemon, age, sizeof age);
-        printf("prices: %zu markets%s\n", daemon->market.markets.count, age);
-        struct footprint_reasons reasons;
-        if (daemon->market.markets.count == 0 && daemon->market.unwanted_said[0] != '\0') {
-            printf("no spot machine: %s\n", daemon->market.unwanted_said);
-        } else if (footprint_reasons(footprint, &reasons)) {
-            char why[FOOTPRINT_REASONS_TEXT];
-            footprint_reasons_text(footprint, &reasons, why);
-            printf("no spot machine: %s\n", why);
-        }
-        daemon_spend_text(&spend, &text);
-        printf("so far: %s\n%s\n", text.hours, text.cost);
-    }
-    daemon_view_close(&view);
-}
-
-int daemon_status(const struct config *config, bool json, struct error *error) {
-    const struct daemon_options options = {.config = config, .dry_run = true};
-    struct daemon *daemon = daemon_new(&options);
-    int code = access(config->state, F_OK) == 0
-                   ? 0
-                   : error_set(error, AML_EINPUT, "%.300s: %s: bidbrain run has not worked with it yet", config->state,
-                               strerror(errno));
-    code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
-    code = code != 0 ? code : daemon_load(daemon, error);
-    struct error no_clock = {0};
-    if (code == 0 && daemon_open_clock(daemon, &no_clock) != 0) {
-        log_warn("%s; costs are as of the last thing that happened", no_clock.text);
-        stop_clock(daemon);
-    }
-    code = code != 0 ? code : daemon_market_open(daemon, error);
-    code = code != 0 ? code
-                     : ledger_text(daemon->ledger, "unwanted-prices", daemon->market.unwanted_said,
-                                   sizeof daemon->market.unwanted_said, error);
-    if (code == 0) {
-        print_status(daemon, json);
     }
     daemon_close(daemon);
     return code;

@@ -1,6 +1,6 @@
-/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_market.c (prices, what can be bought,
- * decisions), daemon_machines.c (launches and machines, from plan to end) and daemon_report.c (what people and
- * programs are told). */
+/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_job.c (what the job tells), daemon_market.c
+ * (prices, what can be bought, decisions), daemon_machines.c (launches and machines, from plan to end), daemon_report.c
+ * (what people and programs are told) and daemon_commands.c (commands that open a daemon for a moment). */
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 #define BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 
@@ -140,7 +140,7 @@ struct daemon_fleet {
     bool crash_done;
 };
 
-/* What the job's report tells of the application: of daemon.c. */
+/* What the job's report tells of the application: of daemon_job.c. */
 struct daemon_job {
     struct measure measure;
     bool nodes_joined, nodes_left; /* since the last iteration */
@@ -218,6 +218,18 @@ double daemon_wall_of(const struct daemon *daemon, double market);
 /* A reading of prices or machines has ended. */
 void daemon_answered(struct daemon *daemon, bool whole);
 void daemon_set_phase(struct daemon *daemon, enum daemon_phase phase);
+int daemon_open_signals(struct daemon *daemon, struct error *error);
+int daemon_open_provider(struct daemon *daemon, struct error *error);
+/* Without the loop: until prices and machines are known. */
+void daemon_wait_for_provider(struct daemon *daemon);
+
+/* ---- daemon_job.c ---- */
+/* What is known of the application from the configuration and the state. */
+int daemon_job_load(struct daemon *daemon, struct error *error);
+/* Opens the link to the controller; `tick` is its timer's. */
+int daemon_job_open(struct daemon *daemon, void (*tick)(void *daemon), struct error *error);
+/* What was measured, into the state. */
+void daemon_store_measured(struct daemon *daemon);
 
 /* ---- daemon_market.c ---- */
 bool daemon_wants(const struct daemon *daemon, const char *type, const char *zone, const char *product);
@@ -239,8 +251,6 @@ void daemon_view_close(struct daemon_view *view);
 void daemon_decide(struct daemon *daemon);
 /* While nothing can be decided: gives back what the budget does not allow any more. */
 void daemon_keep_budget(struct daemon *daemon);
-/* What was measured, into the state. */
-void daemon_store_measured(struct daemon *daemon);
 /* Vcpus of a machine by the node's name; 0 if it is none of ours or a reliable one. */
 double daemon_node_vcpus(const struct daemon *daemon, const char *node);
 double daemon_lead(const struct daemon *daemon);
