@@ -2,8 +2,8 @@
 #include "bidbrain/command.h"
 
 #include "agileml/base/instant.h"
-#include "bidbrain/market_read.h"
-#include "bidbrain/market_store.h"
+#include "bidbrain/market/market_read.h"
+#include "bidbrain/market/market_store.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #define BIDBRAIN_COMMAND_H
 
 #include "agileml/base/options.h"
-#include "bidbrain/catalog.h"
-#include "bidbrain/market.h"
+#include "bidbrain/market/catalog.h"
+#include "bidbrain/market/market.h"
 
 int command_simulate(int argc, char **argv);
 int command_advise(int argc, char **argv);

@@ -3,10 +3,10 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/billing.h"
 #include "bidbrain/command.h"
-#include "bidbrain/market_read.h"
-#include "bidbrain/portfolio.h"
+#include "bidbrain/market/billing.h"
+#include "bidbrain/market/market_read.h"
+#include "bidbrain/policy/portfolio.h"
 #include "bidbrain/profile.h"
 
 #include <inttypes.h>

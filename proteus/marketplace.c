@@ -2,7 +2,7 @@
 #include "proteus/marketplace.h"
 
 #include "agileml/base/instant.h"
-#include "bidbrain/market_read.h"
+#include "bidbrain/market/market_read.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef PROTEUS_MARKETPLACE_H
 #define PROTEUS_MARKETPLACE_H
 
-#include "bidbrain/billing.h"
-#include "bidbrain/catalog.h"
+#include "bidbrain/market/billing.h"
+#include "bidbrain/market/catalog.h"
 #include "proteus/app.h"
 #include "proteus/job_options.h"
 

@@ -4,7 +4,7 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
-#include "bidbrain/market_read.h"
+#include "bidbrain/market/market_read.h"
 
 #include <errno.h>
 #include <math.h>

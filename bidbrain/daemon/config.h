@@ -5,10 +5,10 @@
 #ifndef BIDBRAIN_DAEMON_CONFIG_H
 #define BIDBRAIN_DAEMON_CONFIG_H
 
-#include "bidbrain/billing.h"
-#include "bidbrain/catalog.h"
+#include "bidbrain/cloud/provider.h"
 #include "bidbrain/daemon/findings.h"
-#include "bidbrain/providers/provider.h"
+#include "bidbrain/market/billing.h"
+#include "bidbrain/market/catalog.h"
 
 #include <jansson.h>
 

@@ -3,7 +3,7 @@
 #include "agileml/base/options.h"
 #include "agileml/net/endpoint.h"
 #include "agileml/net/key.h"
-#include "bidbrain/aws/ec2.h"
+#include "bidbrain/cloud/aws/ec2.h"
 #include "bidbrain/daemon/config.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/printable.h"
 #include "agileml/base/private_file.h"
-#include "bidbrain/providers/user_data.h"
+#include "bidbrain/cloud/user_data.h"
 
 #include <errno.h>
 #include <fcntl.h>

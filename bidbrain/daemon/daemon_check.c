@@ -4,10 +4,10 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/net/endpoint.h"
-#include "bidbrain/aws/credentials.h"
-#include "bidbrain/aws/ec2.h"
+#include "bidbrain/cloud/aws/credentials.h"
+#include "bidbrain/cloud/aws/ec2.h"
+#include "bidbrain/cloud/user_data.h"
 #include "bidbrain/command.h"
-#include "bidbrain/providers/user_data.h"
 
 #include <errno.h>
 #include <inttypes.h>

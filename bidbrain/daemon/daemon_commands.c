@@ -4,7 +4,7 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/printable.h"
-#include "bidbrain/providers/user_data.h"
+#include "bidbrain/cloud/user_data.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/market_read.h"
+#include "bidbrain/market/market_read.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/market_read.h"
+#include "bidbrain/market/market_read.h"
 
 #include <assert.h>
 #include <inttypes.h>

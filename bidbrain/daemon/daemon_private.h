@@ -11,7 +11,7 @@
 #include "bidbrain/daemon/market_clock.h"
 #include "bidbrain/daemon/measure.h"
 #include "bidbrain/daemon/unwanted.h"
-#include "bidbrain/market_store.h"
+#include "bidbrain/market/market_store.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #define BIDBRAIN_DAEMON_FOOTPRINT_H
 
 #include "bidbrain/daemon/ledger.h"
-#include "bidbrain/portfolio.h"
+#include "bidbrain/policy/portfolio.h"
 
 struct footprint {
     struct portfolio known;   /* but for what is held and coming, and the money: these are found here */

@@ -5,7 +5,7 @@
 #ifndef BIDBRAIN_DAEMON_LEDGER_H
 #define BIDBRAIN_DAEMON_LEDGER_H
 
-#include "bidbrain/providers/provider.h"
+#include "bidbrain/cloud/provider.h"
 
 struct ledger;
 

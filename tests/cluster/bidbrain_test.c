@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/market_store.h"
+#include "bidbrain/market/market_store.h"
 
 #include <inttypes.h>
 #include <jansson.h>

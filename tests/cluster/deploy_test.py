@@ -273,7 +273,7 @@ class Ec2(Folder):
         """All actions of EC2 that the provider names, and no other."""
         called = set()
         verbs = "Describe|Run|Request|Cancel|Create|Terminate"
-        for path in (SOURCE / "bidbrain/providers").glob("ec2*.c"):
+        for path in (SOURCE / "bidbrain/cloud").glob("ec2*.c"):
             called |= set(re.findall(f'"((?:{verbs})[A-Z][A-Za-z]+)"', path.read_text(encoding="utf-8")))
         allowed = set()
         for path in (DEPLOY / "ec2").glob("policy-*.json"):

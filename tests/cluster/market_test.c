@@ -21,8 +21,8 @@
 #include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/net/http.h"
-#include "bidbrain/billing.h"
-#include "bidbrain/catalog.h"
+#include "bidbrain/market/billing.h"
+#include "bidbrain/market/catalog.h"
 #include "tests/cluster/processes.h"
 #include "tests/cluster/shell.h"
 

@@ -9,8 +9,8 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/net/http.h"
-#include "bidbrain/aws/ec2.h"
-#include "bidbrain/providers/provider.h"
+#include "bidbrain/cloud/aws/ec2.h"
+#include "bidbrain/cloud/provider.h"
 
 #include <jansson.h>
 #include <poll.h>

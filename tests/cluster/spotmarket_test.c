@@ -11,7 +11,7 @@
 
 #include "agileml/base/clock.h"
 #include "agileml/net/http.h"
-#include "bidbrain/aws/sigv4.h"
+#include "bidbrain/cloud/aws/sigv4.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* libFuzzer target for EC2's answers: the first byte chooses how they are read. Besides crashes it finds texts that are
  * not ended or not one line, and items that are accepted without what makes them usable. */
 #include "agileml/base/instant.h"
-#include "bidbrain/aws/ec2_answer.h"
+#include "bidbrain/cloud/aws/ec2_answer.h"
 
 #include <stdlib.h>
 #include <string.h>

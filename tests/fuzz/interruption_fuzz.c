@@ -1,6 +1,6 @@
 /* libFuzzer target for bidbrain/interruption's files: the first byte chooses the kind. Besides crashes it finds
  * failures without a message, draws before their start, and probabilities that are none. */
-#include "bidbrain/interruption.h"
+#include "bidbrain/market/interruption.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * the content does not), the rest is the file, plain or gzip. Besides crashes it finds failures without a message,
  * points out of their limits or out of order, and queries that do not agree with the points. */
 #include "agileml/base/instant.h"
-#include "bidbrain/market_read.h"
+#include "bidbrain/market/market_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * that could not stand in a header. */
 #include "agileml/base/instant.h"
 #include "agileml/net/metadata.h"
-#include "bidbrain/aws/credentials_answer.h"
-#include "bidbrain/aws/profile.h"
+#include "bidbrain/cloud/aws/credentials_answer.h"
+#include "bidbrain/cloud/aws/profile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * header, a date and a form; a method, a path, a header's value and a body for the rest; a spec of faults. Besides
  * crashes it finds answers that are no XML, bills that are no JSON, and calls that go through unsigned. */
 #include "agileml/base/memory.h"
-#include "bidbrain/spotmarket/service.h"
+#include "spotmarket/service.h"
 
 #include <expat.h>
 #include <jansson.h>

@@ -1,5 +1,5 @@
-/* bidbrain/aws/ec2_xml, ec2_answer, ec2_request and ec2_throttle: answers in every shape that EC2 gives are read, what
- * is wrong is refused, and requests are encoded and paced as EC2 wants it. */
+/* bidbrain/cloud/aws/ec2_xml, ec2_answer, ec2_request and ec2_throttle: answers in every shape that EC2 gives are
+ * read, what is wrong is refused, and requests are encoded and paced as EC2 wants it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/aws/ec2.h"
+#include "bidbrain/cloud/aws/ec2.h"
 
 #include <stdio.h>
 #include <stdlib.h>

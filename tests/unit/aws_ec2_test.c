@@ -1,5 +1,5 @@
-/* bidbrain/aws/ec2: calls against a server that fails in every way: what is tried again, what is told, what is never
- * sent again, and that nothing secret is in any text. */
+/* bidbrain/cloud/aws/ec2: calls against a server that fails in every way: what is tried again, what is told, what is
+ * never sent again, and that nothing secret is in any text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/aws/ec2.h"
+#include "bidbrain/cloud/aws/ec2.h"
 #include "tests/unit/fake_ec2.h"
 
 #include <poll.h>

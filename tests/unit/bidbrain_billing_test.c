@@ -1,4 +1,5 @@
-/* bidbrain/billing: the rules of both market models as tables of examples, in cents of a market whose price changes. */
+/* bidbrain/market/billing: the rules of both market models as tables of examples, in cents of a market whose price
+ * changes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/billing.h"
+#include "bidbrain/market/billing.h"
 
 #define DOLLAR PRICE_DOLLAR
 

@@ -1,5 +1,5 @@
-/* bidbrain/eviction: what is learned from small series can be computed by hand; nothing of the future is used; how
- * often it is asked to learn does not matter; probabilities are ordered; the calibration report counts right. */
+/* bidbrain/policy/eviction: what is learned from small series can be computed by hand; nothing of the future is used;
+ * how often it is asked to learn does not matter; probabilities are ordered; the calibration report counts right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "agileml/base/memory.h"
-#include "bidbrain/eviction.h"
+#include "bidbrain/policy/eviction.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* bidbrain/interruption: draws follow the data they come from, repeat with their seed, and what a policy is told agrees
- * with what is drawn; wrong files are explained. */
+/* bidbrain/market/interruption: draws follow the data they come from, repeat with their seed, and what a policy is
+ * told agrees with what is drawn; wrong files are explained. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/interruption.h"
+#include "bidbrain/market/interruption.h"
 
 #include <math.h>
 #include <stdio.h>

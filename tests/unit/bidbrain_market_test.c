@@ -1,5 +1,5 @@
-/* bidbrain/market, market_read, market_store, catalog, money, instant: what a user of prices can see. Queries are
- * compared with plain loops over the points; the files of ../shared/data are read when they are there. */
+/* bidbrain/market/market, market_read, market_store, catalog, money, instant: what a user of prices can see. Queries
+ * are compared with plain loops over the points; the files of ../shared/data are read when they are there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +9,9 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
-#include "bidbrain/catalog.h"
-#include "bidbrain/market_read.h"
-#include "bidbrain/market_store.h"
+#include "bidbrain/market/catalog.h"
+#include "bidbrain/market/market_read.h"
+#include "bidbrain/market/market_store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* bidbrain/policy: the equations by hand, the sums against the equations, and decisions: cheapest work wins, limits
- * hold, on-demand machines are never given back, expiring allocations are renewed or not, additions do what they
- * say. */
+/* bidbrain/policy/policy: the equations by hand, the sums against the equations, and decisions: cheapest work wins,
+ * limits hold, on-demand machines are never given back, expiring allocations are renewed or not, additions do what
+ * they say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "agileml/base/hash.h"
-#include "bidbrain/policy.h"
+#include "bidbrain/policy/policy.h"
 
 #include <math.h>
 #include <string.h>

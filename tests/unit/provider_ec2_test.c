@@ -1,4 +1,4 @@
-/* bidbrain/providers/ec2: what is asked of EC2 for each wish of the daemon, and what the daemon is told of each
+/* bidbrain/cloud/ec2: what is asked of EC2 for each wish of the daemon, and what the daemon is told of each
  * answer. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/providers/provider.h"
+#include "bidbrain/cloud/provider.h"
 #include "tests/unit/fake_ec2.h"
 
 #include <poll.h>

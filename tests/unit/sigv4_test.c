@@ -1,5 +1,6 @@
-/* Tests of bidbrain/aws/sigv4.h: AWS's test suite where its folder is there, and some of AWS's published examples. */
-#include "bidbrain/aws/sigv4.h"
+/* Tests of bidbrain/cloud/aws/sigv4.h: AWS's test suite where its folder is there, and some of AWS's published
+ * examples. */
+#include "bidbrain/cloud/aws/sigv4.h"
 
 #include <dirent.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/spotmarket/service.h"
+#include "spotmarket/service.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "bidbrain/spotmarket/service.h"
+#include "spotmarket/service.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* bidbrain/providers/user_data: templates are filled in, and the built-in script does on a machine (here: a folder,
+/* bidbrain/cloud/user_data: templates are filled in, and the built-in script does on a machine (here: a folder,
  * with a curl that plays the metadata service) what it says, whatever fails. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include "agileml/net/key.h"
 #include "agileml/wire/message.h"
-#include "bidbrain/providers/user_data.h"
+#include "bidbrain/cloud/user_data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +60,12 @@ static struct provider_options options_of(const char *binary, const char *key) {
 }
 
 static struct provider_launch launch_of(bool reliable) {
-    return (struct provider_launch){
-        .token = "token-1", .type = "c4.large", .zone = "us-east-1a", .count = 3, .reliable = reliable,
-        .join_until = 2000000000};
+    return (struct provider_launch){.token = "token-1",
+                                    .type = "c4.large",
+                                    .zone = "us-east-1a",
+                                    .count = 3,
+                                    .reliable = reliable,
+                                    .join_until = 2000000000};
 }
 
 static char *rendered(const struct provider_options *options, bool reliable) {

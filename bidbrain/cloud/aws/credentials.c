@@ -1,0 +1,487 @@
+/* See credentials.h. A value is looked for in one source after the other; the first that there is decides, also when
+ * it fails: a role must not stand in for keys that were meant to be used. */
+#include "bidbrain/cloud/aws/credentials.h"
+
+#include "agileml/base/clock.h"
+#include "agileml/base/core_dumps.h"
+#include "agileml/base/instant.h"
+#include "agileml/base/memory.h"
+#include "agileml/net/metadata.h"
+#include "bidbrain/cloud/aws/credentials_answer.h"
+#include "bidbrain/cloud/aws/profile.h"
+#include "bidbrain/cloud/aws/secret.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CREDENTIALS_JITTER_S = 60,     /* so much earlier a refresh may begin, by chance: not all machines at once */
+    CREDENTIALS_WAIT_S = 30,       /* what expires so soon is not handed out while a refresh can be waited for */
+    CREDENTIALS_RETRY_S = 20,      /* between refreshes, which may bring what was there before, at least */
+    CREDENTIALS_ATTEMPTS_MAX = 3,  /* of one request */
+    CREDENTIALS_TIMEOUT_MS = 2000, /* of each */
+    CREDENTIALS_ROLE_MAX = 65,     /* bytes of a role's name with its 0 */
+    CREDENTIALS_URL_MAX = 1024
+};
+
+static const char CREDENTIALS_ROLES[] = "latest/meta-data/iam/security-credentials/";
+static const char CREDENTIALS_CONTAINER[] = "http://169.254.170.2";
+
+/* All that is secret, in memory of its own. */
+struct credentials_secrets {
+    struct credentials_value environment; /* key_id "": it has none */
+    struct credentials_value value, incoming;
+    struct aws_profile profile;
+    char authorization[sizeof "Authorization: " + CREDENTIALS_TOKEN_MAX]; /* the container's */
+};
+
+struct credentials_waiter {
+    struct credentials_waiter *next;
+    credentials_done *done;
+    void *context;
+};
+
+struct credentials {
+    struct http *http;
+    struct metadata *metadata;
+    struct credentials_secrets *secrets;
+    const char *region, *endpoint; /* NULL: none */
+    bool have;                     /* secrets->value is one */
+    int64_t early_s;               /* it is refreshed so long before it expires */
+    int64_t retry_s;               /* on the monotonic clock: no refresh before */
+    bool fetching;
+    struct credentials_waiter *waiters;
+    unsigned attempts;
+    struct http_call *request; /* to the container endpoint */
+    char role[CREDENTIALS_ROLE_MAX];
+    char source[160]; /* of a value from a service */
+};
+
+static const char *credentials_environment(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static int64_t credentials_random(int64_t below) {
+    uint32_t bits = 0;
+    (void)getrandom(&bits, sizeof bits, GRND_NONBLOCK);
+    return (int64_t)(bits % (uint32_t)below);
+}
+
+/* ---- Opening and closing ---- */
+
+static int credentials_read_environment(struct credentials_value *value, struct error *error) {
+    const char *key = credentials_environment("AWS_ACCESS_KEY_ID");
+    const char *secret = credentials_environment("AWS_SECRET_ACCESS_KEY");
+    const char *token = credentials_environment("AWS_SESSION_TOKEN");
+    const char *expires = credentials_environment("AWS_CREDENTIAL_EXPIRATION");
+    token = token != NULL ? token : credentials_environment("AWS_SECURITY_TOKEN");
+    if (key == NULL && secret == NULL) {
+        return 0;
+    }
+    const char *wrong = key == NULL || !credentials_text_is_good(key, sizeof value->key_id) ? "AWS_ACCESS_KEY_ID"
+                        : secret == NULL || !credentials_text_is_good(secret, sizeof value->secret)
+                            ? "AWS_SECRET_ACCESS_KEY"
+                        : token != NULL && !credentials_text_is_good(token, sizeof value->token) ? "AWS_SESSION_TOKEN"
+                        : expires != NULL && !instant_parse(expires, &value->expires) ? "AWS_CREDENTIAL_EXPIRATION"
+                                                                                      : NULL;
+    if (wrong != NULL) {
+        return error_set(error, AML_EINPUT,
+                         "%s is missing, or not what it can be: AWS_ACCESS_KEY_ID and "
+                         "AWS_SECRET_ACCESS_KEY belong together",
+                         wrong);
+    }
+    strcpy(value->key_id, key);
+    strcpy(value->secret, secret);
+    strcpy(value->token, token != NULL ? token : "");
+    value->source = "environment";
+    return 0;
+}
+
+static void credentials_read_settings(struct credentials *credentials) {
+    const struct aws_profile *profile = &credentials->secrets->profile;
+    const char *ignored = credentials_environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+    credentials->region = credentials_environment("AWS_REGION");
+    if (credentials->region == NULL) {
+        credentials->region = credentials_environment("AWS_DEFAULT_REGION");
+    }
+    if (credentials->region == NULL && profile->region[0] != '\0') {
+        credentials->region = profile->region;
+    }
+    if (ignored != NULL && strcasecmp(ignored, "true") == 0) {
+        return;
+    }
+    credentials->endpoint = credentials_environment("AWS_ENDPOINT_URL_EC2");
+    if (credentials->endpoint == NULL) {
+        credentials->endpoint = credentials_environment("AWS_ENDPOINT_URL");
+    }
+    if (credentials->endpoint == NULL && profile->endpoint[0] != '\0') {
+        credentials->endpoint = profile->endpoint;
+    }
+}
+
+int credentials_open(struct credentials **credentials, struct http *http, struct error *error) {
+    struct credentials *new = memory_zeroed(1, sizeof *new);
+    core_dumps_forbid(); /* secrets stand in the environment too, and for moments in what libcurl sends */
+    new->http = http;
+    new->secrets = secret_new(sizeof *new->secrets);
+    *credentials = NULL;
+    int code = credentials_read_environment(&new->secrets->environment, error);
+    code = code != 0 ? code : aws_profile_read(&new->secrets->profile, error);
+    code = code != 0 ? code : metadata_open(&new->metadata, http, NULL, error);
+    if (code != 0) {
+        credentials_close(new);
+        return code;
+    }
+    credentials_read_settings(new);
+    *credentials = new;
+    return 0;
+}
+
+void credentials_close(struct credentials *credentials) {
+    if (credentials == NULL) {
+        return;
+    }
+    if (credentials->request != NULL) {
+        http_cancel(credentials->http, credentials->request);
+    }
+    metadata_close(credentials->metadata);
+    while (credentials->waiters != NULL) {
+        struct credentials_waiter *waiter = credentials->waiters;
+        credentials->waiters = waiter->next;
+        free(waiter);
+    }
+    secret_free(credentials->secrets, sizeof *credentials->secrets);
+    free(credentials);
+}
+
+const char *credentials_region(const struct credentials *credentials) {
+    return credentials->region;
+}
+
+const char *credentials_endpoint(const struct credentials *credentials) {
+    return credentials->endpoint;
+}
+
+/* ---- What a fetch brings ---- */
+
+/* Seconds until the value expires; a long time for one that does not. */
+static int64_t credentials_left_s(const struct credentials_value *value) {
+    return value->expires == 0 ? INT64_MAX : value->expires - (int64_t)time(NULL);
+}
+
+static bool credentials_usable(const struct credentials *credentials) {
+    return credentials->have && credentials_left_s(&credentials->secrets->value) > 0;
+}
+
+/* Ends a fetch. `why` NULL: secrets->incoming is a value; `date` is its sender's clock, which says when it expires;
+ * 0: not known. What was there before stays when nothing better has come. */
+static void credentials_decided(struct credentials *credentials, int64_t date, const char *why) {
+    struct credentials_secrets *secrets = credentials->secrets;
+    bool first = !credentials->have;
+    credentials->fetching = false;
+    if (why == NULL && date > 0 && secrets->incoming.expires > 0) {
+        secrets->incoming.expires -= date - (int64_t)time(NULL);
+    }
+    if (why == NULL && credentials_left_s(&secrets->incoming) <= 0) {
+        why = "the source of credentials has only expired ones";
+    }
+    if (why == NULL) {
+        secrets->value = secrets->incoming;
+        credentials->have = true;
+        credentials->early_s = CREDENTIALS_REFRESH_S + credentials_random(CREDENTIALS_JITTER_S);
+    }
+    OPENSSL_cleanse(&secrets->incoming, sizeof secrets->incoming);
+    int64_t pause_s = CREDENTIALS_RETRY_S + credentials_random(CREDENTIALS_RETRY_S / 2);
+    credentials->retry_s = monotonic_ms() / 1000 + (first ? 0 : pause_s);
+    struct credentials_waiter *waiters = credentials->waiters; /* who hears may ask again */
+    credentials->waiters = NULL;
+    while (waiters != NULL) {
+        struct credentials_waiter *waiter = waiters;
+        waiters = waiter->next;
+        const struct credentials_value *value = credentials_usable(credentials) ? &secrets->value : NULL;
+        waiter->done(waiter->context, value, value != NULL ? NULL : why);
+        free(waiter);
+    }
+}
+
+/* Takes a service's body with keys. */
+static void credentials_take(struct credentials *credentials, const char *body, size_t size, int64_t date) {
+    struct error error = {0};
+    struct error told = {0};
+    struct credentials_value *incoming = &credentials->secrets->incoming;
+    if (credentials_answer_parse(body, size, incoming, &error) != 0) {
+        (void)error_set(&told, AML_EFAIL, "%s: %.300s", credentials->source, error.text);
+        credentials_decided(credentials, 0, told.text);
+        return;
+    }
+    incoming->source = credentials->source;
+    credentials_decided(credentials, date, NULL);
+}
+
+/* ---- The instance's role ---- */
+
+static void credentials_role_failed(struct credentials *credentials, enum metadata_result result, const char *nothing) {
+    char why[300];
+    const char *text = result == METADATA_NOTHING ? nothing
+                       : result == METADATA_OFF   ? "the metadata service is switched off"
+                                                  : "the metadata service can't be reached";
+    snprintf(why, sizeof why,
+             "no credentials: not in the environment, not in profile %.120s of ~/.aws, no container, and %s",
+             credentials->secrets->profile.name, text);
+    credentials_decided(credentials, 0, why);
+}
+
+static void credentials_role_keys(void *context, const struct metadata_answer *answer) {
+    struct credentials *credentials = context;
+    if (answer->result != METADATA_FOUND) {
+        credentials_role_failed(credentials, answer->result, "the instance's role has no keys");
+        return;
+    }
+    snprintf(credentials->source, sizeof credentials->source, "instance role %s", credentials->role);
+    credentials_take(credentials, answer->body, answer->size, answer->date);
+}
+
+/* The first line, if it is the name of a role. */
+static bool credentials_take_role(struct credentials *credentials, const char *body) {
+    size_t size = strcspn(body, " \t\r\n");
+    size_t good = strspn(body, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+=,.@-");
+    if (size == 0 || good < size || size >= sizeof credentials->role || body[0] == '.') {
+        return false;
+    }
+    memcpy(credentials->role, body, size);
+    credentials->role[size] = '\0';
+    return true;
+}
+
+static void credentials_role_name(void *context, const struct metadata_answer *answer) {
+    struct credentials *credentials = context;
+    if (answer->result != METADATA_FOUND || !credentials_take_role(credentials, answer->body)) {
+        enum metadata_result result = answer->result == METADATA_FOUND ? METADATA_NOTHING : answer->result;
+        credentials_role_failed(credentials, result, "the instance has no role");
+        return;
+    }
+    char path[sizeof CREDENTIALS_ROLES + CREDENTIALS_ROLE_MAX];
+    snprintf(path, sizeof path, "%s%s", CREDENTIALS_ROLES, credentials->role);
+    metadata_get(credentials->metadata, path, credentials_role_keys, credentials);
+}
+
+/* ---- The container endpoint ---- */
+
+/* https, or http to an address that does not leave the machine. */
+static bool credentials_host_is_safe(const char *scheme, const char *host) {
+    static const char *const hosts[] = {"localhost", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "[::1]"};
+    struct in_addr address;
+    if (strcasecmp(scheme, "https") == 0) {
+        return true;
+    }
+    for (unsigned i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        if (strcasecmp(host, hosts[i]) == 0) {
+            return true;
+        }
+    }
+    return inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+}
+
+static bool credentials_url_is_safe(const char *url) {
+    CURLU *parts = curl_url();
+    char *scheme = NULL;
+    char *host = NULL;
+    bool safe = parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK && credentials_host_is_safe(scheme, host);
+    curl_free(scheme);
+    curl_free(host);
+    curl_url_cleanup(parts);
+    return safe;
+}
+
+/* The header "Authorization: TOKEN" by the environment's variable or file; "" when neither is set. 0 or AML_EINPUT. */
+static int credentials_authorization(char *header, size_t max, struct error *error) {
+    static const char name[] = "Authorization: ";
+    const char *path = credentials_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *token = credentials_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    char *text = header + strlen(name);
+    size_t room = max - sizeof name;
+    OPENSSL_cleanse(header, max);
+    if (path == NULL && token == NULL) {
+        return 0;
+    }
+    memcpy(header, name, sizeof name);
+    if (path != NULL) {
+        int file = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t got = file >= 0 ? read(file, text, room) : -1;
+        if (file >= 0) {
+            close(file);
+        }
+        text[got > 0 ? got : 0] = '\0';
+        text[strcspn(text, "\r\n")] = '\0';
+    } else {
+        strncat(header, token, room);
+    }
+    const char *rest = text + strcspn(text, " "); /* "Bearer TOKEN" is one blank between two words */
+    bool good = credentials_text_is_good(rest[0] == ' ' ? rest + 1 : text, room) && text[0] != ' ';
+    for (const char *c = text; *c != '\0'; c++) {
+        good &= *c >= ' ' && *c < 0x7F;
+    }
+    if (!good) {
+        OPENSSL_cleanse(header, max);
+        return path != NULL
+                   ? error_set(error, AML_EINPUT, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE %.200s: no token", path)
+                   : error_set(error, AML_EINPUT, "AWS_CONTAINER_AUTHORIZATION_TOKEN is no token");
+    }
+    return 0;
+}
+
+static void credentials_ask_container(struct credentials *credentials);
+
+static void credentials_container_answered(void *context, const struct http_answer *answer) {
+    struct credentials *credentials = context;
+    struct error told = {0};
+    credentials->request = NULL;
+    bool broken = answer->status == 0 || answer->status >= 500 || answer->status == 429;
+    if (broken && ++credentials->attempts < CREDENTIALS_ATTEMPTS_MAX) {
+        credentials_ask_container(credentials);
+        return;
+    }
+    if (answer->status == 200) {
+        credentials_take(credentials, answer->body, answer->body_size, answer->date);
+        return;
+    }
+    struct error error = {0};
+    struct credentials_value *incoming = &credentials->secrets->incoming;
+    if (answer->status == 0) {
+        (void)error_set(&error, AML_EFAIL, "%s", answer->error);
+    } else if (credentials_answer_parse(answer->body, answer->body_size, incoming, &error) == 0) {
+        OPENSSL_cleanse(incoming, sizeof *incoming);
+        (void)error_set(&error, AML_EFAIL, "refused");
+    }
+    (void)error_set(&told, AML_EFAIL, "%s: status %d: %.300s", credentials->source, answer->status, error.text);
+    credentials_decided(credentials, 0, told.text);
+}
+
+/* The endpoint of the environment. False: there is none. */
+static bool credentials_container_url(char url[CREDENTIALS_URL_MAX]) {
+    const char *relative = credentials_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = credentials_environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    int size = relative != NULL ? snprintf(url, CREDENTIALS_URL_MAX, "%s%s%s", CREDENTIALS_CONTAINER,
+                                           relative[0] == '/' ? "" : "/", relative)
+                                : snprintf(url, CREDENTIALS_URL_MAX, "%s", full != NULL ? full : "");
+    if (size >= CREDENTIALS_URL_MAX) {
+        strcpy(url, "too long"); /* no safe URL: told as such */
+    }
+    return relative != NULL || full != NULL;
+}
+
+static void credentials_ask_container(struct credentials *credentials) {
+    char url[CREDENTIALS_URL_MAX];
+    struct error error = {0};
+    char *header = credentials->secrets->authorization;
+    (void)credentials_container_url(url);
+    strcpy(credentials->source, "container endpoint");
+    int code = 0;
+    if (!credentials_url_is_safe(url)) {
+        code = error_set(&error, AML_EINPUT,
+                         "AWS_CONTAINER_CREDENTIALS_FULL_URI: expected https://..., or http:// with "
+                         "localhost, a loopback address, 169.254.170.2, 169.254.170.23 or [fd00:ec2::23]");
+    }
+    code = code != 0 ? code : credentials_authorization(header, sizeof credentials->secrets->authorization, &error);
+    if (code != 0) {
+        credentials_decided(credentials, 0, error.text);
+        return;
+    }
+    struct http_request request = {.method = "GET",
+                                   .url = url,
+                                   .headers = {"Accept: application/json", header[0] != '\0' ? header : NULL},
+                                   .timeout_ms = CREDENTIALS_TIMEOUT_MS,
+                                   .answer_max = CREDENTIALS_ANSWER_MAX};
+    credentials->request = http_start(credentials->http, &request, credentials_container_answered, credentials);
+    OPENSSL_cleanse(header, sizeof credentials->secrets->authorization);
+}
+
+/* ---- The chain ---- */
+
+static void credentials_fetch_services(struct credentials *credentials) {
+    const struct aws_profile *profile = &credentials->secrets->profile;
+    char url[CREDENTIALS_URL_MAX];
+    if (profile->other[0] != '\0') {
+        char why[400];
+        snprintf(why, sizeof why,
+                 "profile %.120s takes its credentials by %s, which is not known here: set "
+                 "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a role of the instance or container",
+                 profile->name, profile->other);
+        credentials_decided(credentials, 0, why);
+    } else if (credentials_container_url(url)) {
+        credentials_ask_container(credentials);
+    } else {
+        metadata_get(credentials->metadata, CREDENTIALS_ROLES, credentials_role_name, credentials);
+    }
+}
+
+static void credentials_fetch(struct credentials *credentials) {
+    struct credentials_secrets *secrets = credentials->secrets;
+    struct error error = {0};
+    credentials->fetching = true;
+    credentials->attempts = 0;
+    if (secrets->environment.key_id[0] != '\0') {
+        secrets->incoming = secrets->environment;
+        credentials_decided(credentials, 0, NULL);
+        return;
+    }
+    /* The region and the endpoint stay what they were: they point into what was read first. */
+    struct aws_profile *profile = secret_new(sizeof *profile);
+    int code = aws_profile_read(profile, &error);
+    if (code == 0) {
+        secrets->profile.value = profile->value;
+        strcpy(secrets->profile.source, profile->source);
+        strcpy(secrets->profile.other, profile->other);
+        secrets->profile.value.source = secrets->profile.source;
+    }
+    secret_free(profile, sizeof *profile);
+    if (code != 0) {
+        credentials_decided(credentials, 0, error.text);
+    } else if (secrets->profile.value.key_id[0] != '\0') {
+        secrets->incoming = secrets->profile.value;
+        credentials_decided(credentials, 0, NULL);
+    } else {
+        credentials_fetch_services(credentials);
+    }
+}
+
+void credentials_get(struct credentials *credentials, credentials_done *done, void *context) {
+    const struct credentials_value *value = &credentials->secrets->value;
+    int64_t left_s = credentials->have ? credentials_left_s(value) : 0;
+    bool due = left_s < credentials->early_s && !credentials->fetching && monotonic_ms() / 1000 >= credentials->retry_s;
+    if (left_s > CREDENTIALS_WAIT_S || (left_s > 0 && !due && !credentials->fetching)) {
+        if (due) {
+            credentials_fetch(credentials); /* in the background */
+        }
+        done(context, value, NULL);
+        return;
+    }
+    struct credentials_waiter *waiter = memory_zeroed(1, sizeof *waiter);
+    *waiter = (struct credentials_waiter){.done = done, .context = context};
+    struct credentials_waiter **link = &credentials->waiters;
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    *link = waiter;
+    if (!credentials->fetching) {
+        credentials_fetch(credentials);
+    }
+}
+
+void credentials_expired(struct credentials *credentials) {
+    credentials->have = false;
+    OPENSSL_cleanse(&credentials->secrets->value, sizeof credentials->secrets->value);
+}

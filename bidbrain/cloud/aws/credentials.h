@@ -1,0 +1,43 @@
+/* AWS credentials and where they come from, in this order: environment, the files of `aws configure` (profile of
+ * AWS_PROFILE), the container endpoint, the instance's role by the metadata service. Refreshed before they expire. A
+ * secret is never logged, never part of an error text, left out of core dumps, and wiped when it is replaced.
+ * Asynchronous, one thread. */
+#ifndef BIDBRAIN_CLOUD_AWS_CREDENTIALS_H
+#define BIDBRAIN_CLOUD_AWS_CREDENTIALS_H
+
+#include "agileml/net/http.h"
+
+enum {
+    CREDENTIALS_KEY_MAX = 128,
+    CREDENTIALS_SECRET_MAX = 256,
+    CREDENTIALS_TOKEN_MAX = 8192,
+    CREDENTIALS_REFRESH_S = 300, /* so long before they expire */
+};
+
+struct credentials_value {
+    char key_id[CREDENTIALS_KEY_MAX];
+    char secret[CREDENTIALS_SECRET_MAX];
+    char token[CREDENTIALS_TOKEN_MAX]; /* empty: none */
+    int64_t expires;                   /* seconds since 1970; 0: never */
+    const char *source;                /* for people: "environment", "profile default of ~/.aws/credentials", ... */
+};
+
+struct credentials;
+
+/* Reads the environment now, files and services when asked. 0 or AML_EINPUT (a file that is broken, a profile that
+ * isn't there). */
+int credentials_open(struct credentials **credentials, struct http *http, struct error *error);
+void credentials_close(struct credentials *credentials);
+/* Calls `done` with a value that has not expired, from here when it is at hand, else from http_step; or with NULL
+ * and why there is none. The value stays the chain's and may change after `done` returns. A value that expires soon
+ * is handed out while a new one is fetched, and as long as none can be had. `done` may ask again; it must not close. */
+typedef void credentials_done(void *context, const struct credentials_value *value, const char *why);
+void credentials_get(struct credentials *credentials, credentials_done *done, void *context);
+/* AWS has refused them as expired: the next credentials_get reads them anew. */
+void credentials_expired(struct credentials *credentials);
+/* The region of AWS_REGION, AWS_DEFAULT_REGION, or the profile; NULL: none is set. */
+const char *credentials_region(const struct credentials *credentials);
+/* The endpoint of AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL, or the profile; NULL: none is set. */
+const char *credentials_endpoint(const struct credentials *credentials);
+
+#endif

@@ -1,0 +1,49 @@
+/* AWS Signature Version 4, both ways: BidBrain signs requests, spotmarket checks them. Pure functions on OpenSSL's
+ * SHA-256 and HMAC; test vectors in tests. Any thread. */
+#ifndef BIDBRAIN_CLOUD_AWS_SIGV4_H
+#define BIDBRAIN_CLOUD_AWS_SIGV4_H
+
+#include "agileml/base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SIGV4_HEX = 65,         /* a SHA-256 in hexadecimal and its 0 */
+    SIGV4_DATE = 17,        /* "20150830T123600Z" and its 0 */
+    SIGV4_HEADERS_MAX = 32, /* that are signed */
+};
+
+struct sigv4_header {
+    const char *name, *value; /* any case; the value as it was sent */
+};
+
+struct sigv4_request {
+    const char *method;
+    const char *path;                   /* as sent, without the query; normalized by RFC 3986 here */
+    const char *query;                  /* as sent, without '?'; may be NULL */
+    const struct sigv4_header *headers; /* all that are to be signed, repeated ones too */
+    size_t header_count;
+    const void *body;
+    size_t body_size;
+};
+
+struct sigv4_scope {
+    char date[SIGV4_DATE]; /* of x-amz-date */
+    const char *region, *service;
+};
+
+/* x-amz-date of a time in seconds since 1970. */
+void sigv4_date(int64_t time, char date[SIGV4_DATE]);
+/* The canonical request, from malloc: the caller frees it. AML_EINPUT when a limit is passed. */
+int sigv4_canonical(const struct sigv4_request *request, char **canonical, struct error *error);
+/* The string to sign of it, from malloc. */
+char *sigv4_string_to_sign(const struct sigv4_scope *scope, const char *canonical);
+/* The signature. The derived key is wiped from memory. */
+void sigv4_sign(const struct sigv4_scope *scope, const char *secret, const char *string_to_sign,
+                char signature[SIGV4_HEX]);
+/* The Authorization header's value, from malloc. */
+int sigv4_authorization(const struct sigv4_request *request, const struct sigv4_scope *scope, const char *key_id,
+                        const char *secret, char **authorization, struct error *error);
+
+#endif

@@ -1,0 +1,185 @@
+/* The provider `ec2`: giving machines back and withdrawing requests. Requests go first: terminating the instance of one
+ * that is still active could have it filled again. */
+#include "bidbrain/cloud/ec2_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct give_back {
+    struct operation operation;
+    char token[PROVIDER_TOKEN_TEXT]; /* of a launch that is withdrawn; empty: machines are given back */
+    char page[EC2_PAGE_TOKEN_TEXT];
+    unsigned pages;
+    char (*requests)[EC2_ID_TEXT]; /* to be cancelled */
+    size_t request_count;
+    size_t count; /* machines */
+    char ids[PROVIDER_EC2_BATCH][EC2_ID_TEXT];
+};
+
+static void give_back_free(struct operation *operation) {
+    free(((struct give_back *)operation)->requests);
+    free(operation);
+}
+
+/* ---- Terminating ---- */
+
+static void give_back_terminate(struct give_back *give_back);
+
+/* EC2 terminates none when it refuses one of them (not known, protected, without the tag that the right asks for): each
+ * alone then. */
+static void give_back_split(struct give_back *give_back) {
+    struct provider_ec2 *of = give_back->operation.of;
+    for (size_t i = 0; i < give_back->count; i++) {
+        struct give_back *one = memory_zeroed(1, sizeof *one);
+        one->count = 1;
+        memcpy(one->ids[0], give_back->ids[i], sizeof one->ids[0]);
+        operation_begin(of, &one->operation, give_back_free);
+        give_back_terminate(one);
+    }
+}
+
+static void give_back_terminated(void *context, const struct ec2_answer *answer) {
+    struct give_back *give_back = context;
+    struct provider_ec2 *of = give_back->operation.of;
+    if (answer->failure != NULL) {
+        if (answer->refused && give_back->count > 1) {
+            give_back_split(give_back);
+        } else {
+            provider_ec2_failed(of, "TerminateInstances", answer->failure);
+        }
+    }
+    operation_end(&give_back->operation);
+}
+
+static void give_back_terminate(struct give_back *give_back) {
+    struct ec2_request *request = ec2_request_new("TerminateInstances");
+    for (unsigned i = 0; i < give_back->count; i++) {
+        ec2_set(request, give_back->ids[i], "InstanceId.%u", i + 1);
+    }
+    ec2_start(give_back->operation.of->ec2, request, give_back_terminated, give_back);
+}
+
+/* ---- Cancelling ---- */
+
+static void give_back_cancel(struct give_back *give_back);
+
+/* Nothing is left to cancel: the machines, or what the launch got before it was withdrawn. */
+static void give_back_go_on(struct give_back *give_back) {
+    if (give_back->token[0] == '\0') {
+        give_back_terminate(give_back);
+        return;
+    }
+    provider_ec2_list_token(give_back->operation.of, give_back->token, NULL);
+    operation_end(&give_back->operation);
+}
+
+static void give_back_cancelled(void *context, const struct ec2_answer *answer) {
+    struct give_back *give_back = context;
+    if (answer->failure != NULL) {
+        provider_ec2_failed(give_back->operation.of, "CancelSpotInstanceRequests", answer->failure);
+    }
+    give_back_cancel(give_back);
+}
+
+static void give_back_cancel(struct give_back *give_back) {
+    if (give_back->request_count == 0) {
+        give_back_go_on(give_back);
+        return;
+    }
+    struct ec2_request *request = ec2_request_new("CancelSpotInstanceRequests");
+    for (unsigned i = 1; i <= PROVIDER_EC2_BATCH && give_back->request_count > 0; i++) {
+        ec2_set(request, give_back->requests[--give_back->request_count], "SpotInstanceRequestId.%u", i);
+    }
+    ec2_start(give_back->operation.of->ec2, request, give_back_cancelled, give_back);
+}
+
+/* ---- Which requests there are ---- */
+
+/* A launch that is withdrawn loses what has no machine; a machine that is given back its request, whatever it is. */
+static bool give_back_wants(const struct give_back *give_back, const struct ec2_spot_request *request) {
+    bool waiting = request->state == EC2_REQUEST_OPEN || request->state == EC2_REQUEST_ACTIVE ||
+                   request->state == EC2_REQUEST_DISABLED;
+    return waiting && (give_back->token[0] == '\0' || request->instance[0] == '\0');
+}
+
+static void give_back_collect(struct give_back *give_back, struct ec2_node root) {
+    struct ec2_node set = ec2_node_at(root, "spotInstanceRequestSet");
+    struct ec2_node item = {0};
+    struct ec2_spot_request request;
+    while (ec2_node_next(set, "item", &item) && give_back->request_count < PROVIDER_EC2_FOUND_MAX) {
+        if (ec2_spot_request_read(item, &request) && give_back_wants(give_back, &request)) {
+            give_back->requests =
+                memory_resized(give_back->requests, give_back->request_count + 1, sizeof *give_back->requests);
+            memcpy(give_back->requests[give_back->request_count++], request.id, sizeof request.id);
+        }
+    }
+}
+
+static void give_back_find(struct give_back *give_back);
+
+static void give_back_found(void *context, const struct ec2_answer *answer) {
+    struct give_back *give_back = context;
+    if (answer->failure != NULL) {
+        /* Machines are given back all the same: their requests are of the kind that is filled once. */
+        provider_ec2_failed(give_back->operation.of, "DescribeSpotInstanceRequests", answer->failure);
+        give_back_cancel(give_back);
+        return;
+    }
+    give_back_collect(give_back, answer->root);
+    if (ec2_page_token(answer->root, give_back->page) == 1 && ++give_back->pages < PROVIDER_EC2_PAGES_MAX) {
+        give_back_find(give_back);
+    } else {
+        give_back_cancel(give_back);
+    }
+}
+
+static void give_back_find(struct give_back *give_back) {
+    struct provider_ec2 *of = give_back->operation.of;
+    bool withdrawn = give_back->token[0] != '\0';
+    struct ec2_request *request =
+        provider_ec2_page("DescribeSpotInstanceRequests", withdrawn ? "tag:proteus:job" : "instance-id",
+                          withdrawn ? of->options.job : give_back->ids[0], give_back->page);
+    if (withdrawn) {
+        ec2_set(request, "tag:proteus:token", "Filter.2.Name");
+        ec2_set(request, give_back->token, "Filter.2.Value.1");
+    }
+    for (unsigned i = 1; i < give_back->count; i++) {
+        ec2_set(request, give_back->ids[i], "Filter.1.Value.%u", i + 1);
+    }
+    ec2_start(of->ec2, request, give_back_found, give_back);
+}
+
+/* ---- Asking ---- */
+
+void provider_ec2_terminate(struct provider *provider, const char *const *ids, size_t count) {
+    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+    for (size_t first = 0; first < count; first += PROVIDER_EC2_BATCH) {
+        struct give_back *give_back = memory_zeroed(1, sizeof *give_back);
+        for (size_t i = first; i < count && i < first + PROVIDER_EC2_BATCH; i++) {
+            size_t length = strlen(ids[i]);
+            if (length > 0 && length < EC2_ID_TEXT) {
+                memcpy(give_back->ids[give_back->count++], ids[i], length + 1);
+            }
+        }
+        operation_begin(of, &give_back->operation, give_back_free);
+        if (give_back->count > 0) {
+            give_back_find(give_back);
+        } else {
+            operation_end(&give_back->operation);
+        }
+    }
+}
+
+void provider_ec2_cancel(struct provider *provider, const char *token) {
+    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+    size_t length = strlen(token);
+    if (length == 0 || length >= PROVIDER_TOKEN_TEXT) {
+        return;
+    }
+    struct give_back *give_back = memory_zeroed(1, sizeof *give_back);
+    memcpy(give_back->token, token, length + 1);
+    operation_begin(of, &give_back->operation, give_back_free);
+    give_back_find(give_back);
+}

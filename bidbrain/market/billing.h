@@ -1,0 +1,40 @@
+/* What a machine costs, exact to the rule of its market model (DESIGN section 5; EC2's documentation). Amounts are
+ * those of money.h: whole numbers, no rounding. Per machine; pure functions.
+ *
+ *   ec2-2016  spot: whole hours from the start, each at the price that holds when the hour begins; an hour that EC2
+ *             cuts short is free, one that we cut short is paid. On demand: whole hours.
+ *   ec2       spot: by the second, at the price that holds at the start of each of the machine's hours, at least 60 s;
+ *             interrupted by EC2 within the first hour: free. On demand: by the second, at least 60 s. */
+#ifndef BIDBRAIN_MARKET_BILLING_H
+#define BIDBRAIN_MARKET_BILLING_H
+
+#include "bidbrain/market/market.h"
+#include "bidbrain/market/market_rules.h"
+
+enum { BILLING_SECONDS_MIN = 60 };
+
+enum billing_end {
+    BILLING_RELEASED, /* we gave it back */
+    BILLING_EVICTED,  /* EC2 took it */
+    BILLING_SHARED,   /* our job is over but not the machine's hour, which a following job uses: seconds used are paid.
+                         The accounting of the paper's section 6.3 */
+};
+
+struct bill {
+    int64_t amount;       /* units of money.h */
+    int64_t paid_seconds; /* of those that the machine ran */
+    int64_t free_seconds;
+};
+
+/* A spot machine of `market` that ran start..end, start <= end, with a price known at `start`. */
+struct bill billing_spot(const struct market_rules *rules, const struct market *market, int64_t start, int64_t end,
+                         enum billing_end how);
+/* A machine on demand at `price`; `how` is not BILLING_EVICTED. */
+struct bill billing_on_demand(const struct market_rules *rules, int64_t price, int64_t start, int64_t end,
+                              enum billing_end how);
+/* The end of the billing hour that is under way; the first one's for a machine that starts later. */
+int64_t billing_hour_end(int64_t start, int64_t now);
+/* *total += count x one */
+void bill_add(struct bill *total, struct bill one, int64_t count);
+
+#endif

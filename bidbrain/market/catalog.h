@@ -1,0 +1,39 @@
+/* What an instance type is and costs on demand: built in for the types of the usual traces, extended and overridden by
+ * a JSON file {"c9.large": {"vcpus": 2, "memory_gib": 4, "on_demand": {"us-east-1": 0.1}}, ...}. */
+#ifndef BIDBRAIN_MARKET_CATALOG_H
+#define BIDBRAIN_MARKET_CATALOG_H
+
+#include "agileml/base/error.h"
+#include "bidbrain/market/money.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CATALOG_NAME_MAX = 48, CATALOG_PRICES_MAX = 100000 };
+
+struct catalog_price {
+    char region[CATALOG_NAME_MAX];
+    char type[CATALOG_NAME_MAX];
+    int64_t price; /* micro-dollars per hour, on demand, Linux; PRICE_UNKNOWN */
+    uint32_t vcpus, memory_mib;
+};
+
+/* Sorted by type, then region; a zeroed struct is an empty catalog. */
+struct catalog {
+    struct catalog_price *prices;
+    size_t count, capacity;
+};
+
+enum catalog_year { CATALOG_2016, CATALOG_2017 }; /* what on-demand prices to build in: before or after December 2016 */
+
+void catalog_open(struct catalog *catalog, enum catalog_year year);
+/* Adds a file's types. AML_EINPUT with one line: file, line or type, what was expected. */
+int catalog_read(struct catalog *catalog, const char *path, struct error *error);
+void catalog_close(struct catalog *catalog);
+/* Whether a type's vCPUs are shares that it may use for a while (t1, t2, t3, ...): not work that can be counted on. */
+bool catalog_burstable(const char *type);
+/* NULL when the type is not known with a price in that region. */
+const struct catalog_price *catalog_find(const struct catalog *catalog, const char *type, const char *region);
+
+#endif

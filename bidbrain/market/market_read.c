@@ -1,0 +1,620 @@
+/* See market_read.h. One pass over the lines or bytes of text_lines.h; a tar archive's members are such streams too. */
+#include "bidbrain/market/market_read.h"
+
+#include "agileml/base/folder.h"
+#include "agileml/base/instant.h"
+#include "agileml/base/log.h"
+#include "agileml/base/memory.h"
+#include "agileml/base/text_lines.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAR_BLOCK = 512, TAR_NAME = 100 };
+
+/* What a file has said of a point so far. */
+enum { FIELD_TYPE = 1, FIELD_ZONE = 2, FIELD_PRODUCT = 4, FIELD_PRICE = 8, FIELD_TIME = 16 };
+struct record {
+    unsigned fields;
+    char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX], product[MARKET_TEXT_MAX];
+    struct market_point point;
+};
+
+struct reader {
+    struct markets *markets;
+    const char *product; /* wanted; NULL: all */
+    struct text_lines lines;
+    uint64_t line;       /* for messages: where the record is that is being read */
+    struct record given; /* what the file's name says */
+    uint64_t records;
+    struct error *error;
+};
+
+static int reader_fail(struct reader *reader, const char *what) {
+    return error_set(reader->error, AML_EINPUT, "%s:%" PRIu64 ": %s", text_input_name(reader->lines.path), reader->line,
+                     what);
+}
+
+/* ---- Records ---- */
+
+static void record_text(struct record *record, unsigned field, char place[MARKET_TEXT_MAX], const char *text) {
+    if (*text != '\0') {
+        snprintf(place, MARKET_TEXT_MAX, "%.*s", MARKET_TEXT_MAX - 1, text);
+        record->fields |= field;
+    }
+}
+
+static int record_price(struct reader *reader, struct record *record, const char *text) {
+    char message[200];
+    if (!price_parse(text, &record->point.price)) {
+        snprintf(message, sizeof message, "price '%.60s': expected dollars per hour, such as 0.0187", text);
+        return reader_fail(reader, message);
+    }
+    if (record->point.price < 0) {
+        snprintf(message, sizeof message, "price '%.60s': expected no negative price", text);
+        return reader_fail(reader, message);
+    }
+    if (record->point.price == 0) { /* EC2 has written 0.000000 for "no price" */
+        record->fields &= ~(unsigned)FIELD_PRICE;
+        return 0;
+    }
+    record->fields |= FIELD_PRICE;
+    return 0;
+}
+
+static int record_time(struct reader *reader, struct record *record, const char *text) {
+    char message[200];
+    if (!instant_parse(text, &record->point.time)) {
+        snprintf(message, sizeof message, "time '%.60s': expected such as 2016-04-25T12:00:32Z, from 2006 to 2099",
+                 text);
+        return reader_fail(reader, message);
+    }
+    record->fields |= FIELD_TIME;
+    return 0;
+}
+
+/* Adds what is complete, together with what the file's name says; counts what is not. */
+static int record_end(struct reader *reader, const struct record *record) {
+    const struct record *given = &reader->given;
+    reader->records++;
+    unsigned all = FIELD_TYPE | FIELD_ZONE | FIELD_PRODUCT | FIELD_PRICE | FIELD_TIME;
+    if (((record->fields | given->fields) & all) != all) {
+        reader->markets->skipped++;
+        return 0;
+    }
+    const char *product = record->fields & FIELD_PRODUCT ? record->product : given->product;
+    if (reader->product != NULL && strcmp(reader->product, product) != 0) {
+        return 0;
+    }
+    return markets_add(reader->markets, record->fields & FIELD_TYPE ? record->type : given->type,
+                       record->fields & FIELD_ZONE ? record->zone : given->zone, product, record->point, reader->error);
+}
+
+/* ---- JSON ---- */
+
+static int json_field(struct reader *reader, struct record *record, const char *key, const char *text) {
+    if (strcasecmp(key, "InstanceType") == 0) {
+        record_text(record, FIELD_TYPE, record->type, text);
+    } else if (strcasecmp(key, "AvailabilityZone") == 0) {
+        record_text(record, FIELD_ZONE, record->zone, text);
+    } else if (strcasecmp(key, "ProductDescription") == 0) {
+        record_text(record, FIELD_PRODUCT, record->product, text);
+    } else if (strcasecmp(key, "SpotPrice") == 0) {
+        return record_price(reader, record, text);
+    } else if (strcasecmp(key, "Timestamp") == 0) {
+        return record_time(reader, record, text);
+    }
+    return 0;
+}
+
+/* An object whose members are a record's is one; those around it have none of these members. */
+static int json_record(struct reader *reader, json_t *object) {
+    struct record record = {0};
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        char number[32];
+        const char *text = json_string_value(value);
+        if (json_is_number(value)) {
+            snprintf(number, sizeof number, "%.15g", json_number_value(value));
+            text = number;
+        }
+        int code = text != NULL ? json_field(reader, &record, key, text) : 0;
+        if (code != 0) {
+            return code;
+        }
+    }
+    return record.fields != 0 ? record_end(reader, &record) : 0;
+}
+
+/* The text of the objects and arrays that have begun and not ended. When the innermost one ends, jansson reads it, and
+ * `null` takes its place in the one around it, so that the list of all records is never held. */
+struct json_text {
+    char *bytes;
+    size_t size, capacity;
+    struct json_open {
+        size_t start; /* of its text, in bytes */
+        uint64_t line;
+        bool replaced; /* something in it was: its lines are gone */
+    } open[MARKET_READ_DEPTH_MAX];
+    unsigned depth;
+    bool quoted, escaped; /* within a string, and behind its backslash */
+};
+
+static bool json_is_blank(char byte) {
+    return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+}
+
+static size_t json_skip_back(const struct json_text *text, size_t at) {
+    while (at > 0 && json_is_blank(text->bytes[at - 1])) {
+        at--;
+    }
+    return at;
+}
+
+/* Where the `null` belongs that is to replace what began at `start`: over the `null,` before it, when that is all that
+ * the array around it holds. */
+static size_t json_place(const struct json_text *text, size_t start) {
+    size_t list = text->open[text->depth - 1].start;
+    size_t comma = json_skip_back(text, start);
+    if (text->bytes[list] != '[' || text->bytes[comma - 1] != ',') {
+        return start;
+    }
+    size_t null = json_skip_back(text, comma - 1);
+    bool found = null > list + 4 && memcmp(text->bytes + null - 4, "null", 4) == 0;
+    return found && json_skip_back(text, null - 4) == list + 1 ? list + 1 : start;
+}
+
+static int json_append(struct reader *reader, struct json_text *text, char byte) {
+    if (text->size == text->capacity) {
+        if (text->capacity == MARKET_READ_TEXT_MAX) {
+            return reader_fail(reader, "broken JSON: an object or array that is too long for prices");
+        }
+        text->capacity = text->capacity == 0 ? 1 << 12 : 2 * text->capacity;
+        text->bytes = memory_resized(text->bytes, text->capacity, 1);
+    }
+    text->bytes[text->size++] = byte;
+    return 0;
+}
+
+/* Reads the text from where something opened last. */
+static int json_read(struct reader *reader, struct json_text *text) {
+    const struct json_open *open = &text->open[text->depth - 1];
+    uint64_t end = reader->line;
+    json_error_t wrong;
+    json_t *value = json_loadb(text->bytes + open->start, text->size - open->start, 0, &wrong);
+    if (value == NULL) {
+        char message[sizeof wrong.text + 16];
+        snprintf(message, sizeof message, "broken JSON: %s", wrong.text);
+        reader->line = open->replaced || wrong.line < 1 ? end : open->line + (uint64_t)wrong.line - 1;
+        return reader_fail(reader, message);
+    }
+    reader->line = open->line;
+    int code = json_is_object(value) ? json_record(reader, value) : 0;
+    reader->line = code == 0 ? end : open->line;
+    json_decref(value);
+    return code;
+}
+
+/* The innermost object or array has ended. */
+static int json_close(struct reader *reader, struct json_text *text) {
+    int code = json_read(reader, text);
+    size_t start = text->open[--text->depth].start;
+    if (text->depth == 0) {
+        text->size = 0;
+        return code;
+    }
+    text->open[text->depth - 1].replaced = true;
+    text->size = json_place(text, start);
+    for (const char *byte = "null"; code == 0 && *byte != '\0'; byte++) {
+        code = json_append(reader, text, *byte);
+    }
+    return code;
+}
+
+static int json_byte(struct reader *reader, struct json_text *text, char byte) {
+    bool closes = false;
+    reader->line += byte == '\n';
+    if (text->quoted) {
+        text->quoted = text->escaped || byte != '"';
+        text->escaped = !text->escaped && byte == '\\';
+    } else if (byte == '{' || byte == '[') {
+        if (text->depth == MARKET_READ_DEPTH_MAX) {
+            return reader_fail(reader, "broken JSON: values nested too deeply");
+        }
+        text->open[text->depth++] = (struct json_open){.start = text->size, .line = reader->line};
+    } else if (text->depth == 0) {
+        return json_is_blank(byte) ? 0 : reader_fail(reader, "broken JSON: expected an object or an array");
+    } else {
+        text->quoted = byte == '"';
+        closes = byte == '}' || byte == ']';
+    }
+    int code = json_append(reader, text, byte);
+    return code == 0 && closes ? json_close(reader, text) : code;
+}
+
+/* One value, or one after the other. */
+static int json_file(struct reader *reader) {
+    struct text_lines *lines = &reader->lines;
+    struct json_text text = {0};
+    int code = text_lines_fill(lines, 1, reader->error);
+    while (code == 0 && lines->held > 0) {
+        for (size_t i = 0; i < lines->held && code == 0; i++) {
+            code = json_byte(reader, &text, lines->bytes[i]);
+        }
+        text_lines_skip(lines, lines->held);
+        code = code != 0 ? code : text_lines_fill(lines, 1, reader->error);
+    }
+    if (code == 0 && text.depth > 0) {
+        text.depth = 1; /* what is open can't be read, and jansson says why */
+        code = json_read(reader, &text);
+    }
+    free(text.bytes);
+    return code;
+}
+
+/* ---- CSV and TSV ---- */
+
+enum { COLUMNS_MAX = 32 };
+enum column { COLUMN_OTHER, COLUMN_TYPE, COLUMN_ZONE, COLUMN_PRODUCT, COLUMN_PRICE, COLUMN_TIME, COLUMN_EPOCH };
+
+struct columns {
+    char separator;
+    size_t count;
+    enum column kinds[COLUMNS_MAX];
+};
+
+static enum column column_kind(const char *name) {
+    static const struct {
+        const char *name;
+        enum column kind;
+    } names[] = {{"timestamp", COLUMN_TIME},
+                 {"timestamp_utc", COLUMN_TIME},
+                 {"time", COLUMN_TIME},
+                 {"epoch_ms", COLUMN_EPOCH},
+                 {"price", COLUMN_PRICE},
+                 {"price_usd", COLUMN_PRICE},
+                 {"SpotPrice", COLUMN_PRICE},
+                 {"type", COLUMN_TYPE},
+                 {"instance_type", COLUMN_TYPE},
+                 {"InstanceType", COLUMN_TYPE},
+                 {"zone", COLUMN_ZONE},
+                 {"availability_zone", COLUMN_ZONE},
+                 {"AvailabilityZone", COLUMN_ZONE},
+                 {"product", COLUMN_PRODUCT},
+                 {"product_description", COLUMN_PRODUCT},
+                 {"ProductDescription", COLUMN_PRODUCT}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcasecmp(name, names[i].name) == 0) {
+            return names[i].kind;
+        }
+    }
+    return COLUMN_OTHER;
+}
+
+/* Cuts a line into at most COLUMNS_MAX cells in place. */
+static size_t text_cells(char *line, char separator, char *cells[COLUMNS_MAX]) {
+    size_t count = 0;
+    for (char *cell = line; cell != NULL && count < COLUMNS_MAX;) {
+        cells[count++] = cell;
+        cell = strchr(cell, separator);
+        if (cell != NULL) {
+            *cell++ = '\0';
+        }
+    }
+    return count;
+}
+
+static int text_cell(struct reader *reader, struct record *record, enum column kind, const char *text) {
+    switch (kind) {
+    case COLUMN_TYPE:
+        record_text(record, FIELD_TYPE, record->type, text);
+        return 0;
+    case COLUMN_ZONE:
+        record_text(record, FIELD_ZONE, record->zone, text);
+        return 0;
+    case COLUMN_PRODUCT:
+        record_text(record, FIELD_PRODUCT, record->product, text);
+        return 0;
+    case COLUMN_PRICE:
+        return *text == '\0' ? 0 : record_price(reader, record, text);
+    case COLUMN_TIME:
+        return *text == '\0' ? 0 : record_time(reader, record, text);
+    case COLUMN_EPOCH:
+    case COLUMN_OTHER:
+        break;
+    }
+    if (kind == COLUMN_EPOCH && *text != '\0' && !(record->fields & FIELD_TIME)) {
+        char *end;
+        errno = 0;
+        long long milliseconds = strtoll(text, &end, 10);
+        if (errno != 0 || *end != '\0' || milliseconds < INSTANT_MIN * 1000 || milliseconds >= INSTANT_MAX * 1000) {
+            char message[160];
+            snprintf(message, sizeof message, "time '%.60s': expected milliseconds since 1970, from 2006 to 2099",
+                     text);
+            return reader_fail(reader, message);
+        }
+        record->point.time = milliseconds / 1000;
+        record->fields |= FIELD_TIME;
+    }
+    return 0;
+}
+
+static int text_record(struct reader *reader, const struct columns *columns, char *line) {
+    char *cells[COLUMNS_MAX];
+    struct record record = {0};
+    size_t count = text_cells(line, columns->separator, cells);
+    if (count != columns->count) {
+        char message[120];
+        snprintf(message, sizeof message, "%zu columns: expected %zu", count, columns->count);
+        return reader_fail(reader, message);
+    }
+    int code = 0;
+    for (size_t c = 0; c < count && code == 0; c++) {
+        code = text_cell(reader, &record, columns->kinds[c], cells[c]);
+    }
+    return code != 0 ? code : record_end(reader, &record);
+}
+
+/* The first line tells the columns, or is data of the form that has no header. */
+static int text_columns(struct reader *reader, const char *line, struct columns *columns, bool *header) {
+    static const enum column plain[5] = {COLUMN_ZONE, COLUMN_TYPE, COLUMN_PRODUCT, COLUMN_PRICE, COLUMN_TIME};
+    static const enum column pair[2] = {COLUMN_TIME, COLUMN_PRICE}; /* type and zone are in the file's name */
+    char copy[MARKET_READ_LINE_MAX + 1];
+    char *cells[COLUMNS_MAX];
+    unsigned seen = 0;
+    memcpy(copy, line, strlen(line) + 1);
+    columns->separator = strchr(line, '\t') != NULL ? '\t' : ',';
+    columns->count = text_cells(copy, columns->separator, cells);
+    for (size_t c = 0; c < columns->count; c++) {
+        columns->kinds[c] = column_kind(cells[c]);
+        seen |= 1U << columns->kinds[c];
+    }
+    *header = (seen & (1U << COLUMN_PRICE)) && (seen & (1U << COLUMN_TIME | 1U << COLUMN_EPOCH));
+    if (!*header) {
+        int64_t time;
+        bool is_pair = columns->count == 2 && instant_parse(cells[0], &time);
+        if (columns->count != 5 && !is_pair) {
+            return reader_fail(reader, "neither a header with a time and a price column nor the five columns "
+                                       "zone, type, product, price, time nor the two columns time, price");
+        }
+        memcpy(columns->kinds, is_pair ? pair : plain, is_pair ? sizeof pair : sizeof plain);
+    }
+    return 0;
+}
+
+static int text_file(struct reader *reader) {
+    struct columns columns = {0};
+    char *line;
+    size_t length;
+    int code;
+    while ((code = text_lines_next(&reader->lines, &line, &length, reader->error)) == 0 && line != NULL) {
+        bool header = false;
+        reader->line = reader->lines.number;
+        if (length > 0 && columns.count == 0) {
+            code = text_columns(reader, line, &columns, &header);
+        }
+        if (code == 0 && length > 0 && !header) {
+            code = text_record(reader, &columns, line);
+        }
+        if (code != 0) {
+            break;
+        }
+    }
+    return code;
+}
+
+/* ---- Files ---- */
+
+/* "c3.xlarge-us-east-1a.csv.gz" tells type and zone. "ec2-spot-market-VA.json.gz" has the letters that EC2's console
+ * gave its first regions. */
+static void reader_given(struct reader *reader, const char *path) {
+    static const char *const first_regions[][2] = {{"VA", "us-east-1"}, {"CA", "us-west-1"}, {"EU", "eu-west-1"}};
+    const char *base = strrchr(path, '/');
+    base = base == NULL ? path : base + 1;
+    memset(&reader->given, 0, sizeof reader->given);
+    record_text(&reader->given, FIELD_PRODUCT, reader->given.product, MARKET_PRODUCT);
+    const char *dash = strchr(base, '-');
+    const char *point = strchr(base, '.');
+    if (dash != NULL && point != NULL && point < dash && (size_t)(dash - base) < MARKET_TEXT_MAX) {
+        char text[MARKET_TEXT_MAX];
+        snprintf(text, sizeof text, "%.*s", (int)(dash - base), base);
+        record_text(&reader->given, FIELD_TYPE, reader->given.type, text);
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(dash + 1, "."), dash + 1);
+        record_text(&reader->given, FIELD_ZONE, reader->given.zone, text);
+    }
+    for (size_t i = 0; i < sizeof first_regions / sizeof *first_regions; i++) {
+        dash = strrchr(base, '-');
+        if (point != NULL && dash != NULL && point - dash == 3 && strncmp(dash + 1, first_regions[i][0], 2) == 0) {
+            record_text(&reader->given, FIELD_ZONE, reader->given.zone, first_regions[i][1]);
+        }
+    }
+}
+
+/* Reads the input of a file, or of an archive's member, and closes it; `path` is for messages. */
+static int read_content(struct reader *reader, struct text_input *input, const char *path, const char *name) {
+    struct text_lines *lines = &reader->lines;
+    uint64_t skipped = reader->markets->skipped;
+    reader_given(reader, name);
+    reader->records = 0;
+    reader->line = 1;
+    text_lines_take(lines, path, input, MARKET_READ_LINE_MAX);
+    int code = text_lines_fill(lines, MARKET_READ_LINE_MAX, reader->error);
+    size_t first = 0;
+    while (first < lines->held && json_is_blank(lines->bytes[first])) {
+        first++;
+    }
+    if (code == 0) {
+        bool json = first < lines->held && (lines->bytes[first] == '{' || lines->bytes[first] == '[');
+        code = json ? json_file(reader) : text_file(reader);
+    }
+    if (code == 0 && reader->records == 0) {
+        code = reader_fail(reader, "no spot prices in this file");
+    } else if (code == 0 && reader->records == reader->markets->skipped - skipped) {
+        code = reader_fail(reader,
+                           "no record has a type, a zone, a price and a time, and the file's name is not TYPE-ZONE");
+    }
+    reader->markets->files++;
+    text_lines_close(lines);
+    return code;
+}
+
+/* ---- Archives ---- */
+
+struct archive {
+    const char *path;
+    struct text_input *input;
+    uint64_t left; /* bytes of the member still to come */
+    unsigned char block[TAR_BLOCK];
+};
+
+static int archive_fail(const struct archive *archive, const char *what, struct error *error) {
+    return error_set(error, AML_EINPUT, "%s:1: %s", text_input_name(archive->path), what);
+}
+
+/* The text_source of the member. */
+static int archive_member(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
+    struct archive *archive = context;
+    size_t wanted = archive->left < size ? (size_t)archive->left : size;
+    int code = text_input_read(archive->input, bytes, wanted, got, error);
+    archive->left -= *got;
+    return code == 0 && *got < wanted ? archive_fail(archive, "the archive is cut short", error) : code;
+}
+
+/* Passes over what is left of the member, and over `padding` bytes. */
+static int archive_skip(struct archive *archive, uint64_t padding, struct error *error) {
+    size_t got;
+    int code = 0;
+    archive->left += padding;
+    while (code == 0 && archive->left > 0) {
+        code = archive_member(archive, archive->block, sizeof archive->block, &got, error);
+    }
+    return code;
+}
+
+/* Reads a header; *more is false at the archive's end. */
+static int archive_next(struct archive *archive, bool *more, struct error *error) {
+    size_t got;
+    char size[13];
+    int code = text_input_read(archive->input, (char *)archive->block, TAR_BLOCK, &got, error);
+    const char *header = (const char *)archive->block;
+    *more = code == 0 && got > 0 && header[0] != '\0';
+    if (!*more) {
+        return code;
+    }
+    if (got < TAR_BLOCK) {
+        return archive_fail(archive, "the archive is cut short", error);
+    }
+    snprintf(size, sizeof size, "%.12s", header + 124);
+    size[strcspn(size, " ")] = '\0';
+    if (memcmp(header + 257, "ustar", 5) != 0 || size[strspn(size, "01234567")] != '\0') {
+        return archive_fail(archive, "not a tar archive, or a broken one", error);
+    }
+    archive->left = strtoull(size, NULL, 8);
+    return 0;
+}
+
+/* Members that are files are read as files are; what else an archive holds is passed over. */
+static int read_members(struct reader *reader, struct archive *archive) {
+    bool more = false;
+    int code;
+    while ((code = archive_next(archive, &more, reader->error)) == 0 && more) {
+        char member[TAR_NAME + 1];
+        char path[TEXT_INPUT_NAME_MAX + sizeof member + 2];
+        struct text_input *input;
+        uint64_t padding = (TAR_BLOCK - archive->left % TAR_BLOCK) % TAR_BLOCK;
+        char kind = (char)archive->block[156];
+        snprintf(member, sizeof member, "%.*s", TAR_NAME, (const char *)archive->block);
+        snprintf(path, sizeof path, "%s(%s)", text_input_name(archive->path), member);
+        if ((kind == '0' || kind == '\0') && archive->left > 0) {
+            code = text_input_open_source(&input, path, archive_member, archive, reader->error);
+            code = code != 0 ? code : read_content(reader, input, path, member);
+        }
+        code = code != 0 ? code : archive_skip(archive, padding, reader->error);
+        if (code != 0) {
+            break;
+        }
+    }
+    return code;
+}
+
+/* ---- Files ---- */
+
+static bool name_ends(const char *name, const char *end) {
+    size_t length = strlen(name);
+    size_t end_length = strlen(end);
+    return length >= end_length && strcmp(name + length - end_length, end) == 0;
+}
+
+static bool name_is_archive(const char *name) {
+    return name_ends(name, ".tar") || name_ends(name, ".tar.gz") || name_ends(name, ".tgz");
+}
+
+static bool name_is_prices(const char *name) {
+    static const char *const ends[] = {".json", ".json.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (name_ends(name, ends[i])) {
+            return true;
+        }
+    }
+    return name_is_archive(name);
+}
+
+static int read_file(struct reader *reader, const char *path, const char *name) {
+    struct archive archive = {.path = path};
+    int code = text_input_open(&archive.input, path, reader->error);
+    if (code != 0 || !name_is_archive(name)) {
+        return code != 0 ? code : read_content(reader, archive.input, path, name);
+    }
+    code = read_members(reader, &archive);
+    text_input_close(archive.input);
+    return code;
+}
+
+static int visit_file(void *context, const char *path, struct error *error) {
+    (void)error; /* the reader has it */
+    return read_file(context, path, path);
+}
+
+/* `name` is NULL for what may be a folder. */
+static int read_all(struct markets *markets, const char *path, const char *name, const char *product,
+                    struct error *error) {
+    uint64_t files = markets->files;
+    struct error first = {0}; /* error may be NULL or hold an earlier failure */
+    struct reader reader = {.markets = markets, .product = product, .error = &first};
+    int code =
+        name == NULL ? folder_walk(path, name_is_prices, visit_file, &reader, &first) : read_file(&reader, path, name);
+    if (code == 0 && markets->files == files) {
+        code = error_set(&first, AML_EINPUT, "%s: no files of prices (.json, .csv, .tsv, .tar, with or without .gz)",
+                         path);
+    }
+    return code == 0 ? 0 : error_set(error, code, "%s", first.text);
+}
+
+int market_read(struct markets *markets, const char *path, const char *product, struct error *error) {
+    return read_all(markets, path, NULL, product, error);
+}
+
+int market_read_named(struct markets *markets, const char *path, const char *name, const char *product,
+                      struct error *error) {
+    return read_all(markets, path, name, product, error);
+}
+
+void market_read_warn(const struct markets *markets) {
+    if (markets->skipped > 0) {
+        log_warn("%" PRIu64 " price records miss a field or a price and were skipped", markets->skipped);
+    }
+    if (markets->unordered > 0) {
+        log_warn("%" PRIu64 " prices were out of order and were sorted", markets->unordered);
+    }
+    if (markets->duplicates > 0) {
+        log_warn("%" PRIu64 " prices appeared more than once and were taken once", markets->duplicates);
+    }
+    if (markets->conflicts > 0) {
+        log_warn("%" PRIu64 " moments have several prices; the highest was taken", markets->conflicts);
+    }
+}

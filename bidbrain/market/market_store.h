@@ -1,0 +1,29 @@
+/* Spot prices in an SQLite file: what a daemon sees is appended, and history is asked of it. Times and prices are those
+ * of market.h. Any number of processes may read while one writes; a store object belongs to one thread. */
+#ifndef BIDBRAIN_MARKET_MARKET_STORE_H
+#define BIDBRAIN_MARKET_MARKET_STORE_H
+
+#include "bidbrain/market/market.h"
+
+struct market_store;
+
+/* Opens the store at `path`, made if absent. AML_EINPUT with one line when it is some other file. */
+int market_store_open(struct market_store **store, const char *path, struct error *error);
+void market_store_close(struct market_store *store); /* NULL is allowed */
+/* Adds all points in one transaction: all or none. A point that is there already (same market and time) takes the new
+ * price. */
+int market_store_append(struct market_store *store, const struct markets *markets, struct error *error);
+/* The price that holds at `time`, PRICE_UNKNOWN before the first point or for a market that is not there. */
+int market_store_price(struct market_store *store, const char *type, const char *zone, const char *product,
+                       int64_t time, int64_t *price, struct error *error);
+/* Visits the points of first..last of all markets in time order, markets of one moment by name. Stops when `visit` does
+ * not return 0 and returns that. The texts live until `visit` returns. */
+int market_store_iterate(struct market_store *store, int64_t first, int64_t last,
+                         int (*visit)(void *context, const char *type, const char *zone, const char *product,
+                                      struct market_point point),
+                         void *context, struct error *error);
+/* Adds to `markets` what is known from `first` on, and for each market the point that holds at `first`; call
+ * markets_finish after it. */
+int market_store_load(struct market_store *store, int64_t first, struct markets *markets, struct error *error);
+
+#endif

@@ -1,0 +1,36 @@
+/* Units of money. A price is whole micro-dollars per machine-hour. An amount is price x seconds, kept in units of
+ * 1/3600 micro-dollar, so every rule of billing.h is exact: no rounding before an amount is shown. Amounts are good to
+ * 2.5 billion dollars. */
+#ifndef BIDBRAIN_MARKET_MONEY_H
+#define BIDBRAIN_MARKET_MONEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { HOUR = 3600 };                                  /* seconds */
+enum { PRICE_TEXT_MAX = 32 };                          /* bytes of a price as text with its NUL */
+#define PRICE_DOLLAR  INT64_C(1000000)                 /* micro-dollars */
+#define PRICE_MAX     (INT64_C(100000) * PRICE_DOLLAR) /* per machine-hour: more is a mistake in the data */
+#define PRICE_UNKNOWN INT64_C(-1)
+#define AMOUNT_DOLLAR (PRICE_DOLLAR * HOUR)
+
+static inline double price_dollars(int64_t price) {
+    return (double)price / (double)PRICE_DOLLAR;
+}
+
+static inline double amount_dollars(int64_t amount) {
+    return (double)amount / (double)AMOUNT_DOLLAR;
+}
+
+/* An amount (not negative) in whole cents, half a cent and more rounded up: how a bill is shown. */
+static inline int64_t amount_cents(int64_t amount) {
+    return (amount + AMOUNT_DOLLAR / 200) / (AMOUNT_DOLLAR / 100);
+}
+
+/* Reads a decimal number of dollars such as "0.0187" into micro-dollars; digits after the sixth decimal are rounded
+ * half up. False: not such a number, or PRICE_MAX or more. A leading '-' is read (for the caller to refuse). */
+bool price_parse(const char *text, int64_t *price);
+/* The shortest text that price_parse reads as `price`. */
+void price_format(int64_t price, char text[PRICE_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,136 @@
+/* How likely a price rises above a bid: learned per market and bid delta from history up to a moment, never beyond it
+ * (section 4.1 of the paper, "Estimating Evictions"), for the `ec2-2016` model.
+ *
+ * Every EVICTION_STEP seconds of history is a sample: had we bid the price of that moment plus each delta of the grid,
+ * when within the hour would the price have risen above the bid? A sample counts only once its hour is over.
+ *
+ * The paper weighs all history alike, per market and delta (EVICTION_ALL with EVICTION_ANY). More than the paper:
+ * samples are kept by the market's behaviour at their moment (its regime: the price relative to on-demand, and how much
+ * it moved in the hour before), and by several memories, in which a sample's weight halves every so many days. Which
+ * memory a market's estimates come from is chosen by how well each would have predicted that market's recent days
+ * (prequential log-loss: a day is predicted from what was known at its first second, then learned from).
+ *
+ * The prior, where data is thin:
+ *   by regime       the regime's samples, and EVICTION_REGIME_PRIOR samples of the market's average
+ *   market average  the market's samples, and EVICTION_MARKET_PRIOR samples of what all markets did in that regime at
+ *                   that delta relative to on-demand
+ *   all markets     their samples, and one sample that is half evicted
+ *
+ * `struct eviction` learns (one thread); `struct eviction_table` is what was learned by some moment (any thread
+ * reads). */
+#ifndef BIDBRAIN_POLICY_EVICTION_H
+#define BIDBRAIN_POLICY_EVICTION_H
+
+#include "bidbrain/market/market.h"
+
+#include <stdio.h>
+
+enum {
+    EVICTION_STEP = 300, /* seconds between samples, and the width of a bin of times to eviction */
+    EVICTION_BINS = HOUR / EVICTION_STEP,
+    EVICTION_DELTAS = 16,       /* bid deltas from $0.0001 to $0.4, each 1.74 times the one before */
+    EVICTION_POOL_DELTAS = 24,  /* deltas relative to on-demand, by powers of two */
+    EVICTION_PRICE_CLASSES = 3, /* price / on-demand: below 0.3, below 0.9, above */
+    EVICTION_MOVE_CLASSES = 3,  /* (highest - lowest) / price in the hour before: below 0.01, below 0.1, above */
+    EVICTION_REGIMES = EVICTION_PRICE_CLASSES * EVICTION_MOVE_CLASSES,
+    EVICTION_ANY = EVICTION_REGIMES, /* the market's average over all regimes: the paper's estimate */
+    EVICTION_REGIME_PRIOR = 3 * HOUR / EVICTION_STEP,
+    EVICTION_MARKET_PRIOR = 24 * HOUR / EVICTION_STEP,
+    EVICTION_LENGTHS = 5,    /* memories */
+    EVICTION_LOSS_DAYS = 10, /* in which the weight of a day's log-loss halves */
+};
+
+/* Days in which a sample's weight halves in each memory, the longest first; 0: never. */
+extern const double EVICTION_HALF_LIFE[EVICTION_LENGTHS];
+
+/* Which memory estimates come from. */
+enum eviction_memory {
+    EVICTION_ALL,    /* all history alike: the paper's */
+    EVICTION_RECENT, /* a half-life of 5 days */
+    EVICTION_CHOSEN, /* the one that predicted the market's recent days best */
+    EVICTION_MEMORIES
+};
+
+/* Micro-dollars. */
+extern const int64_t EVICTION_DELTA[EVICTION_DELTAS];
+
+/* P(evicted within (b+1) x EVICTION_STEP seconds), nondecreasing in b and nonincreasing in the delta. */
+struct eviction_market_table {
+    float by_bin[EVICTION_REGIMES + 1][EVICTION_DELTAS][EVICTION_BINS];
+};
+
+struct eviction_table {
+    int64_t time; /* nothing later was used */
+    size_t count; /* markets */
+    struct eviction_market_table *markets;
+};
+
+struct eviction_counts {
+    float samples;
+    float evicted[EVICTION_BINS];
+};
+
+typedef struct eviction_counts eviction_cells[EVICTION_REGIMES][EVICTION_DELTAS];
+
+struct eviction_market {
+    int64_t on_demand;
+    int64_t next;                            /* the next sample's time */
+    eviction_cells today;                    /* samples that became known since the last whole day */
+    eviction_cells counts[EVICTION_LENGTHS]; /* earlier ones, as each memory weighs them */
+    double loss[EVICTION_LENGTHS];           /* log-loss of estimates by regime */
+    double average_loss[EVICTION_LENGTHS];   /* log-loss of the market's average, EVICTION_ANY */
+};
+
+struct eviction {
+    const struct markets *markets; /* may grow between calls, but not get more or fewer markets */
+    struct eviction_market *list;  /* as markets->list */
+    int64_t day;                   /* the last whole day that is learned; 0: none yet */
+};
+
+/* `on_demand[m]`: the on-demand price of market m, positive. `markets` must outlive it. */
+void eviction_open(struct eviction *eviction, const struct markets *markets, const int64_t *on_demand);
+void eviction_close(struct eviction *eviction);
+/* Learns from all samples whose hour is over at `now`. Only forward in time. */
+void eviction_advance(struct eviction *eviction, int64_t now);
+/* What is known now; free with eviction_table_close. */
+void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, enum eviction_memory memory,
+                         int64_t now);
+/* The memory that EVICTION_CHOSEN takes for estimates by regime (or of the average) of market `m`: an index of
+ * EVICTION_HALF_LIFE. */
+unsigned eviction_chosen(const struct eviction *eviction, size_t m, bool average);
+void eviction_table_close(struct eviction_table *table);
+
+/* The regime of a market at `time`, from prices up to `time`; the first one that holds a price must be at or before
+ * it. */
+unsigned eviction_regime(const struct market *market, int64_t on_demand, int64_t time);
+
+struct eviction_estimate {
+    double probability; /* evicted within the seconds asked for */
+    double median; /* seconds to eviction, of the evictions within `seconds`; half of `seconds` if there are none */
+};
+
+/* For a machine of market `m` whose bid is `delta` above the price now (below 0: gone at once), in the next `seconds`
+ * (0..3600). `regime` is eviction_regime's, or EVICTION_ANY. */
+struct eviction_estimate eviction_estimate(const struct eviction_table *table, size_t m, unsigned regime, int64_t delta,
+                                           int64_t seconds);
+
+/* ---- Calibration: predicted against observed ---- */
+
+enum { CALIBRATION_DECILES = 10 };
+
+struct calibration {
+    struct calibration_decile {
+        double predicted, observed; /* sums */
+        uint64_t cases;
+    } deciles[CALIBRATION_DECILES];
+    double brier; /* sum of squared differences */
+    uint64_t cases;
+};
+
+/* Adds a case: what was predicted (0..1), and whether it came. */
+void calibration_add(struct calibration *calibration, double predicted, bool evicted);
+/* The largest |predicted - observed| of deciles with more than `cases_min` cases; 0 when there are none. */
+double calibration_worst(const struct calibration *calibration, uint64_t cases_min);
+void calibration_print(FILE *stream, const struct calibration *calibration);
+
+#endif

@@ -1,0 +1,517 @@
+/* See policy.h. */
+#include "bidbrain/policy/policy.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Equations ---- */
+
+double policy_omega(double beta, double median, double t_r) {
+    return (1 - beta) * t_r + beta * median;
+}
+
+double policy_cost(const struct policy_allocation *x) {
+    /* Without a refund what it is expected to run is paid: omega. */
+    return x->refund ? (1 - x->beta) * x->P * x->k * x->t_r : x->P * x->k * x->omega;
+}
+
+double policy_any_eviction(const struct policy_allocation *x, size_t count) {
+    double keep = 1;
+    for (size_t j = 0; j < count; j++) {
+        keep *= 1 - x[j].beta;
+    }
+    return 1 - keep;
+}
+
+double policy_useful_time(const struct policy_allocation *x, double any_eviction, const struct policy_app *app,
+                          bool changed) {
+    return x->omega - any_eviction * app->lambda - (changed ? app->sigma : 0);
+}
+
+/* phi of (3) for an application that has `rate` work an hour at hand. */
+static double policy_scaling(const struct policy_app *app, double rate) {
+    if (app->reference <= 0) {
+        return app->phi;
+    }
+    return rate <= app->reference ? 1 : (app->reference + app->phi * (rate - app->reference)) / rate;
+}
+
+double policy_work(const struct policy_allocation *x, size_t count, const struct policy_app *app, bool changed) {
+    double any_eviction = policy_any_eviction(x, count);
+    double work = 0;
+    double rate = 0;
+    for (size_t i = 0; i < count; i++) {
+        work += x[i].k * policy_useful_time(&x[i], any_eviction, app, changed) * x[i].nu;
+        rate += x[i].k * x[i].nu;
+    }
+    return work * policy_scaling(app, rate);
+}
+
+double policy_cost_per_work(const struct policy_allocation *x, size_t count, const struct policy_app *app,
+                            bool changed) {
+    double cost = 0;
+    for (size_t i = 0; i < count; i++) {
+        cost += policy_cost(&x[i]);
+    }
+    double work = policy_work(x, count, app, changed);
+    return work > 0 ? cost / work : INFINITY;
+}
+
+struct policy_sum policy_sum_add(struct policy_sum sum, const struct policy_allocation *x) {
+    sum.cost += policy_cost(x);
+    sum.keep *= 1 - x->beta;
+    sum.omega += x->k * x->nu * x->omega;
+    sum.rate += x->k * x->nu;
+    return sum;
+}
+
+double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *app, bool changed) {
+    double lost = (1 - sum.keep) * app->lambda + (changed ? app->sigma : 0);
+    double work = (sum.omega - sum.rate * lost) * policy_scaling(app, sum.rate);
+    return work > 0 ? sum.cost / work : INFINITY;
+}
+
+/* ---- Candidates ---- */
+
+struct policy_allocation policy_candidate(const struct policy_offer *offer, unsigned delta, double count) {
+    return (struct policy_allocation){.k = count,
+                                      .P = offer->P,
+                                      .beta = offer->beta[delta],
+                                      .omega = policy_omega(offer->beta[delta], offer->median[delta], 1),
+                                      .t_r = 1,
+                                      .nu = offer->nu,
+                                      .refund = true}; /* in both market models a first hour cut short by EC2 is free */
+}
+
+struct choice {
+    size_t offer;
+    unsigned delta;
+    double count;
+};
+
+/* A footprint that is being put together: its sums for the equations, and what the limits look at. */
+struct plan {
+    const struct policy_view *view;
+    struct policy_sum sum;
+    double machines, work, dollars; /* of spot machines; dollars of all */
+    double kept[POLICY_HELD_MAX];   /* machines of what is held that stay */
+    bool end;                       /* policy_is_end */
+    double dearest;                 /* at the end: dollars for a unit of work on demand */
+    double sure;                    /* at the end: work an hour that machines on demand could do; 0: none are offered */
+    struct choice choices[POLICY_JOINT_MAX];
+    size_t choice_count;
+};
+
+static const struct policy_allocation *held_next(const struct policy_held *held) {
+    return held->expiring ? &held->renewed : &held->now;
+}
+
+/* The machines of a held allocation that stay in the plan, for their next hour. */
+static struct policy_allocation plan_kept(const struct plan *plan, size_t h) {
+    struct policy_allocation x = *held_next(&plan->view->held[h]);
+    x.k = plan->kept[h];
+    x.beta = x.k > 0 ? x.beta : 0;
+    return x;
+}
+
+static double plan_market_work(const struct plan *plan, size_t market) {
+    double work = plan->view->offers[market].held * plan->view->offers[market].nu;
+    for (size_t h = 0; h < plan->view->held_count; h++) {
+        const struct policy_held *held = &plan->view->held[h];
+        work -= held->market == market ? (held->now.k - plan->kept[h]) * held->now.nu : 0;
+    }
+    for (size_t c = 0; c < plan->choice_count; c++) {
+        const struct choice *choice = &plan->choices[c];
+        work += choice->offer == market ? choice->count * plan->view->offers[market].nu : 0;
+    }
+    return work;
+}
+
+/* Machines of an offer that the limits leave room for. */
+static double plan_room(const struct plan *plan, size_t market) {
+    const struct policy_view *view = plan->view;
+    const struct policy_offer *offer = &view->offers[market];
+    double room = fmin(view->limits.most_machines - plan->machines, (view->limits.most_work - plan->work) / offer->nu);
+    room = fmin(room, (view->limits.most_dollars_per_hour - plan->dollars) / offer->P);
+    if (offer->on_demand) { /* markets' shares are about machines that can be taken away */
+        return floor(room + 1e-9);
+    }
+    if (view->limits.least_markets > 1) {
+        double share = view->limits.most_work / view->limits.least_markets;
+        room = fmin(room, (share - plan_market_work(plan, market)) / offer->nu);
+    }
+    if (view->additions.diverse && view->correlated != NULL) {
+        double together = plan_market_work(plan, market);
+        for (size_t m = 0; m < view->offer_count; m++) {
+            together += m != market && view->correlated(view->context, market, m) ? plan_market_work(plan, m) : 0;
+        }
+        room = fmin(room, (view->limits.most_work / 2 - together) / offer->nu);
+    }
+    return floor(room + 1e-9);
+}
+
+static void plan_add(struct plan *plan, struct choice choice) {
+    const struct policy_offer *offer = &plan->view->offers[choice.offer];
+    struct policy_allocation x = policy_candidate(offer, choice.delta, choice.count);
+    plan->sum = policy_sum_add(plan->sum, &x);
+    plan->machines += choice.count;
+    plan->work += choice.count * offer->nu;
+    plan->dollars += choice.count * offer->P;
+    plan->choices[plan->choice_count++] = choice;
+}
+
+/* ---- The end of the job ---- */
+
+bool policy_is_end(const struct policy_view *view) {
+    const struct policy_end *end = &view->end;
+    return end->work > 0 && (isfinite(end->deadline) || end->work <= POLICY_END_HOURS * view->limits.most_work);
+}
+
+/* What decides when a footprint ends the job. Rates are units of work an hour. */
+struct finish {
+    double rate, new_rate; /* of all machines; of those that boot first */
+    double keep;           /* the probability that none is evicted within an hour */
+};
+
+static double allocation_rate(const struct policy_allocation *x) {
+    return x->t_r > 0 ? x->k * x->nu * x->omega / x->t_r : 0;
+}
+
+/* The probability that an allocation outlives an hour, from the one that it outlives t_r. */
+static double allocation_keep(const struct policy_allocation *x) {
+    return x->t_r > 0 ? pow(1 - x->beta, 1 / x->t_r) : 1;
+}
+
+static void finish_add(struct finish *finish, const struct policy_allocation *x, bool boots) {
+    finish->rate += allocation_rate(x);
+    finish->new_rate += boots ? allocation_rate(x) : 0;
+    finish->keep *= allocation_keep(x);
+}
+
+/* Hours to the end: (2) with the time that evictions cost spread over each hour. */
+static double finish_hours(const struct finish *finish, const struct policy_view *view, bool changed) {
+    double lost = fmin(0.95, (1 - finish->keep) * view->app.lambda);
+    double scale = policy_scaling(&view->app, finish->rate) * (1 - lost);
+    double hours = (view->end.work / scale + finish->new_rate * view->end.boot) / finish->rate;
+    return hours + (changed ? view->app.sigma : 0);
+}
+
+/* What an allocation costs until `hours` from now, when `paid` hours of it are paid. *whole: all of it is kept for its
+ * last hour. *part: only the machines that are needed are kept for that hour, and the job ends with it, at *until; an
+ * hour that begins now is paid whole. */
+static void finish_cost(const struct policy_view *view, const struct policy_allocation *x, double paid, double hours,
+                        double *whole, double *part, double *until) {
+    double dollars = x->P * x->k * (x->refund ? allocation_keep(x) : 1);
+    double more = fmax(0, hours - paid);
+    double count = view->end.whole_hours ? ceil(more - 1e-9) : more;
+    *whole += dollars * count;
+    *part += dollars * (view->end.whole_hours && more > 0 && paid <= 0 ? fmax(1, more) : more);
+    *until = fmax(*until, more > 0 ? paid + count : hours);
+}
+
+/* What a footprint that needs `hours` costs beyond its machines because of the deadline. */
+static double late_cost(const struct plan *plan, double hours) {
+    enum { TOO_LATE_DOLLARS = 1000000 };
+    const struct policy_end *end = &plan->view->end;
+    if (hours <= end->deadline) {
+        return 0;
+    }
+    double rate = end->work / hours;
+    double left = fmax(0, end->deadline);
+    double dollars = (end->work * 1.2 - rate * left) * plan->dearest; /* a fifth: being late at all is worth that */
+    double first = fmin(1, left);
+    double rest = fmax(0, left - first - end->boot);
+    bool possible = fmax(0, left - end->boot) * plan->sure >= end->work;
+    double missing = end->work - rate * first - rest * plan->sure;
+    return possible && missing > 0 ? dollars + TOO_LATE_DOLLARS * (1 + missing) : dollars;
+}
+
+/* The allocations of a plan, in the order held, chosen, `extra` (NULL: none). */
+struct allocations {
+    struct policy_allocation list[POLICY_HELD_MAX + POLICY_JOINT_MAX + 1];
+    size_t held, count;
+};
+
+static void plan_allocations(const struct plan *plan, const struct policy_allocation *extra, struct allocations *all) {
+    const struct policy_view *view = plan->view;
+    all->count = all->held = view->held_count;
+    for (size_t h = 0; h < view->held_count; h++) {
+        all->list[h] = plan_kept(plan, h);
+    }
+    for (size_t c = 0; c < plan->choice_count; c++) {
+        const struct choice *choice = &plan->choices[c];
+        all->list[all->count++] = policy_candidate(&view->offers[choice->offer], choice->delta, choice->count);
+    }
+    if (extra != NULL) {
+        all->list[all->count++] = *extra;
+    }
+}
+
+static double allocations_hours(const struct allocations *all, const struct policy_view *view, bool changed) {
+    struct finish finish = {.keep = 1};
+    for (size_t i = 0; i < all->count; i++) {
+        finish_add(&finish, &all->list[i], i >= all->held);
+    }
+    return finish.rate > 0 ? finish_hours(&finish, view, changed) : INFINITY;
+}
+
+/* Expected dollars from now to the end over the work left, `extra` bought as well. */
+static double plan_finish(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
+    const struct policy_view *view = plan->view;
+    struct allocations all;
+    plan_allocations(plan, extra, &all);
+    double hours = allocations_hours(&all, view, changed);
+    if (isinf(hours)) {
+        return INFINITY;
+    }
+    double whole = 0;
+    double part = 0;
+    double until = hours;
+    for (size_t i = 0; i < all.count; i++) {
+        bool paid = i < all.held && !view->held[i].expiring && view->end.whole_hours;
+        finish_cost(view, &all.list[i], paid ? all.list[i].t_r : 0, hours, &whole, &part, &until);
+    }
+    double fixed = view->on_demand.k * view->on_demand.P + view->end.hour_worth;
+    whole += fixed * hours + late_cost(plan, hours);
+    part += fixed * until + late_cost(plan, until);
+    return fmin(whole, part) / view->end.work;
+}
+
+/* E_A of a plan, `extra` bought as well (NULL: nothing): what decisions minimize. */
+static double plan_value(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
+    if (plan->end) {
+        return plan_finish(plan, extra, changed);
+    }
+    struct policy_sum sum = extra != NULL ? policy_sum_add(plan->sum, extra) : plan->sum;
+    return policy_sum_cost_per_work(sum, &plan->view->app, changed);
+}
+
+/* The fewest machines of an offer, at its highest bid, that end the job within `hours` beside the plan, with a fiftieth
+ * to spare: a second too late is one more hour. 0: not even `room` do. */
+static double plan_enough(const struct plan *plan, const struct policy_offer *offer, double room, double hours) {
+    struct allocations all;
+    double low = 0;
+    double high = room + 1;
+    while (high - low > 1) {
+        double count = floor((low + high) / 2);
+        struct policy_allocation x = policy_candidate(offer, offer->deltas - 1, count);
+        plan_allocations(plan, &x, &all);
+        bool enough = allocations_hours(&all, plan->view, true) <= 0.98 * hours;
+        high = enough ? count : high;
+        low = enough ? low : count;
+    }
+    return high <= room ? high : 0;
+}
+
+static void plan_try(const struct plan *plan, size_t market, double count, double *lowest, struct choice *best) {
+    const struct policy_offer *offer = &plan->view->offers[market];
+    for (unsigned d = 0; d < offer->deltas; d++) {
+        struct policy_allocation x = policy_candidate(offer, d, count);
+        double e = plan_value(plan, &x, true);
+        if (e < *lowest) {
+            *lowest = e;
+            *best = (struct choice){market, d, count};
+        }
+    }
+}
+
+/* The candidate with the lowest cost per work beside the plan, if it is below `bound`. */
+static double plan_best(const struct plan *plan, double bound, struct choice *best) {
+    const struct policy_view *view = plan->view;
+    if (view->limits.most_work - plan->work < 1 || view->limits.most_machines - plan->machines < 1) {
+        return INFINITY;
+    }
+    double lowest = INFINITY;
+    double least = plan->end ? 0 : view->limits.least_work;
+    for (size_t m = 0; m < view->offer_count; m++) {
+        const struct policy_offer *offer = &view->offers[m];
+        double room = offer->open && offer->P <= offer->ceiling ? plan_room(plan, m) : 0;
+        double count = room;
+        for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->nu >= least;
+             size++, count = floor(count / 2)) {
+            plan_try(plan, m, count, &lowest, best);
+        }
+        for (int hours = 1; plan->end && hours <= POLICY_END_COUNTS && room >= 1; hours++) {
+            double enough = plan_enough(plan, offer, room, hours);
+            if (enough >= 1) {
+                plan_try(plan, m, enough, &lowest, best);
+            }
+        }
+    }
+    return lowest < bound ? lowest : INFINITY;
+}
+
+/* ---- Decisions ---- */
+
+/* Sets `dearest`, the highest ceiling for a unit of work, and `sure`: 95 % of the work an hour that machines on demand
+ * within the limits can do. */
+static void plan_on_demand(struct plan *plan) {
+    const struct policy_limits *limits = &plan->view->limits;
+    for (size_t m = 0; m < plan->view->offer_count; m++) {
+        const struct policy_offer *offer = &plan->view->offers[m];
+        plan->dearest = offer->nu > 0 ? fmax(plan->dearest, offer->ceiling / offer->nu) : plan->dearest;
+        if (offer->on_demand && offer->open) {
+            double count =
+                fmin(limits->most_machines,
+                     fmin(limits->most_work / offer->nu, (limits->most_dollars_per_hour - plan->dollars) / offer->P));
+            double scale = policy_scaling(&plan->view->app, floor(count) * offer->nu);
+            plan->sure = fmax(plan->sure, 0.95 * scale * floor(count) * offer->nu);
+        }
+    }
+}
+
+/* The plan of `kept` machines of each allocation that is held; expiring ones count as renewed. */
+static struct plan plan_held(const struct policy_view *view, const double *kept) {
+    struct plan plan = {.view = view, .sum = POLICY_SUM_NONE, .end = policy_is_end(view)};
+    plan.sum = policy_sum_add(plan.sum, &view->on_demand);
+    plan.dollars = view->on_demand.k * view->on_demand.P;
+    if (plan.end) {
+        plan_on_demand(&plan);
+    }
+    for (size_t h = 0; h < view->held_count; h++) {
+        plan.kept[h] = kept[h];
+        struct policy_allocation x = plan_kept(&plan, h);
+        if (x.k > 0) {
+            plan.sum = policy_sum_add(plan.sum, &x);
+            plan.machines += x.k;
+            plan.work += x.k * x.nu;
+            plan.dollars += x.k * x.P;
+        }
+    }
+    return plan;
+}
+
+/* The same plan from the start, without its choice `without` (SIZE_MAX: with all). */
+static struct plan plan_again(const struct plan *plan, size_t without) {
+    struct plan again = plan_held(plan->view, plan->kept);
+    for (size_t c = 0; c < plan->choice_count; c++) {
+        if (c != without) {
+            plan_add(&again, plan->choices[c]);
+        }
+    }
+    return again;
+}
+
+/* Adds candidates while they lower the cost per work below `e`, then exchanges single ones for better ones. Returns
+ * E_A. */
+static double plan_fill(struct plan *plan, double e, size_t most) {
+    struct choice best;
+    while (plan->choice_count < most) {
+        /* The end is an estimate: what it gains by a hundredth is no reason to buy. */
+        double lower = plan_best(plan, plan->end ? e * 0.99 : e, &best);
+        if (isinf(lower)) {
+            break;
+        }
+        plan_add(plan, best);
+        e = lower;
+    }
+    for (int round = 0; round < POLICY_JOINT_ROUNDS && plan->choice_count > 1; round++) {
+        bool better = false;
+        for (size_t c = 0; c < plan->choice_count; c++) {
+            struct plan without = plan_again(plan, c);
+            double lower = plan_best(&without, e * (1 - 1e-9), &best);
+            if (!isinf(lower)) {
+                plan_add(&without, best);
+                *plan = without;
+                e = lower;
+                better = true;
+            }
+        }
+        if (!better) {
+            break;
+        }
+    }
+    return e;
+}
+
+/* Section 4.2: an allocation is not renewed if the rest alone costs less per work. By that rule alone the only
+ * allocation that works would be renewed at any price: hence the ceiling. At the end a share of it may be enough. */
+static void decide_renewal(const struct policy_view *view, double *kept, size_t h, size_t most) {
+    double all = kept[h];
+    double lowest = INFINITY;
+    double best = 0;
+    if (view->held[h].renewed.P > view->offers[view->held[h].market].ceiling) {
+        kept[h] = 0;
+        return;
+    }
+    int steps = policy_is_end(view) ? POLICY_RENEW_STEPS : 1;
+    for (int step = steps; step >= 0; step--) {
+        kept[h] = ceil(all * step / steps);
+        struct plan plan = plan_held(view, kept);
+        double e = plan_value(&plan, NULL, kept[h] < all);
+        if (view->additions.joint && (step == steps || step == 0)) {
+            e = plan_fill(&plan, e, most); /* beyond the paper: with the best that could be bought beside it */
+        }
+        if (e < lowest || step == steps) {
+            lowest = e;
+            best = kept[h];
+        }
+    }
+    kept[h] = best;
+}
+
+size_t policy_decide(const struct policy_view *view, struct policy_action actions[POLICY_ACTIONS_MAX],
+                     double *cost_per_work) {
+    double kept[POLICY_HELD_MAX];
+    assert(view->held_count <= POLICY_HELD_MAX);
+    size_t count = 0;
+    size_t most = view->additions.joint ? POLICY_JOINT_MAX : 1;
+    for (size_t h = 0; h < view->held_count; h++) {
+        kept[h] = held_next(&view->held[h])->k;
+    }
+    struct plan held = plan_held(view, kept);
+    *cost_per_work = policy_sum_cost_per_work(held.sum, &view->app, false);
+    bool changed = false;
+    for (size_t h = 0; h < view->held_count; h++) {
+        if (view->held[h].expiring) {
+            double all = kept[h];
+            decide_renewal(view, kept, h, most);
+            changed = changed || kept[h] < all;
+            actions[count++] = (struct policy_action){
+                .kind = kept[h] > 0 ? POLICY_RENEW : POLICY_RELEASE, .index = h, .count = kept[h] > 0 ? kept[h] : all};
+        }
+    }
+    struct plan plan = plan_held(view, kept);
+    double e = plan_value(&plan, NULL, changed);
+    for (size_t a = 0; a < count; a++) {
+        actions[a].cost_per_work = policy_sum_cost_per_work(plan.sum, &view->app, changed);
+    }
+    (void)plan_fill(&plan, e, most);
+    struct plan so_far = plan_held(view, kept);
+    for (size_t c = 0; c < plan.choice_count; c++) {
+        plan_add(&so_far, plan.choices[c]);
+        actions[count++] =
+            (struct policy_action){.kind = POLICY_ACQUIRE,
+                                   .index = plan.choices[c].offer,
+                                   .delta = plan.choices[c].delta,
+                                   .count = plan.choices[c].count,
+                                   .cost_per_work = policy_sum_cost_per_work(so_far.sum, &view->app, true)};
+    }
+    return count;
+}
+
+double policy_hours_left(const struct policy_view *view, const struct policy_action *actions, size_t count) {
+    double kept[POLICY_HELD_MAX];
+    struct allocations all;
+    bool changed = false;
+    for (size_t h = 0; h < view->held_count; h++) {
+        kept[h] = held_next(&view->held[h])->k;
+    }
+    for (size_t a = 0; a < count; a++) {
+        if (actions[a].kind != POLICY_ACQUIRE) {
+            double stays = actions[a].kind == POLICY_RENEW ? actions[a].count : 0;
+            changed = changed || stays < kept[actions[a].index];
+            kept[actions[a].index] = stays;
+        }
+    }
+    struct plan plan = plan_held(view, kept);
+    for (size_t a = 0; a < count; a++) {
+        if (actions[a].kind == POLICY_ACQUIRE) {
+            plan_add(&plan, (struct choice){actions[a].index, actions[a].delta, actions[a].count});
+            changed = true;
+        }
+    }
+    plan_allocations(&plan, NULL, &all);
+    return allocations_hours(&all, view, changed);
+}

@@ -1,0 +1,259 @@
+/* See portfolio.h. */
+#include "bidbrain/policy/portfolio.h"
+
+#include "agileml/base/memory.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define RATE_SLACK 1e-9 /* sums of prices are rounded */
+
+/* ---- Offers ---- */
+
+static const struct portfolio_market *market_of(const struct portfolio *p, size_t m) {
+    return &p->markets[m];
+}
+
+static bool is_on_demand(const struct portfolio *p, size_t m) {
+    return market_of(p, m)->prices == NULL;
+}
+
+int64_t portfolio_price(const struct portfolio *p, size_t m) {
+    const struct portfolio_market *market = market_of(p, m);
+    return market->prices != NULL ? market_price(market->prices, p->now) : market->type->price;
+}
+
+/* The most that a machine may cost: its on-demand price, and no more per vCPU than reference machines cost on demand.
+ * Without it a footprint that does no work, whose cost per work is infinite, would be worth any price. */
+static int64_t ceiling_of(const struct portfolio *p, const struct catalog_price *type) {
+    int64_t alike = (int64_t)((double)p->reference->price * (double)type->vcpus / p->reference->vcpus);
+    return type->price < alike ? type->price : alike;
+}
+
+static unsigned regime_of(const struct portfolio *p, size_t m) {
+    const struct portfolio_market *market = market_of(p, m);
+    return p->by_regime ? eviction_regime(market->prices, market->type->price, p->now) : EVICTION_ANY;
+}
+
+/* A candidate for each bid delta of the grid. */
+static void offer_bids(const struct portfolio *p, size_t m, struct policy_offer *offer) {
+    unsigned regime = regime_of(p, m);
+    offer->deltas = EVICTION_DELTAS;
+    for (unsigned d = 0; d < EVICTION_DELTAS; d++) {
+        struct eviction_estimate estimate = eviction_estimate(p->table, m, regime, EVICTION_DELTA[d], HOUR);
+        offer->delta[d] = price_dollars(EVICTION_DELTA[d]);
+        offer->beta[d] = estimate.probability;
+        offer->median[d] = estimate.median / HOUR;
+    }
+}
+
+struct policy_offer portfolio_offer(const struct portfolio *p, size_t m) {
+    const struct portfolio_market *market = market_of(p, m);
+    const struct catalog_price *type = market->type;
+    int64_t price = portfolio_price(p, m);
+    struct policy_offer offer = {.nu = type->vcpus, .on_demand = is_on_demand(p, m)};
+    if (price == PRICE_UNKNOWN) {
+        return offer;
+    }
+    offer.P = price_dollars(price);
+    if (offer.on_demand) {
+        offer.ceiling = offer.P;
+        offer.deltas = 1;
+        return offer;
+    }
+    offer.ceiling = price_dollars(ceiling_of(p, type));
+    offer.open = p->now >= market->closed_until;
+    if (p->rules->bids) {
+        offer_bids(p, m, &offer);
+    } else { /* one candidate, capped at the on-demand price */
+        offer.deltas = 1;
+        offer.delta[0] = price_dollars(type->price - price);
+        offer.beta[0] = interruption_probability(p->interruptions, m, 0, 1);
+        offer.median[0] = 0.5;
+    }
+    return offer;
+}
+
+static void find_offers(const struct portfolio *p, struct policy_offer *offers) {
+    bool any = false;
+    for (size_t m = 0; m < p->market_count; m++) {
+        offers[m] = portfolio_offer(p, m);
+        any = any || (offers[m].open && offers[m].P <= offers[m].ceiling);
+    }
+    bool late = p->fallback != FALLBACK_NEVER && p->end.work > 0 && isfinite(p->end.deadline);
+    bool wanted = late || (p->fallback == FALLBACK_ALWAYS && !any);
+    for (size_t m = 0; m < p->market_count; m++) {
+        if (is_on_demand(p, m)) {
+            offers[m].open = wanted && p->now >= market_of(p, m)->closed_until;
+        }
+    }
+}
+
+/* ---- Holdings ---- */
+
+/* A holding for `seconds` more at `price`. */
+static struct policy_allocation expected(const struct portfolio *p, const struct portfolio_holding *holding,
+                                         int64_t price, int64_t seconds) {
+    size_t m = holding->market;
+    struct policy_allocation x = {.k = holding->count,
+                                  .P = price_dollars(price),
+                                  .t_r = (double)seconds / HOUR,
+                                  .nu = market_of(p, m)->type->vcpus};
+    double median = x.t_r / 2;
+    if (!is_on_demand(p, m) && p->rules->bids) {
+        int64_t delta = holding->bid - portfolio_price(p, m);
+        struct eviction_estimate estimate = eviction_estimate(p->table, m, regime_of(p, m), delta, seconds);
+        x.beta = estimate.probability;
+        median = estimate.median / HOUR;
+        x.refund = p->rules->later_hours_free;
+    } else if (!is_on_demand(p, m)) {
+        double age = (double)(p->now - holding->start) / HOUR;
+        x.beta = interruption_probability(p->interruptions, m, fmax(0, age), x.t_r);
+    }
+    x.omega = policy_omega(x.beta, median, x.t_r);
+    return x;
+}
+
+bool portfolio_expires(const struct portfolio *p, int64_t start) {
+    int64_t left = billing_hour_end(start, p->now) - p->now;
+    return left <= p->lead && left > p->late;
+}
+
+static struct policy_held held_of(const struct portfolio *p, const struct portfolio_holding *holding) {
+    const struct portfolio_market *market = market_of(p, holding->market);
+    int64_t end = billing_hour_end(holding->start, p->now);
+    int64_t price = portfolio_price(p, holding->market);
+    struct policy_held held = {.market = holding->market, .expiring = portfolio_expires(p, holding->start)};
+    if (p->rules->whole_hours) {
+        int64_t paid = market->prices != NULL ? market_price(market->prices, end - HOUR) : price;
+        held.now = expected(p, holding, paid != PRICE_UNKNOWN ? paid : price, end - p->now);
+    } else { /* the hour ahead counts */
+        held.expiring = held.expiring || (p->review_on_demand && market->prices == NULL);
+        held.now = expected(p, holding, price, HOUR);
+    }
+    if (held.expiring) {
+        held.renewed = expected(p, holding, price, HOUR);
+    }
+    return held;
+}
+
+/* At the end of the job: adds what is coming to what is held, as if its first hour began now. It may be all that the
+ * job still needs. */
+static void count_coming(const struct portfolio *p, struct policy_view *view, struct policy_offer *offers,
+                         struct policy_held *held) {
+    view->limits = p->limits;
+    for (size_t c = 0; c < p->coming_count && view->held_count < POLICY_HELD_MAX; c++) {
+        const struct portfolio_holding *coming = &p->coming[c];
+        held[view->held_count++] = (struct policy_held){
+            .market = coming->market, .now = expected(p, coming, portfolio_price(p, coming->market), HOUR)};
+        offers[coming->market].held += coming->count;
+    }
+}
+
+struct policy_view portfolio_view(const struct portfolio *p, struct policy_offer *offers,
+                                  struct policy_held held[POLICY_HELD_MAX]) {
+    assert(p->held_count <= POLICY_HELD_MAX);
+    find_offers(p, offers);
+    for (size_t h = 0; h < p->held_count; h++) {
+        held[h] = held_of(p, &p->held[h]);
+        offers[held[h].market].held += p->held[h].count;
+    }
+    struct policy_view view = {
+        .app = p->app,
+        .end = p->end,
+        .limits = p->limits,
+        .additions = p->additions,
+        .on_demand = {.k = p->reliable, .P = price_dollars(p->reliable_type->price), .omega = 1, .t_r = 1},
+        .held = held,
+        .held_count = p->held_count,
+        .offers = offers,
+        .offer_count = p->market_count,
+        .correlated = p->correlated,
+        .context = p->context};
+    if (policy_is_end(&view)) {
+        count_coming(p, &view, offers, held);
+        return view;
+    }
+    view.limits.most_machines = fmax(0, p->limits.most_machines - p->pending.machines);
+    view.limits.most_work = fmax(0, p->limits.most_work - p->pending.work);
+    view.limits.most_dollars_per_hour = fmax(0, p->limits.most_dollars_per_hour - p->pending.dollars);
+    return view;
+}
+
+/* ---- Decisions ---- */
+
+/* What is left as actions are carried out. */
+struct purse {
+    double money; /* micro-dollars */
+    double rate;  /* dollars an hour of all that is held and coming, at the prices of the hours that are paid */
+};
+
+static void buy(const struct portfolio *p, const struct policy_view *view, const struct policy_action *action,
+                struct purse *purse, struct portfolio_plan *plan) {
+    const struct policy_offer *offer = &view->offers[action->index];
+    double price = offer->P * (double)PRICE_DOLLAR;
+    double count = fmin(action->count, p->most_at_once);
+    if (count * price > purse->money) {
+        plan->over_budget = true;
+        count = floor(fmax(0, purse->money) / price);
+    }
+    if (count < 1 || view->held_count + plan->buy_count >= POLICY_HELD_MAX) {
+        return;
+    }
+    purse->money -= count * price;
+    double bid = (offer->P + offer->delta[action->delta]) * (double)PRICE_DOLLAR;
+    plan->buys[plan->buy_count++] = (struct portfolio_buy){.market = action->index,
+                                                           .count = (unsigned)count,
+                                                           .bid = offer->on_demand ? 0 : (int64_t)llround(bid),
+                                                           .price = offer->P,
+                                                           .cost_per_work = action->cost_per_work};
+}
+
+/* A holding whose hour ends: `kept` of its machines stay for another, if there is money. */
+static void renew(const struct portfolio *p, const struct policy_view *view, size_t h, unsigned kept,
+                  struct purse *purse, struct portfolio_plan *plan) {
+    const struct portfolio_holding *holding = &p->held[h];
+    double price = (double)kept * (double)portfolio_price(p, holding->market);
+    double rate = purse->rate + price_dollars((int64_t)price) - holding->count * view->held[h].now.P;
+    if (kept > 0 && rate > p->renewed_rate * (1 + RATE_SLACK)) {
+        kept = 0; /* its price has risen since it was bought */
+    } else if (kept > 0) {
+        purse->rate = rate;
+    }
+    if (kept > 0 && p->rules->whole_hours && price > purse->money) {
+        plan->over_budget = true;
+        kept = 0;
+    } else if (kept > 0 && p->rules->whole_hours) {
+        purse->money -= price;
+    }
+    plan->kept[h] = kept;
+    plan->renewed += kept > 0;
+    plan->released += kept < holding->count;
+}
+
+void portfolio_decide(const struct portfolio *p, struct portfolio_plan *plan) {
+    struct policy_held held[POLICY_HELD_MAX];
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    struct policy_offer *offers = memory_zeroed(p->market_count + 1, sizeof *offers);
+    struct policy_view view = portfolio_view(p, offers, held);
+    struct purse purse = {.money = p->money, .rate = view.on_demand.k * view.on_demand.P + p->pending.dollars};
+    *plan = (struct portfolio_plan){.hours_left = INFINITY};
+    for (size_t h = 0; h < p->held_count; h++) {
+        plan->kept[h] = p->held[h].count;
+        purse.rate += p->held[h].count * held[h].now.P;
+    }
+    size_t count = policy_decide(&view, actions, &plan->cost_per_work);
+    for (size_t a = 0; a < count; a++) {
+        const struct policy_action *action = &actions[a];
+        if (action->kind == POLICY_ACQUIRE) {
+            buy(p, &view, action, &purse, plan);
+        } else {
+            renew(p, &view, action->index, action->kind == POLICY_RENEW ? (unsigned)action->count : 0, &purse, plan);
+        }
+    }
+    if (p->end.work > 0) {
+        plan->hours_left = policy_hours_left(&view, actions, count);
+    }
+    free(offers);
+}

@@ -1,0 +1,13 @@
+/* Figures 8 to 10 of the paper as one SVG, drawn by gnuplot if it is installed. */
+#ifndef BIDBRAIN_STUDY_FIGURES_H
+#define BIDBRAIN_STUDY_FIGURES_H
+
+#include "bidbrain/study/study.h"
+
+/* AML_EINPUT with one line when gnuplot is not there. */
+int figures_check(struct error *error);
+/* Cost and runtime relative to on-demand with confidence intervals, and machine-hours by kind, for each scheme. */
+int figures_plot(const struct study *study, const struct scheme_summary *summaries, const char *path,
+                 struct error *error);
+
+#endif

@@ -1,0 +1,16 @@
+/* One simulated job: events in time order, machines bought and lost, work done, bills. Deterministic. */
+#ifndef BIDBRAIN_STUDY_JOB_H
+#define BIDBRAIN_STUDY_JOB_H
+
+#include "bidbrain/study/study.h"
+
+enum {
+    JOB_ALLOCATIONS_MAX = 64, /* held at once */
+    JOB_SLOWEST = 50,         /* a job that takes this many times its hours is given up */
+};
+
+/* Job number `number` of a study, started at `start`, under `scheme`. `log` may be NULL. */
+struct job_result job_run(const struct study *study, const struct scheme *scheme, uint64_t number, int64_t start,
+                          FILE *log);
+
+#endif

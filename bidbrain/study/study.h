@@ -1,0 +1,153 @@
+/* The cost study of the paper's section 6.3: what all simulated jobs share, read-only once open. A job is one run of an
+ * application of given work from a given start under a scheme (job.h); a study runs many in parallel and sums up
+ * (study.c).
+ *
+ * Estimates and correlations of markets are kept per day: those of a day use nothing after its first second. */
+#ifndef BIDBRAIN_STUDY_STUDY_H
+#define BIDBRAIN_STUDY_STUDY_H
+
+#include "bidbrain/policy/portfolio.h"
+
+enum {
+    STUDY_SCHEMES_MAX = 24,
+    STUDY_STARTS_MAX = 1000000,
+    STUDY_DAY = 24 * HOUR,
+    STUDY_CORRELATED_MAX = 512, /* markets that `diverse` looks at; correlations grow with their square */
+    DECISION_SECONDS = 120,     /* between decisions, and before the end of a billing hour (section 5) */
+};
+
+enum scheme_kind {
+    SCHEME_ON_DEMAND,
+    SCHEME_STANDARD, /* one spot allocation at a time, in the market that `pick` names */
+    SCHEME_UNIFORM,  /* the same, and on demand where there is no spot machine and it is behind an even pace to the
+                        deadline: the uniform-progress rule of "Can't Be Late" (NSDI 2024) */
+    SCHEME_PROTEUS
+};
+
+/* The market that a scheme of one allocation takes next. */
+enum pick {
+    PICK_STANDARD, /* ec2-2016: the cheapest; ec2: the cheapest of the least interrupted, "price-capacity-optimized" */
+    PICK_CHEAPEST, /* the cheapest, wherever it was lost before: failover as SkyPilot does it by default */
+    PICK_EAGER,    /* the cheapest in another zone than the one that was just lost, if there is one: eager failover */
+};
+
+struct scheme {
+    const char *name;
+    enum scheme_kind kind;
+    enum pick pick;
+    bool checkpoint; /* else AgileML, with reliable machines on demand */
+    enum eviction_memory memory;
+    bool learns;         /* estimates are renewed every day; else they stay as of the split */
+    bool conditional;    /* estimates by regime; else the market's average */
+    bool joint, diverse; /* as in struct policy_additions */
+    bool ends;           /* knows the work left, the deadline and what an hour is worth */
+    bool measured;       /* phi, sigma and lambda from the running job; else as assumed */
+};
+
+extern const struct scheme STUDY_SCHEMES[];
+extern const size_t STUDY_SCHEME_COUNT;
+
+struct study_options {
+    const struct market_rules *rules;
+    double job_hours; /* on `machines` of `reference` */
+    int64_t machines;
+    const char *reference;
+    int64_t reliable; /* on-demand machines that hold AgileML's state and do no work */
+    const char *reliable_type;
+    double most_scale; /* most work at once, in multiples of the reference machines' */
+    int64_t most_machines;
+    double most_dollars_per_hour;
+    int64_t least_markets;
+    int64_t cooldown_seconds;
+    int64_t vcpus_min; /* smaller types are not considered */
+    double memory_min; /* GiB of a machine */
+    /* The application as it is ... */
+    double phi; /* what work beyond the reference machines' counts */
+    double sigma_seconds, lambda_seconds;
+    int64_t boot_seconds; /* from buying a machine to its first work */
+    int64_t notice_seconds, drain_seconds,
+        recovery_seconds; /* a notice shorter than a drain costs part of a recovery */
+    /* ... and as the policy is told; below 0: as it is */
+    double assumed_phi, assumed_sigma_seconds, assumed_lambda_seconds;
+    /* Checkpoints: */
+    double checkpoint_overhead; /* share of time, if checkpoint_seconds is 0 */
+    double checkpoint_seconds;  /* of one checkpoint; the interval follows from the mean time to failure */
+    double restart_seconds;     /* to read it back on new machines */
+    double deadline_hours;      /* from a job's start; 0: none */
+    double hour_worth;          /* dollars that ending an hour sooner is worth to `ends` */
+    bool whole_hours;           /* the job is the last: it pays its machines' hours to their ends */
+    double train;               /* share of the traces' span that is only learned from */
+    int64_t starts;
+    uint64_t seed;
+    int64_t threads;
+    const char *zone;    /* only markets of this zone; NULL: all */
+    const char *schemes; /* comma-separated names; NULL: all */
+};
+
+/* The paper's setting where it names one. */
+struct study_options study_defaults(void);
+
+struct study_day {
+    struct eviction_table tables[EVICTION_MEMORIES]; /* those that a scheme goes by */
+    bool *correlated;                                /* count x count; NULL for markets beyond STUDY_CORRELATED_MAX */
+};
+
+struct study {
+    struct study_options options;
+    struct markets own;               /* the markets that take part, moved out of what was read */
+    struct portfolio_market *markets; /* `count` spot markets, then the reference type on demand */
+    size_t count;
+    uint64_t unknown; /* markets left out since the catalog has no price for them */
+    struct interruptions interruptions;
+    const struct catalog_price *reference, *reliable; /* of the markets' region */
+    char region[MARKET_TEXT_MAX];
+    double reference_work; /* vCPUs of all reference machines */
+    int64_t split, first_start, last_start, end;
+    struct study_day *days;
+    size_t day_count;
+    int64_t first_day;                            /* seconds, of days[0] */
+    double mttf_hours;                            /* of standard bidding before the split */
+    double checkpoint_interval, checkpoint_share; /* seconds; overhead as a share of time */
+    const struct scheme *schemes[STUDY_SCHEMES_MAX];
+    size_t scheme_count;
+};
+
+/* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by
+ * the ec2 model. AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success
+ * only. */
+int study_open(struct study *study, const struct study_options *options, struct markets *markets,
+               const struct catalog *catalog, const char *interruptions, struct error *error);
+void study_close(struct study *study);
+/* What was known at `time`; at or after the split. */
+const struct study_day *study_day(const struct study *study, int64_t time);
+/* The market that a scheme of one allocation takes: of those that have machines, at no more than their on-demand price.
+ * Cheapest is per vCPU. `lost`: the market that was lost last, for PICK_EAGER; SIZE_MAX: none. `seed`: the world.
+ * SIZE_MAX: none is open. */
+size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_t lost, uint64_t seed);
+
+struct job_result {
+    double dollars, hours;                          /* runtime */
+    double on_demand_hours, spot_hours, free_hours; /* of machines */
+    double evictions;                               /* of allocations */
+    bool finished;
+};
+
+struct statistic {
+    double mean, ci95; /* half the width of the 95 % confidence interval of the mean */
+};
+
+struct scheme_summary {
+    const struct scheme *scheme;
+    struct statistic dollars, relative, hours, evictions; /* relative: dollars over on-demand's of the same start */
+    struct statistic on_demand_hours, spot_hours, free_hours;
+    double hours_p95;
+    uint64_t unfinished;
+    uint64_t late; /* ended after the deadline */
+};
+
+/* Runs all schemes from all starts on the threads of the options. `log`, opened to append: emptied once all have run,
+ * then one JSON line an action, in the order of starts and schemes; NULL: none. */
+int study_run(const struct study *study, struct scheme_summary summaries[STUDY_SCHEMES_MAX], FILE *log,
+              struct error *error);
+
+#endif

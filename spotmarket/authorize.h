@@ -1,0 +1,26 @@
+/* Who has signed a request: AWS Signature Version 4 in the Authorization header, checked as EC2 does. Pure functions.
+ */
+#ifndef SPOTMARKET_AUTHORIZE_H
+#define SPOTMARKET_AUTHORIZE_H
+
+#include "bidbrain/cloud/aws/sigv4.h"
+#include "spotmarket/parameters.h"
+#include "spotmarket/users.h"
+
+enum { AUTHORIZE_SKEW_SECONDS = 15 * 60, AUTHORIZE_HEADER_MAX = 4096 };
+
+struct authorized {
+    bool by_role; /* signed with the role's keys, else with a user's */
+    const struct user *user;
+    int64_t date; /* of the signature, seconds since 1970 */
+    char signature[SIGV4_HEX];
+};
+
+/* `request` has all headers that came. True: signed for `region` and ec2, within 15 minutes of `now` (seconds since
+ * 1970), by one of `users` or with the keys `role` (NULL: none). Else *error is MissingAuthenticationToken,
+ * IncompleteSignature, AuthFailure (an unknown key id), InvalidClientTokenId (a wrong session token), RequestExpired or
+ * SignatureDoesNotMatch. */
+bool authorize(const struct sigv4_request *request, const struct users *users, const struct user *role,
+               const char *region, int64_t now, struct authorized *authorized, struct api_error *error);
+
+#endif

@@ -1,0 +1,42 @@
+/* The secrets that spotmarket hands out: a token for its owner, and for each machine the secret part of its metadata's
+ * path, metadata tokens and the keys of its role. All are made from one secret that is drawn at the start, so nothing
+ * else has to be remembered. One thread. */
+#ifndef SPOTMARKET_KEYRING_H
+#define SPOTMARKET_KEYRING_H
+
+#include "spotmarket/cloud.h"
+#include "spotmarket/users.h"
+
+enum {
+    KEYRING_SECRET = 32,    /* bytes */
+    KEYRING_OWNER_HEX = 64, /* digits of the owner's token */
+    KEYRING_PATH_HEX = 32,  /* of a path's secret part: 128 bits */
+    KEYRING_TOKEN_HEX = 48, /* of a metadata token: its end, and 128 bits */
+};
+
+struct keyring {
+    unsigned char secret[KEYRING_SECRET];
+};
+
+/* Draws the secret; ends the process when the system gives no random numbers. */
+void keyring_open(struct keyring *keyring);
+void keyring_close(struct keyring *keyring); /* wipes */
+
+void keyring_owner(const struct keyring *keyring, char owner[KEYRING_OWNER_HEX + 1]);
+bool keyring_owner_good(const struct keyring *keyring, const char *owner);
+
+/* The secret part of the path to the metadata of the machine `id`. */
+void keyring_path(const struct keyring *keyring, const char *id, char path[KEYRING_PATH_HEX + 1]);
+bool keyring_path_good(const struct keyring *keyring, const char *id, const char *path);
+
+/* A token of the machine's metadata service, good before `until` (real time, seconds since 1970). */
+void keyring_token(const struct keyring *keyring, const char *id, int64_t until, char token[KEYRING_TOKEN_HEX + 1]);
+bool keyring_token_good(const struct keyring *keyring, const char *id, const char *token, int64_t now);
+
+/* The keys of the machine's role, good before `until`: temporary ones, whose session token names the machine. */
+void keyring_role(const struct keyring *keyring, const char *id, int64_t until, struct user *user);
+/* The keys, machine and end of a session token; false when it is not one of keyring_role's. */
+bool keyring_role_of(const struct keyring *keyring, const char *token, struct user *user, char id[CLOUD_ID_TEXT],
+                     int64_t *until);
+
+#endif
