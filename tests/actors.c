@@ -494,7 +494,7 @@ static void digest_server(const struct server *server, uint64_t *d) {
 static void digest_node(const struct node *node, uint64_t *d) {
     const struct client *client = &node->client;
     const uint64_t numbers[] = {node->state,
-                                node->heartbeat_ms,
+                                node->contact.heartbeat_ms,
                                 node->plan.terms.version,
                                 node->work.set_count,
                                 node->work.duty_count,
@@ -507,7 +507,7 @@ static void digest_node(const struct node *node, uint64_t *d) {
                                 node->hold.clock,
                                 node->reports.count,
                                 node->save.state,
-                                node->leaving,
+                                node->departure.requested,
                                 node->ended,
                                 node->input.compared,
                                 node->checkpoint.number,

@@ -137,9 +137,9 @@ static int make_job(struct runtime *runtime, struct error *error) {
         job->shapes[t] = table_shape(&job->tables[t]);
     }
     for (unsigned m = 0; m < app->metric_count; m++) {
-        runtime->metrics[m].kind = app->metrics[m].kind;
-        runtime->metrics[m].evaluated = app->metrics[m].evaluated != 0 ? 1 : 0;
-        snprintf(runtime->metrics[m].name, WIRE_NAME_MAX, "%s", app->metrics[m].name);
+        runtime->terms.metrics[m].kind = app->metrics[m].kind;
+        runtime->terms.metrics[m].evaluated = app->metrics[m].evaluated != 0 ? 1 : 0;
+        snprintf(runtime->terms.metrics[m].name, WIRE_NAME_MAX, "%s", app->metrics[m].name);
     }
     check_tables(runtime);
     return 0;
@@ -256,14 +256,14 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         snprintf(compress->name, sizeof compress->name, "compress");
         snprintf(compress->value, sizeof compress->value, "%s", o->compress);
     }
-    runtime->settings = buffer_copy(list->options, list->count * sizeof *list->options);
+    runtime->terms.settings = buffer_copy(list->options, list->count * sizeof *list->options);
     free(list);
     return result;
 }
 
 static int make_registration(struct runtime *runtime, struct error *error) {
     const struct runtime_options *options = &runtime->options;
-    struct message_register *registration = &runtime->registration;
+    struct message_register *registration = &runtime->terms.registration;
     struct job_terms *job = &registration->job;
     if (strcmp(options->tier, "reliable") != 0 && strcmp(options->tier, "transient") != 0) {
         return error_set(error, AML_EINPUT, "--tier: expected reliable or transient, got '%s'", options->tier);
@@ -432,7 +432,7 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     if (runtime->end.stuck) {
         _exit(error_exit_status(result));
     }
-    buffer_drop(runtime->settings);
+    buffer_drop(runtime->terms.settings);
     free(runtime);
     return result > 0 ? 0 : error_exit_status(result);
 }

@@ -13,7 +13,7 @@
 enum { NODE_EVICT_REQUEST = 1 }; /* this node asks for one thing only: to leave */
 
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
-    *node = (struct node){.io = io, .options = *options, .job = job, .timeout_ms = options->timeout_ms};
+    *node = (struct node){.io = io, .options = *options, .job = job, .contact.timeout_ms = options->timeout_ms};
     const struct job_terms *terms = &options->registration.job;
     node->hold.clock = WIRE_CLOCK_NEVER;
     node_reports_open(node);
@@ -64,7 +64,7 @@ void node_fail(struct node *node, int code, const char *text) {
 }
 
 bool node_crashed(struct node *node, const struct message_crashed *facts) {
-    bool takes_part = !node->ended && node->heartbeat_ms != 0;
+    bool takes_part = !node->ended && node->contact.heartbeat_ms != 0;
     struct message crashed = {.type = MESSAGE_CRASHED, .crashed = *facts};
     if (takes_part) {
         node_send(node, &crashed);
@@ -88,7 +88,7 @@ static void send_registration(struct node *node) {
 static actor_id silent_node(const struct node *node) {
     uint64_t since_us = 0;
     actor_id server = client_silent(&node->client, &since_us);
-    bool long_enough = node_now(node) > since_us + node->timeout_ms * UINT64_C(1000);
+    bool long_enough = node_now(node) > since_us + node->contact.timeout_ms * UINT64_C(1000);
     return server != ACTOR_NONE && long_enough ? actor_node(server) : ACTOR_NONE;
 }
 
@@ -99,10 +99,10 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.hold = node->hold.number;
     message.heartbeat.version = node->plan.terms.version;
     message.heartbeat.ready = node->ready;
-    message.heartbeat.committed = node->told_committed = node->client.committed;
+    message.heartbeat.committed = node->contact.told_committed = node->client.committed;
     message.heartbeat.silent = silent_node(node);
     node_send(node, &message);
-    node->heartbeat_us = node_now(node) + node->heartbeat_ms * UINT64_C(1000);
+    node->contact.heartbeat_us = node_now(node) + node->contact.heartbeat_ms * UINT64_C(1000);
 }
 
 static void send_input(struct node *node) {
@@ -115,7 +115,8 @@ static void send_input(struct node *node) {
 
 /* Sends INPUT again: it may be large, and what was sent before may be on its way, so not with each heartbeat. */
 static void send_input_again(struct node *node) {
-    if (!node_input_is_compared(node) && node_now(node) >= node->input.sent_us + node->timeout_ms * UINT64_C(250)) {
+    if (!node_input_is_compared(node) &&
+        node_now(node) >= node->input.sent_us + node->contact.timeout_ms * UINT64_C(250)) {
         send_input(node);
     }
 }
@@ -124,7 +125,7 @@ static void send_evict(struct node *node) {
     uint64_t now = node_now(node);
     struct message message = {.type = MESSAGE_EVICT};
     message.evict.request = NODE_EVICT_REQUEST;
-    message.evict.notice_ms = node->leave_us > now ? (uint32_t)((node->leave_us - now) / 1000) : 0;
+    message.evict.notice_ms = node->departure.until_us > now ? (uint32_t)((node->departure.until_us - now) / 1000) : 0;
     message_add(&message, buffer_new(0));
     node_send(node, &message);
 }
@@ -214,7 +215,7 @@ static bool node_is_ready(const struct node *node) {
 
 /* The clock is committed, and the controller has not been told so. */
 static bool commit_passes(const struct node *node, uint64_t clock) {
-    return clock != 0 && node->client.committed >= clock && node->told_committed < clock;
+    return clock != 0 && node->client.committed >= clock && node->contact.told_committed < clock;
 }
 
 /* Tells the controller at once what it waits for: that we are ready, and that the clocks up to a boundary, or all of
@@ -244,8 +245,8 @@ static void node_set_timer(struct node *node) {
         return;
     }
     uint64_t next = client_timer(&node->client);
-    if (next == 0 || node->heartbeat_us < next) {
-        next = node->heartbeat_us;
+    if (next == 0 || node->contact.heartbeat_us < next) {
+        next = node->contact.heartbeat_us;
     }
     next = node_reports_due_us(node) < next ? node_reports_due_us(node) : next;
     if (next != node->timer_us) {
@@ -290,8 +291,8 @@ void node_wake(struct node *node) {
 }
 
 void node_start(struct node *node) {
-    node->started_us = node->heard_us = node_now(node);
-    node->heartbeat_us = node->heard_us + NODE_REGISTER_RETRY_US;
+    node->contact.heard_us = node_now(node);
+    node->contact.heartbeat_us = node->contact.heard_us + NODE_REGISTER_RETRY_US;
     send_registration(node);
     node_set_timer(node);
 }
@@ -355,12 +356,12 @@ void node_leave_soon(struct node *node, uint32_t notice_ms) {
         return;
     }
     uint64_t leave_us = node_now(node) + notice_ms * UINT64_C(1000);
-    if (node->leave_us != 0 && node->leave_us <= leave_us) {
+    if (node->departure.until_us != 0 && node->departure.until_us <= leave_us) {
         return; /* an earlier warning left no more time than this */
     }
-    node->leaving = true;
-    node->leave_us = leave_us;
-    if (node->heartbeat_ms != 0) {
+    node->departure.requested = true;
+    node->departure.until_us = leave_us;
+    if (node->contact.heartbeat_ms != 0) {
         send_evict(node);
     }
 }
@@ -553,14 +554,14 @@ static struct node_server *own_server(const struct node *node, actor_id actor) {
 /* ---- What the controller says ---- */
 
 static void receive_welcome(struct node *node, const struct message_welcome *welcome) {
-    if (node->heartbeat_ms != 0) {
+    if (node->contact.heartbeat_ms != 0) {
         return;
     }
     memcpy(node->name, welcome->name, sizeof node->name);
-    node->heartbeat_ms = welcome->heartbeat_ms;
-    node->timeout_ms = welcome->timeout_ms;
+    node->contact.heartbeat_ms = welcome->heartbeat_ms;
+    node->contact.timeout_ms = welcome->timeout_ms;
     send_heartbeat(node);
-    if (node->leaving) {
+    if (node->departure.requested) {
         send_evict(node);
     }
 }
@@ -658,10 +659,10 @@ static void receive_checkpoint(struct node *node, const struct message *message)
 }
 
 static void receive_outcome(struct node *node, const struct message_outcome *outcome) {
-    if (!node->leaving || outcome->request != NODE_EVICT_REQUEST) {
+    if (!node->departure.requested || outcome->request != NODE_EVICT_REQUEST) {
         return;
     }
-    node->leaving = false;
+    node->departure.requested = false;
     if (outcome->code != 0) {
         node_fail(node, outcome->code, outcome->text);
     }
@@ -719,7 +720,7 @@ void node_receive(void *self, actor_id from, struct message *message) {
         return;
     }
     if (from == ACTOR_CONTROLLER) {
-        node->heard_us = node_now(node);
+        node->contact.heard_us = node_now(node);
         receive_controller(node, message);
     } else {
         struct node_server *server = own_server(node, from);
@@ -736,21 +737,22 @@ void node_receive(void *self, actor_id from, struct message *message) {
 /* ---- Time ---- */
 
 static uint32_t node_patience_ms(const struct node *node) {
-    if (node->heartbeat_ms != 0) {
+    if (node->contact.heartbeat_ms != 0) {
         return node->options.patience_ms;
     }
-    return node->leaving && node->timeout_ms > NODE_LEAVE_MS ? NODE_LEAVE_MS : node->timeout_ms;
+    return node->departure.requested && node->contact.timeout_ms > NODE_LEAVE_MS ? NODE_LEAVE_MS
+                                                                                 : node->contact.timeout_ms;
 }
 
 /* Training goes on without a controller: but not for ever. */
 static bool node_check_silence(struct node *node, uint64_t now) {
     uint32_t patience_ms = node_patience_ms(node);
-    if (now - node->heard_us <= patience_ms * UINT64_C(1000)) {
+    if (now - node->contact.heard_us <= patience_ms * UINT64_C(1000)) {
         return false;
     }
     char text[ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "the controller at %s has not answered for %.1f s", node->options.controller,
-             (double)(now - node->heard_us) / 1e6);
+             (double)(now - node->contact.heard_us) / 1e6);
     node_fail(node, AML_EFAIL, text);
     return true;
 }
@@ -759,13 +761,13 @@ static bool node_check_silence(struct node *node, uint64_t now) {
  * silence. After a long stop connections may be broken: servers get the time that new ones take, too. */
 static void discount_stop(struct node *node, uint64_t now) {
     uint64_t late_us = node->timer_us != 0 && now > node->timer_us ? now - node->timer_us : 0;
-    if (late_us > node->timeout_ms * UINT64_C(500)) {
-        node->heard_us = now;
+    if (late_us > node->contact.timeout_ms * UINT64_C(500)) {
+        node->contact.heard_us = now;
         client_excuse(&node->client, UINT64_MAX, now + IO_RECONNECT_US);
         return;
     }
-    if (late_us > node->heartbeat_ms * UINT64_C(1000)) {
-        node->heard_us = io_excused(node->heard_us, late_us, now);
+    if (late_us > node->contact.heartbeat_ms * UINT64_C(1000)) {
+        node->contact.heard_us = io_excused(node->contact.heard_us, late_us, now);
         client_excuse(&node->client, late_us, now);
     }
 }
@@ -778,14 +780,14 @@ static void repeat(struct node *node) {
     if (node->state == NODE_LOADED && node->loaded == node->plan.terms.version) {
         send_loaded(node);
     }
-    if (node->leaving) {
+    if (node->departure.requested) {
         send_evict(node);
     }
     node_reports_repeat(node);
 }
 
 void node_connected(struct node *node, actor_id peer) {
-    if (peer == ACTOR_CONTROLLER && node->heartbeat_ms != 0 && !node->ended) {
+    if (peer == ACTOR_CONTROLLER && node->contact.heartbeat_ms != 0 && !node->ended) {
         repeat(node);
         node_step(node);
     }
@@ -805,10 +807,10 @@ void node_timer(void *self) {
     if (now >= node_reports_due_us(node)) {
         node_reports_send(node);
     }
-    if (now >= node->heartbeat_us) {
-        if (node->heartbeat_ms == 0) {
+    if (now >= node->contact.heartbeat_us) {
+        if (node->contact.heartbeat_ms == 0) {
             send_registration(node);
-            node->heartbeat_us = now + NODE_REGISTER_RETRY_US;
+            node->contact.heartbeat_us = now + NODE_REGISTER_RETRY_US;
         } else {
             repeat(node);
         }

@@ -154,6 +154,40 @@ struct node_save {
     bool unsaving; /* the finish function of an earlier epoch is to return: its outcome does not count */
 };
 
+/* What one of our servers reported last. */
+struct node_server {
+    bool has_role;    /* in the plan */
+    uint64_t version; /* of the plan that the rest is about */
+    bool in_step, fenced;
+    uint64_t committed;
+    struct buffer *reaches;
+};
+
+struct node_hold {
+    uint64_t number, clock;
+};
+
+/* The checkpoint that our servers write. */
+struct node_checkpoint {
+    uint64_t number; /* of the last CHECKPOINT; 0: none in this epoch */
+    struct message_written *written;
+    unsigned count;
+};
+
+/* The contact with the controller. */
+struct node_contact {
+    uint32_t heartbeat_ms, timeout_ms; /* heartbeat_ms 0: WELCOME has not come */
+    uint64_t heard_us;                 /* when the controller was last heard */
+    uint64_t heartbeat_us;             /* when the next heartbeat, or REGISTER, is due */
+    uint64_t told_committed;           /* in the last heartbeat */
+};
+
+/* What a warning leads to. */
+struct node_departure {
+    bool requested;    /* EVICT was sent, or will be, and has no answer yet */
+    uint64_t until_us; /* when the node has to be gone; 0: nobody has warned it */
+};
+
 struct node {
     struct io *io;
     struct node_options options;
@@ -162,40 +196,23 @@ struct node {
     struct client client;
     char name[WIRE_NAME_MAX];
     enum node_state state;
-    uint32_t heartbeat_ms, timeout_ms;
+    struct node_contact contact;
     struct plan_view plan; /* in force */
     struct node_input input;
     struct node_work work;
     struct node_reports reports;
     struct node_save save;
+    struct node_server *servers; /* by index in options.servers */
+    struct node_hold hold;
+    struct node_checkpoint checkpoint;
+    struct message_accuse accusation; /* of this epoch; accused ACTOR_NONE: none */
+    struct node_departure departure;
     uint64_t total_items;       /* of all nodes, from START on */
     double totals[WIRE_TOTALS]; /* likewise */
-    bool stepping; /* inside node_step */
-    struct node_server {
-        bool has_role;    /* in the plan */
-        uint64_t version; /* of the plan that this is about: */
-        bool in_step, fenced;
-        uint64_t committed;
-        struct buffer *reaches;
-    } * servers; /* what each of our servers said last, by index in options.servers */
-    struct {
-        uint64_t number, clock;
-    } hold;
-    uint64_t final;
-    uint64_t told_committed;  /* in the last heartbeat */
-    uint64_t loaded, ready;   /* the plan's versions that the last LOADED and the last heartbeat named */
-    struct {
-        uint64_t number; /* of the last CHECKPOINT; 0: none in this epoch */
-        struct message_written *written;
-        unsigned count;
-    } checkpoint;
-    struct message_accuse accusation; /* of this epoch; accused ACTOR_NONE: none */
-    bool leaving;                     /* it has requested to be evicted, and has no answer yet */
-    uint64_t leave_us;                /* when it has to be gone; 0: nobody has warned it */
-    uint64_t heard_us;                /* when the controller was last heard */
-    uint64_t started_us;
-    uint64_t heartbeat_us; /* when the next heartbeat is due */
-    uint64_t timer_us;     /* what was asked of set_timer */
+    uint64_t final;             /* the job's last clock; 0: not known yet */
+    uint64_t loaded, ready;     /* the plan's versions that the last LOADED and the last heartbeat named */
+    uint64_t timer_us;          /* what was asked of set_timer */
+    bool stepping;              /* inside node_step */
     bool ended;
 };
 

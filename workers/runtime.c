@@ -42,7 +42,7 @@ static void agent_receive(void *self, actor_id from, struct message *message) {
     }
     runtime_enter(runtime);
     node_receive(&runtime->node, from, message);
-    if (runtime->contact != CONTACT_WELCOMED && runtime->node.heartbeat_ms != 0) {
+    if (runtime->contact != CONTACT_WELCOMED && runtime->node.contact.heartbeat_ms != 0) {
         char name[LOG_NAME_MAX];
         snprintf(name, sizeof name, "%s[%s]", runtime->app->name, runtime->node.name);
         log_set_name(name);
@@ -104,19 +104,19 @@ static void fail_misused(struct runtime *runtime) {
 
 static void agent_woken(void *context) {
     struct runtime *runtime = context;
-    event_clear(runtime->wake);
+    event_clear(runtime->asked.wake);
     runtime_enter(runtime);
     struct node *node = &runtime->node;
     fail_misused(runtime);
-    if (runtime->want_rows) {
+    if (runtime->asked.rows) {
         struct error error = {0};
-        runtime->want_rows = false;
+        runtime->asked.rows = false;
         if (client_subscribe(&node->client, &error) != 0) {
             node_fail(node, error.code, error.text);
         }
     }
-    if (runtime->scan.wanted && !node->ended && !node->client.fenced) {
-        runtime->scan.wanted = false;
+    if (runtime->asked.scan.wanted && !node->ended && !node->client.fenced) {
+        runtime->asked.scan.wanted = false;
         runtime_send_scan(runtime);
     }
     runtime_grow_cache(runtime);
@@ -295,8 +295,8 @@ static int open_signals(struct runtime *runtime, struct error *error) {
     sigaddset(&stop, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
     runtime->signals = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
-    runtime->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (runtime->signals < 0 || runtime->wake < 0) {
+    runtime->asked.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (runtime->signals < 0 || runtime->asked.wake < 0) {
         return error_set(error, AML_EFAIL, "signalfd or eventfd: %s", strerror(errno));
     }
     return 0;
@@ -309,8 +309,8 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
         .controller = options->controller,
         .servers = endpoints,
         .server_count = (unsigned)options->server_threads,
-        .metrics = runtime->metrics,
-        .settings = runtime->settings,
+        .metrics = runtime->terms.metrics,
+        .settings = runtime->terms.settings,
         .metric_count = runtime->app->metric_count,
         .timeout_ms = (uint32_t)(options->connect_timeout * 1000),
         .patience_ms = (uint32_t)(options->patience * 1000),
@@ -326,7 +326,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
                   .bytes = hook_bytes,
                   .context = runtime},
     };
-    node.registration = runtime->registration;
+    node.registration = runtime->terms.registration;
     snprintf(node.registration.key, sizeof node.registration.key, "%s", net_public_key(runtime->net));
     node_init(&runtime->node, net_io_of(runtime->agent), &node, &runtime->job);
     runtime->node.client.rows = runtime_take_rows;
@@ -352,7 +352,7 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->pool.done, runtime_commands_done, runtime);
     result =
         result != 0 ? result : net_io_watch(runtime->agent, runtime->loader.pool.done, runtime_loader_done, runtime);
-    result = result != 0 ? result : net_io_watch(runtime->agent, runtime->wake, agent_woken, runtime);
+    result = result != 0 ? result : net_io_watch(runtime->agent, runtime->asked.wake, agent_woken, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->signals, signal_arrived, runtime);
     result = result != 0 ? result : net_io_watch(runtime->agent, crash_descriptor(), app_crashed, runtime);
     if (result != 0) {
@@ -366,7 +366,7 @@ static void runtime_close(struct runtime *runtime) {
     notice_close(runtime->cloud.notice);
     pthread_mutex_lock(&runtime->lock);
     runtime->stopping = true;
-    pthread_cond_broadcast(&runtime->answered);
+    pthread_cond_broadcast(&runtime->asked.answered);
     unsigned wait_ms = runtime->check.stopped ? 0 : RUNTIME_CLOSE_MS; /* its thread does not come back */
     pthread_mutex_unlock(&runtime->lock);
     bool ended = pool_close(&runtime->pool, wait_ms);
@@ -387,19 +387,19 @@ static void runtime_close(struct runtime *runtime) {
     if (!ended) {
         return; /* a thread is still at work and uses what would be freed here; the process ends now */
     }
-    message_close(&runtime->scan.piece);
+    message_close(&runtime->asked.scan.piece);
     if (runtime->node.io != NULL) {
         node_close(&runtime->node);
     }
     runtime_loader_close(runtime);
     params_close(runtime);
     pthread_rwlock_destroy(&runtime->lists);
-    pthread_cond_destroy(&runtime->answered);
+    pthread_cond_destroy(&runtime->asked.answered);
     pthread_mutex_destroy(&runtime->lock);
     check_close(&runtime->check);
     free(runtime->servers);
     free(runtime->workers);
-    close(runtime->wake);
+    close(runtime->asked.wake);
     close(runtime->signals);
 }
 
@@ -417,7 +417,7 @@ void runtime_init(struct runtime *runtime) {
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&runtime->answered, &monotonic);
+    pthread_cond_init(&runtime->asked.answered, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 

@@ -147,13 +147,32 @@ struct runtime_scan {
     struct message piece;
 };
 
+/* What other threads ask of the main thread. */
+struct runtime_asked {
+    int wake;                       /* eventfd: there is something */
+    pthread_cond_t answered;        /* rows or a scan's piece have come, or the job ends */
+    unsigned waiting;               /* threads that wait for it */
+    bool rows;                      /* rows were added to the cache: subscribe to them */
+    uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants the cache to have in all; 0: as it is */
+    struct runtime_scan scan;
+};
+
+/* What the node tells the controller of the app. */
+struct runtime_terms {
+    struct wire_metric metrics[WIRE_METRICS_MAX];
+    struct buffer *settings; /* struct wire_option each */
+    struct message_register registration;
+};
+
+struct runtime_memory {
+    uint64_t bytes, us; /* the resident size, as of then */
+};
+
 struct runtime {
     struct aml_app *app;
     struct runtime_options options;
     struct job job;
-    struct wire_metric metrics[WIRE_METRICS_MAX];
-    struct buffer *settings;              /* struct wire_option each: the options that REGISTER tells */
-    struct message_register registration; /* sent to the controller */
+    struct runtime_terms terms;
     actor_id self;
 
     struct net *net;
@@ -168,19 +187,12 @@ struct runtime {
     struct data data; /* opened with the first set */
     enum runtime_contact contact;
     struct runtime_cloud cloud;
-    struct {
-        uint64_t bytes, us; /* the resident size, as of then */
-    } memory;
-    int wake;    /* eventfd: the other threads ask the main thread for something */
+    struct runtime_memory memory;
     int signals; /* signalfd */
 
     pthread_mutex_t lock;    /* held by the main thread while it runs the node, by others while they add rows or ask */
-    pthread_cond_t answered; /* rows or a scan's piece have come, or the job ends */
-    unsigned waiting;        /* threads that wait for it */
-    bool want_rows;
-    uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants the cache to have in all; 0: as it is */
-    pthread_rwlock_t lists;         /* of the cache, taken before `lock`: see above */
-    struct runtime_scan scan;
+    pthread_rwlock_t lists;  /* of the cache, taken before `lock`: see above */
+    struct runtime_asked asked; /* under `lock` */
     enum runtime_finish finish; /* under `lock` */
     bool stopping;              /* likewise: the job ends */
     struct error error;         /* of the app's functions, under `lock` */

@@ -22,13 +22,13 @@ static int make_room(struct runtime *runtime, unsigned table, uint64_t more, str
             return error_set(error, AML_ELIMIT, "table %s: more than %u rows on one node", rows->spec->name,
                              rows->capacity);
         }
-        runtime->room[table] = wanted;
-        runtime->waiting++;
-        event_raise(runtime->wake);
-        while (runtime->room[table] != 0 && !runtime->stopping) {
-            pthread_cond_wait(&runtime->answered, &runtime->lock);
+        runtime->asked.room[table] = wanted;
+        runtime->asked.waiting++;
+        event_raise(runtime->asked.wake);
+        while (runtime->asked.room[table] != 0 && !runtime->stopping) {
+            pthread_cond_wait(&runtime->asked.answered, &runtime->lock);
         }
-        runtime->waiting--;
+        runtime->asked.waiting--;
         if (rows->capacity < wanted && !runtime->stopping) {
             return error_set(error, AML_ENOMEM, "table %s: no memory for the cache of %llu rows", rows->spec->name,
                              (unsigned long long)wanted);
@@ -208,9 +208,9 @@ void runtime_loader_run(void *context, unsigned thread, int command) {
 
 void runtime_grow_cache(struct runtime *runtime) {
     for (unsigned t = 0; t < runtime->job.table_count && !runtime->command.busy; t++) {
-        if (runtime->room[t] != 0) {
-            cache_reserve(&runtime->node.cache, t, runtime->room[t]); /* the loader sees whether it went well */
-            runtime->room[t] = 0;
+        if (runtime->asked.room[t] != 0) {
+            cache_reserve(&runtime->node.cache, t, runtime->asked.room[t]); /* the loader sees whether it went well */
+            runtime->asked.room[t] = 0;
         }
     }
 }

@@ -26,8 +26,8 @@ static inline void runtime_enter(struct runtime *runtime) {
 }
 
 static inline void runtime_leave(struct runtime *runtime) {
-    if (runtime->waiting > 0) {
-        pthread_cond_broadcast(&runtime->answered);
+    if (runtime->asked.waiting > 0) {
+        pthread_cond_broadcast(&runtime->asked.answered);
     }
     pthread_mutex_unlock(&runtime->lock);
 }

@@ -31,13 +31,13 @@ uint64_t runtime_room_for_others(const struct cache_table *rows) {
 
 void runtime_wake(struct runtime *runtime) {
     if (runtime->agent != NULL) {
-        event_raise(runtime->wake);
+        event_raise(runtime->asked.wake);
     }
 }
 
 /* When to ask again. */
 static struct timespec ask_main_thread(struct runtime *runtime) {
-    event_raise(runtime->wake);
+    event_raise(runtime->asked.wake);
     return clock_after_ms(CLOCK_MONOTONIC, RUNTIME_RETRY_MS);
 }
 
@@ -84,17 +84,17 @@ static size_t count_arrived(const struct runtime *runtime, unsigned table, const
 /* Under the lock, which is given up meanwhile: waits until all rows have their state. */
 static int await_rows(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count) {
     size_t arrived = count_arrived(runtime, table, keys, count, 0);
-    runtime->waiting++;
+    runtime->asked.waiting++;
     while (arrived < count && !wait_is_over(runtime)) {
-        runtime->want_rows = true;
+        runtime->asked.rows = true;
         struct timespec again = ask_main_thread(runtime);
         int waited = 0;
         while (arrived < count && !wait_is_over(runtime) && waited != ETIMEDOUT) {
-            waited = pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again);
+            waited = pthread_cond_timedwait(&runtime->asked.answered, &runtime->lock, &again);
             arrived = count_arrived(runtime, table, keys, count, arrived);
         }
     }
-    runtime->waiting--;
+    runtime->asked.waiting--;
     return arrived == count ? 0 : AML_ESTOP;
 }
 
@@ -111,23 +111,23 @@ int runtime_fetch(struct runtime *runtime, unsigned table, const uint64_t *keys,
 
 int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, uint64_t cursor, struct message *piece) {
     pthread_mutex_lock(&runtime->lock);
-    runtime->scan.partition = partition;
-    runtime->scan.table = table;
-    runtime->scan.cursor = cursor;
-    runtime->scan.arrived = false;
-    runtime->waiting++;
-    while (!runtime->scan.arrived && !wait_is_over(runtime)) {
-        runtime->scan.wanted = true;
+    runtime->asked.scan.partition = partition;
+    runtime->asked.scan.table = table;
+    runtime->asked.scan.cursor = cursor;
+    runtime->asked.scan.arrived = false;
+    runtime->asked.waiting++;
+    while (!runtime->asked.scan.arrived && !wait_is_over(runtime)) {
+        runtime->asked.scan.wanted = true;
         struct timespec again = ask_main_thread(runtime);
-        while (!runtime->scan.arrived && !wait_is_over(runtime) &&
-               pthread_cond_timedwait(&runtime->answered, &runtime->lock, &again) != ETIMEDOUT) {
+        while (!runtime->asked.scan.arrived && !wait_is_over(runtime) &&
+               pthread_cond_timedwait(&runtime->asked.answered, &runtime->lock, &again) != ETIMEDOUT) {
         }
     }
-    runtime->waiting--;
+    runtime->asked.waiting--;
     int result = AML_ESTOP;
-    if (runtime->scan.arrived && !wait_is_over(runtime)) {
-        *piece = runtime->scan.piece;
-        runtime->scan.piece.frame_count = 0;
+    if (runtime->asked.scan.arrived && !wait_is_over(runtime)) {
+        *piece = runtime->asked.scan.piece;
+        runtime->asked.scan.piece.frame_count = 0;
         result = 0;
     }
     pthread_mutex_unlock(&runtime->lock);
@@ -136,22 +136,22 @@ int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, ui
 
 void runtime_take_rows(void *context, const struct message *message) {
     struct runtime *runtime = context;
-    if (runtime->scan.arrived || message->rows.partition != runtime->scan.partition ||
-        message->rows.table != runtime->scan.table || message->rows.cursor != runtime->scan.cursor) {
+    if (runtime->asked.scan.arrived || message->rows.partition != runtime->asked.scan.partition ||
+        message->rows.table != runtime->asked.scan.table || message->rows.cursor != runtime->asked.scan.cursor) {
         return;
     }
-    message_close(&runtime->scan.piece); /* one that nobody took */
-    runtime->scan.piece = message_share(message);
-    runtime->scan.arrived = true;
+    message_close(&runtime->asked.scan.piece); /* one that nobody took */
+    runtime->asked.scan.piece = message_share(message);
+    runtime->asked.scan.arrived = true;
 }
 
 /* Asks for the piece of a table that the app's finish function waits for. */
 void runtime_send_scan(struct runtime *runtime) {
     struct node *node = &runtime->node;
     struct message scan = {.type = MESSAGE_SCAN, .epoch = node->client.epoch};
-    scan.scan.partition = runtime->scan.partition;
-    scan.scan.table = runtime->scan.table;
-    scan.scan.cursor = runtime->scan.cursor;
+    scan.scan.partition = runtime->asked.scan.partition;
+    scan.scan.table = runtime->asked.scan.table;
+    scan.scan.cursor = runtime->asked.scan.cursor;
     scan.scan.min_clock = runtime_last_clock(node);
     actor_id server = client_server(&node->client, scan.scan.partition, scan.scan.min_clock);
     node->io->send(node->io, server, &scan);

@@ -15,7 +15,8 @@ uint64_t controller_now(const struct controller *controller) {
 }
 
 void controller_tick_at(struct controller *controller, uint64_t at_us) {
-    controller->tick_us = at_us; /* may have passed while the store was written: a delay of our own, see silence.c */
+    controller->times.tick_us =
+        at_us; /* may have passed while the store was written: a delay of our own, see silence.c */
     controller->io->set_timer(controller->io, at_us);
 }
 
@@ -66,7 +67,7 @@ static void controller_take_up(struct controller *controller) {
         controller->end.observers_us = controller->end.members_us = now + IO_RECONNECT_US + CONTROLLER_END_WAIT_US;
     }
     if (controller->phase >= PHASE_TRAIN) {
-        controller->started_us = now;
+        controller->times.started_us = now;
     }
     if (controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE) {
         controller->change.due = true;
@@ -87,7 +88,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
     struct plan_thresholds thresholds = options->thresholds;
     tuner_init(&controller->tuner, &thresholds);
     hold_lift(controller);
-    controller->began_us = controller_now(controller);
+    controller->times.began_us = controller_now(controller);
     int found = persist_load(controller, error);
     int result = found == 0 ? checkpoints_open(controller, error) : found < 0 ? found : 0;
     if (result != 0) {
@@ -97,7 +98,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
     if (found > 0) {
         controller_take_up(controller);
     }
-    controller_tick_at(controller, controller->began_us + options->heartbeat_ms * UINT64_C(500));
+    controller_tick_at(controller, controller->times.began_us + options->heartbeat_ms * UINT64_C(500));
     return 0;
 }
 
@@ -228,7 +229,8 @@ void controller_report(struct controller *controller, char *line) {
 }
 
 uint64_t controller_trained_us(const struct controller *controller) {
-    uint64_t here_us = controller->started_us == 0 ? 0 : controller_now(controller) - controller->started_us;
+    uint64_t here_us =
+        controller->times.started_us == 0 ? 0 : controller_now(controller) - controller->times.started_us;
     return controller->progress.trained_us + here_us;
 }
 
@@ -281,7 +283,9 @@ static void controller_try_end(struct controller *controller) {
         return;
     }
     uint64_t now = controller_now(controller);
-    now = now < controller->tick_us ? now : controller->tick_us; /* while we stood still nobody could leave or read */
+    now = now < controller->times.tick_us
+              ? now
+              : controller->times.tick_us; /* while we stood still nobody could leave or read */
     bool waiting =
         controller->options.observed && controller->report.observer_count == 0 && now < controller->end.observers_us;
     for (unsigned m = 0; m < controller->member_count && now < controller->end.members_us; m++) {
@@ -602,7 +606,7 @@ static void receive_loaded(struct controller *controller, struct member *member,
         return;
     }
     controller->phase = PHASE_TRAIN;
-    controller->started_us = controller_now(controller);
+    controller->times.started_us = controller_now(controller);
     controller->change.due = true;
     controller_report(controller, report_event(controller, "start", NULL, NULL));
     if (!persist_all(controller)) {
@@ -997,7 +1001,7 @@ void controller_receive(void *self, actor_id from, struct message *message) {
 
 static void check_gathering(struct controller *controller, uint64_t now) {
     if (controller->phase != PHASE_GATHER ||
-        now - controller->began_us <= controller->options.start_timeout_ms * UINT64_C(1000)) {
+        now - controller->times.began_us <= controller->options.start_timeout_ms * UINT64_C(1000)) {
         return;
     }
     char text[ERROR_TEXT_MAX];
@@ -1008,7 +1012,7 @@ static void check_gathering(struct controller *controller, uint64_t now) {
         snprintf(joined + used, sizeof joined - used, "%s%s (%s)", m > 0 ? ", " : ": ", member->name, member->host);
     }
     snprintf(text, sizeof text, "after %.0f s %u of %u reliable and %u of %u transient nodes have registered%s",
-             (double)(now - controller->began_us) / 1e6, members_of_tier(controller, TIER_RELIABLE),
+             (double)(now - controller->times.began_us) / 1e6, members_of_tier(controller, TIER_RELIABLE),
              controller->options.reliable, members_of_tier(controller, TIER_TRANSIENT), controller->options.transient,
              joined);
     controller_abort(controller, AML_EFAIL, text);

@@ -386,16 +386,25 @@ struct controller_answers {
     struct controller_quiet quiet;
 };
 
+/* Incarnations that were removed last, in a ring. */
+struct controller_removed {
+    actor_id last[CONTROLLER_REMOVED_MAX];
+    unsigned count; /* ever removed here */
+};
+
+struct controller_times {
+    uint64_t began_us;   /* this controller */
+    uint64_t started_us; /* training, here */
+    uint64_t tick_us;    /* the timer was called last */
+};
+
 struct controller {
     struct io *io;
     struct controller_options options;
     enum controller_phase phase;
     struct member *members; /* longest running first */
     unsigned member_count;
-    struct {
-        actor_id last[CONTROLLER_REMOVED_MAX]; /* incarnations that were removed last, in a ring */
-        unsigned count;                        /* ever removed here */
-    } removed;
+    struct controller_removed removed;
     struct controller_expected expected;
     struct controller_job job;
     struct controller_input input;
@@ -419,7 +428,7 @@ struct controller {
     struct controller_stored stored;
     struct controller_report report;
     struct controller_end end;
-    uint64_t began_us, started_us, tick_us;
+    struct controller_times times;
 };
 
 /* Takes up what the store holds; starts a new job when it is empty. AML_EINPUT when the options make no sense or do

@@ -34,7 +34,7 @@ void silence_heard(const struct controller *controller, struct member *member) {
 }
 
 void silence_discount(struct controller *controller, uint64_t now_us) {
-    uint64_t late_us = now_us > controller->tick_us ? now_us - controller->tick_us : 0;
+    uint64_t late_us = now_us > controller->times.tick_us ? now_us - controller->times.tick_us : 0;
     bool long_stop = late_us > half_timeout_us(controller);
     if (!long_stop && late_us <= controller->options.heartbeat_ms * UINT64_C(1000)) {
         return;
@@ -43,7 +43,7 @@ void silence_discount(struct controller *controller, uint64_t now_us) {
     controller->end.members_us += late_us;
     if (long_stop) {
         silence_begin_anew(controller, now_us);
-        controller->began_us += late_us;
+        controller->times.began_us += late_us;
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {

@@ -35,7 +35,7 @@ struct cluster_node *cluster_node_of(const struct cluster *cluster, actor_id act
 }
 
 bool cluster_node_lives(const struct cluster_node *node) {
-    return !node->gone && node->leave_us == 0 && node->node.heartbeat_ms != 0;
+    return !node->gone && node->leave_us == 0 && node->node.contact.heartbeat_ms != 0;
 }
 
 void cluster_not_calm(struct cluster *cluster, uint64_t until_us) {

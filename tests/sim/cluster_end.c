@@ -290,7 +290,7 @@ static bool names_missing(const struct cluster *cluster, const char *text) {
     }
     char host[64];
     snprintf(host, sizeof host, "host-%u", missing->number);
-    bool registered = missing->node.heartbeat_ms != 0;
+    bool registered = missing->node.contact.heartbeat_ms != 0;
     /* One that never came has no name: then how many are missing is all that can be said. */
     return strstr(text, host) != NULL || (missing->node.name[0] != '\0' && strstr(text, missing->node.name) != NULL) ||
            (!registered && strstr(text, "have registered") != NULL);

@@ -74,20 +74,20 @@ static bool fetch_rows(struct fixture *fixture) {
 static void *main_thread(void *context) {
     struct fixture *fixture = context;
     struct runtime *runtime = &fixture->runtime;
-    struct pollfd ends[2] = {{.fd = runtime->wake, .events = POLLIN}, {.fd = fixture->stop, .events = POLLIN}};
+    struct pollfd ends[2] = {{.fd = runtime->asked.wake, .events = POLLIN}, {.fd = fixture->stop, .events = POLLIN}};
     while (poll(ends, 2, -1) > 0 && ends[1].revents == 0) {
         uint64_t count;
-        if (read(runtime->wake, &count, sizeof count) != (ssize_t)sizeof count) {
+        if (read(runtime->asked.wake, &count, sizeof count) != (ssize_t)sizeof count) {
             break;
         }
         pthread_mutex_lock(&runtime->lock);
         if (fixture->ends) {
             runtime->stopping = true;
-        } else if (runtime->want_rows && fetch_rows(fixture)) {
+        } else if (runtime->asked.rows && fetch_rows(fixture)) {
             fixture->trips++;
         }
-        runtime->want_rows = false;
-        pthread_cond_broadcast(&runtime->answered);
+        runtime->asked.rows = false;
+        pthread_cond_broadcast(&runtime->asked.answered);
         pthread_mutex_unlock(&runtime->lock);
     }
     return NULL;
@@ -114,7 +114,7 @@ static struct fixture *open_node(unsigned threads) {
     for (unsigned t = 0; t < TABLES; t++) {
         assert_int_equal(cache_reserve(&runtime->node.cache, t, ROOM), 0);
     }
-    runtime->wake = eventfd(0, EFD_CLOEXEC);
+    runtime->asked.wake = eventfd(0, EFD_CLOEXEC);
     fixture->stop = eventfd(0, EFD_CLOEXEC);
     for (unsigned t = 0; t < THREADS; t++) {
         fixture->workers[t] = (struct aml_worker){.runtime = runtime, .thread = t};
@@ -131,7 +131,7 @@ static void close_node(struct fixture *fixture) {
     pthread_join(fixture->main_thread, NULL);
     params_close(&fixture->runtime);
     cache_close(&fixture->runtime.node.cache);
-    close(fixture->runtime.wake);
+    close(fixture->runtime.asked.wake);
     close(fixture->stop);
     free(fixture);
 }
