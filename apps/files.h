@@ -6,13 +6,19 @@
 
 #include <stdbool.h>
 
-/* 0 when `path`, the value of --`option`, is a regular file that can be read, or with `folders` a folder; else
- * AML_EINPUT, with a line by aml_error. In `configure`. */
-int check_readable(aml_worker *worker, const char *option, const char *path, bool folders);
+struct app_file {
+    const char *option; /* without "--" */
+    const char *path;   /* its value; NULL: it is not given */
+    bool folders;       /* a folder will do */
+};
 
-/* 0 when a file can be put at `path`, the value of --model-out, and is none of inputs[count], which the job reads
- * (NULL among them: an option that is not given); else AML_EINPUT, with a line by aml_error. Changes no file. In
- * `configure`: a user hears of a wrong path before training, not after it. NULL as path is no error. */
-int check_model_out(aml_worker *worker, const char *path, const char *const inputs[], size_t count);
+/* 0 when each of files[count] is a regular file that can be read, or a folder where one will do, and a file can be put
+ * at `model_out`, the value of --model-out (NULL: it is not given), which is none of them; else AML_EINPUT, with a line
+ * by aml_error. Changes no file. In `configure`: a user hears of a wrong path before training, not after it. */
+int check_files(aml_worker *worker, const struct app_file files[], size_t count, const char *model_out);
+
+/* 0 when there is data, and one way at most to choose what to test on; else AML_EINPUT, with a line by aml_error. `what`
+ * the data consists of, such as "ratings". In `configure`. */
+int check_data(aml_worker *worker, const char *what, const char *data, const char *test, double test_fraction);
 
 #endif

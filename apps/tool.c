@@ -4,8 +4,23 @@
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
+
+int tool_output_open(struct tool_output *output, struct error *error) {
+    output->file = output->path != NULL ? fopen(output->path, "we") : stdout;
+    return output->file != NULL ? 0 : error_set(error, AML_EINPUT, "--out: %s: %s", output->path, strerror(errno));
+}
+
+int tool_output_failed(const struct tool_output *output, struct error *error) {
+    return error_set(error, AML_EFAIL, "%s: %s", output->path != NULL ? output->path : "standard output",
+                     strerror(errno));
+}
+
+int tool_output_close(struct tool_output *output, int result, struct error *error) {
+    bool failed = (output->path != NULL ? fclose(output->file) : fflush(stdout)) != 0;
+    return failed && result == 0 ? tool_output_failed(output, error) : result;
+}
 
 bool tool_is_asked(const char *option, int argc, char **argv) {
     size_t length = strlen(option);

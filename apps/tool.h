@@ -6,6 +6,7 @@
 #include "agileml/types.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 struct tool {
     const char *app;                  /* the program's name, such as "mf" */
@@ -15,6 +16,19 @@ struct tool {
     int (*run)(void *context, struct error *error); /* 0, or a code with *error set */
     void *context;
 };
+
+/* Where a tool's lines go. */
+struct tool_output {
+    const char *path; /* the value of --out; NULL: to standard output */
+    FILE *file;
+};
+
+/* 0, and tool_output_close must follow; or AML_EINPUT. */
+int tool_output_open(struct tool_output *output, struct error *error);
+/* What a tool returns when writing to `file` has just failed: AML_EFAIL. */
+int tool_output_failed(const struct tool_output *output, struct error *error);
+/* Returns `result`, the tool's so far, or AML_EFAIL when that is 0 and what was written did not arrive. */
+int tool_output_close(struct tool_output *output, int result, struct error *error);
 
 /* Whether the arguments hold --`option` or --`option`=VALUE. */
 bool tool_is_asked(const char *option, int argc, char **argv);

@@ -7,12 +7,9 @@
 #include "apps/lda/model.h"
 #include "apps/tool.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct share {
     float value;
@@ -22,8 +19,7 @@ struct share {
 struct inference {
     struct lda_model model;
     double minimum; /* of a topic's share to be printed */
-    FILE *out;
-    const char *out_path;
+    struct tool_output out;
     float *phi; /* [words of the document][K] */
     size_t phi_capacity;
     float *theta, *scratch; /* [K] */
@@ -47,13 +43,13 @@ static int print_document(struct inference *inference, uint64_t number) {
         }
     }
     qsort(inference->shares, count, sizeof *inference->shares, share_order);
-    bool failed = fprintf(inference->out, "%" PRIu64 "\t", number + 1) < 0;
+    bool failed = fprintf(inference->out.file, "%" PRIu64 "\t", number + 1) < 0;
     for (uint32_t i = 0; i < count && !failed; i++) {
-        failed = fprintf(inference->out, "%s%u:%.4f", i > 0 ? " " : "", inference->shares[i].topic,
+        failed = fprintf(inference->out.file, "%s%u:%.4f", i > 0 ? " " : "", inference->shares[i].topic,
                          (double)inference->shares[i].value) < 0;
     }
-    if (failed || fputc('\n', inference->out) < 0) {
-        return error_set(inference->error, AML_EFAIL, "%s: %s", inference->out_path, strerror(errno));
+    if (failed || fputc('\n', inference->out.file) < 0) {
+        return tool_output_failed(&inference->out, inference->error);
     }
     return 0;
 }
@@ -119,7 +115,7 @@ static int infer_data(struct inference *inference, const struct infer_options *o
 
 static int infer(void *context, struct error *error) {
     const struct infer_options *options = context;
-    struct inference inference = {.minimum = options->minimum, .out = stdout, .error = error};
+    struct inference inference = {.minimum = options->minimum, .out = {.path = options->out}, .error = error};
     struct lda_vocabulary stop_words = {0};
     if (options->data == NULL) {
         return error_set(error, AML_EINPUT, "--data FILE is missing: the documents whose topics are wanted");
@@ -134,16 +130,10 @@ static int infer(void *context, struct error *error) {
     if (options->english) {
         lda_vocabulary_add_english(&stop_words);
     }
-    inference.out_path = options->out != NULL ? options->out : "standard output";
-    if (result == 0 && options->out != NULL) {
-        inference.out = fopen(options->out, "we");
-        result =
-            inference.out != NULL ? 0 : error_set(error, AML_EINPUT, "--out: %s: %s", options->out, strerror(errno));
-    }
-    result = result != 0 ? result : infer_data(&inference, options, &stop_words, error);
-    bool failed = inference.out != NULL && (options->out != NULL ? fclose(inference.out) : fflush(stdout)) != 0;
-    if (failed && result == 0) {
-        result = error_set(error, AML_EFAIL, "%s: %s", inference.out_path, strerror(errno));
+    result = result != 0 ? result : tool_output_open(&inference.out, error);
+    if (result == 0) {
+        result = infer_data(&inference, options, &stop_words, error);
+        result = tool_output_close(&inference.out, result, error);
     }
     if (result == 0 && options->out != NULL && inference.hidden > 0) {
         printf("perplexity %.6g\n", exp(-inference.score / inference.hidden));

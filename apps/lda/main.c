@@ -14,21 +14,6 @@
 
 enum { TEST_NUMBERS = 1 << 30, TEST_NUMBERS_BITS = 10 /* numbers of --test's documents begin at their product */ };
 
-static int check_files(aml_worker *worker, const struct lda *lda) {
-    int result = check_readable(worker, "data", lda->data, true);
-    if (result == 0 && lda->test != NULL) {
-        result = check_readable(worker, "test", lda->test, true);
-    }
-    if (result == 0 && lda->vocabulary != NULL) {
-        result = check_readable(worker, "vocabulary", lda->vocabulary, false);
-    }
-    if (result == 0 && lda->stop_words != NULL) {
-        result = check_readable(worker, "stop-words", lda->stop_words, false);
-    }
-    const char *const inputs[] = {lda->data, lda->test, lda->vocabulary, lda->stop_words};
-    return result == 0 ? check_model_out(worker, lda->model_out, inputs, 4) : result;
-}
-
 static int lda_configure(aml_worker *worker, struct aml_app *app) {
     struct lda *lda = app->context;
     int format = lda_format_of(lda->format_name);
@@ -36,17 +21,19 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
     /* See train.h; and fewer than the staleness would not let anyone go ahead. */
     app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
     lda->alpha = lda->alpha > 0 ? lda->alpha : 50.0 / (double)lda->topics;
-    if (lda->data == NULL) {
-        return aml_error(worker, AML_EINPUT, "--data FILE is missing: the documents to train on");
-    }
-    if (lda->test != NULL && lda->test_fraction > 0) {
-        return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
+    int result = check_data(worker, "documents", lda->data, lda->test, lda->test_fraction);
+    if (result != 0) {
+        return result;
     }
     if (format < 0) {
         return aml_error(worker, AML_EINPUT, "--format %s: expected auto, uci, lda-c or text", lda->format_name);
     }
     lda->format = (enum lda_format)format;
-    return check_files(worker, lda);
+    const struct app_file files[] = {{.option = "data", .path = lda->data, .folders = true},
+                                     {.option = "test", .path = lda->test, .folders = true},
+                                     {.option = "vocabulary", .path = lda->vocabulary},
+                                     {.option = "stop-words", .path = lda->stop_words}};
+    return check_files(worker, files, sizeof files / sizeof *files, lda->model_out);
 }
 
 /* ---- Reading ---- */

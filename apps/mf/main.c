@@ -62,18 +62,9 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     app->clocks_per_iteration = MF_CLOCKS * (1 + (int64_t)aml_staleness(worker));
     mf->seed = aml_seed(worker);
     mf->kernel = mf_kernel_choose();
-    if (mf->data == NULL) {
-        return aml_error(worker, AML_EINPUT, "--data FILE is missing: the ratings to train on");
-    }
-    if (mf->test != NULL && mf->test_fraction > 0) {
-        return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
-    }
-    int result = check_readable(worker, "data", mf->data, false);
-    if (result == 0 && mf->test != NULL) {
-        result = check_readable(worker, "test", mf->test, false);
-    }
-    const char *const inputs[] = {mf->data, mf->test};
-    return result == 0 ? check_model_out(worker, mf->model_out, inputs, 2) : result;
+    const struct app_file files[] = {{.option = "data", .path = mf->data}, {.option = "test", .path = mf->test}};
+    int result = check_data(worker, "ratings", mf->data, mf->test, mf->test_fraction);
+    return result == 0 ? check_files(worker, files, 2, mf->model_out) : result;
 }
 
 /* ---- Reading ---- */

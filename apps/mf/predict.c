@@ -5,27 +5,20 @@
 #include "apps/tool.h"
 #include "workers/ratings.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 struct prediction {
-    const char *model_path, *data, *out_path;
+    const char *model_path, *data;
     struct mf_model model;
-    FILE *out; /* NULL: RMSE only, of data with ratings */
+    struct tool_output out; /* without a path: RMSE only, of data with ratings */
     double squared_error;
     uint64_t count;
     bool rated;
     struct error *error;
 };
-
-static int out_failed(const struct prediction *prediction) {
-    return error_set(prediction->error, AML_EFAIL, "%s: %s",
-                     prediction->out_path != NULL ? prediction->out_path : "standard output", strerror(errno));
-}
 
 static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
     struct prediction *prediction = context;
@@ -33,15 +26,15 @@ static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const s
     (void)chunk;
     if (prediction->count == 0 && count > 0) {
         prediction->rated = !isnan(ratings[0].value); /* as all others then */
-        prediction->out = !prediction->rated && prediction->out == NULL ? stdout : prediction->out;
     }
+    bool lines = !prediction->rated || prediction->out.path != NULL;
     for (size_t i = 0; i < count; i++) {
         float value = mf_model_predict(&prediction->model, ratings[i].user, ratings[i].item);
         double error = (double)ratings[i].value - (double)value;
         prediction->squared_error += error * error;
-        if (prediction->out != NULL && fprintf(prediction->out, "%" PRIu64 "\t%" PRIu64 "\t%.6g\n", ratings[i].user,
-                                               ratings[i].item, (double)value) < 0) {
-            return out_failed(prediction);
+        if (lines && fprintf(prediction->out.file, "%" PRIu64 "\t%" PRIu64 "\t%.6g\n", ratings[i].user, ratings[i].item,
+                             (double)value) < 0) {
+            return tool_output_failed(&prediction->out, prediction->error);
         }
     }
     prediction->count += count;
@@ -49,22 +42,17 @@ static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const s
 }
 
 static int predict_file(struct prediction *prediction, struct error *error) {
-    if (prediction->out_path != NULL) {
-        prediction->out = fopen(prediction->out_path, "we");
-        if (prediction->out == NULL) {
-            return error_set(error, AML_EINPUT, "--out: %s: %s", prediction->out_path, strerror(errno));
-        }
+    int result = tool_output_open(&prediction->out, error);
+    if (result != 0) {
+        return result;
     }
     /* One thread keeps the order of lines. */
-    int result = ratings_read(prediction->data, true, 1, predict_chunk, prediction, error);
-    bool failed = prediction->out_path != NULL ? fclose(prediction->out) != 0 : fflush(stdout) != 0;
-    if (failed && result == 0) {
-        result = out_failed(prediction);
-    }
+    result = ratings_read(prediction->data, true, 1, predict_chunk, prediction, error);
+    result = tool_output_close(&prediction->out, result, error);
     if (result == 0 && prediction->rated) {
         printf("ratings %" PRIu64 "  rmse %.6f\n", prediction->count,
                sqrt(prediction->squared_error / (double)prediction->count));
-    } else if (result == 0 && prediction->out_path != NULL) {
+    } else if (result == 0 && prediction->out.path != NULL) {
         printf("predictions %" PRIu64 "\n", prediction->count);
     }
     return result;
@@ -90,7 +78,7 @@ int mf_predict_main(int argc, char **argv) {
         {"predict", "MODEL", AML_OPTION_STRING, &prediction.model_path, 0, 0, "a model that --model-out wrote"},
         {"data", "FILE", AML_OPTION_STRING, &prediction.data, 0, 0,
          "lines of 'user item' to predict, or ratings to compare with; format as in training"},
-        {"out", "FILE", AML_OPTION_STRING, &prediction.out_path, 0, 0,
+        {"out", "FILE", AML_OPTION_STRING, &prediction.out.path, 0, 0,
          "write lines of user, item, prediction there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };

@@ -88,8 +88,9 @@ struct mlr {
 /* ---- Options ---- */
 
 static int check_options(aml_worker *worker, struct mlr *mlr) {
-    if (mlr->file.path == NULL) {
-        return aml_error(worker, AML_EINPUT, "--data FILE is missing: the samples to train on");
+    int result = check_data(worker, "samples", mlr->file.path, mlr->test, mlr->test_fraction);
+    if (result != 0) {
+        return result;
     }
     if (!samples_format_parse(mlr->format, &mlr->file.format)) {
         return aml_error(worker, AML_EINPUT, "--format: expected auto, libsvm, text, csv or idx, got '%s'",
@@ -106,22 +107,14 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
         strcmp(mlr->device_name, "cuda") != 0) {
         return aml_error(worker, AML_EINPUT, "--device: expected auto, cpu or cuda, got '%s'", mlr->device_name);
     }
-    if (mlr->test != NULL && mlr->test_fraction > 0) {
-        return aml_error(worker, AML_EINPUT, "--test and --test-fraction: expected one of them");
-    }
     if (mlr->test_labels != NULL && mlr->test == NULL) {
         return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
     }
-    int result = check_readable(worker, "data", mlr->file.path, false);
-    if (result == 0 && mlr->file.labels_path != NULL) {
-        result = check_readable(worker, "labels", mlr->file.labels_path, false);
-    }
-    result = result == 0 && mlr->test != NULL ? check_readable(worker, "test", mlr->test, false) : result;
-    if (result == 0 && mlr->test_labels != NULL) {
-        result = check_readable(worker, "test-labels", mlr->test_labels, false);
-    }
-    const char *const inputs[] = {mlr->file.path, mlr->file.labels_path, mlr->test, mlr->test_labels};
-    return result == 0 ? check_model_out(worker, mlr->model_out, inputs, 4) : result;
+    const struct app_file files[] = {{.option = "data", .path = mlr->file.path},
+                                     {.option = "labels", .path = mlr->file.labels_path},
+                                     {.option = "test", .path = mlr->test},
+                                     {.option = "test-labels", .path = mlr->test_labels}};
+    return check_files(worker, files, sizeof files / sizeof *files, mlr->model_out);
 }
 
 /* Dense or sparse. */

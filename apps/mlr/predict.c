@@ -4,27 +4,21 @@
 #include "apps/mlr/model.h"
 #include "apps/tool.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 struct run {
-    const char *model_path, *out_path, *format;
+    const char *model_path, *format;
     struct samples_file file;
     struct mlr_model model;
     struct mlr_prediction prediction;
-    FILE *out; /* NULL: accuracy only, of samples with labels */
+    struct tool_output out; /* without a path: accuracy only, of samples with labels */
     uint64_t count, known, correct;
     double loss; /* of the samples whose label is known */
     bool labelled;
 };
-
-static const char *out_name(const struct run *run) {
-    return run->out_path != NULL ? run->out_path : "standard output";
-}
 
 static void compare(struct run *run, const struct sample *sample) {
     const struct mlr_prediction *prediction = &run->prediction;
@@ -45,44 +39,38 @@ static int predict_sample(void *context, const struct sample *sample, struct err
     }
     if (run->count++ == 0) {
         run->labelled = sample->labelled; /* as all others then */
-        run->out = !run->labelled && run->out == NULL ? stdout : run->out;
     }
     mlr_model_predict(&run->model, sample, prediction);
     if (run->labelled) {
         compare(run, sample);
     }
-    if (run->out == NULL) {
+    if (run->labelled && run->out.path == NULL) {
         return 0;
     }
     const char *predicted = run->model.labels.items[prediction->best].text;
-    int printed = run->labelled ? fprintf(run->out, "%s\t", sample->label.text) : 0;
+    int printed = run->labelled ? fprintf(run->out.file, "%s\t", sample->label.text) : 0;
     if (printed < 0 ||
-        fprintf(run->out, "%s\t%.6g\n", predicted, (double)prediction->probabilities[prediction->best]) < 0) {
-        return error_set(error, AML_EFAIL, "%s: %s", out_name(run), strerror(errno));
+        fprintf(run->out.file, "%s\t%.6g\n", predicted, (double)prediction->probabilities[prediction->best]) < 0) {
+        return tool_output_failed(&run->out, error);
     }
     return 0;
 }
 
 static int predict_file(struct run *run, struct error *error) {
-    if (run->out_path != NULL) {
-        run->out = fopen(run->out_path, "we");
-        if (run->out == NULL) {
-            return error_set(error, AML_EINPUT, "--out: %s: %s", run->out_path, strerror(errno));
-        }
+    int result = tool_output_open(&run->out, error);
+    if (result != 0) {
+        return result;
     }
     run->file.index_base = run->model.index_base;
     run->file.label_optional = true;
     run->file.features = run->model.scale.features;
-    int result = samples_read(&run->file, predict_sample, run, error);
-    bool failed = run->out_path != NULL ? fclose(run->out) != 0 : fflush(stdout) != 0;
-    if (failed && result == 0) {
-        result = error_set(error, AML_EFAIL, "%s: %s", out_name(run), strerror(errno));
-    }
+    result = samples_read(&run->file, predict_sample, run, error);
+    result = tool_output_close(&run->out, result, error);
     if (result == 0 && run->labelled) {
         printf("samples %" PRIu64 "  unknown_labels %" PRIu64 "  accuracy %.6f  loss %.6f\n", run->count,
                run->count - run->known, (double)run->correct / (double)run->count,
                run->known > 0 ? run->loss / (double)run->known : 0);
-    } else if (result == 0 && run->out_path != NULL) {
+    } else if (result == 0 && run->out.path != NULL) {
         printf("predictions %" PRIu64 "\n", run->count);
     }
     return result;
@@ -116,7 +104,7 @@ int mlr_predict_main(int argc, char **argv) {
         {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
          "the label's field in text and csv: from 1, or from -1 for the last; 0: field 1, if a line has one field more "
          "than the model has features"},
-        {"out", "FILE", AML_OPTION_STRING, &run.out_path, 0, 0,
+        {"out", "FILE", AML_OPTION_STRING, &run.out.path, 0, 0,
          "write lines of label (if there is one), prediction and its probability there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };

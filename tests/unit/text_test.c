@@ -155,6 +155,67 @@ static void test_kinds_of_files_that_are_refused(void **state) {
     }
 }
 
+/* ---- Sources and whole files ---- */
+
+/* The text_source of the numbers "0\n1\n2\n"... below the one that `context` points to behind the next one. */
+static int numbers(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
+    unsigned *next = context;
+    char *to = bytes;
+    for (*got = 0; *got < size && next[0] < 2 * next[1]; next[0]++) {
+        to[(*got)++] = next[0] % 2 == 0 ? (char)('0' + next[0] / 2 % 10) : '\n';
+    }
+    return next[0] == 2 * next[1] ? 0 : error_set(error, AML_EFAIL, "too many");
+}
+
+static void test_lines_of_a_source(void **state) {
+    (void)state;
+    unsigned next[2] = {0, 7};
+    struct text_input *input;
+    struct text_lines lines;
+    struct error error = {0};
+    char *line;
+    size_t length;
+    assert_int_equal(text_input_open_source(&input, "numbers", numbers, next, &error), 0);
+    text_lines_take(&lines, "numbers", input, LONGEST);
+    for (unsigned n = 0; n < 7; n++) {
+        assert_int_equal(text_lines_next(&lines, &line, &length, &error), 0);
+        assert_int_equal(length, 1);
+        assert_int_equal(line[0], '0' + n);
+        assert_int_equal(lines.number, n + 1);
+    }
+    assert_int_equal(text_lines_next(&lines, &line, &length, &error), 0);
+    assert_null(line);
+    text_lines_close(&lines);
+    next[0] = 0;
+    next[1] = 1 << 20; /* more than is asked for at once: a failure */
+    assert_int_equal(text_input_open_source(&input, "numbers", numbers, next, &error), AML_EFAIL);
+    assert_null(input);
+    assert_string_equal(error.text, "too many");
+}
+
+static void test_whole_files(void **state) {
+    (void)state;
+    enum { SIZE = 3 * BUFFER / 2 };
+    static char bytes[SIZE];
+    memset(bytes, 'x', sizeof bytes);
+    for (size_t size = 0; size <= SIZE; size += SIZE / 2) {
+        int file = file_of(bytes, size);
+        struct error error = {0};
+        char *text;
+        size_t got;
+        assert_int_equal(text_input_load(path, size, &text, &got, &error), 0);
+        assert_int_equal(got, size);
+        assert_int_equal(strlen(text), size);
+        free(text);
+        if (size > 0) {
+            assert_int_equal(text_input_load(path, size - 1, &text, &got, &error), AML_EINPUT);
+            assert_null(text);
+            assert_non_null(strstr(error.text, ": more than "));
+        }
+        close(file);
+    }
+}
+
 /* ---- Fields ---- */
 
 static enum text_separator separator_of(const char *line) {
@@ -222,6 +283,8 @@ int main(void) {
         cmocka_unit_test(test_line_ends_around_a_buffers_end),
         cmocka_unit_test(test_lines_that_are_refused),
         cmocka_unit_test(test_kinds_of_files_that_are_refused),
+        cmocka_unit_test(test_lines_of_a_source),
+        cmocka_unit_test(test_whole_files),
         cmocka_unit_test(test_separators),
         cmocka_unit_test(test_fields),
     };
