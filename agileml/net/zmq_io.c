@@ -35,6 +35,20 @@ struct watch {
     void *context;
 };
 
+/* To whom messages were delivered in this turn. */
+struct net_sleepers {
+    actor_id actors[SLEEPERS_MAX];
+    unsigned count, messages;
+    size_t bytes;
+};
+
+struct net_warnings {
+    unsigned count;
+    char last[ERROR_TEXT_MAX]; /* a peer that tries again and again is reported once */
+    pthread_mutex_t lock;
+    char told[ERROR_TEXT_MAX]; /* guarded by `lock`: what the door wants to be warned of; "": nothing */
+};
+
 struct net_io {
     struct io io; /* first: its address is ours */
     struct net *net;
@@ -46,9 +60,7 @@ struct net_io {
     bool mailbox_active;
     pthread_mutex_t turn; /* guards what follows; our thread holds it except while it sleeps; then who borrows us */
     bool running;         /* in the loop, which wakes sleepers at each turn's end */
-    actor_id sleepers[SLEEPERS_MAX]; /* to whom messages were delivered in this turn */
-    unsigned sleeper_count, sleepers_messages;
-    size_t sleepers_bytes;
+    struct net_sleepers sleepers;
     struct link *router; /* NULL: doesn't listen */
     struct link **peers; /* ordered by their actors */
     size_t peer_count;
@@ -62,19 +74,16 @@ struct net_io {
     uint64_t timer_us;       /* 0: none */
     uint64_t slept_timer_us; /* what it was when our thread went to sleep */
     uint64_t random_state;
-    unsigned warnings;
-    char warned[ERROR_TEXT_MAX]; /* the last warning: a peer that tries again and again is reported once */
-    pthread_mutex_t told_lock;
-    char told[ERROR_TEXT_MAX]; /* guarded by told_lock: what the door wants to be warned of; "": nothing */
+    struct net_warnings warnings;
     _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by our thread, read by any */
 };
 
 static void net_io_warn(struct net_io *io, const char *text) {
-    if (io->warnings == NET_WARNINGS_MAX || strncmp(io->warned, text, sizeof io->warned - 1) == 0) {
+    if (io->warnings.count == NET_WARNINGS_MAX || strncmp(io->warnings.last, text, sizeof io->warnings.last - 1) == 0) {
         return;
     }
-    io->warnings++;
-    snprintf(io->warned, sizeof io->warned, "%s", text);
+    io->warnings.count++;
+    snprintf(io->warnings.last, sizeof io->warnings.last, "%s", text);
     if (io->options.warning != NULL) {
         io->options.warning(io->options.actor.self, text);
     } else {
@@ -83,18 +92,18 @@ static void net_io_warn(struct net_io *io, const char *text) {
 }
 
 void net_io_warn_later(struct net_io *io, const char *text) {
-    pthread_mutex_lock(&io->told_lock);
-    snprintf(io->told, sizeof io->told, "%s", text);
-    pthread_mutex_unlock(&io->told_lock);
+    pthread_mutex_lock(&io->warnings.lock);
+    snprintf(io->warnings.told, sizeof io->warnings.told, "%s", text);
+    pthread_mutex_unlock(&io->warnings.lock);
     mailbox_raise(&io->mailbox);
 }
 
 static void net_io_warn_of_told(struct net_io *io) {
     char text[ERROR_TEXT_MAX];
-    pthread_mutex_lock(&io->told_lock);
-    memcpy(text, io->told, sizeof text);
-    io->told[0] = '\0';
-    pthread_mutex_unlock(&io->told_lock);
+    pthread_mutex_lock(&io->warnings.lock);
+    memcpy(text, io->warnings.told, sizeof text);
+    io->warnings.told[0] = '\0';
+    pthread_mutex_unlock(&io->warnings.lock);
     if (text[0] != '\0') {
         net_io_warn(io, text);
     }
@@ -425,7 +434,7 @@ bool net_io_lend(struct net_io *io) {
 static void net_io_give_back(struct net_io *io) {
     bool sooner = io->timer_us != 0 && (io->slept_timer_us == 0 || io->timer_us < io->slept_timer_us);
     if (io->mailbox_active || io->active_count > 0 || io->retired_count > 0 || io->stopped_count > 0 ||
-        io->sleeper_count > 0 || io->stopping || sooner) {
+        io->sleepers.count > 0 || io->stopping || sooner) {
         mailbox_raise(&io->mailbox);
     } else {
         mailbox_wake(&io->mailbox);
@@ -441,26 +450,26 @@ static void net_io_use(struct net_io *io, struct net_io *borrower) {
            mailbox_take(&io->mailbox, &from, &message)) {
         net_io_receive(io, from, &message);
     }
-    for (unsigned s = 0; s < io->sleeper_count; s++) {
-        if (io->sleepers[s] == borrower->options.self) {
+    for (unsigned s = 0; s < io->sleepers.count; s++) {
+        if (io->sleepers.actors[s] == borrower->options.self) {
             borrower->mailbox_active = true;
         } else {
-            net_wake(io->net, io->sleepers[s]);
+            net_wake(io->net, io->sleepers.actors[s]);
         }
     }
-    io->sleeper_count = io->sleepers_messages = 0;
-    io->sleepers_bytes = 0;
+    io->sleepers.count = io->sleepers.messages = 0;
+    io->sleepers.bytes = 0;
     net_io_give_back(io);
 }
 
 /* Wakes those to whom messages were delivered, or does their work. */
 static void net_io_wake(struct net_io *io) {
-    bool light = io->sleepers_messages < SLEEPERS_MESSAGES && io->sleepers_bytes < SLEEPERS_BYTES;
-    unsigned count = io->sleeper_count;
+    bool light = io->sleepers.messages < SLEEPERS_MESSAGES && io->sleepers.bytes < SLEEPERS_BYTES;
+    unsigned count = io->sleepers.count;
     actor_id sleepers[SLEEPERS_MAX];
-    memcpy(sleepers, io->sleepers, count * sizeof *sleepers);
-    io->sleeper_count = io->sleepers_messages = 0;
-    io->sleepers_bytes = 0;
+    memcpy(sleepers, io->sleepers.actors, count * sizeof *sleepers);
+    io->sleepers.count = io->sleepers.messages = 0;
+    io->sleepers.bytes = 0;
     for (unsigned s = 0; s < count; s++) {
         struct net_io *lent = light && io->running ? net_borrow(io->net, sleepers[s]) : NULL;
         if (lent != NULL) {
@@ -482,16 +491,16 @@ static size_t payload_bytes(const struct message *message) {
 /* `actor` has got a message with so many bytes, and is woken at the turn's end at the latest. */
 static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
     unsigned s = 0;
-    while (s < io->sleeper_count && io->sleepers[s] != actor) {
+    while (s < io->sleepers.count && io->sleepers.actors[s] != actor) {
         s++;
     }
-    if (s == io->sleeper_count) {
-        io->sleepers[io->sleeper_count++] = actor;
+    if (s == io->sleepers.count) {
+        io->sleepers.actors[io->sleepers.count++] = actor;
     }
-    io->sleepers_messages++;
-    io->sleepers_bytes += bytes;
-    if (!io->running || io->sleeper_count == SLEEPERS_MAX || io->sleepers_messages >= SLEEPERS_MESSAGES ||
-        io->sleepers_bytes >= SLEEPERS_BYTES) {
+    io->sleepers.messages++;
+    io->sleepers.bytes += bytes;
+    if (!io->running || io->sleepers.count == SLEEPERS_MAX || io->sleepers.messages >= SLEEPERS_MESSAGES ||
+        io->sleepers.bytes >= SLEEPERS_BYTES) {
         net_io_wake(io);
     }
 }
@@ -634,7 +643,7 @@ bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*eno
     }
     ready(context);
     for (int turn = 0; turn < STAND_IN_TURNS && !io->stopping && !enough(context) &&
-                       (io->mailbox_active || io->active_count > 0 || io->sleeper_count > 0);
+                       (io->mailbox_active || io->active_count > 0 || io->sleepers.count > 0);
          turn++) {
         net_io_wake(io);
         net_io_turn(io);
@@ -710,7 +719,7 @@ static void net_io_close_parts(struct net_io *io) {
     }
     mailbox_close(&io->mailbox);
     pthread_mutex_destroy(&io->turn);
-    pthread_mutex_destroy(&io->told_lock);
+    pthread_mutex_destroy(&io->warnings.lock);
     if (io->epoll >= 0) {
         close(io->epoll);
     }
@@ -738,7 +747,7 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
     io->options = *options;
     io->epoll = -1;
     pthread_mutex_init(&io->turn, NULL);
-    pthread_mutex_init(&io->told_lock, NULL);
+    pthread_mutex_init(&io->warnings.lock, NULL);
     io->mailbox_source = (struct source){.kind = SOURCE_MAILBOX, .owner = io};
     int result = mailbox_open(&io->mailbox, error);
     if (result != 0) {
