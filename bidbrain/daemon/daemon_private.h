@@ -1,6 +1,7 @@
 /* What the parts of the daemon share: daemon.c (start, loop, end), daemon_job.c (what the job tells), daemon_market.c
- * (prices, what can be bought, decisions), daemon_machines.c (launches and machines, from plan to end), daemon_report.c
- * (what people and programs are told) and daemon_commands.c (commands that open a daemon for a moment). */
+ * (prices, what can be bought, decisions), daemon_fleet.c (rows of launches, machines and closed markets),
+ * daemon_launches.c and daemon_machines.c (their lives), daemon_report.c (what people and programs are told) and
+ * daemon_commands.c (commands that open a daemon for a moment). */
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 #define BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 
@@ -120,7 +121,8 @@ struct daemon_market {
     int late_said;                  /* -1: nothing yet; whether the deadline was said to be missed */
 };
 
-/* Launches and machines, and where nothing is bought for a while: of daemon_machines.c. */
+/* Launches and machines, and where nothing is bought for a while: of daemon_fleet.c, daemon_launches.c and
+ * daemon_machines.c. */
 struct daemon_fleet {
     struct daemon_launch *launches;
     size_t launch_count;
@@ -256,15 +258,35 @@ double daemon_node_vcpus(const struct daemon *daemon, const char *node);
 double daemon_lead(const struct daemon *daemon);
 double daemon_margin(const struct daemon *daemon);
 
-/* ---- daemon_machines.c ---- */
+/* ---- daemon_fleet.c ---- */
+extern const char DAEMON_ANY_MARKET[]; /* as type and zone: a quota counts for all markets of a kind */
 int daemon_load(struct daemon *daemon, struct error *error);
+/* Places in the fleet's arrays; SIZE_MAX: there is none. What is added is not stored yet. */
+size_t daemon_find_machine(const struct daemon *daemon, const char *id);
+size_t daemon_find_launch(const struct daemon *daemon, const char *token);
+size_t daemon_add_launch(struct daemon *daemon, const struct ledger_launch *launch);
+size_t daemon_add_machine(struct daemon *daemon, const struct ledger_machine *machine);
+void daemon_store_launch(struct daemon *daemon, size_t launch);
+void daemon_store_machine(struct daemon *daemon, size_t machine);
+/* Nothing is bought there for `seconds` of the market; `doubled` by each call that follows, until it is reopened. */
+void daemon_close_market(struct daemon *daemon, enum provider_kind kind, const char *type, const char *zone,
+                         int64_t seconds, bool doubled);
+/* What failed there before is forgotten. */
+void daemon_reopen_market(struct daemon *daemon, enum provider_kind kind, const char *type, const char *zone);
+int64_t daemon_closed_until(const struct daemon *daemon, enum provider_kind kind, const char *type, const char *zone);
+
+/* ---- daemon_launches.c ---- */
 void daemon_launch(struct daemon *daemon, const struct portfolio_buy *buy);
 /* Buys reliable machines that lack, as far as the caps allow; in a dry run it only says so. */
 void daemon_keep_reliable(struct daemon *daemon);
 /* Asks again for what has no answer, since this process or the one before it asked, while the job runs; withdraws open
  * requests. */
 void daemon_ask_again(struct daemon *daemon);
+/* After a whole list: closes launches that are too old for an answer, or after the job's end by what the list shows. */
+void daemon_look_for_launches(struct daemon *daemon);
 void daemon_take_outcome(void *context, const struct provider_outcome *outcome);
+
+/* ---- daemon_machines.c ---- */
 void daemon_take_machine(void *context, const struct provider_machine *told);
 void daemon_list_end(void *context, bool whole);
 void daemon_ask_list(struct daemon *daemon);
@@ -282,8 +304,6 @@ void daemon_machine_joined(struct daemon *daemon, size_t machine);
 void daemon_machine_left(struct daemon *daemon, size_t machine);
 /* Nothing is left, neither a machine nor a launch that may bring one. */
 bool daemon_all_gone(const struct daemon *daemon);
-size_t daemon_find_machine(const struct daemon *daemon, const char *id);
-int64_t daemon_closed_until(const struct daemon *daemon, enum provider_kind kind, const char *type, const char *zone);
 
 /* ---- daemon_report.c ---- */
 __attribute__((format(printf, 2, 3))) void daemon_say(struct daemon *daemon, const char *format, ...);
