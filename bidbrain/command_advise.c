@@ -50,8 +50,8 @@ static bool advise_wants(const void *context, const struct market *market) {
     char region[MARKET_TEXT_MAX];
     market_region(market->zone, region);
     const struct catalog_price *type = catalog_find(&advise->known, market->type, region);
-    return type != NULL && !catalog_burstable(market->type) && type->vcpus >= (uint64_t)advise->profile.vcpus_min &&
-           type->memory_mib >= 1024 * advise->profile.memory_min && market->points[0].time <= advise->now &&
+    return catalog_fits(type, advise->profile.vcpus_min, advise->profile.memory_min) &&
+           market->points[0].time <= advise->now &&
            (advise->zone == NULL || strncmp(market->zone, advise->zone, strlen(advise->zone)) == 0);
 }
 
@@ -73,19 +73,9 @@ static int advise_markets(struct advise *advise, struct error *error) {
                          "no market to buy in: expected prices of a type that the catalog knows, large "
                          "enough for the profile");
     }
-    advise->places = memory_zeroed(advise->markets.count, sizeof *advise->places);
-    for (size_t m = 0; m < advise->markets.count; m++) {
-        char region[MARKET_TEXT_MAX];
-        const struct market *market = advise->markets.list[m];
-        market_region(market->zone, region);
-        advise->places[m] =
-            (struct portfolio_market){.prices = market, .type = catalog_find(&advise->known, market->type, region)};
-        memcpy(advise->places[m].zone, market->zone, sizeof market->zone);
-        if (strcmp(region, advise->places[0].type->region) != 0) { /* the machines of a job talk to each other */
-            return error_set(error, AML_EINPUT,
-                             "prices of several regions, %s and %s: expected one, chosen with --zone",
-                             advise->places[0].type->region, region);
-        }
+    int code = portfolio_markets(&advise->places, &advise->markets, &advise->known, error);
+    if (code != 0) {
+        return code;
     }
     advise->reliable = catalog_find(&advise->known, advise->profile.reliable_type, advise->places[0].type->region);
     if (advise->reliable == NULL) {

@@ -40,8 +40,8 @@ static bool node_gone(const struct daemon_machine *machine) {
 void daemon_machine_joined(struct daemon *daemon, size_t i) {
     const struct provider_machine *machine = &daemon->fleet.machines[i].row.machine;
     struct daemon_machine *entry = &daemon->fleet.machines[i];
-    if (entry->node == NODE_AWAITED &&
-        machine->launched >= daemon->job.begun) { /* earlier joins are told anew: when, nobody knows */
+    /* Joins before this bidbrain began are told anew: when they were, nobody knows. */
+    if (entry->node == NODE_AWAITED && machine->launched >= daemon->job.begun) {
         double seconds = fmax(0, (double)(daemon_now(daemon) - machine->launched));
         daemon->job.boot_seconds += (seconds - daemon->job.boot_seconds) / DAEMON_BOOTS;
     }

@@ -29,9 +29,9 @@ bool daemon_wants(const struct daemon *daemon, const char *type, const char *zon
     char region[MARKET_TEXT_MAX];
     market_region(zone, region);
     const struct catalog_price *known = catalog_find(&daemon->config->known, type, region);
-    return known != NULL && strcmp(region, daemon->region) == 0 && strcmp(product, config->product) == 0 &&
-           in_list(config->types, type) && in_list(config->zones, zone) && !catalog_burstable(type) &&
-           known->vcpus >= (uint64_t)config->vcpus_min && known->memory_mib >= 1024 * config->memory_min;
+    return strcmp(region, daemon->region) == 0 && strcmp(product, config->product) == 0 &&
+           in_list(config->types, type) && in_list(config->zones, zone) &&
+           catalog_fits(known, config->vcpus_min, config->memory_min);
 }
 
 /* ---- Prices ---- */

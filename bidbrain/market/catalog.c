@@ -18,6 +18,11 @@ static int catalog_compare(const void *a, const void *b) {
     return order != 0 ? order : strcmp(x->region, y->region);
 }
 
+bool catalog_fits(const struct catalog_price *type, int64_t vcpus_min, double memory_min) {
+    return type != NULL && !catalog_burstable(type->type) && type->vcpus >= (uint64_t)vcpus_min &&
+           type->memory_mib >= 1024 * memory_min;
+}
+
 const struct catalog_price *catalog_find(const struct catalog *catalog, const char *type, const char *region) {
     struct catalog_price key = {0};
     if (catalog->count == 0 || strlen(type) >= sizeof key.type || strlen(region) >= sizeof key.region) {

@@ -6,8 +6,27 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RATE_SLACK 1e-9 /* sums of prices are rounded */
+
+int portfolio_markets(struct portfolio_market **list, const struct markets *markets, const struct catalog *catalog,
+                      struct error *error) {
+    char first[MARKET_TEXT_MAX];
+    char region[MARKET_TEXT_MAX];
+    *list = memory_zeroed(markets->count + 1, sizeof **list);
+    for (size_t m = 0; m < markets->count; m++) {
+        const struct market *market = markets->list[m];
+        market_region(market->zone, m == 0 ? first : region);
+        if (m > 0 && strcmp(region, first) != 0) {
+            return error_set(error, AML_EINPUT,
+                             "prices of several regions, %s and %s: expected one, chosen with --zone", first, region);
+        }
+        (*list)[m] = (struct portfolio_market){.prices = market, .type = catalog_find(catalog, market->type, first)};
+        memcpy((*list)[m].zone, market->zone, sizeof market->zone);
+    }
+    return 0;
+}
 
 /* ---- Offers ---- */
 

@@ -91,6 +91,11 @@ struct portfolio_plan {
     bool over_budget;               /* something was not bought, or is given back, for the money's sake */
 };
 
+/* A list of what these markets sell, with room for one more behind them, from malloc. AML_EINPUT: they are of several
+ * regions, and machines of a job talk to each other; *list is there all the same. */
+int portfolio_markets(struct portfolio_market **list, const struct markets *markets, const struct catalog *catalog,
+                      struct error *error);
+
 void portfolio_decide(const struct portfolio *portfolio, struct portfolio_plan *plan);
 
 /* What the policy is given: the offers of all markets (as many as market_count) and the holdings. */

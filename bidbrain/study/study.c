@@ -102,8 +102,7 @@ static bool study_wants(const void *context, const struct market *market) {
     market_region(market->zone, region);
     const struct catalog_price *price = catalog_find(filter->catalog, market->type, region);
     *filter->unknown += price == NULL;
-    return price != NULL && !catalog_burstable(market->type) && price->vcpus >= (uint64_t)options->vcpus_min &&
-           price->memory_mib >= 1024 * options->memory_min;
+    return catalog_fits(price, options->vcpus_min, options->memory_min);
 }
 
 static int study_select(struct study *study, struct markets *markets, const struct catalog *catalog,
@@ -121,22 +120,8 @@ static int study_select(struct study *study, struct markets *markets, const stru
             (long long)study->options.vcpus_min, study->options.memory_min,
             study->options.zone != NULL ? ", in zone " : "", study->options.zone != NULL ? study->options.zone : "");
     }
-    study->markets = memory_zeroed(study->count + 1, sizeof *study->markets);
     market_region(study->own.list[0]->zone, study->region);
-    for (size_t m = 0; m < study->count; m++) {
-        const struct market *market = study->own.list[m];
-        char region[MARKET_TEXT_MAX];
-        market_region(market->zone, region);
-        if (strcmp(region, study->region) != 0) {
-            return error_set(error, AML_EINPUT,
-                             "prices of several regions, %s and %s: expected one, chosen with --zone", study->region,
-                             region);
-        }
-        const struct catalog_price *price = catalog_find(catalog, market->type, region);
-        study->markets[m] = (struct portfolio_market){.prices = market, .type = price};
-        memcpy(study->markets[m].zone, market->zone, sizeof market->zone);
-    }
-    return 0;
+    return portfolio_markets(&study->markets, &study->own, catalog, error);
 }
 
 static const struct catalog_price *study_type(const struct study *study, const struct catalog *catalog,
