@@ -109,14 +109,7 @@ int api_handle(struct api_state *state, struct parameters *parameters, const cha
 
 void api_state_close(struct api_state *state) {
     for (size_t t = 0; t < state->template_count; t++) {
-        struct launch_template *template = &state->templates[t];
-        for (size_t v = 0; v < template->version_count; v++) {
-            launch_spec_drop(template->versions[v]);
-            cloud_tags_close(&template->tags[v]);
-        }
-        free(template->versions);
-        free(template->tags);
-        free(template->name);
+        launch_template_close(&state->templates[t]);
     }
     free(state->templates);
     resources_close(&state->resources);

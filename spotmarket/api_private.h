@@ -85,6 +85,8 @@ void api_create_launch_template(struct api *api);
 void api_create_launch_template_version(struct api *api);
 void api_describe_launch_templates(struct api *api);
 void api_delete_launch_template(struct api *api);
+/* Frees what the template holds. */
+void launch_template_close(struct launch_template *template);
 
 /* ---- Launch specifications and templates (api_spec.c) ---- */
 

@@ -333,6 +333,16 @@ void api_describe_launch_templates(struct api *api) {
     }
 }
 
+void launch_template_close(struct launch_template *template) {
+    for (size_t v = 0; v < template->version_count; v++) {
+        launch_spec_drop(template->versions[v]);
+        cloud_tags_close(&template->tags[v]);
+    }
+    free(template->versions);
+    free(template->tags);
+    free(template->name);
+}
+
 void api_delete_launch_template(struct api *api) {
     struct launch_template *template = template_named(api, "");
     if (!api_ready(api) || template == NULL) {
@@ -341,13 +351,7 @@ void api_delete_launch_template(struct api *api) {
     text_add(&api->body, "<launchTemplate>");
     write_template(api, template);
     text_add(&api->body, "</launchTemplate>");
-    for (size_t v = 0; v < template->version_count; v++) {
-        launch_spec_drop(template->versions[v]);
-        cloud_tags_close(&template->tags[v]);
-    }
-    free(template->versions);
-    free(template->tags);
-    free(template->name);
+    launch_template_close(template);
     size_t place = (size_t)(template - api->state->templates);
     size_t behind = --api->state->template_count - place;
     memmove(template, template + 1, behind * sizeof *template);

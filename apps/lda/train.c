@@ -388,19 +388,26 @@ static void give_word(void *context, uint32_t slot, uint32_t count, const uint32
     aml_give_changes(context, WORDS, slot, count, columns, changes); /* any error ends the job */
 }
 
-static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct part *part) {
-    struct lda_training *training = lda->training;
+/* What training and evaluation both compute with. */
+static int prepare_model(aml_worker *worker, const struct lda *lda) {
+    struct lda_clock *clock = &lda->training->clock;
     struct aml_rows words = aml_table_rows(worker, WORDS);
     double alpha;
     int result = choose_alpha(worker, lda, &alpha);
+    clock->alpha = (float)alpha;
+    clock->words = words.base;
+    clock->stride = words.stride;
+    return result;
+}
+
+static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct part *part) {
+    struct lda_training *training = lda->training;
+    int result = prepare_model(worker, lda);
     if (result != 0) {
         return result;
     }
-    training->clock.alpha = (float)alpha;
     /* Nodes must not draw the same numbers: they differ in their documents. */
     training->clock.seed = aml_mix(aml_mix(aml_seed(worker), aml_clock(worker)), part->documents[0].number);
-    training->clock.words = words.base;
-    training->clock.stride = words.stride;
     training->clock.give = give_word;
     training->clock.give_context = worker;
     return 0;
@@ -591,20 +598,15 @@ int lda_evaluate(aml_worker *worker, const void *items, size_t count, void *cont
     if (!evaluation_is_due(worker, lda)) {
         return 0;
     }
-    struct aml_rows words = aml_table_rows(worker, WORDS);
-    double alpha;
-    int result = choose_alpha(worker, lda, &alpha);
+    int result = prepare_model(worker, lda);
     if (result != 0) {
         return result;
     }
-    training->clock.alpha = (float)alpha;
-    training->clock.words = words.base;
-    training->clock.stride = words.stride;
     lda_clock_totals(&training->clock, &training->memory[0], topic_totals(worker));
     struct evaluation evaluation = {.clock = &training->clock,
                                     .training = training,
                                     .documents = aml_table_rows(worker, DOCUMENTS),
-                                    .word_rows = words.count};
+                                    .word_rows = aml_table_rows(worker, WORDS).count};
     measure_likelihood(worker, &evaluation);
     measure_perplexity(worker, &evaluation, items, count);
     free(evaluation.items);
