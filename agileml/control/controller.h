@@ -1,7 +1,7 @@
-/* The elasticity controller: takes nodes in, plans (plan.h), starts the job, sums up progress, and all the time
- * brings the cluster to where it should be: nodes that join, are about to go, or have failed (docs/design.md,
- * "Plans"). Decides the last clock, has checkpoints written and the model saved, and ends the job. A state machine
- * behind struct io; what it must not forget is in its store before anyone hears of it. */
+/* The elasticity controller (Proteus (EuroSys 2017), section 3): registers nodes, makes the plans (plan.h), starts the
+ * job and sums up its progress. Changes the plan when nodes join, are to leave, or have failed (docs/design.md,
+ * "Plans"). Decides the last clock, has checkpoints written and the model saved, and ends the job. The controller is a
+ * state machine behind struct io. It stores each decision before it sends a message that depends on the decision. */
 #ifndef AGILEML_CONTROL_CONTROLLER_H
 #define AGILEML_CONTROL_CONTROLLER_H
 
@@ -18,39 +18,43 @@ enum {
     CONTROLLER_OBSERVERS_MAX = 64,
     CONTROLLER_CRASHES_MAX = 16,
     CONTROLLER_ACCUSATIONS_MAX = 64,
-    CONTROLLER_LINES_MAX = 1 << 15,           /* of the report kept for observers that fall behind or come late */
-    CONTROLLER_BURST_MAX = 512,               /* lines sent for one OBSERVE: who has read them asks for more */
-    CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* for nodes to leave, and for observers to read on to the last line */
-    CONTROLLER_JOIN_WAIT_US = 50 * 1000,      /* after a node has joined: more may be coming; after an eviction that */
-    CONTROLLER_NOTICE_PART = 20,              /* leaves time for it, at most so much of its notice */
-    /* When several machines are expected, the first one's plan waits this long for the others. */
+    CONTROLLER_LINES_MAX = 1 << 15,           /* report lines kept for observers that fall behind or come late */
+    CONTROLLER_BURST_MAX = 512,               /* report lines sent for one OBSERVE; the observer then asks for more */
+    CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* wait for nodes to leave, and for observers to read the last line */
+    /* After a node has joined or was evicted, the next plan waits this long for others that join or are evicted. */
+    CONTROLLER_JOIN_WAIT_US = 50 * 1000,
+    CONTROLLER_NOTICE_PART = 20, /* after an eviction the next plan waits at most this fraction (1/20) of the notice */
+    /* When several machines are expected, the plan for the first of them waits this long for the others. */
     CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
-    CONTROLLER_STORE_US = 20 * 1000,      /* progress is stored at most so much later, and acknowledged then */
-    CONTROLLER_CLOCK_LINE_US = 20 * 1000, /* between clocks that get a line in the report, if not evaluated */
+    CONTROLLER_STORE_US = 20 * 1000,      /* longest delay until new progress is stored and acknowledged */
+    CONTROLLER_CLOCK_LINE_US = 20 * 1000, /* shortest time between two report lines of clocks without evaluation */
     CONTROLLER_SHARDS_DEFAULT = 1024,
-    CONTROLLER_SHARDS_PER_NODE = 16, /* at least, as far as WIRE_SHARDS_MAX allows */
+    CONTROLLER_SHARDS_PER_NODE = 16, /* the least, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_CHECKPOINT_REQUESTS_MAX = 16,
     CONTROLLER_REMOVED_MAX = 64, /* removed incarnations that are remembered */
-    CONTROLLER_AHEAD_MAX = 256,  /* PROGRESS is taken up to so many clocks ahead of the slowest origin's, beyond what
-                                   staleness and window allow: its flushes may arrive while its PROGRESS is late */
+    /* PROGRESS is accepted this many clocks further ahead of the slowest origin's PROGRESS than staleness and window
+     * allow: the slowest origin's flushes may have arrived while its PROGRESS is late. */
+    CONTROLLER_AHEAD_MAX = 256,
 };
 
 struct controller_options {
     unsigned reliable, transient;      /* nodes to wait for before training begins; more may join later */
     struct plan_policy policy;         /* its stage may be STAGE_AUTO */
-    struct plan_thresholds thresholds; /* of STAGE_AUTO; 0: the paper's to begin with, then learned */
-    uint32_t commit_every;             /* clocks; 0: chosen */
+    struct plan_thresholds thresholds; /* of STAGE_AUTO; 0: the paper's thresholds at first, then learned ones */
+    uint32_t commit_every;             /* clocks; 0: the controller chooses */
     uint32_t heartbeat_ms;
-    uint32_t timeout_ms;       /* silence of a node longer than this is a failure */
-    uint32_t answer_ms;        /* so is an answer that a node owes for longer than this; at least timeout_ms */
+    uint32_t timeout_ms;       /* a node that is silent for longer than this has failed */
+    uint32_t answer_ms;        /* a node that owes an answer for longer than this has failed; at least timeout_ms */
     uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
-    const char *checkpoint;    /* a directory; NULL: none */
+    const char *checkpoint;    /* the directory for checkpoints; NULL: none are written */
     uint32_t checkpoint_every; /* iterations */
-    bool checkpoint_at_end;    /* and one of the job's last clock */
+    bool checkpoint_at_end;    /* a checkpoint of the job's last clock is written, too */
     const char *resume;        /* a directory that holds a checkpoint; NULL: start at clock 0 */
-    bool observed;             /* who has started all nodes alike will come to observe: the end waits for it, too */
-    struct store *store;       /* stays the caller's; NULL: nothing is kept */
-    void (*end)(void *context, int code, const char *text); /* the job is over and everyone was told; once */
+    bool observed;             /* a launcher started all nodes with the same options and observes: the job's end waits
+                                  for its OBSERVE, too */
+    struct store *store;       /* remains the caller's; NULL: nothing is stored */
+    void (*end)(void *context, int code, const char *text); /* called once, when the job is over and nobody is waited
+                                                               for any more */
     void *context;
 };
 
@@ -59,73 +63,75 @@ enum controller_phase { PHASE_GATHER, PHASE_LOAD, PHASE_TRAIN, PHASE_SAVE, PHASE
 /* A change of plan under way. */
 enum change {
     CHANGE_NONE,
-    CHANGE_PREPARE, /* the plan's next half has no clock yet: nodes get ready */
-    CHANGE_HOLD,    /* they are: a clock is being named */
-    CHANGE_SWITCH,  /* it is named: until clocks beyond it are committed */
-    CHANGE_RECOVER  /* nodes were lost: the others are fenced and say what they have */
+    CHANGE_PREPARE, /* nodes prepare for the plan's next half, which has no clock yet */
+    CHANGE_HOLD,    /* all nodes are prepared: a barrier names the switch's clock */
+    CHANGE_SWITCH,  /* the switch's clock is named; lasts until clocks beyond the switch are committed */
+    CHANGE_RECOVER  /* nodes were lost: the others are fenced and report which clocks they can restore */
 };
 
-/* What is to happen at the clock that members are asked not to pass. */
+/* What is to happen at the barrier, the clock that members are asked not to pass. */
 enum hold_purpose { HOLD_SWITCH /* the plan changes */, HOLD_STOP /* the job ends */, HOLD_CHECKPOINT };
 
 struct hold {
-    uint64_t number; /* grows */
-    uint64_t clock;  /* WIRE_CLOCK_NEVER: nothing is held */
+    uint64_t number; /* grows with each barrier, and when one is lifted */
+    uint64_t clock;  /* WIRE_CLOCK_NEVER: there is no barrier */
     enum hold_purpose purpose;
 };
 
-/* When the member was heard, and which node it says it can't hear. Only silence.c changes it. */
+/* When the controller heard the member, and which node the member can't hear. Only silence.c changes it. */
 struct silence {
-    uint64_t heard_us;   /* its silence counts from then: when it was last heard, or later */
-    uint64_t lively_us;  /* heard without long gaps since then; 0: not heard since silence_begin_anew */
-    bool reported;       /* it is silent, and the report says so */
-    actor_id accuses;    /* the node that it accuses of silence */
-    uint64_t accused_us; /* when it began to */
+    uint64_t heard_us;   /* the member's silence counts from here: when it was last heard, or later */
+    uint64_t lively_us;  /* the member was heard without long gaps since then; 0: not heard since silence_begin_anew */
+    bool reported;       /* the report has a line about the member's present silence */
+    actor_id accuses;    /* the node that the member accuses of silence */
+    uint64_t accused_us; /* when this accusation began */
 };
 
-/* What a member that is heard has to answer, without work of the app or a disk. */
+/* What a member has to answer within options.answer_ms. None of these answers needs the app's work or a disk. */
 enum answer {
-    ANSWER_BARRIER,    /* the hold: `held` */
-    ANSWER_PLAN,       /* `version` */
-    ANSWER_START,      /* `state` */
+    ANSWER_BARRIER,    /* the latest barrier: HEARTBEAT's `hold` */
+    ANSWER_PLAN,       /* HEARTBEAT's `version` */
+    ANSWER_START,      /* HEARTBEAT's `state` */
     ANSWER_FENCE,      /* FENCED */
-    ANSWER_CHECKPOINT, /* WRITTEN, at least a promise */
+    ANSWER_CHECKPOINT, /* WRITTEN, which may only promise the file */
     ANSWERS
 };
 
-/* STAYS --is evicted--> LEAVING --no plan and no evaluation needs it: is told DONE--> DISMISSED --LEAVE--> removed.
- * A member that is lost is removed from each of them. */
+/* STAYS --is evicted--> LEAVING --no plan and no evaluation needs it: is sent DONE--> DISMISSED --LEAVE--> removed.
+ * A member that is lost is removed from any state. */
 enum member_stay {
     MEMBER_STAYS,
-    MEMBER_LEAVING,   /* new plans have no part for it, but the present one may */
-    MEMBER_DISMISSED, /* it has no part in anything */
+    MEMBER_LEAVING,   /* new plans have no part for the member, but the present plan may */
+    MEMBER_DISMISSED, /* the member has no part in any plan */
 };
 
-/* What a member goes by, as its HEARTBEAT says. */
+/* What the member works by, as its last HEARTBEAT reports. */
 struct member_goes_by {
-    uint64_t epoch, version, ready; /* of its plan; what it is ready for */
-    uint64_t hold;                  /* number of the hold */
-    uint64_t plan_us;               /* when the plan was last sent to it */
+    uint64_t epoch;
+    uint64_t version; /* of the plan */
+    uint64_t ready;   /* the plan version that the member is ready to switch to */
+    uint64_t hold;    /* number of the barrier */
+    uint64_t plan_us; /* when the controller last sent a plan to the member */
 };
 
 /* How far a member has reported. */
 struct member_reported {
-    uint64_t clock;           /* the highest begun */
-    uint64_t catch_up;        /* clocks up to this were reported under this epoch's catch-up origin ... */
-    uint64_t catch_up_stored; /* ... and up to this are stored */
-    uint64_t acknowledged;    /* clocks up to this in the last HEARTBEAT_ACK to it */
+    uint64_t clock;           /* the highest clock begun */
+    uint64_t catch_up;        /* this epoch's catch-up origin has reported the clocks up to this one */
+    uint64_t catch_up_stored; /* the store has the catch-up origin's reports up to this clock */
+    uint64_t acknowledged;    /* the last HEARTBEAT_ACK to the member acknowledged the clocks up to this one */
 };
 
 struct member_usage {
     uint64_t bytes_sent, bytes_received;
     uint64_t memory_bytes;
-    uint64_t compute_us; /* of its last clock */
-    uint64_t worked_us;  /* how long training had lasted when it joined, and its clocks since */
+    uint64_t compute_us; /* of the member's last clock */
+    uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
 };
 
 /* A member's answer to FENCE, in a recovery. Only recover.c changes it. */
 struct member_fence {
-    bool answered; /* or it need not answer */
+    bool answered; /* the member has answered, or need not */
     uint64_t begun, committed;
     struct buffer *reaches;
 };
@@ -137,22 +143,22 @@ struct member {
     char host[WIRE_HOST_MAX];
     uint64_t process_id;
     struct buffer *endpoints; /* struct wire_endpoint each */
-    enum node_state state;    /* as it says */
+    enum node_state state;    /* as the member's last HEARTBEAT reports */
     enum member_stay stay;
-    bool welcome_due; /* it is not stored yet: many that register at once are stored together, then welcomed */
+    bool welcome_due; /* the member is not stored yet: all that register at once are stored together, then welcomed */
     bool loaded;
-    bool named;          /* the plan in force names it: its servers and its peers know it */
-    bool planned;        /* it has, or is to have, a part in the plan that is being made */
-    bool settled;        /* it has had a part in a plan that took effect */
-    bool left;           /* it has said LEAVE, or its process is gone; at the job's end nobody waits for it */
-    uint64_t evicted_us; /* when it was asked to leave */
+    bool named;          /* the plan in force names the member, so servers and peers know it */
+    bool planned;        /* the plan that is being made has a part for the member */
+    bool settled;        /* the member has had a part in a plan that took effect */
+    bool left;           /* the member has sent LEAVE, or its process has ended: the job's end does not wait for it */
+    uint64_t evicted_us; /* when the eviction was asked for */
     struct member_goes_by goes_by;
     struct member_reported reported;
     struct silence silence;
-    uint64_t owed_us[ANSWERS]; /* how long it has owed each answer while it was heard; only answers.c changes it */
+    uint64_t owed_us[ANSWERS]; /* how long the member has owed each answer while heard; only answers.c changes it */
     uint64_t joined_us;
     struct member_usage usage;
-    uint64_t input; /* its last INPUT that is the same as the job's; 0: none. Not stored: the node repeats INPUT */
+    uint64_t input; /* number of the last INPUT that equals the job's; 0: none. Not stored: the node repeats INPUT */
     struct member_fence fence;
 };
 
@@ -164,8 +170,8 @@ struct crash {
     uint64_t process_id;
     enum node_tier tier;
     struct message_crashed facts;
-    bool told;      /* reported by the node itself; else only the signal is known, and the clock roughly */
-    bool recovered; /* the other nodes have gone on without this node */
+    bool told;      /* the node itself sent CRASHED; if not, only the signal is known, and roughly the clock */
+    bool recovered; /* the other nodes have recovered from the loss of this node */
 };
 
 /* The last crashes, oldest first: a new crash is compared with these. */
@@ -174,8 +180,8 @@ struct controller_crashes {
     unsigned count;
 };
 
-/* A node's process: it may take part under several incarnations, one after the other. Known by its public key or, in
- * a job without keys, by what it says of itself. */
+/* A node's process, which may register again as a new node after each removal. Its public key identifies the process;
+ * in a job without keys, host and process number do. */
 struct accused_process {
     char key[WIRE_KEY_MAX];
     char host[WIRE_HOST_MAX];
@@ -183,7 +189,7 @@ struct accused_process {
     enum node_tier tier;
 };
 
-/* Who has accused whom of having sent what can't be, oldest first. Not stored. */
+/* Accusations of having sent an impossible message, oldest first. Not stored. */
 struct controller_accusations {
     struct accusation {
         struct accused_process accuser, accused;
@@ -191,13 +197,13 @@ struct controller_accusations {
     unsigned count;
 };
 
-/* What the origins reported of one clock. */
+/* What one origin reported of one clock. */
 struct clock_report {
     actor_id origin;
     uint64_t items;
-    uint64_t clock_us; /* how long it took there, waiting included */
-    bool evaluation;   /* reported in place of a lost node, whose work stands: see lost.h */
-    bool last;         /* evaluated as the job's last clock, in its whole state */
+    uint64_t clock_us; /* how long the origin took for the clock, waiting included */
+    bool evaluation;   /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
+    bool last;         /* the clock was evaluated as the job's last clock, in its whole state */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -207,45 +213,45 @@ struct clock_window {
     unsigned count, capacity;
 };
 
-/* What training has come to. Stored as it is. */
+/* The job's progress. The store has these bytes as they are. */
 struct controller_progress {
-    uint64_t completed;              /* every origin reported clocks up to this */
+    uint64_t completed;              /* every origin has reported the clocks up to this one */
     struct clock_sums iteration;     /* of the iteration under way */
     double objective;                /* of the last iteration */
     double values[WIRE_METRICS_MAX]; /* every metric's, of the last iteration */
-    uint64_t evaluated;              /* iterations that `values` are of: 0: none yet */
-    double covered;                  /* share of the last iteration's items that its metrics are of; 1: all */
-    double compared;                 /* the objective of the last iteration whose metrics were of all items */
-    uint64_t compared_count;         /* iterations whose metrics were of all items */
-    uint32_t calm;                   /* such iterations in a row whose change was below the tolerance */
+    uint64_t evaluated;              /* iterations that `values` were computed for; 0: none yet */
+    double covered;                  /* share of the last iteration's items that its metrics cover; 1: all */
+    double compared;                 /* the objective of the last iteration whose metrics cover all items */
+    uint64_t compared_count;         /* iterations whose metrics cover all items */
+    uint32_t calm;                   /* of these iterations, the latest in a row that changed less than the tolerance */
     uint64_t items_processed;        /* each item of each clock counts once */
-    uint64_t items_redone;           /* items done again, of clocks that a lost node had begun */
+    uint64_t items_redone;           /* items processed again, of clocks that a lost node had begun */
     uint64_t failures, evictions;
-    uint64_t trained_us;                 /* that training lasted, but for the time of this controller */
-    uint64_t bytes_sent, bytes_received; /* of nodes that are gone */
-    uint64_t iteration_bytes_sent;       /* of all nodes, at the iteration's start */
+    uint64_t trained_us;                 /* how long training lasted under earlier runs of the controller */
+    uint64_t bytes_sent, bytes_received; /* by nodes that are gone */
+    uint64_t iteration_bytes_sent;       /* by all nodes, up to the iteration's start */
     uint64_t iteration_bytes_received;
-    uint64_t first; /* the clock at which the job began: 0, or that of the checkpoint it resumed from */
-    uint64_t before_us, before_items; /* training time and items processed up to `first`, by the jobs before */
-    bool reliable_lost;               /* a reliable node was, without warning: what it had may be gone with it */
-    uint64_t line_count;              /* of the whole report so far */
+    uint64_t first; /* the clock at which the job began: 0, or that of the checkpoint that the job resumed from */
+    uint64_t before_us, before_items; /* training time and items processed up to `first`, by earlier jobs */
+    bool reliable_lost;  /* a reliable node was lost without warning, perhaps with the only copy of state */
+    uint64_t line_count; /* lines of the whole report so far */
 };
 
-/* A checkpoint under way: none -> hold -> ask -> write -> none; at the job's end, where nobody goes on, none -> ask.
- * From each state a checkpoint that fails, or is put off, goes to none. */
+/* A checkpoint under way: none -> hold -> ask -> write -> none. At the job's end no origin goes on, so there it goes
+ * none -> ask. A checkpoint that fails, or is put off, goes to none from any state. */
 enum checkpoint_state {
     CHECKPOINT_NONE,
-    CHECKPOINT_HOLD, /* members are asked not to pass its clock */
-    CHECKPOINT_ASK,  /* nobody has passed it: the replicas that are to be written are asked for it */
-    CHECKPOINT_WRITE /* all have promised: nothing is held any more */
+    CHECKPOINT_HOLD, /* a barrier asks members not to pass the checkpoint's clock */
+    CHECKPOINT_ASK,  /* no member has passed the clock: the chosen replicas are asked to write it */
+    CHECKPOINT_WRITE /* all chosen replicas have promised: the barrier is lifted */
 };
 
 /* An operator's request for a checkpoint. */
 struct checkpoint_request {
     actor_id from; /* ACTOR_NONE: free */
     uint64_t request;
-    bool begun;    /* the checkpoint under way is of a clock after the request */
-    bool answered; /* by an OUTCOME of `code` and `text` */
+    bool begun;    /* the checkpoint under way has a clock after the request, and so serves it */
+    bool answered; /* an OUTCOME with `code` and `text` was sent */
     int code;
     char text[ERROR_TEXT_MAX];
 };
@@ -254,12 +260,12 @@ struct controller_checkpoint {
     enum checkpoint_state state;
     struct checkpoint_kept {
         uint64_t number;  /* of the last attempt */
-        uint64_t due;     /* the next checkpoint is of the end of this iteration, or of a later one */
+        uint64_t due;     /* the next checkpoint has the clock that ends this iteration, or a later one */
         uint64_t written; /* the clock of the newest checkpoint that this job has written; 0: none */
-        bool slow;        /* `checkpoint-slow` was reported */
-    } kept;               /* in the store */
+        bool slow;        /* the report has a `checkpoint-slow` line */
+    } kept;               /* the part that the store has */
     uint64_t clock;
-    char path[WIRE_PATH_MAX]; /* of the folder while it is unfinished */
+    char path[WIRE_PATH_MAX]; /* of the unfinished folder */
     struct checkpoint_file {
         actor_id writer; /* the replica's server */
         bool promised, written;
@@ -270,55 +276,57 @@ struct controller_checkpoint {
     struct controller_progress at; /* the job's progress at that clock, once `reported` */
     uint64_t begun_us;
     uint64_t retry_us;            /* no attempt begins before then */
-    unsigned failures, refusals;  /* since the last success; since the last failure */
+    unsigned failures;            /* since the last success */
+    unsigned refusals;            /* since the last success or failure */
     bool given_up;                /* the checkpoint of the job's last clock has failed */
     char failure[ERROR_TEXT_MAX]; /* why the last failed attempt failed */
     struct checkpoint_request requests[CONTROLLER_CHECKPOINT_REQUESTS_MAX];
 };
 
-/* What the job's data is, as its first node has read it. */
+/* The fingerprint of the job's input, as the first node that read it has reported, or the checkpoint's. */
 struct controller_input {
     struct job_input job;
     bool stored;
 };
 
-/* For how long nothing has happened that all members answer to. */
+/* How long no clock was completed, and no barrier begun or lifted. */
 struct controller_quiet {
-    uint64_t completed, hold; /* as they have been for ... */
-    uint64_t us;
+    uint64_t completed; /* the last completed clock */
+    uint64_t hold;      /* number of the latest barrier */
+    uint64_t us;        /* how long neither has changed */
 };
 
-/* Machines that are allocated to the job and have not joined it yet, by name. Only expected.c changes it. Not stored:
- * the sender of ALLOCATION repeats it. */
+/* Machines that are allocated to the job and have not joined it yet, sorted by name. Only expected.c changes the list.
+ * It is not stored: the sender of ALLOCATION repeats it. */
 struct controller_expected {
     struct wire_machine *machines;
     size_t count;
 };
 
-/* The job, as its first node has described it: all nodes must agree. */
+/* The job, as the first node that registered has described it: all nodes must agree. */
 struct controller_job {
     struct job_terms terms;
-    struct buffer *settings; /* struct wire_option each; before a node comes those of the checkpoint; NULL: none */
+    struct buffer *settings; /* struct wire_option each; the checkpoint's until a node registers; NULL: none */
     struct wire_metric metrics[WIRE_METRICS_MAX];
     unsigned metric_count;
-    uint64_t items; /* of the data, all nodes */
+    uint64_t items; /* training items of all nodes together */
     double totals[WIRE_TOTALS];
     uint64_t final; /* the last clock; 0: not known yet */
-    bool stopping;  /* the last clock is to be named */
+    bool stopping;  /* a barrier is to decide the last clock */
 };
 
 /* The plan in force. Changed by change.c, and by recover.c where an epoch begins. */
 struct controller_plan {
-    struct plan_view view;   /* as sent */
-    uint64_t epoch, version; /* the highest ever used */
+    struct plan_view view;   /* the PLAN message as sent */
+    uint64_t epoch, version; /* the highest that were ever used */
     enum stage stage;
     struct wire_placement *placement; /* by partition */
     struct schedule schedule;
     actor_id *previous;  /* by shard: the owner before the present one */
-    uint64_t from_clock; /* WIRE_CLOCK_NEVER: not named */
-    uint64_t restore;    /* of the epoch */
+    uint64_t from_clock; /* where the next half takes over; 0: there is none; WIRE_CLOCK_NEVER: not named yet */
+    uint64_t restore;    /* the clock from which the epoch goes on */
     uint32_t commit_every;
-    bool names_absent; /* it names members that were removed or dismissed */
+    bool names_absent; /* the plan names members that were removed or dismissed */
 };
 
 /* The change of plan under way, and when the next one is due. Changed as controller_plan is. */
@@ -327,75 +335,77 @@ struct controller_change {
     enum stage next_stage; /* of the plan that is being prepared */
     uint32_t next_commit_every;
     uint64_t began_us;
-    bool due;        /* what should be may differ from what is */
-    uint64_t due_us; /* not before then: more nodes may be coming */
+    bool due;        /* the desired plan may differ from the present one */
+    uint64_t due_us; /* no change begins before then, as more nodes may join */
 };
 
 struct controller_commit {
-    uint64_t clock;   /* nobody goes back behind it */
-    uint64_t claimed; /* the highest that a member has called committed: counts up to the last completed clock. Not
-                         stored: members repeat it */
-    uint32_t chosen;  /* clocks between commit points have grown to this; 0: they have not */
+    uint64_t clock;   /* the committed clock: no recovery goes back behind it */
+    uint64_t claimed; /* the highest clock that a member has reported as committed; it counts only up to the last
+                         completed clock. Not stored: members repeat it */
+    uint32_t chosen;  /* the interval between commit points, in clocks, if it was lengthened; 0: it was not */
     unsigned late;    /* iterations in a row at whose end the commit was far behind */
 };
 
 struct controller_recovery {
-    bool due;              /* members were lost: those who are left are to be fenced */
+    bool due;              /* members were lost: the remaining members are to be fenced */
     uint64_t lost_us;      /* when the first node of the recovery was lost */
-    uint64_t redone_until; /* catch-ups of clocks up to this do again what had been begun */
+    uint64_t redone_until; /* catch-ups of clocks up to this one repeat work that a lost node had begun */
 };
 
-/* The report's lines, and who reads them. */
+/* The report's lines, and the observers that read them. */
 struct controller_report {
-    char **lines;          /* the last lines, from number `first` on */
-    size_t first, count;   /* `count` is of the whole report so far */
-    size_t stored, pruned; /* lines up to `stored` are stored, and observers hear of them; the store has them from
-                               `pruned` on */
-    uint64_t clock_us;     /* when the last line was written that is of a clock */
+    char **lines;      /* the last lines, from number `first` on */
+    size_t first;      /* number of the oldest line kept in memory */
+    size_t count;      /* lines of the whole report so far */
+    size_t stored;     /* lines below this number are stored, and may be sent to observers */
+    size_t pruned;     /* the store has dropped the lines below this number */
+    uint64_t clock_us; /* when the last line about a clock was written */
     struct observer {
         actor_id actor;
-        size_t read; /* lines it has */
+        size_t read; /* lines that the observer has */
     } observers[CONTROLLER_OBSERVERS_MAX];
     unsigned observer_count;
 };
 
-/* What the store has. */
+/* How far the store is behind. */
 struct controller_stored {
-    bool due; /* there is progress that is not stored */
-    uint64_t due_us;
-    uint64_t registered_us; /* when a member that had just registered was stored last */
-    uint64_t completed;     /* clocks */
+    bool due;               /* there is progress that is not stored */
+    uint64_t due_us;        /* when this progress is to be stored */
+    uint64_t registered_us; /* when newly registered members were last stored */
+    uint64_t completed;     /* the last completed clock that the store has */
 };
 
 /* How the job has ended. */
 struct controller_end {
     int code;
     char text[ERROR_TEXT_MAX];
-    uint64_t observers_us, members_us; /* until when observers may read, and members may leave */
+    uint64_t observers_us; /* until when the end waits for observers to read on */
+    uint64_t members_us;   /* until when the end waits for members to leave */
 };
 
 /* The saving of the model. Only save.c changes it. */
 struct controller_save {
-    uint32_t attempt;  /* from 1; 0: not yet */
-    uint64_t retry_us; /* no SAVE is sent before */
+    uint32_t attempt;  /* from 1; 0: not begun */
+    uint64_t retry_us; /* no SAVE is sent before then */
 };
 
 /* What answers.c counts. */
 struct controller_answers {
-    uint64_t checked_us; /* when answers_check was called last; 0: not yet */
+    uint64_t checked_us; /* when answers_check was last called; 0: not yet */
     struct controller_quiet quiet;
 };
 
-/* Incarnations that were removed last, in a ring. */
+/* A ring of the nodes that were removed last, by incarnation. */
 struct controller_removed {
     actor_id last[CONTROLLER_REMOVED_MAX];
-    unsigned count; /* ever removed here */
+    unsigned count; /* all that this controller has removed */
 };
 
 struct controller_times {
-    uint64_t began_us;   /* this controller */
-    uint64_t started_us; /* training, here */
-    uint64_t tick_us;    /* the timer was called last */
+    uint64_t began_us;   /* when this controller began */
+    uint64_t started_us; /* when training began under this controller; 0: not yet */
+    uint64_t tick_us;    /* when the timer is due */
 };
 
 struct controller {
@@ -414,36 +424,37 @@ struct controller {
     struct controller_commit commit;
     struct controller_recovery recovery;
     struct tuner tuner;
-    bool steady; /* nothing has changed since the iteration began: its time tells something */
+    bool steady; /* the plan has not changed since the iteration began, so the tuner may use the iteration's time */
     struct controller_progress progress;
-    struct clock_window *window; /* clock c at c % entries */
-    struct lost lost;            /* of clocks that are not completed */
+    struct clock_window *window; /* clock c is at index c % entries */
+    struct lost lost;            /* the work of lost nodes on clocks that are not completed */
     struct controller_checkpoint checkpoint;
     char resume[WIRE_PATH_MAX];
     struct controller_save save;
     struct controller_crashes crashes;
     struct controller_accusations accusations;
     struct controller_answers answers;
-    uint64_t doubt_until_us; /* most members are silent: nobody is given up before; 0: no doubt. silence.c's */
+    uint64_t doubt_until_us; /* most members are silent at once: none is given up before then; 0: no such doubt. Only
+                                silence.c changes it */
     struct controller_stored stored;
     struct controller_report report;
     struct controller_end end;
     struct controller_times times;
 };
 
-/* Takes up what the store holds; starts a new job when it is empty. AML_EINPUT when the options make no sense or do
- * not fit the store or the checkpoint. */
+/* Goes on with the job in the store, or begins a new job when the store is empty. Returns AML_EINPUT when the options
+ * are out of range or do not fit the store or the checkpoint. */
 int controller_init(struct controller *controller, struct io *io, const struct controller_options *options,
                     struct error *error);
 void controller_close(struct controller *controller);
 
-/* Ends the job: every process gets the one line. */
+/* Ends the job and sends every process `text` as the reason. */
 void controller_abort(struct controller *controller, int code, const char *text);
 
-/* A line of the report by its number, from 0; NULL when it is not there any more, or not yet. */
+/* Returns the report's line `number`, from 0; NULL when that line was dropped or is not written yet. */
 const char *controller_line(const struct controller *controller, size_t number);
 
-/* The actor's functions, `self` a struct controller. */
+/* The actor's callbacks; `self` is a struct controller. */
 void controller_receive(void *self, actor_id from, struct message *message);
 void controller_timer(void *self);
 
