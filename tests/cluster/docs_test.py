@@ -54,6 +54,26 @@ def broken_links(root):
     return broken
 
 
+def sources():
+    return [path for folder in ("include", "apps", "workers", "agileml", "proteus", "bidbrain", "spotmarket")
+            for path in (SOURCE / folder).rglob("*.[ch]")]
+
+
+class Map(unittest.TestCase):
+    """design.md follows a flush and a price through the code by names of files and functions."""
+
+    def test_its_names_are_in_the_code(self):
+        text = (SOURCE / "docs" / "design.md").read_text(encoding="utf-8")
+        words = re.findall(r"`([\w/.]+)`", re.search(r"^## A map$(.*?)^## ", text, flags=re.S | re.M).group(1))
+        files = sources()
+        names = {str(path.relative_to(SOURCE)) for path in files} | {path.name for path in files}
+        known = set(re.findall(r"\w+", " ".join(path.read_text(encoding="utf-8") for path in files)))
+        functions = [word for word in words if re.fullmatch(r"[a-z]\w*_\w+", word)]
+        self.assertGreater(len(functions), 20)
+        self.assertEqual([word for word in functions if word not in known], [])
+        self.assertEqual([word for word in words if re.search(r"\.[ch]$", word) and word not in names], [])
+
+
 class Links(unittest.TestCase):
     def test_in_the_source_tree(self):
         self.assertGreater(sum(len(links(document)) for document in documents(SOURCE)), 50)
