@@ -6,25 +6,22 @@
 
 #include <stdio.h>
 
-enum { CHECKPOINT_REQUEST = 1 }; /* this process asks for one thing only */
-
 /* To write a checkpoint may take long: the answers to STATUS show that the controller is still there. */
-static void ask_checkpoint(void *context, struct io *io) {
+static void ask_checkpoint(void *context, struct observer *observer) {
     (void)context;
-    struct message now = {.type = MESSAGE_CHECKPOINT_NOW, .checkpoint_now = {.request = CHECKPOINT_REQUEST}};
-    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1, .frames = {buffer_new(0)}};
-    io->send(io, ACTOR_CONTROLLER, &now);
-    io->send(io, ACTOR_CONTROLLER, &status);
+    if (observer->requests_made == 0) {
+        observer_request(observer, &(struct message){.type = MESSAGE_CHECKPOINT_NOW});
+    }
+    observer_ask_status(observer, 0);
 }
 
-static bool take_outcome(void *context, struct io *io, const struct message *message) {
+static bool take_outcome(void *context, struct observer *observer, const struct message *message) {
     struct message_outcome *outcome = context;
-    (void)io;
-    if (message->type != MESSAGE_OUTCOME || message->outcome.request != CHECKPOINT_REQUEST) {
-        return false;
+    bool ours = observer_take_outcome(observer, message, NULL);
+    if (ours) {
+        *outcome = message->outcome;
     }
-    *outcome = message->outcome;
-    return true;
+    return ours;
 }
 
 static const char USAGE[] = "usage: proteus checkpoint --controller tcp://HOST:PORT [OPTIONS]\n\n"

@@ -14,26 +14,20 @@ struct evict_call {
     char *const *names;
     int name_count;
     uint32_t notice_ms;
-    uint64_t request;
     struct message_outcome outcome;
 };
 
-static void ask_evict(void *context, struct io *io) {
+static void ask_evict(void *context, struct observer *observer) {
     const struct evict_call *call = context;
-    struct message evict = {.type = MESSAGE_EVICT, .frame_count = 1};
-    evict.evict = (struct message_evict){.request = call->request, .notice_ms = call->notice_ms};
-    evict.frames[0] = buffer_new((size_t)call->name_count * WIRE_NAME_MAX);
-    memset(evict.frames[0]->data, 0, evict.frames[0]->size);
-    for (int n = 0; n < call->name_count; n++) {
-        snprintf((char *)evict.frames[0]->data + (size_t)n * WIRE_NAME_MAX, WIRE_NAME_MAX, "%s", call->names[n]);
+    if (observer->requests_made == 0) {
+        struct message evict = {.type = MESSAGE_EVICT, .evict.notice_ms = call->notice_ms};
+        observer_request_nodes(observer, evict, (const char *const *)call->names, (size_t)call->name_count);
     }
-    io->send(io, ACTOR_CONTROLLER, &evict);
 }
 
-static bool take_outcome(void *context, struct io *io, const struct message *message) {
+static bool take_outcome(void *context, struct observer *observer, const struct message *message) {
     struct evict_call *call = context;
-    (void)io;
-    bool ours = message->type == MESSAGE_OUTCOME && message->outcome.request == call->request;
+    bool ours = observer_take_outcome(observer, message, NULL);
     if (ours) {
         call->outcome = message->outcome;
     }
@@ -74,7 +68,7 @@ static int check_names(const struct evict_call *call, struct error *error) {
 
 int command_evict(int argc, char **argv) {
     struct operator_options options = {0};
-    struct evict_call evict = {.request = 1};
+    struct evict_call evict = {0};
     const struct operator_call call = {.ask = ask_evict, .answer = take_outcome, .context = &evict};
     const char *notice = "120s";
     const struct aml_option own[] = {

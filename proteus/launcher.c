@@ -264,6 +264,9 @@ static int launcher_open(struct launcher *launcher, struct error *error) {
     if (result == 0) {
         result = net_io_open(&launcher->io, launcher->net, &io_options, error);
     }
+    if (result == 0) {
+        observer_open(&launcher->observer, net_io_of(launcher->io), 0);
+    }
     if (result == 0 && net_io_watch(launcher->io, launcher->signal_fd, launcher_signalled, launcher) != 0) {
         result = error_set(error, AML_EFAIL, "can't wait for signals");
     }
@@ -283,10 +286,7 @@ static void launcher_close(struct launcher *launcher) {
         close(launcher->signal_fd);
     }
     run_folder_remove(&launcher->folder);
-    for (size_t r = 0; r < launcher->request_count; r++) {
-        message_close(&launcher->requests[r].message);
-    }
-    free(launcher->requests);
+    observer_close(&launcher->observer);
     json_decref(launcher->iteration_line);
     free(launcher->nodes);
 }
@@ -327,7 +327,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
     }
     int status = launcher_verdict(&launcher);
     launcher_market_tell(&launcher);
-    if (!launcher.summary && process_succeeded(&launcher.check)) {
+    if (!launcher.observer.ended && process_succeeded(&launcher.check)) {
         launcher_write_summary(&launcher, status);
     }
     progress_clear(progress);

@@ -16,54 +16,35 @@
 
 /* ---- Talking to it ---- */
 
-static void send_observe(struct launcher *launcher) {
-    struct io *io = net_io_of(launcher->io);
-    struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = launcher->lines_read}};
-    launcher->lines_asked = launcher->lines_read;
-    io->send(io, ACTOR_CONTROLLER, &observe);
-}
-
-static void send_request(const struct launcher *launcher, const struct launcher_request *request) {
-    struct io *io = net_io_of(launcher->io);
-    struct message copy = message_share(&request->message);
-    io->send(io, ACTOR_CONTROLLER, &copy);
-}
-
-/* `message` has everything but the request's number and the nodes' names. */
-static void add_request(struct launcher *launcher, struct message message, const unsigned *nodes, unsigned count) {
-    struct launcher_request request = {.number = ++launcher->requests_made, .message = message};
-    request.message.frame_count = 1;
-    request.message.frames[0] = buffer_new((size_t)count * WIRE_NAME_MAX);
-    request.message.evict.request = request.number; /* GONE's is in the same place */
-    memset(request.message.frames[0]->data, 0, request.message.frames[0]->size);
+static void request(struct launcher *launcher, struct message message, const unsigned *nodes, unsigned count) {
+    char(*names)[WIRE_NAME_MAX] = memory_zeroed(count, sizeof *names);
+    const char **each = memory_zeroed(count, sizeof *each);
     for (unsigned n = 0; n < count; n++) {
-        char *name = (char *)request.message.frames[0]->data + (size_t)n * WIRE_NAME_MAX;
-        snprintf(name, WIRE_NAME_MAX, "node-%u", nodes[n] + 1);
+        snprintf(names[n], sizeof names[n], "node-%u", nodes[n] + 1);
+        each[n] = names[n];
     }
-    launcher->requests = memory_resized(launcher->requests, launcher->request_count + 1, sizeof *launcher->requests);
-    launcher->requests[launcher->request_count++] = request;
-    send_request(launcher, &request);
+    observer_request_nodes(&launcher->observer, message, each, count);
+    free(each);
+    free(names);
 }
 
 void launcher_evict(struct launcher *launcher, const unsigned *nodes, unsigned count, double notice) {
     struct message evict = {.type = MESSAGE_EVICT, .evict.notice_ms = (uint32_t)fmin(notice * 1e3, UINT32_MAX)};
-    add_request(launcher, evict, nodes, count);
+    request(launcher, evict, nodes, count);
 }
 
 void launcher_gone(struct launcher *launcher, const unsigned *nodes, unsigned count, int signal) {
     struct message gone = {.type = MESSAGE_GONE, .gone.signal = (uint32_t)signal};
-    add_request(launcher, gone, nodes, count);
+    request(launcher, gone, nodes, count);
 }
 
 void launcher_remind(struct launcher *launcher) {
-    if (!launcher->controller.running || (launcher->phase != LAUNCHER_JOB && !launcher->summary)) {
+    if (!launcher->controller.running || (launcher->phase != LAUNCHER_JOB && !launcher->observer.ended)) {
         return;
     }
-    send_observe(launcher);
-    for (size_t r = 0; r < launcher->request_count && !launcher->summary; r++) {
-        send_request(launcher, &launcher->requests[r]);
-    }
-    if (launcher->stop.code != 0 && !launcher->summary) {
+    observer_ask_lines(&launcher->observer);
+    observer_repeat_requests(&launcher->observer);
+    if (launcher->stop.code != 0 && !launcher->observer.ended) {
         struct io *io = net_io_of(launcher->io);
         struct message stop = {.type = MESSAGE_STOP, .text = launcher->stop};
         io->send(io, ACTOR_CONTROLLER, &stop);
@@ -80,7 +61,7 @@ static void start_job(struct launcher *launcher) {
     }
     progress_note(launcher->progress, "controller at %s", launcher->endpoint);
     launcher->phase = LAUNCHER_JOB;
-    send_observe(launcher);
+    observer_ask_lines(&launcher->observer);
     if (launcher->market != NULL) {
         launcher_market_buy(launcher);
         return;
@@ -196,7 +177,6 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     progress_warn(launcher->progress, line);
     const char *text = json_string_value(json_object_get(line, "error"));
     const json_t *status = json_object_get(line, "status");
-    launcher->summary = true;
     launcher->phase = LAUNCHER_END;
     launcher->start_us = launcher->silence_us = 0;
     launcher_end_others(launcher);
@@ -308,58 +288,45 @@ void launcher_write_summary(struct launcher *launcher, int status) {
 }
 
 /* A node that is gone already may be unknown: that is as well. */
-static void receive_outcome(struct launcher *launcher, const struct message_outcome *outcome) {
-    for (size_t r = 0; r < launcher->request_count; r++) {
-        struct launcher_request *request = &launcher->requests[r];
-        if (request->number != outcome->request) {
-            continue;
-        }
-        if (outcome->code != 0 && request->message.type == MESSAGE_EVICT) {
-            progress_note(launcher->progress, "the controller refuses: %s", outcome->text);
-        } else if (outcome->text[0] != '\0' && request->message.type == MESSAGE_EVICT) {
-            progress_note(launcher->progress, "%s: evicting the others", outcome->text);
-        }
-        message_close(&request->message);
-        *request = launcher->requests[--launcher->request_count];
-        return;
+static void receive_outcome(const struct launcher *launcher, const struct message_outcome *outcome,
+                            struct message *request) {
+    if (outcome->code != 0 && request->type == MESSAGE_EVICT) {
+        progress_note(launcher->progress, "the controller refuses: %s", outcome->text);
+    } else if (outcome->text[0] != '\0' && request->type == MESSAGE_EVICT) {
+        progress_note(launcher->progress, "%s: evicting the others", outcome->text);
     }
+    message_close(request);
 }
 
-static void receive_report(struct launcher *launcher, const struct message *message) {
-    uint64_t number = message->report.number;
-    if (number != launcher->lines_read && (number < launcher->lines_read || number != message->report.oldest)) {
-        return; /* what we have already, or what is beyond a gap that can be closed: we ask for what we lack */
-    }
-    const char *text = (const char *)message->frames[0]->data;
-    json_t *line = json_loadb(text, message->frames[0]->size, 0, NULL);
+static void receive_line(struct launcher *launcher, const struct buffer *text, json_t *line) {
     if (line == NULL) {
         launcher_fail(launcher, AML_EPROTOCOL, "the controller sent a report that is not JSON");
         return;
     }
-    launcher->lines_read = number + 1;
-    const char *type = json_string_value(json_object_get(line, "type"));
-    if (type != NULL && strcmp(type, "summary") == 0) {
+    if (launcher->observer.ended) {
         report_missed_events(launcher, line);
     }
     if (launcher->market == NULL || !launcher_market_holds(launcher, line)) {
-        report_file_write(launcher->report, text, message->frames[0]->size);
+        report_file_write(launcher->report, (const char *)text->data, text->size);
         progress_report(launcher->progress, line);
     }
     read_line(launcher, line);
     json_decref(line);
-    if (launcher->summary || launcher->lines_read - launcher->lines_asked >= CONTROLLER_BURST_MAX) {
-        send_observe(launcher); /* the controller waits to hear that we have them */
-    }
     launcher_settle(launcher);
 }
 
 void launcher_receive(void *self, actor_id from, struct message *message) {
     struct launcher *launcher = self;
-    if (from == ACTOR_CONTROLLER && message->type == MESSAGE_OUTCOME) {
-        receive_outcome(launcher, &message->outcome);
-    } else if (from == ACTOR_CONTROLLER && message->type == MESSAGE_REPORT && !launcher->summary) {
-        receive_report(launcher, message);
-    } else if (from == ACTOR_CONTROLLER && message->type == MESSAGE_ABORT && !launcher->summary) {
+    struct message request;
+    json_t *line;
+    if (from != ACTOR_CONTROLLER) {
+        return;
+    }
+    if (observer_take_outcome(&launcher->observer, message, &request)) {
+        receive_outcome(launcher, &message->outcome, &request);
+    } else if (observer_take_line(&launcher->observer, message, &line)) {
+        receive_line(launcher, message->frames[0], line);
+    } else if (message->type == MESSAGE_ABORT && !launcher->observer.ended) {
         launcher_fail(launcher, message->text.code, "%s", message->text.text);
     }
 }

@@ -4,6 +4,7 @@
 #ifndef PROTEUS_LAUNCHER_PRIVATE_H
 #define PROTEUS_LAUNCHER_PRIVATE_H
 
+#include "agileml/control/observer.h"
 #include "proteus/child_lines.h"
 #include "proteus/launcher.h"
 #include "proteus/process.h"
@@ -28,12 +29,6 @@ struct launched_node {
     bool paused;       /* by an event */
     uint64_t kill_us;  /* its notice is over then; 0: none was given */
     uint64_t judge_us; /* it has ended: what follows from that is decided then; 0: it runs, or that is done */
-};
-
-/* EVICT or GONE, sent until OUTCOME comes. */
-struct launcher_request {
-    uint64_t number;
-    struct message message;
 };
 
 struct launcher {
@@ -63,13 +58,7 @@ struct launcher {
     bool controller_killed;               /* by an event, and not started again yet */
     uint64_t controller_lost_us;          /* when it was lost; 0: it runs */
 
-    struct launcher_request *requests;
-    size_t request_count;
-    uint64_t requests_made;
-
-    uint64_t lines_read;    /* of the report */
-    uint64_t lines_asked;   /* when we last asked for more */
-    bool summary;           /* has come */
+    struct observer observer;
     uint64_t iteration;     /* the last that ended ... */
     json_t *iteration_line; /* ... and what was reported of it; NULL: none */
     double pace;            /* seconds that it took */

@@ -15,6 +15,7 @@ struct conversation {
     const struct operator_call *call;
     struct net *net;
     struct net_io *io;
+    struct observer observer;
     uint64_t heard_us; /* when the controller last said something, or we began */
     struct error error;
 };
@@ -61,7 +62,7 @@ static void operator_receive(void *self, actor_id from, struct message *message)
         if (message->type == MESSAGE_ABORT) { /* our key does not allow it */
             error_set(&conversation->error, message->text.code, "%s", message->text.text);
             net_io_stop(conversation->io);
-        } else if (conversation->call->answer(conversation->call->context, io, message)) {
+        } else if (conversation->call->answer(conversation->call->context, &conversation->observer, message)) {
             net_io_stop(conversation->io);
         }
     }
@@ -77,7 +78,8 @@ static void operator_timer(void *self) {
         net_io_stop(conversation->io);
         return;
     }
-    conversation->call->ask(conversation->call->context, io);
+    observer_repeat_requests(&conversation->observer);
+    conversation->call->ask(conversation->call->context, &conversation->observer);
     io->set_timer(io, now_us + OPERATOR_REPEAT_MS * UINT64_C(1000));
 }
 
@@ -111,12 +113,14 @@ int operator_run(const struct operator_options *options, const struct operator_c
     if (result == 0) {
         struct io *io = net_io_of(conversation.io);
         conversation.heard_us = io->now_us(io);
+        observer_open(&conversation.observer, io, call->lines_from);
         operator_timer(&conversation);
         result = net_io_run(conversation.io, error);
     }
     if (result == 0 && conversation.error.code != 0) {
         result = error_set(error, conversation.error.code, "%s", conversation.error.text);
     }
+    observer_close(&conversation.observer);
     if (conversation.io != NULL) {
         net_io_close(conversation.io);
     }

@@ -4,7 +4,7 @@
 #define PROTEUS_OPERATOR_H
 
 #include "agileml/base/options.h"
-#include "agileml/net/io.h"
+#include "agileml/control/observer.h"
 
 #include <stdbool.h>
 
@@ -26,10 +26,12 @@ int operator_parse(struct operator_options *options, const char *usage, const st
                    char **argv, int *operand, struct error *error);
 
 struct operator_call {
-    /* Sends to ACTOR_CONTROLLER; called at once, and every OPERATOR_REPEAT_MS. */
-    void (*ask)(void *context, struct io *io);
+    uint64_t lines_from; /* the first line of the report that is wanted, should `ask` ask for lines */
+    /* Sends to the controller; called at once, and every OPERATOR_REPEAT_MS. The observer's requests are repeated
+     * without it. */
+    void (*ask)(void *context, struct observer *observer);
     /* Takes a message of the controller. True: all is said. */
-    bool (*answer)(void *context, struct io *io, const struct message *message);
+    bool (*answer)(void *context, struct observer *observer, const struct message *message);
     void *context;
 };
 

@@ -9,17 +9,14 @@ struct status_call {
     json_t *answer; /* NULL: none yet */
 };
 
-static void ask_status(void *context, struct io *io) {
+static void ask_status(void *context, struct observer *observer) {
     const struct status_call *call = context;
-    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
-    status.status.request = call->request;
-    status.frames[0] = buffer_new(0);
-    io->send(io, ACTOR_CONTROLLER, &status);
+    observer_ask_status(observer, call->request);
 }
 
-static bool take_status(void *context, struct io *io, const struct message *message) {
+static bool take_status(void *context, struct observer *observer, const struct message *message) {
     struct status_call *call = context;
-    (void)io;
+    (void)observer;
     if (message->type == MESSAGE_STATUS && message->status.request == call->request && call->answer == NULL) {
         call->answer = json_loadb((const char *)message->frames[0]->data, message->frames[0]->size, 0, NULL);
     }

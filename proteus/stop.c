@@ -3,47 +3,31 @@
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
-#include <jansson.h>
 #include <stdio.h>
-#include <string.h>
 
 struct stop_call {
     bool now;
-    uint64_t lines_read; /* of the report; at first more than it can have: only what comes is wanted */
-    json_t *summary;     /* NULL: has not come yet */
+    json_t *summary; /* NULL: has not come yet */
 };
 
-static void observe(const struct stop_call *call, struct io *io) {
-    struct message message = {.type = MESSAGE_OBSERVE, .observe = {.from = call->lines_read}};
-    io->send(io, ACTOR_CONTROLLER, &message);
-}
-
 /* STATUS only has the controller say that it is there: the end may take long. */
-static void ask_stop(void *context, struct io *io) {
+static void ask_stop(void *context, struct observer *observer) {
     const struct stop_call *call = context;
     struct message stop = {.type = MESSAGE_STOP, .text = {.code = call->now ? AML_ESTOP : 0}};
-    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1, .frames = {buffer_new(0)}};
     snprintf(stop.text.text, sizeof stop.text.text, "stopped by 'proteus stop'");
-    observe(call, io);
-    io->send(io, ACTOR_CONTROLLER, &stop);
-    io->send(io, ACTOR_CONTROLLER, &status);
+    observer_ask_lines(observer);
+    observer->io->send(observer->io, ACTOR_CONTROLLER, &stop);
+    observer_ask_status(observer, 0);
 }
 
-static bool take_report(void *context, struct io *io, const struct message *message) {
+static bool take_report(void *context, struct observer *observer, const struct message *message) {
     struct stop_call *call = context;
-    if (message->type != MESSAGE_REPORT) {
-        return false;
-    }
-    json_t *line = json_loadb((const char *)message->frames[0]->data, message->frames[0]->size, 0, NULL);
-    const char *type = json_string_value(json_object_get(line, "type"));
-    bool over = type != NULL && strcmp(type, "summary") == 0;
-    call->lines_read = message->report.number + 1;
-    if (over) {
-        observe(call, io); /* the controller waits to hear that we have it */
+    json_t *line = NULL;
+    if (observer_take_line(observer, message, &line) && observer->ended) {
         call->summary = json_incref(line);
     }
     json_decref(line);
-    return over;
+    return call->summary != NULL;
 }
 
 /* The job's end is as asked, or its own. */
@@ -63,8 +47,13 @@ static const char USAGE[] = "usage: proteus stop --controller tcp://HOST:PORT [O
 
 int command_stop(int argc, char **argv) {
     struct operator_options options = {0};
-    struct stop_call stop = {.lines_read = UINT64_MAX};
-    const struct operator_call call = {.ask = ask_stop, .answer = take_report, .context = &stop};
+    struct stop_call stop = {0};
+    const struct operator_call call = {
+        .lines_from = OBSERVER_AT_END, /* only the end is wanted */
+        .ask = ask_stop,
+        .answer = take_report,
+        .context = &stop,
+    };
     const struct aml_option own[] = {
         {"now", NULL, AML_OPTION_FLAG, &stop.now, 0, 0, "end it at once, as failed: nothing is saved"},
         {0},

@@ -192,7 +192,7 @@ const char *controller_line(const struct controller *controller, size_t number) 
     return there ? controller->report.lines[number - controller->report.first] : NULL;
 }
 
-static void observer_send(struct controller *controller, const struct observer *observer) {
+static void send_report(struct controller *controller, const struct report_reader *observer) {
     size_t first = observer->read > controller->report.first ? observer->read : controller->report.first;
     for (size_t l = first; l < controller->report.stored && l < first + CONTROLLER_BURST_MAX; l++) {
         const char *line = controller_line(controller, l);
@@ -206,8 +206,8 @@ static void observer_send(struct controller *controller, const struct observer *
 
 void observers_tell(struct controller *controller, size_t first) {
     for (unsigned o = 0; first < controller->report.stored && o < controller->report.observer_count; o++) {
-        struct observer at_end = {.actor = controller->report.observers[o].actor, .read = first};
-        observer_send(controller, &at_end);
+        struct report_reader at_end = {.actor = controller->report.observers[o].actor, .read = first};
+        send_report(controller, &at_end);
     }
 }
 
@@ -842,7 +842,7 @@ static void receive_stop(struct controller *controller, const struct message *me
 }
 
 static void receive_observe(struct controller *controller, actor_id from, uint64_t read) {
-    struct observer *observer = NULL;
+    struct report_reader *observer = NULL;
     for (unsigned o = 0; o < controller->report.observer_count; o++) {
         observer = controller->report.observers[o].actor == from ? &controller->report.observers[o] : observer;
     }
@@ -862,7 +862,7 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
         uint64_t end_us = controller_now(controller) + CONTROLLER_END_WAIT_US;
         controller->end.observers_us = end_us > controller->end.observers_us ? end_us : controller->end.observers_us;
     }
-    observer_send(controller, observer);
+    send_report(controller, observer);
     controller_try_end(controller);
 }
 

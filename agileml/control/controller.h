@@ -361,7 +361,7 @@ struct controller_report {
     size_t stored;     /* lines below this number are stored, and may be sent to observers */
     size_t pruned;     /* the store has dropped the lines below this number */
     uint64_t clock_us; /* when the last line about a clock was written */
-    struct observer {
+    struct report_reader {
         actor_id actor;
         size_t read; /* lines that the observer has */
     } observers[CONTROLLER_OBSERVERS_MAX];

@@ -3,6 +3,8 @@
 
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/control/observer.h"
+#include "agileml/wire/records.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -12,7 +14,6 @@
 #include <unistd.h>
 
 enum {
-    LINK_BURST = 256,      /* lines after which more are asked for at once; the controller sends 512 at a time */
     LINK_EXPECT_MS = 5000, /* between repetitions of what is expected */
     LINK_STATUS_MS = 4000, /* between requests that the controller answers whether there is news or not */
 };
@@ -22,42 +23,27 @@ struct link_node {
     bool present;
 };
 
-struct link_request {
-    uint64_t number;
-    struct message message;
-};
-
 struct job_link {
     struct job_link_listener listener;
     struct net *net;
     struct net_io *io;
-    uint64_t lines_read, lines_asked;
+    struct observer observer;
     uint64_t heard_us, status_us; /* 0: never */
-    uint64_t status_lines;        /* lines_read when the status was last asked for */
+    uint64_t status_lines;        /* lines read when the status was last asked for */
     bool caught_up;
-    bool summary;
     bool refused; /* the log says that the controller refuses what we send */
     double iteration_ended;
     struct link_node *nodes; /* in the order in which they came */
     size_t node_count;
-    struct link_request requests[LINK_REQUESTS_MAX];
-    size_t request_count;
-    uint64_t requests_made;
     struct wire_machine *expected; /* the last that was told */
     size_t expected_count;
-    uint64_t expected_request; /* its number; 0: nothing was ever told */
-    uint64_t expected_us;      /* when it was last sent */
-    bool expected_known;       /* the controller has answered it */
+    uint64_t expected_request; /* its number */
+    uint64_t expected_us;      /* when it was last told; 0: never */
 };
 
 static uint64_t link_now(const struct job_link *link) {
     struct io *io = net_io_of(link->io);
     return io->now_us(io);
-}
-
-static void link_send(struct job_link *link, struct message *message) {
-    struct io *io = net_io_of(link->io);
-    io->send(io, ACTOR_CONTROLLER, message);
 }
 
 /* ---- Nodes ---- */
@@ -157,7 +143,6 @@ static void read_line(struct job_link *link, const json_t *line) {
         read_iteration(link, line);
     } else if (strcmp(type, "summary") == 0) {
         double iterations = json_number_value(json_object_get(line, "iterations"));
-        link->summary = true;
         link->listener.summary(link->listener.context, json_is_true(json_object_get(line, "ok")),
                                json_string_value(json_object_get(line, "error")),
                                json_number_value(json_object_get(line, "seconds")),
@@ -165,62 +150,29 @@ static void read_line(struct job_link *link, const json_t *line) {
     }
 }
 
-static void send_observe(struct job_link *link) {
-    struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = link->lines_read}};
-    link->lines_asked = link->lines_read;
-    link_send(link, &observe);
-}
-
-static void receive_report(struct job_link *link, const struct message *message) {
-    uint64_t number = message->report.number;
-    if (link->summary ||
-        (number != link->lines_read && (number < link->lines_read || number != message->report.oldest))) {
-        return; /* known already, or beyond a gap: it will be asked for */
-    }
-    json_t *line = json_loadb((const char *)message->frames[0]->data, message->frames[0]->size, 0, NULL);
-    link->lines_read = number + 1;
+static void receive_line(struct job_link *link, json_t *line) {
     if (line == NULL) {
         log_warn("the controller sent a line of its report that is not JSON; left out");
         return;
     }
     read_line(link, line);
     json_decref(line);
-    if (link->summary || link->lines_read - link->lines_asked >= LINK_BURST) {
-        send_observe(link); /* the controller waits to hear that we have them */
-    }
 }
 
 /* ---- Requests ---- */
 
-static void request_send(struct job_link *link, const struct link_request *request) {
-    struct message copy = message_share(&request->message);
-    link_send(link, &copy);
-}
-
-static void link_request(struct job_link *link, enum message_type type, const char *const *nodes, size_t count,
-                         uint32_t notice_ms) {
-    if (count == 0 || count > WIRE_NODES_MAX || link->request_count == LINK_REQUESTS_MAX || link->summary) {
-        return; /* who asks does so again, and goes by the notice's end */
-    }
-    struct link_request *request = &link->requests[link->request_count++];
-    *request = (struct link_request){
-        .number = ++link->requests_made,
-        .message = {.type = type, .frame_count = 1, .frames = {buffer_new(count * WIRE_NAME_MAX)}}};
-    request->message.evict.request = request->number;
-    request->message.evict.notice_ms = notice_ms;
-    memset(request->message.frames[0]->data, 0, request->message.frames[0]->size);
-    for (size_t n = 0; n < count; n++) {
-        snprintf((char *)request->message.frames[0]->data + n * WIRE_NAME_MAX, WIRE_NAME_MAX, "%s", nodes[n]);
-    }
-    request_send(link, request);
-}
-
+/* A request that the observer does not take is lost: who asks does so again, and goes by the notice's end. */
 void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms) {
-    link_request(link, MESSAGE_EVICT, nodes, count, notice_ms);
+    if (count > 0 && count <= WIRE_NODES_MAX) {
+        struct message evict = {.type = MESSAGE_EVICT, .evict.notice_ms = notice_ms};
+        observer_request_nodes(&link->observer, evict, nodes, count);
+    }
 }
 
 void job_link_gone(struct job_link *link, const char *const *nodes, size_t count) {
-    link_request(link, MESSAGE_GONE, nodes, count, 0);
+    if (count > 0 && count <= WIRE_NODES_MAX) {
+        observer_request_nodes(&link->observer, (struct message){.type = MESSAGE_GONE}, nodes, count);
+    }
 }
 
 /* Some nodes are unknown, or the job could not do without all: each is asked for alone. */
@@ -240,31 +192,20 @@ static void request_refused(struct job_link *link, const struct message *message
     }
 }
 
-static void receive_outcome(struct job_link *link, const struct message_outcome *outcome) {
-    link->expected_known = link->expected_known || outcome->request == link->expected_request;
-    for (size_t r = 0; r < link->request_count; r++) {
-        if (link->requests[r].number == outcome->request) {
-            struct message message = link->requests[r].message;
-            link->requests[r] = link->requests[--link->request_count];
-            bool in_full = outcome->code == 0 && outcome->text[0] == '\0';
-            if (!in_full && message.type == MESSAGE_EVICT) {
-                request_refused(link, &message);
-            }
-            message_close(&message);
-            return;
-        }
+static void receive_outcome(struct job_link *link, const struct message_outcome *outcome, struct message *request) {
+    bool in_full = outcome->code == 0 && outcome->text[0] == '\0';
+    if (!in_full && request->type == MESSAGE_EVICT) {
+        request_refused(link, request);
     }
+    message_close(request);
 }
 
 static void send_expected(struct job_link *link) {
-    size_t size = link->expected_count * sizeof *link->expected;
-    struct message allocation = {.type = MESSAGE_ALLOCATION, .frame_count = 1, .frames = {buffer_new(size)}};
-    allocation.allocation.request = link->expected_request;
-    if (size > 0) {
-        memcpy(allocation.frames[0]->data, link->expected, size);
-    }
+    struct message allocation = {.type = MESSAGE_ALLOCATION};
+    message_add_copy(&allocation, link->expected, link->expected_count * sizeof *link->expected);
+    observer_withdraw(&link->observer, link->expected_request);
+    link->expected_request = observer_request(&link->observer, &allocation);
     link->expected_us = link_now(link);
-    link_send(link, &allocation);
 }
 
 void job_link_expect(struct job_link *link, const struct wire_machine *machines, size_t count) {
@@ -278,22 +219,18 @@ void job_link_expect(struct job_link *link, const struct wire_machine *machines,
         memcpy(link->expected, machines, count * sizeof *machines);
     }
     link->expected_count = count;
-    link->expected_request = ++link->requests_made;
-    link->expected_known = false;
     send_expected(link);
 }
 
 static void ask_status(struct job_link *link) {
-    struct message status = {.type = MESSAGE_STATUS, .frame_count = 1};
-    status.frames[0] = buffer_new(0);
     link->status_us = link_now(link);
-    link->status_lines = link->lines_read;
-    link_send(link, &status);
+    link->status_lines = link->observer.lines_read;
+    observer_ask_status(&link->observer, 0);
 }
 
 /* It comes behind the lines that were asked for before it: if those were few, they were all. */
 static void receive_status(struct job_link *link) {
-    if (link->lines_read - link->status_lines < LINK_BURST) {
+    if (link->observer.lines_read - link->status_lines < OBSERVER_BURST) {
         link->caught_up = true;
     } else if (!link->caught_up) {
         ask_status(link);
@@ -306,15 +243,12 @@ bool job_link_caught_up(const struct job_link *link) {
 
 void job_link_step(struct job_link *link) {
     uint64_t now = link_now(link);
-    if (link->summary) {
+    if (link->observer.ended) {
         return;
     }
-    send_observe(link);
-    for (size_t r = 0; r < link->request_count; r++) {
-        request_send(link, &link->requests[r]);
-    }
-    if (link->expected_request != 0 &&
-        (!link->expected_known || now - link->expected_us >= LINK_EXPECT_MS * UINT64_C(1000))) {
+    observer_ask_lines(&link->observer);
+    observer_repeat_requests(&link->observer);
+    if (link->expected_us != 0 && now - link->expected_us >= LINK_EXPECT_MS * UINT64_C(1000)) {
         send_expected(link);
     }
     if (link->status_us == 0 || now - link->status_us >= LINK_STATUS_MS * UINT64_C(1000)) {
@@ -330,14 +264,16 @@ double job_link_silence(const struct job_link *link) {
 
 static void link_receive(void *self, actor_id from, struct message *message) {
     struct job_link *link = self;
+    struct message request;
+    json_t *line;
     if (from != ACTOR_CONTROLLER) {
         return;
     }
     link->heard_us = link_now(link);
-    if (message->type == MESSAGE_REPORT) {
-        receive_report(link, message);
-    } else if (message->type == MESSAGE_OUTCOME) {
-        receive_outcome(link, &message->outcome);
+    if (observer_take_line(&link->observer, message, &line)) {
+        receive_line(link, line);
+    } else if (observer_take_outcome(&link->observer, message, &request)) {
+        receive_outcome(link, &message->outcome, &request);
     } else if (message->type == MESSAGE_STATUS) {
         receive_status(link);
     } else if (message->type == MESSAGE_ABORT && !link->refused) {
@@ -371,6 +307,7 @@ int job_link_open(struct job_link **opened, const struct job_link_options *optio
         job_link_close(link);
         return code;
     }
+    observer_open(&link->observer, net_io_of(link->io), 0);
     *opened = link;
     return 0;
 }
@@ -379,9 +316,7 @@ void job_link_close(struct job_link *link) {
     if (link == NULL) {
         return;
     }
-    for (size_t r = 0; r < link->request_count; r++) {
-        message_close(&link->requests[r].message);
-    }
+    observer_close(&link->observer);
     if (link->io != NULL) {
         net_io_close(link->io);
     }

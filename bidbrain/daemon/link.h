@@ -9,7 +9,6 @@
 enum {
     LINK_REPEAT_MS = 500,
     LINK_NODES_MAX = 1 << 16, /* names that a job has ever had */
-    LINK_REQUESTS_MAX = 1024,
 };
 
 /* What an iteration's line of the report says. */
