@@ -1,6 +1,6 @@
-/* The controller's part that decides when a member accuses another of having sent what can't be (ACCUSE). One of the
- * two has failed: the accused, or the accuser that says so. Which one can't be proved, so the harm that a false accuser
- * does is limited: see `is_false`. See controller_private.h. */
+/* The elasticity controller's decisions when a member accuses another of having sent an impossible message (ACCUSE).
+ * One of the two has failed: the accused or the accuser. Which of them can't be proved, so a rule limits the harm that
+ * a false accuser can do: see `is_false`. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
@@ -18,13 +18,13 @@ static struct accusation accusation_of(const struct member *accuser, const struc
     return accusation;
 }
 
-/* A process that is given up and starts anew as another node is the same one here. */
+/* Whether two nodes are of one process: a process that was given up may have registered again as a new node. */
 static bool same_process(const struct accused_process *one, const struct accused_process *other) {
     return memcmp(one->key, other->key, sizeof one->key) == 0 &&
            (one->key[0] != '\0' || (one->process_id == other->process_id && strcmp(one->host, other->host) == 0));
 }
 
-/* Adds what was not said before. When the list is full the oldest one is forgotten. */
+/* Adds an accusation that is new. When the list is full the oldest accusation is forgotten. */
 static void accusations_add(struct controller_accusations *accusations, const struct accusation *new) {
     for (unsigned a = 0; a < accusations->count; a++) {
         const struct accusation *old = &accusations->list[a];
@@ -38,10 +38,11 @@ static void accusations_add(struct controller_accusations *accusations, const st
     accusations->list[accusations->count++] = *new;
 }
 
-/* Whether the accuser has to go, and not the accused. A reliable node is believed against a transient one, unless two
- * or more accuse it. Between two of one kind the accused has to go, unless the accuser has accused more nodes than
- * there are that accuse this one. So a false accuser costs at most one node of its own tier before it has to go. A false
- * transient accuser costs no reliable node. A false reliable accuser costs every transient node that it accuses. */
+/* Whether the accuser is given up, and not the accused. A reliable node is believed against a transient node, unless
+ * two or more nodes accuse it. Of two nodes of one tier the accused is given up, unless the accuser has accused more
+ * nodes than there are accusers of this accused node. So a false accuser costs at most one node of its own tier before
+ * it is given up itself. A false transient accuser costs no reliable node. A false reliable accuser costs every
+ * transient node that it accuses. */
 static bool is_false(const struct controller_accusations *accusations, const struct accusation *accusation) {
     unsigned accused = 0;  /* by the accuser */
     unsigned accusers = 0; /* of the accused */
@@ -61,7 +62,7 @@ void accusations_receive(struct controller *controller, struct member *accuser, 
                    message->epoch == controller->plan.epoch && !controller_recovers(controller);
     if (!present || accused == NULL || accused->stay == MEMBER_DISMISSED || accuser->stay == MEMBER_DISMISSED ||
         member_is_outside(controller, accuser)) {
-        return; /* what was sent in an epoch that is over will be sent, and reported, again */
+        return; /* of an epoch that is over: the messages are sent again, and are checked and reported again */
     }
     const struct accusation accusation = accusation_of(accuser, accused);
     accusations_add(&controller->accusations, &accusation);

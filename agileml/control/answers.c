@@ -1,6 +1,6 @@
-/* The controller's part that gives up members which send heartbeats, but do not answer what others wait for. Only
- * answers that take neither work of the app nor of a disk have a deadline: reading input, computing a clock,
- * evaluating, saving and writing a checkpoint may take as long as they like. See controller_private.h. */
+/* Gives up members that send heartbeats but do not answer requests that others wait for. Only answers that need neither
+ * the app's work nor a disk have a deadline: reading input, computing a clock, evaluating, saving and writing a
+ * checkpoint have none. Part of the elasticity controller; see controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
@@ -38,8 +38,8 @@ static bool owes(const struct controller *controller, const struct member *membe
     return false;
 }
 
-/* What is not asked for now may be asked for again, and then has been owed all the time: a checkpoint that was put off,
- * and a plan, as a node that ignores plans may be the reason for recovery after recovery. */
+/* Whether a request is suspended, so that the time for which its answer was owed is kept. A checkpoint that was put off
+ * is requested again. So is a plan after a recovery: a node that ignores plans may cause one recovery after another. */
 static bool is_put_off(const struct controller *controller, enum answer answer) {
     return answer == ANSWER_CHECKPOINT || (answer == ANSWER_PLAN && controller_recovers(controller));
 }
@@ -59,7 +59,7 @@ static void fail(struct controller *controller, struct member *member, enum answ
     recover_lost(controller, member, text);
 }
 
-/* Adds the time that has passed to each answer that the member owes. Returns one that it owes for too long, or
+/* Adds the time that has passed to each answer that the member owes. Returns an answer that is owed for too long, or
  * ANSWERS. */
 static enum answer check_member(struct controller *controller, struct member *member, uint64_t passed_us) {
     enum answer late = ANSWERS;
@@ -79,8 +79,9 @@ void answers_came(struct member *member, enum answer answer) {
     member->owed_us[answer] = 0;
 }
 
-/* While nothing is asked of anybody, a node that answers nothing would go unnoticed, for instance when all wait for its
- * work on a clock. So all are asked for an answer: a barrier without a clock, which stops nobody. */
+/* Asks all members for an answer when nothing has happened for a timeout, by a barrier without a clock, which stops
+ * nobody. Without this a node that answers nothing would go unnoticed while no answer is owed, for instance when all
+ * wait for the node's work on a clock. */
 static void ask_all(struct controller *controller, uint64_t passed_us) {
     struct controller_quiet *quiet = &controller->answers.quiet;
     uint64_t completed = controller->progress.completed;
@@ -93,7 +94,7 @@ static void ask_all(struct controller *controller, uint64_t passed_us) {
 }
 
 void answers_check(struct controller *controller, uint64_t now_us) {
-    uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(500); /* from one call to the next, when on time */
+    uint64_t most_us = controller->options.heartbeat_ms * UINT64_C(500); /* between two calls that are on time */
     uint64_t passed_us = controller->answers.checked_us == 0 ? 0 : now_us - controller->answers.checked_us;
     passed_us = passed_us < most_us ? passed_us : most_us;
     controller->answers.checked_us = now_us;

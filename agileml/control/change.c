@@ -1,4 +1,4 @@
-/* The controller's part that makes plans and brings announced changes about: prepare, hold, switch, settle
+/* The elasticity controller's plans, and the steps of an announced change: prepare, set a barrier, switch, settle
  * (docs/design.md, "Plans"). See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
@@ -27,7 +27,7 @@ uint32_t change_commit_every(const struct controller *controller, bool next) {
     }
     enum stage stage = next ? controller->change.next_stage : controller->plan.stage;
     if (stage == STAGE_TRADITIONAL || reliable) {
-        return 1; /* what is complete is durable */
+        return 1; /* a completed clock is durable at once */
     }
     uint32_t each = controller->job.terms.clocks_per_iteration;
     uint32_t chosen = each < CONTROLLER_COMMIT_EVERY ? each : CONTROLLER_COMMIT_EVERY;
@@ -35,7 +35,7 @@ uint32_t change_commit_every(const struct controller *controller, bool next) {
     return controller->options.commit_every > 0 ? controller->options.commit_every : chosen;
 }
 
-/* Commit points are to be rarer than the present plan has them. */
+/* Whether commit points are to be rarer than in the present plan. */
 static bool commit_grows(const struct controller *controller) {
     bool chosen = controller->options.commit_every == 0 && controller->plan.stage != STAGE_TRADITIONAL;
     return chosen && controller->commit.chosen > controller->plan.commit_every &&
@@ -60,7 +60,7 @@ struct buffer *plan_nodes(const struct controller *controller, bool dismissed) {
     return records;
 }
 
-/* Of the same members as plan_nodes without dismissed ones. */
+/* Returns the endpoints of the members that plan_nodes returns without dismissed members. */
 static struct buffer *plan_endpoints(const struct controller *controller) {
     size_t bytes = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -122,7 +122,7 @@ void change_publish(struct controller *controller) {
     }
 }
 
-/* ---- What should be ---- */
+/* ---- The desired plan ---- */
 
 struct desired {
     enum stage stage;
@@ -152,13 +152,13 @@ static bool may_keep(const struct controller *controller, const struct member *m
            (controller->plan.stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
 }
 
-/* Who is to have a part in the next plan. Nodes that have to go do not wait for others to load their data: these
- * have their turn afterwards. */
+/* Marks the members that are to have a part in the next plan. While a node is leaving, nodes that have just joined wait
+ * for the plan after the next, so that the leaving node need not wait until they have loaded their data. */
 static void choose_planned(struct controller *controller) {
     bool hurry = false;
     bool kept = false;
-    bool keep = false; /* someone else who has been here for long keeps the parameters ... */
-    bool work = false; /* ... and works */
+    bool keep = false; /* a settled member that stays can keep the parameters */
+    bool work = false; /* a settled member that stays can work */
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         hurry = hurry || member->stay == MEMBER_LEAVING;
@@ -171,13 +171,13 @@ static void choose_planned(struct controller *controller) {
         member->planned = member->stay == MEMBER_STAYS && (member->settled || !hurry || !keep || !work);
         kept = kept || (member->planned && may_keep(controller, member));
     }
-    for (unsigned m = 0; m < controller->member_count && !kept; m++) { /* those who leave wait for others to come */
+    for (unsigned m = 0; m < controller->member_count && !kept; m++) { /* leaving members wait for new ones */
         struct member *member = &controller->members[m];
         member->planned = member->planned || (may_keep(controller, member) && member->stay != MEMBER_DISMISSED);
     }
 }
 
-/* Plans for the members that were chosen. False, and an error, when they can't run the job. */
+/* Makes the plan for the chosen members. Returns false and an error when these members can't run the job. */
 static bool make_desired(struct controller *controller, struct desired *desired, struct error *error) {
     struct plan_policy policy = controller->options.policy;
     unsigned count[2] = {0, 0};
@@ -234,7 +234,7 @@ static void desired_place(struct controller *controller, const struct desired *d
     }
 }
 
-/* Only the next half is left. */
+/* Makes the placement's next half the present one. */
 static void placement_settle(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].settled = controller->members[m].settled || controller->members[m].planned;
@@ -279,7 +279,7 @@ static void report_stage(struct controller *controller) {
     controller_report(controller, report_event(controller, "stage", NULL, text));
 }
 
-/* Up to there no origin is needed any more: neither to do a clock again nor to report it. */
+/* Returns the highest clock for which no origin is needed any more, neither to work on it again nor to report it. */
 static uint64_t clock_over(struct controller *controller) {
     uint64_t over = controller->commit.clock < controller->stored.completed ? controller->commit.clock
                                                                             : controller->stored.completed;
@@ -292,8 +292,8 @@ static uint64_t clock_over(struct controller *controller) {
     return over;
 }
 
-/* Whether the plan names the node for a partition, for data or for a catch-up; with `coming` also whether the change
- * that has no clock yet does. */
+/* Whether the plan names the node for a partition, for data or for a catch-up. With `coming` the change that has no
+ * clock yet counts, too. */
 static bool plan_names(const struct controller *controller, actor_id node, bool coming) {
     bool named = false;
     for (uint32_t p = 0; p < controller->options.policy.partitions && !named; p++) {
@@ -317,7 +317,7 @@ bool change_has_part(const struct controller *controller, const struct member *m
     return plan_names(controller, member->node.actor, coming);
 }
 
-/* Whoever has no part in the plan any more may go. */
+/* Dismisses leaving members that have no part in the plan any more. */
 static void dismiss(struct controller *controller) {
     bool more = false;
     schedule_forget(&controller->plan.schedule, clock_over(controller));
@@ -334,7 +334,7 @@ static void dismiss(struct controller *controller) {
     if (!more) {
         return;
     }
-    controller->change.due = true; /* nodes that came meanwhile have their turn */
+    controller->change.due = true; /* nodes that have joined meanwhile may get a part now */
     controller->plan.names_absent = true;
     checkpoints_check_writers(controller);
     bool stored = persist_all(controller);
@@ -366,7 +366,7 @@ static void prepare(struct controller *controller) {
     struct error error = {0};
     controller->change.due = false;
     if (!make_desired(controller, &desired, &error)) {
-        /* Nobody could go on without those who are to leave: they stay until they are lost, or others come. */
+        /* The job could not go on without the leaving members: they stay until they are lost or others join. */
     } else if (desired_is_present(controller, &desired) && !commit_grows(controller)) {
         change_cancel(controller);
         dismiss(controller);
@@ -409,14 +409,14 @@ void change_check_commit(struct controller *controller) {
     }
 }
 
-/* ---- Hold ---- */
+/* ---- Barriers ---- */
 
 void hold_lift(struct controller *controller) {
     controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = WIRE_CLOCK_NEVER};
 }
 
 uint64_t clock_reached(const struct controller *controller) {
-    uint64_t reached = schedule_named(&controller->plan.schedule) - 1; /* parts follow each other */
+    uint64_t reached = schedule_named(&controller->plan.schedule) - 1; /* the schedule's last part begins there */
     reached = controller->progress.completed > reached ? controller->progress.completed : reached;
     for (unsigned m = 0; m < controller->member_count; m++) {
         reached = controller->members[m].reported.clock > reached ? controller->members[m].reported.clock : reached;
@@ -439,7 +439,7 @@ uint64_t clock_ahead(const struct controller *controller) {
     return clock > reached ? clock : reached;
 }
 
-/* Tells everyone; stored first: a number stands for one hold for ever. */
+/* Stores the barrier, then sends it to every member. Stored first, so that a barrier's number is never used again. */
 static void hold_tell(struct controller *controller) {
     if (persist_all(controller)) {
         send_acks(controller);
@@ -474,7 +474,7 @@ bool all_held(const struct controller *controller, bool *passed) {
 static void hold_for_switch(struct controller *controller) {
     uint64_t clock = clock_ahead(controller);
     if (controller->job.final != 0 &&
-        clock >= controller->job.final) { /* the job is over before anything could change */
+        clock >= controller->job.final) { /* the job ends before the change could take effect */
         if (controller->change.state == CHANGE_HOLD) {
             controller->change.state = CHANGE_PREPARE;
             hold_none(controller);
@@ -504,18 +504,18 @@ static void settle(struct controller *controller) {
     placement_settle(controller);
     controller->change.state = CHANGE_NONE;
     controller->plan.from_clock = 0;
-    controller->change.due = true; /* more may have come meanwhile */
+    controller->change.due = true; /* nodes may have joined or been evicted meanwhile */
     if (staged) {
         report_stage(controller);
     }
-    dismiss(controller); /* first: the plan does not name them any more */
+    dismiss(controller); /* before change_publish, as the new plan does not name dismissed members */
     change_publish(controller);
 }
 
 /* ---- The last clock ---- */
 
-/* A clock that may become the last one: where an iteration ends, and nothing of it is settled yet, so that it can be
- * evaluated as the last one. */
+/* Returns a clock that can become the last one: an iteration ends there, and the clock is neither completed nor has
+ * work of lost nodes, so it can still be evaluated as the last clock. */
 static uint64_t clock_to_stop(const struct controller *controller) {
     uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t lost = lost_latest(&controller->lost);
@@ -525,7 +525,7 @@ static uint64_t clock_to_stop(const struct controller *controller) {
     return (least + each - 1) / each * each;
 }
 
-/* Names a clock that no origin has passed, where an iteration ends, to be the last one. */
+/* Decides the last clock: one at an iteration's end that no origin has passed. */
 static void step_stop(struct controller *controller) {
     bool held = controller->hold.purpose == HOLD_STOP && controller->hold.clock != WIRE_CLOCK_NEVER;
     bool passed = false;
@@ -546,7 +546,7 @@ static void step_stop(struct controller *controller) {
         change_publish(controller); /* the last clock is to be a commit point */
     }
     hold_tell(controller);
-    progress_step(controller); /* what was reported of that clock meanwhile */
+    progress_step(controller); /* completes that clock if it was reported meanwhile */
 }
 
 /* ---- One step ---- */
@@ -567,7 +567,7 @@ void change_step(struct controller *controller) {
         if (controller->change.due && controller_now(controller) >= controller->change.due_us) {
             prepare(controller);
         } else if (controller->change.state == CHANGE_NONE) {
-            dismiss(controller); /* what kept someone may be committed by now */
+            dismiss(controller); /* the clocks for which a leaving member was needed may be committed by now */
             if (controller->plan.names_absent) {
                 change_publish(controller);
             }
@@ -587,12 +587,12 @@ void change_step(struct controller *controller) {
         break;
     case CHANGE_SWITCH:
         if (controller->hold.clock != WIRE_CLOCK_NEVER) {
-            if (all_ready(controller)) { /* every server knows the boundary: it is a commit point for all or for none */
+            if (all_ready(controller)) { /* every server knows that the clock is a commit point */
                 hold_none(controller);
             }
         } else if (controller->commit.clock >= controller->plan.from_clock &&
                    controller->stored.completed + 1 >=
-                       controller->plan.from_clock) { /* most of those who leave are dismissed then */
+                       controller->plan.from_clock) { /* so late that most leaving members can be dismissed */
             settle(controller);
         }
         break;

@@ -1,5 +1,5 @@
-/* The controller's part that has checkpoints written and takes one up (docs/design.md, "Checkpoints"). Folders and
- * manifests are few and small: written here; the partitions' files are the nodes' to write. See
+/* Has checkpoints written, and begins a job from one (docs/design.md, "Checkpoints"). The elasticity controller makes
+ * the folders and writes the manifests, which are few and small. The nodes write the partitions' files. See
  * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- A job that begins, and a controller that goes on ---- */
+/* ---- A new job, or a new controller of a job ---- */
 
-/* The clock of the newest checkpoint in the root; 0: none. */
+/* Returns the clock of the newest checkpoint in the root; 0: none. */
 static uint64_t newest_in_root(const struct controller *controller) {
     char path[WIRE_PATH_MAX];
     struct error none = {0};
@@ -27,12 +27,13 @@ static uint64_t newest_in_root(const struct controller *controller) {
     return clock;
 }
 
-/* Checkpoints of this job beside later ones of another would be taken for the older ones. */
+/* Fails if the root has a checkpoint of a later clock than this job begins with: it would count as newer than this
+ * job's checkpoints. */
 static int check_root(struct controller *controller, struct error *error) {
     uint64_t clock = newest_in_root(controller);
     if (clock <= controller->plan.restore) {
         controller->checkpoint.kept.written =
-            clock == controller->plan.restore ? clock : 0; /* it need not be written again */
+            clock == controller->plan.restore ? clock : 0; /* the resumed checkpoint need not be written again */
         return 0;
     }
     return error_set(error, AML_EINPUT,
@@ -41,7 +42,7 @@ static int check_root(struct controller *controller, struct error *error) {
                      controller->options.checkpoint, (unsigned long long)clock);
 }
 
-/* The iteration at whose end the first checkpoint after `clock` is to be written. */
+/* Returns the iteration at whose end the first checkpoint after `clock` is to be written. */
 static uint64_t due_after(const struct controller *controller, uint64_t clock) {
     uint64_t due = controller->checkpoint.kept.due;
     uint64_t every = controller->options.checkpoint_every;
@@ -70,16 +71,16 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->progress.before_us = (uint64_t)(manifest.seconds * 1e6);
     controller->progress.before_items = manifest.items_processed;
     controller->job.settings = manifest.settings;
-    manifest.settings = NULL; /* they are the controller's now */
+    manifest.settings = NULL; /* now owned by the controller */
     controller->input.job = manifest.input;
     controller->input.job.of_checkpoint = true;
-    manifest.input = (struct job_input){0}; /* it is the controller's now */
+    manifest.input = (struct job_input){0}; /* now owned by the controller */
     controller->checkpoint.kept.due = manifest.clock / manifest.job.clocks_per_iteration + options->checkpoint_every;
     manifest_close(&manifest);
     return check_root(controller, error);
 }
 
-/* Names a clock as people count: by the iteration that ends at it, or that it is in. */
+/* Describes a clock to people by its iteration: the iteration that ends there, or that the clock is part of. */
 static void describe_clock(const struct controller *controller, uint64_t clock, char text[64]) {
     uint64_t each = controller->job.terms.clocks_per_iteration;
     snprintf(text, 64, clock % each == 0 ? "iteration %llu, clock %llu" : "within iteration %llu, clock %llu",
@@ -103,7 +104,7 @@ void checkpoints_resumed(struct controller *controller, const struct buffer *set
 void checkpoints_take_up(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint64_t newest = newest_in_root(controller);
-    if (newest > controller->progress.first) { /* it may have been completed without being stored as such */
+    if (newest > controller->progress.first) { /* the store may not know that this checkpoint was completed */
         checkpoint->kept.written = newest;
         checkpoint->kept.due = due_after(controller, newest);
     }
@@ -117,7 +118,7 @@ void checkpoints_close(struct controller *controller) {
     controller->checkpoint.files = NULL;
 }
 
-/* ---- Operators that wait for one ---- */
+/* ---- Operators that wait for a checkpoint ---- */
 
 static void request_answer(struct controller *controller, struct checkpoint_request *request, int code,
                            const char *text) {
@@ -127,7 +128,7 @@ static void request_answer(struct controller *controller, struct checkpoint_requ
     send_outcome(controller, request->from, request->request, code, text);
 }
 
-/* Answers the requests whose checkpoint has begun, or `all`. */
+/* Answers the requests whose checkpoint has begun; with `all`, every request. */
 static void requests_answer(struct controller *controller, bool all, int code, const char *text) {
     for (unsigned r = 0; r < CONTROLLER_CHECKPOINT_REQUESTS_MAX; r++) {
         struct checkpoint_request *request = &controller->checkpoint.requests[r];
@@ -151,7 +152,7 @@ static bool requests_wait(const struct controller_checkpoint *checkpoint) {
     return wait;
 }
 
-/* Why no checkpoint can be asked for now; NULL when one can. */
+/* Returns why no checkpoint can be requested now; NULL when one can. */
 static const char *request_refusal(const struct controller *controller) {
     if (controller->options.checkpoint == NULL) {
         return "the job was started without --checkpoint: there is no folder to write one to";
@@ -188,7 +189,7 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
     *place = (struct checkpoint_request){.from = from, .request = number, .begun = ahead};
 }
 
-/* ---- What becomes of one ---- */
+/* ---- The end of an attempt ---- */
 
 void checkpoints_put_off(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
@@ -196,7 +197,7 @@ void checkpoints_put_off(struct controller *controller) {
     if (checkpoint->state == CHECKPOINT_NONE) {
         return;
     }
-    manifest_discard(controller->options.checkpoint, &none); /* what stays, the next attempt removes or complains of */
+    manifest_discard(controller->options.checkpoint, &none); /* on failure the next attempt retries, and reports it */
     bool held = checkpoints_hold(controller);
     checkpoint->state = CHECKPOINT_NONE;
     requests_begin(checkpoint, false);
@@ -213,7 +214,7 @@ static void checkpoint_fail(struct controller *controller, const char *why) {
     snprintf(checkpoint->failure, sizeof checkpoint->failure, "%s", text);
     controller_report(controller, report_event(controller, "checkpoint-failed", NULL, text));
     requests_answer(controller, false, AML_EFAIL, text);
-    checkpoints_put_off(controller); /* training goes on, and the next one may succeed */
+    checkpoints_put_off(controller); /* training goes on, and the next attempt may succeed */
     unsigned doubled = checkpoint->failures < CONTROLLER_CHECKPOINT_RETRIES_MAX ? checkpoint->failures
                                                                                 : CONTROLLER_CHECKPOINT_RETRIES_MAX;
     checkpoint->retry_us = controller_now(controller) + (CONTROLLER_CHECKPOINT_RETRY_US * UINT64_C(1) << doubled);
@@ -222,7 +223,7 @@ static void checkpoint_fail(struct controller *controller, const char *why) {
     checkpoint->given_up = controller->job.final != 0 && checkpoint->clock >= controller->job.final;
 }
 
-/* Puts the checkpoint under way off, and waits before the next attempt. */
+/* Gives up the attempt under way, and waits before the next one. */
 static void put_off_a_while(struct controller *controller) {
     checkpoints_put_off(controller);
     controller->checkpoint.retry_us = controller_now(controller) + CONTROLLER_CHECKPOINT_AGAIN_US;
@@ -279,7 +280,7 @@ static void checkpoint_complete(struct controller *controller) {
         bytes += manifest.files[p].bytes;
     }
     int result = manifest_finish(root, checkpoint->path, &manifest, path, &error);
-    manifest.input = (struct job_input){0}; /* both stay the controller's */
+    manifest.input = (struct job_input){0}; /* input and settings remain the controller's */
     manifest.settings = NULL;
     manifest_close(&manifest);
     if (result != 0) {
@@ -304,9 +305,9 @@ static void checkpoint_complete(struct controller *controller) {
     requests_answer(controller, false, 0, answer);
 }
 
-/* ---- Naming its clock ---- */
+/* ---- The checkpoint's clock ---- */
 
-/* Where the partition's state at `clock` is on a reliable node. */
+/* Returns the reliable node's server that has the partition's state at `clock`: the BackupPS, else the ParamServ. */
 static actor_id writer(const struct controller *controller, uint32_t partition, uint64_t clock) {
     const struct wire_placement *place = &controller->plan.placement[partition];
     bool next = controller->plan.from_clock != 0 && clock >= controller->plan.from_clock;
@@ -314,7 +315,7 @@ static actor_id writer(const struct controller *controller, uint32_t partition, 
     return backup != ACTOR_NONE ? backup : next ? place->next_server : place->server;
 }
 
-/* Whether a checkpoint may begin: no other clock is being named, and no node was lost. */
+/* Whether a checkpoint may begin: there is no barrier, and no node was lost. */
 static bool may_begin(const struct controller *controller) {
     bool calm = controller->change.state == CHANGE_NONE || controller->change.state == CHANGE_PREPARE;
     return controller->options.checkpoint != NULL && controller->checkpoint.state == CHECKPOINT_NONE &&
@@ -322,7 +323,7 @@ static bool may_begin(const struct controller *controller) {
            controller->hold.clock == WIRE_CLOCK_NEVER && controller_now(controller) >= controller->checkpoint.retry_us;
 }
 
-/* Keeps the job's progress when the checkpoint's clock is the one completed last. */
+/* Copies the job's progress into the checkpoint if the checkpoint's clock was completed last. */
 static void take_progress(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     if (controller->progress.completed == checkpoint->clock) {
@@ -342,7 +343,7 @@ static void set_clock(struct controller *controller, uint64_t clock) {
     }
 }
 
-/* False when no folder can be made for the checkpoint, which has failed then. */
+/* Begins an attempt. Returns false when no folder can be made for the checkpoint: the attempt has failed. */
 static bool checkpoint_begin(struct controller *controller, uint64_t clock, enum checkpoint_state state) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     struct error error = {0};
@@ -360,14 +361,16 @@ static bool checkpoint_begin(struct controller *controller, uint64_t clock, enum
     return true;
 }
 
-/* The job's last clock, if it is known. For a resumed job that has no iteration left, the clock of its checkpoint. */
+/* Returns the job's last clock, if it is known. For a resumed job that has no iteration left, this is the clock of the
+ * checkpoint that it began with. */
 static uint64_t last_clock(const struct controller *controller) {
     bool nothing = controller->job.final != 0 && controller->job.final < controller->progress.first;
     return nothing ? controller->progress.first : controller->job.final;
 }
 
-/* The clock of the next checkpoint, a commit point: for a request the next clock that can be named, else the end of the
- * iteration that is due, or of a later one. 0: it is too early, or too late. */
+/* Returns the clock of the next checkpoint, a commit point; 0 when it is too early or too late for one. If a request
+ * waits this is the next clock that a barrier can have, else the end of the iteration that is due, or of a later one.
+ * */
 static uint64_t next_clock(const struct controller *controller) {
     uint64_t reached = clock_reached(controller);
     uint64_t clock = clock_ahead(controller);
@@ -440,7 +443,7 @@ void checkpoints_step(struct controller *controller) {
     }
     if (checkpoints_hold(controller) &&
         controller_now(controller) - checkpoint->begun_us > CONTROLLER_CHECKPOINT_NAME_US) {
-        put_off_a_while(controller); /* a node does not answer: the others are not to wait for it */
+        put_off_a_while(controller); /* some node does not answer, and the others should not wait at the barrier */
     }
     if (checkpoint->state == CHECKPOINT_NONE) {
         step_none(controller);
@@ -451,7 +454,7 @@ void checkpoints_step(struct controller *controller) {
     }
 }
 
-/* ---- Having it written ---- */
+/* ---- Writing the files ---- */
 
 void checkpoints_send(struct controller *controller, const struct member *member) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
@@ -482,7 +485,7 @@ void checkpoints_send(struct controller *controller, const struct member *member
     controller_send(controller, member->node.actor, &message);
 }
 
-/* Takes the next step when all replicas have promised, and when all are written. */
+/* Takes the next step when all replicas' files are promised, and when all are written. */
 static void check_files(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     bool promised = true;
@@ -494,7 +497,7 @@ static void check_files(struct controller *controller) {
     if (checkpoint->state == CHECKPOINT_ASK && promised) {
         checkpoint->state = CHECKPOINT_WRITE;
         if (checkpoints_hold(controller)) {
-            hold_lift(controller); /* not stored: a controller that is started now lifts this hold by the same number */
+            hold_lift(controller); /* not stored: a controller started now lifts the barrier by the same number */
             send_acks(controller);
         }
     }
@@ -569,7 +572,7 @@ bool checkpoints_end(struct controller *controller) {
     }
     if (may_begin(controller) && controller->commit.clock >= last_clock(controller) &&
         checkpoint_begin(controller, last_clock(controller), CHECKPOINT_ASK)) {
-        if (persist_all(controller)) { /* the attempt's number */
+        if (persist_all(controller)) { /* stores the attempt's number */
             ask(controller);
         }
     }
@@ -602,7 +605,7 @@ bool checkpoints_last_failed(const struct controller *controller, char *text, si
 void checkpoints_stop(struct controller *controller) {
     struct error none = {0};
     checkpoints_put_off(controller);
-    if (controller->options.checkpoint != NULL) { /* also what an earlier controller had begun */
+    if (controller->options.checkpoint != NULL) { /* removes also folders that an earlier controller began */
         manifest_discard(controller->options.checkpoint, &none);
     }
     requests_answer(controller, true, AML_EFAIL, "the job is over");

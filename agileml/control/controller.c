@@ -16,7 +16,7 @@ uint64_t controller_now(const struct controller *controller) {
 
 void controller_tick_at(struct controller *controller, uint64_t at_us) {
     controller->times.tick_us =
-        at_us; /* may have passed while the store was written: a delay of our own, see silence.c */
+        at_us; /* may be past after a slow write to the store: silence.c counts this as the controller's own delay */
     controller->io->set_timer(controller->io, at_us);
 }
 
@@ -45,7 +45,7 @@ static int check_options(const struct controller_options *options, struct error 
     return 0;
 }
 
-/* Tells the io who the nodes are. */
+/* Passes the io the list of the job's nodes. */
 static void members_admit(struct controller *controller) {
     struct buffer *nodes = plan_nodes(controller, true);
     controller->io->admit(controller->io, (const void *)nodes->data, controller->member_count);
@@ -73,7 +73,7 @@ static void controller_take_up(struct controller *controller) {
         controller->change.due = true;
         change_build(controller);
         if (controller->change.state != CHANGE_RECOVER) {
-            change_publish(controller); /* nodes that came since the last version are in this one */
+            change_publish(controller); /* names also the nodes that have registered since the last version */
         }
     }
 }
@@ -253,14 +253,14 @@ void controller_finish(struct controller *controller, int code, const char *text
     checkpoints_stop(controller);
     snprintf(controller->end.text, sizeof controller->end.text, "%s", text);
     for (unsigned m = 0; m < controller->member_count; m++) {
-        count_eviction(controller, &controller->members[m]); /* it may have left already */
+        count_eviction(controller, &controller->members[m]); /* a dismissed member may have left already */
     }
     controller_report(controller, report_summary(controller, controller_seconds(controller)));
     uint64_t now = controller_now(controller);
     uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
     controller->end.observers_us = controller->end.members_us = now + CONTROLLER_END_WAIT_US;
     if (code == 0 && timeout_us > CONTROLLER_END_WAIT_US) {
-        controller->end.members_us = now + timeout_us; /* nobody may come to think that it failed */
+        controller->end.members_us = now + timeout_us; /* no node may conclude that the controller has failed */
     }
     persist_all(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -285,7 +285,7 @@ static void controller_try_end(struct controller *controller) {
     uint64_t now = controller_now(controller);
     now = now < controller->times.tick_us
               ? now
-              : controller->times.tick_us; /* while we stood still nobody could leave or read */
+              : controller->times.tick_us; /* while this controller was stopped nobody could leave or read */
     bool waiting =
         controller->options.observed && controller->report.observer_count == 0 && now < controller->end.observers_us;
     for (unsigned m = 0; m < controller->member_count && now < controller->end.members_us; m++) {
@@ -378,7 +378,7 @@ static bool job_terms_equal(const struct job_terms *a, const struct job_terms *b
            a->tolerance_iterations == b->tolerance_iterations;
 }
 
-/* A job may go on for longer than the one whose checkpoint it takes up, or stop otherwise. */
+/* A resumed job may have other stopping criteria than the job of its checkpoint; all other terms must be equal. */
 static bool job_terms_resumable(const struct job_terms *new, const struct job_terms *old) {
     struct job_terms same = *old;
     same.iterations = new->iterations;
@@ -390,7 +390,8 @@ static bool job_terms_resumable(const struct job_terms *new, const struct job_te
 
 enum { DIFFERENCES_MAX = 240 /* bytes */ };
 
-/* Writes how a node's options differ from the job's; if they do not differ, what else of the app may. */
+/* Writes how a node's options differ from the job's. If the options are equal, returns false and writes what else may
+ * differ. */
 static bool settings_differ(const struct controller *controller, const struct message *message,
                             enum settings_compared compared, const char *whose, char differences[DIFFERENCES_MAX]) {
     char was[WIRE_NAME_MAX + 8];
@@ -403,7 +404,7 @@ static bool settings_differ(const struct controller *controller, const struct me
     return false;
 }
 
-/* The reason why a node can't take part; empty when it can. */
+/* Writes the reason why a node can't take part; an empty text when it can. */
 static void registration_refusal(const struct controller *controller, const struct message *message, char *reason,
                                  size_t size) {
     const struct message_register *new = &message->registration;
@@ -437,7 +438,8 @@ static void registration_refusal(const struct controller *controller, const stru
     }
 }
 
-/* Whether a node that is refused is the first of nodes that were all started alike: then each would be. */
+/* Whether the other nodes would be refused like this one: a launcher started all nodes with the same options, and none
+ * has registered. */
 static bool is_refused_for_all(const struct controller *controller) {
     return controller->options.observed && controller->phase == PHASE_GATHER && controller->member_count == 0;
 }
@@ -445,7 +447,7 @@ static bool is_refused_for_all(const struct controller *controller) {
 /* The first node's terms are the job's. */
 static void take_terms(struct controller *controller, const struct message *message) {
     const struct job_terms *job = &message->registration.job;
-    progress_close(controller); /* of nodes that have gone again */
+    progress_close(controller); /* progress_open was called for nodes that have gone again */
     checkpoints_resumed(controller, message->frames[REGISTER_OPTIONS]);
     buffer_drop(controller->job.settings);
     controller->job.settings = buffer_hold(message->frames[REGISTER_OPTIONS]);
@@ -458,8 +460,8 @@ static void take_terms(struct controller *controller, const struct message *mess
     progress_open(controller);
 }
 
-/* A node that gives no name gets one. The launcher, who observes, calls its own nodes node-1 and so on, those too that
- * it starts later: none of these names may be taken. */
+/* Adds a member, and gives the member a name if it has none. A launcher, which observes, names its own nodes node-1 and
+ * so on, also nodes that it starts later. So these names are not given to other nodes. */
 static struct member *member_add(struct controller *controller, actor_id from, const struct message *message) {
     const struct message_register *new = &message->registration;
     controller->members =
@@ -481,7 +483,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     memcpy(member->key, new->key, sizeof member->key);
     snprintf(member->name, sizeof member->name, "%s", new->name);
     for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
-        char name[WIRE_NAME_MAX] = {0}; /* goes out whole */
+        char name[WIRE_NAME_MAX] = {0}; /* messages carry all of its bytes */
         snprintf(name, sizeof name, "%s-%u", controller->options.observed ? "guest" : "node", n);
         if (!name_taken(controller, name)) {
             memcpy(member->name, name, sizeof name);
@@ -496,7 +498,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     return member;
 }
 
-/* A REGISTER of such an incarnation came late, or twice: nobody may stand behind it. */
+/* Whether the node was removed. A REGISTER of a removed node is late or repeated: its process may be gone. */
 static bool was_removed(const struct controller *controller, actor_id actor) {
     for (unsigned r = 0; r < controller->removed.count && r < CONTROLLER_REMOVED_MAX; r++) {
         if (controller->removed.last[r] == actor) {
@@ -506,7 +508,7 @@ static bool was_removed(const struct controller *controller, actor_id actor) {
     return false;
 }
 
-/* Stores the members that have registered, then welcomes those that were waiting for it. */
+/* Stores all members, then sends WELCOME to those that have just registered. */
 static bool store_members(struct controller *controller) {
     controller->stored.registered_us = controller->phase > PHASE_GATHER ? controller_now(controller) : 0;
     if (!persist_all(controller)) {
@@ -523,7 +525,7 @@ static bool store_members(struct controller *controller) {
 }
 
 static bool welcomes_due(const struct controller *controller) {
-    for (unsigned m = controller->member_count; m-- > 0;) { /* they came last */
+    for (unsigned m = controller->member_count; m-- > 0;) { /* the newest members come last */
         if (controller->members[m].welcome_due) {
             return true;
         }
@@ -534,11 +536,11 @@ static bool welcomes_due(const struct controller *controller) {
 static void receive_register(struct controller *controller, actor_id from, const struct message *message) {
     const struct message_register *new = &message->registration;
     if (actor_part(from) != 0) {
-        return; /* no node's agent */
+        return; /* the sender is not a node's agent */
     }
     struct member *member = member_find(controller, from);
     if (member == NULL && controller->phase < PHASE_LEAVE && was_removed(controller, from)) {
-        send_empty(controller, from, MESSAGE_REJOIN); /* as a new one, if it is still there */
+        send_empty(controller, from, MESSAGE_REJOIN); /* a process that still runs registers as a new node */
         return;
     }
     char refusal[ERROR_TEXT_MAX] = "";
@@ -549,7 +551,7 @@ static void receive_register(struct controller *controller, actor_id from, const
         controller_abort(controller, AML_EINPUT, refusal);
     }
     if (member == NULL && controller->phase >= PHASE_LEAVE) {
-        /* Too late: taken in, so that it knows the reason was told, and sent away for the job's reason. */
+        /* The job is over: WELCOME shows the node that the reason was reported already, and ABORT names the reason. */
         send_welcome(controller, from, new->name);
         send_abort(controller, from, controller->end.code != 0 ? controller->end.code : AML_ESTOP,
                    controller->end.code != 0 ? controller->end.text : "the job is over");
@@ -582,7 +584,7 @@ static void receive_loaded(struct controller *controller, struct member *member,
     const double *totals = records_totals(message, &count);
     if (member->loaded || controller->phase != PHASE_LOAD || message->loaded.version != controller->plan.version ||
         controller_recovers(controller)) {
-        return; /* said before, or of another plan, or void; the heartbeat gets it what it lacks */
+        return; /* repeated, of another plan, or void; the answer to the next heartbeat brings what the node lacks */
     }
     bool first = true;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -619,7 +621,7 @@ static void receive_loaded(struct controller *controller, struct member *member,
 
 /* ---- Heartbeats ---- */
 
-/* A heartbeat says what a node knows; what it lacks is sent again. */
+/* Takes the state that a heartbeat reports, and sends again what the node lacks. */
 static void receive_heartbeat(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_heartbeat *beat = &message->heartbeat;
     if (beat->version > member->goes_by.version) {
@@ -648,7 +650,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
         recover_ask(controller, member);
     } else if (controller->phase >= PHASE_LOAD && member->goes_by.version < controller->plan.version &&
                controller_now(controller) - member->goes_by.plan_us >= controller->options.timeout_ms * UINT64_C(250)) {
-        send_plan(controller, member); /* it is large: what was sent before may be on its way */
+        send_plan(controller, member); /* not with each heartbeat: a plan is large and may still be on its way */
     }
     if (controller->phase >= PHASE_TRAIN && member->state < NODE_STARTED) {
         send_start(controller, member);
@@ -661,7 +663,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     send_ack(controller, member);
 }
 
-/* ---- What operators ask for ---- */
+/* ---- Operators' requests ---- */
 
 void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text) {
     struct message outcome = {.type = MESSAGE_OUTCOME};
@@ -680,7 +682,8 @@ static struct member *member_named(struct controller *controller, const char *na
     return NULL;
 }
 
-/* Whether the job could go on without those who are leaving, and `also`. */
+/* Whether the job could go on without the members that are leaving and those marked in `also`. If not, `why` receives
+ * the reason. */
 static bool enough_without(const struct controller *controller, const unsigned char *also, char *why, size_t size) {
     unsigned left[2] = {0, 0};
     uint64_t threads = 0;
@@ -715,7 +718,8 @@ bool enough_without_member(const struct controller *controller, const struct mem
     return enough;
 }
 
-/* Each plan goes to everyone: many nodes that are warned one by one leave by one plan. */
+/* Sets when the next plan is made after an eviction. A plan is sent to every node, so the next plan waits a moment:
+ * nodes that are evicted one by one then leave by one plan. */
 static void replan_after_eviction(struct controller *controller, uint64_t notice_us) {
     uint64_t wait_us = notice_us / CONTROLLER_NOTICE_PART;
     wait_us = wait_us < CONTROLLER_JOIN_WAIT_US ? wait_us : CONTROLLER_JOIN_WAIT_US;
@@ -726,7 +730,7 @@ static void replan_after_eviction(struct controller *controller, uint64_t notice
     controller->change.due = true;
 }
 
-/* `unknown`: what to say of names that are no node's; "" when there are none. */
+/* Evicts the chosen members. `unknown` is the answer's text about names that are no node's; "" when there are none. */
 static void evict(struct controller *controller, actor_id from, const struct message *message, unsigned char *chosen,
                   unsigned count, const char *unknown) {
     char why[128];
@@ -764,7 +768,8 @@ static void evict(struct controller *controller, actor_id from, const struct mes
     }
 }
 
-/* Nodes may have gone since the sender heard of them: the others get their notice all the same. */
+/* Evicts the named nodes, or the sender if none is named. Some nodes may have gone since the sender heard of them: the
+ * others are evicted all the same. */
 static void receive_evict(struct controller *controller, actor_id from, const struct message *message) {
     size_t count;
     const struct wire_name *names = records_names(message, &count);
@@ -788,7 +793,7 @@ static void receive_evict(struct controller *controller, actor_id from, const st
         chosen[member - controller->members] = 1;
     }
     if (count == 0 && self == NULL) {
-        send_empty(controller, from, MESSAGE_DONE); /* it was declared dead: it has left already */
+        send_empty(controller, from, MESSAGE_DONE); /* the node was given up and removed before */
     } else if (chosen_count > 0) {
         evict(controller, from, message, chosen, chosen_count, unknown);
     } else {
@@ -798,7 +803,7 @@ static void receive_evict(struct controller *controller, actor_id from, const st
     free(chosen);
 }
 
-/* Their processes have ended: no need to wait for their silence. */
+/* Recovers from the loss of nodes whose processes have ended, without waiting until the nodes count as silent. */
 static void receive_gone(struct controller *controller, actor_id from, const struct message *message) {
     size_t count;
     const struct wire_name *names = records_names(message, &count);
@@ -831,7 +836,7 @@ static void receive_status(struct controller *controller, actor_id from, const s
 
 static void receive_stop(struct controller *controller, const struct message *message) {
     if (message->text.code == AML_EFAIL) {
-        controller_fail(controller, NULL, message->text.code, message->text.text); /* a node ended before its time */
+        controller_fail(controller, NULL, message->text.code, message->text.text); /* a node ended too early */
     } else if (message->text.code != 0) {
         controller_abort(controller, message->text.code, message->text.text);
     } else if (controller->phase < PHASE_TRAIN) {
@@ -852,7 +857,7 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
         }
         observer = &controller->report.observers[controller->report.observer_count++];
         observer->actor = from;
-        if (!persist_all(controller)) { /* a controller after us waits for it at the end */
+        if (!persist_all(controller)) { /* a controller started later waits for this observer at the end */
             return;
         }
     }
@@ -869,7 +874,7 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
 static void receive_fail(struct controller *controller, struct member *member, const struct message *message) {
     if (message->text.code == AML_ESTOP && controller->plan.stage != STAGE_TRADITIONAL &&
         controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE) {
-        recover_lost(controller, member, message->text.text); /* someone ended this node, not the job */
+        recover_lost(controller, member, message->text.text); /* a user ended this node, not the job */
         return;
     }
     member->left = member->left || controller->phase < PHASE_LEAVE;
@@ -893,7 +898,7 @@ static void receive_member(struct controller *controller, struct member *member,
             progress_receive(controller, member, message);
             if (controller->stored.completed > member->reported.acknowledged ||
                 message->progress.clock <= controller->stored.completed) {
-                send_ack(controller, member); /* there is news, or it lacks what was said before */
+                send_ack(controller, member); /* more is stored than the member knows of */
             }
         }
         break;
@@ -907,7 +912,7 @@ static void receive_member(struct controller *controller, struct member *member,
         recover_receive_fenced(controller, member, message);
         break;
     case MESSAGE_WRITTEN:
-        answers_came(member, ANSWER_CHECKPOINT); /* perhaps too late for an attempt that was put off, but it answers */
+        answers_came(member, ANSWER_CHECKPOINT); /* an answer to an earlier attempt counts, too */
         checkpoints_receive_written(controller, member, message);
         break;
     case MESSAGE_SAVED:
@@ -928,7 +933,7 @@ static void receive_member(struct controller *controller, struct member *member,
     }
 }
 
-/* Ends each call: what has become possible is done. */
+/* Takes every step that has become possible. Called at the end of each callback. */
 static void controller_settle(struct controller *controller) {
     if (controller->phase < PHASE_LEAVE && controller->recovery.due) {
         recover_repeat(controller);
@@ -951,7 +956,7 @@ void controller_receive(void *self, actor_id from, struct message *message) {
     }
     struct member *member = member_find(controller, from);
     if ((message_roles(message) & ROLE_NODE) == 0 && member_find(controller, actor_node(from)) != NULL) {
-        return; /* not a node's, whatever the connection may send */
+        return; /* a node may not send messages of this type */
     }
     switch ((unsigned)message->type) {
     case MESSAGE_REGISTER:
@@ -985,7 +990,7 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         if (member != NULL) {
             receive_member(controller, member, message);
         } else if (message->type == MESSAGE_HEARTBEAT) {
-            /* Declared dead, or of a job that nobody remembers: what it does is void. */
+            /* The node was given up, or is of a job that this controller does not know: its work is void. */
             if (controller->phase >= PHASE_LEAVE && controller->end.code != 0) {
                 send_abort(controller, from, controller->end.code, controller->end.text);
             } else {
@@ -1025,8 +1030,8 @@ void controller_timer(void *self) {
     check_gathering(controller, now);
     silence_check(controller, now);
     answers_check(controller, now);
-    progress_step(controller); /* where all who could report are lost, nothing else leads here */
-    bool welcomes = welcomes_due(controller) && !controller->recovery.due; /* what was lost is stored with the fence */
+    progress_step(controller); /* after the loss of all nodes that could report, only the timer comes here */
+    bool welcomes = welcomes_due(controller) && !controller->recovery.due; /* losses are stored with the fence */
     if (controller->phase < PHASE_LEAVE && (controller->stored.due || welcomes) && now >= controller->stored.due_us) {
         if (welcomes ? store_members(controller) : persist_progress(controller)) {
             send_acks(controller);

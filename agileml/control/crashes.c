@@ -1,5 +1,5 @@
-/* Nodes whose app crashes. The controller recovers from the first crash as from any failure: other nodes take over what
- * the node worked on. If one of these dies in the same way, all others would follow, so the job ends. See
+/* Nodes whose app crashes. The elasticity controller recovers from a first crash as from any failure: other nodes take
+ * over the crashed node's work. If one of these nodes crashes in the same way, so would all others: the job ends. See
  * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- In words ---- */
 
-/* What ended the process. */
+/* Writes what ended the process. */
 static void describe_cause(const struct crash *crash, char *text, size_t size) {
     if (crash->facts.signal == 0) {
         snprintf(text, size, "called exit(%d)", (int)crash->facts.status & 0xFF);
@@ -17,7 +17,7 @@ static void describe_cause(const struct crash *crash, char *text, size_t size) {
     }
 }
 
-/* "in the app's function clock, at clock 7" */
+/* Writes where the app crashed: "in the app's function clock, at clock 7". */
 static void describe_place(const struct crash *crash, char *text, size_t size) {
     const struct message_crashed *facts = &crash->facts;
     char at[48] = "";
@@ -35,8 +35,8 @@ static void describe_node(const struct crash *crash, char *text, size_t size) {
     snprintf(text, size, "%s (%s, pid %llu)", crash->name, crash->host, (unsigned long long)crash->process_id);
 }
 
-/* "node-1 (here, pid 7) died of signal 6 (Aborted) in the app's function clock, at clock 5"; with `first`:
- * "node-1 (here, pid 7) and then node-2 (there, pid 8) died ..." */
+/* Writes one line: "node-1 (here, pid 7) died of signal 6 (Aborted) in the app's function clock, at clock 5"; with
+ * `first`: "node-1 (here, pid 7) and then node-2 (there, pid 8) died ..." */
 static void describe(const struct crash *crash, const struct crash *first, char *text, size_t size) {
     char one[WIRE_NAME_MAX + WIRE_HOST_MAX + 32] = "";
     char two[WIRE_NAME_MAX + WIRE_HOST_MAX + 32];
@@ -57,9 +57,9 @@ static bool in_function(const struct crash *crash, const char *function) {
     return strcmp(crash->facts.function, function) == 0;
 }
 
-/* Whether the second node may have crashed on the item that the first one crashed on. A node that takes over begins
- * with the clock that the dead node did not end; heartbeats alone tell that clock only roughly. A node that dies in
- * evaluate has done its clock: others evaluate the same items up to an iteration later. Reading belongs to no clock. */
+/* Whether two nodes may have crashed on the same item. A node that takes over begins with the clock that the dead node
+ * did not end; without CRASHED this clock is known only roughly, from heartbeats. A node that crashes in evaluate has
+ * completed its clock: others evaluate the same items up to an iteration later. Reading belongs to no clock. */
 static bool at_same_clock(const struct controller *controller, const struct crash *one, const struct crash *other) {
     uint64_t low = one->facts.clock < other->facts.clock ? one->facts.clock : other->facts.clock;
     uint64_t high = one->facts.clock < other->facts.clock ? other->facts.clock : one->facts.clock;
@@ -106,7 +106,8 @@ static struct crash crash_of(const struct member *member, const struct message_c
     return crash;
 }
 
-/* A node without a part in training leaves nothing to take over: its crash says nothing about other nodes. */
+/* Whether others take over the node's work after its crash. Without that, the crash is no sign that others would crash,
+ * too. */
 static bool takes_part(const struct controller *controller, const struct member *member) {
     return controller->phase < PHASE_TRAIN || member->settled;
 }
@@ -139,7 +140,7 @@ void crashes_died(struct controller *controller, struct member *member, unsigned
     crashes_lost(controller, member, &crash);
 }
 
-/* The node's end, or its silence, was known before its CRASHED came. */
+/* Takes a CRASHED that arrives after the node was removed because its process had ended or was silent. */
 static void crashes_late(struct controller *controller, actor_id from, const struct message_crashed *facts) {
     for (unsigned c = 0; c < controller->crashes.count; c++) {
         struct crash *crash = &controller->crashes.list[c];
@@ -150,8 +151,8 @@ static void crashes_late(struct controller *controller, actor_id from, const str
     }
 }
 
-/* The process dies when CRASHED is answered, so the crash is stored before: in one write with the recovery that it
- * begins. */
+/* Takes CRASHED. The process dies when CRASHED is answered, so the crash is stored before the answer, in one write with
+ * the recovery that it begins. */
 void crashes_receive(struct controller *controller, actor_id from, const struct message *message) {
     struct member *member = member_find(controller, from);
     if (member == NULL) {

@@ -1,4 +1,5 @@
-/* Machines that have been allocated to the job and have not joined it yet (MESSAGE_ALLOCATION). */
+/* The elasticity controller's list of machines that are allocated to the job and have not joined it yet
+ * (MESSAGE_ALLOCATION). See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -17,7 +18,7 @@ static struct wire_machine *find(const struct wire_machine *machines, size_t cou
     return count > 0 ? bsearch(&key, machines, count, sizeof key, compare) : NULL;
 }
 
-/* Sorts, and leaves each name once. The number that is left. */
+/* Sorts the machines by name and removes repeated names. Returns how many machines are left. */
 static size_t put_in_order(struct wire_machine *machines, size_t count) {
     size_t kept = 0;
     qsort(machines, count, sizeof *machines, compare);
@@ -87,7 +88,7 @@ void expected_receive(struct controller *controller, actor_id from, const struct
     free(before);
     uint64_t soon_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
     if (controller->expected.count == 0 && controller->change.due && controller->change.due_us > soon_us) {
-        controller->change.due_us = soon_us; /* there is nobody left to wait for */
+        controller->change.due_us = soon_us; /* no other machine is expected */
     }
     send_outcome(controller, from, message->allocation.request, 0, "");
 }

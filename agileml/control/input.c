@@ -1,12 +1,12 @@
-/* The controller's part that compares what the nodes have read. The job's fingerprint is the checkpoint's, or else the
- * first that a node reports. It is stored before a node is told that its own is the same, and no node begins a clock
- * before that. See controller_private.h. */
+/* Compares the fingerprints of the nodes' input. The job's fingerprint is the checkpoint's, or else the first that a
+ * node reports. The elasticity controller stores the job's fingerprint before it confirms to a node that the node's own
+ * fingerprint is equal. A node begins no clock before this confirmation. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Removes a member that has no part in any clock: other members notice nothing. */
+/* Removes a member that has no part in any clock, without a recovery. */
 static void refuse_newcomer(struct controller *controller, struct member *member, const char *text) {
     controller_report(controller, report_event(controller, "refused", member->name, text));
     send_abort(controller, member->node.actor, AML_EINPUT, text);
@@ -17,8 +17,8 @@ static void refuse_newcomer(struct controller *controller, struct member *member
     persist_all(controller);
 }
 
-/* Removes a member that has a part in the job: it read the input only now, for what it took over, or again after the
- * input had changed. Other members take over; the job ends if they can't. */
+/* Removes a member that has a part in the job. The member read the input only when it took over work, or read the input
+ * again after a change. The job ends if the other members can't go on without the removed one. */
 static void refuse_member(struct controller *controller, struct member *member, const char *text) {
     bool keeps_state = member->settled && member->node.tier == TIER_RELIABLE;
     if (keeps_state || controller->plan.stage == STAGE_TRADITIONAL || !enough_without_member(controller, member)) {
@@ -42,7 +42,7 @@ static void refuse(struct controller *controller, struct member *member, const s
     }
 }
 
-/* Makes the first reported input the job's, and stores it. */
+/* Makes the first reported input the job's, and stores it. Returns false when storing fails, which ends the job. */
 static bool take_input(struct controller *controller, const struct job_input *found) {
     if (controller->input.job.shards == NULL) {
         controller->input = (struct controller_input){.job = *found};
