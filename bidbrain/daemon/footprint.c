@@ -255,7 +255,6 @@ static void release_unwanted(const struct footprint *f, struct portfolio_plan *p
 
 static struct portfolio portfolio_of(const struct footprint *f, const struct groups *groups) {
     struct portfolio all = f->known;
-    all.limits.least_work = all.limits.most_work / PORTFOLIO_LEAST_SHARE;
     all.late = all.lead / FOOTPRINT_LATE_SHARE;
     all.review_on_demand = true;
     all.held = groups->list;

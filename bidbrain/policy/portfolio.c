@@ -195,6 +195,7 @@ struct policy_view portfolio_view(const struct portfolio *p, struct policy_offer
         return view;
     }
     view.limits.most_machines = fmax(0, p->limits.most_machines - p->pending.machines);
+    view.limits.least_work = portfolio_least_work(p);
     view.limits.most_work = fmax(0, p->limits.most_work - p->pending.work);
     view.limits.most_dollars_per_hour = fmax(0, p->limits.most_dollars_per_hour - p->pending.dollars);
     return view;

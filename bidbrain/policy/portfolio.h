@@ -98,6 +98,11 @@ int portfolio_markets(struct portfolio_market **list, const struct markets *mark
 
 void portfolio_decide(const struct portfolio *portfolio, struct portfolio_plan *plan);
 
+/* Work per hour below which an allocation is not worth a change. */
+static inline double portfolio_least_work(const struct portfolio *portfolio) {
+    return portfolio->limits.most_work / PORTFOLIO_LEAST_SHARE;
+}
+
 /* What the policy is given: the offers of all markets (as many as market_count) and the holdings. */
 struct policy_view portfolio_view(const struct portfolio *portfolio, struct policy_offer *offers,
                                   struct policy_held held[POLICY_HELD_MAX]);

@@ -289,7 +289,6 @@ static struct portfolio job_portfolio(const struct job *job) {
                               .end = job_policy_end(job),
                               .limits = {.most_machines = (double)options->most_machines,
                                          .most_work = most,
-                                         .least_work = most / PORTFOLIO_LEAST_SHARE,
                                          .most_dollars_per_hour = options->most_dollars_per_hour,
                                          .least_markets = (unsigned)options->least_markets},
                               .additions = {.joint = scheme->joint, .diverse = scheme->diverse},
@@ -345,7 +344,7 @@ static void decide_proteus(struct job *job) {
         bool stays = allocation->release_at == MARKET_NEVER && !portfolio_expires(&portfolio, allocation->start);
         work += stays ? allocation_work(job, allocation) : 0;
     }
-    if (portfolio.limits.most_work - work < portfolio.limits.least_work) {
+    if (portfolio.limits.most_work - work < portfolio_least_work(&portfolio)) {
         return; /* nothing expires and nothing fits: there is nothing to decide */
     }
     portfolio.held = holdings;
