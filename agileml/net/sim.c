@@ -638,96 +638,6 @@ static void trace_placement(FILE *trace, const struct message *plan) {
     }
 }
 
-/* The fields of a message that tell most. */
-static void trace_fields(FILE *trace, const struct message *message) {
-    switch ((unsigned)message->type) {
-    case MESSAGE_PLAN:
-        fprintf(trace, " version %llu restore %llu from %llu window %u", LLU(message->plan.version),
-                LLU(message->plan.restore), LLU(message->plan.from_clock), message->plan.window);
-        trace_placement(trace, message);
-        break;
-    case MESSAGE_INPUT:
-        fprintf(trace, " reading %llu", LLU(message->input.reading));
-        break;
-    case MESSAGE_LOADED:
-        fprintf(trace, " version %llu items %llu", LLU(message->loaded.version), LLU(message->loaded.items));
-        break;
-    case MESSAGE_FLUSH:
-        fprintf(trace, " partition %u origin %llx clock %llu committed %llu", message->flush.partition,
-                LLU(message->flush.origin), LLU(message->flush.clock), LLU(message->flush.committed));
-        break;
-    case MESSAGE_PUSH:
-        fprintf(trace, " partition %u clocks (%llu, %llu] durable %llu received %llu request %llu",
-                message->push.partition, LLU(message->push.from_clock), LLU(message->push.clock),
-                LLU(message->push.durable), LLU(message->push.received), LLU(message->push.request));
-        break;
-    case MESSAGE_PULL:
-        fprintf(trace, " partition %u clock %llu", message->pull.partition, LLU(message->pull.clock));
-        break;
-    case MESSAGE_SUBSCRIBE:
-        fprintf(trace, " partition %u request %llu known %llu again %u only %u", message->subscribe.partition,
-                LLU(message->subscribe.request), LLU(message->subscribe.known), message->subscribe.again,
-                message->subscribe.only);
-        break;
-    case MESSAGE_FOLLOW:
-        fprintf(trace, " partition %u caught-up %u clock %llu cursor %llu", message->follow.partition,
-                message->follow.caught_up, LLU(message->follow.clock), LLU(message->follow.cursor));
-        break;
-    case MESSAGE_UPDATE:
-        fprintf(trace, " partition %u piece %u clocks (%llu, %llu] committed %llu cursor %llu next %llu",
-                message->update.partition, message->update.piece, LLU(message->update.from_clock),
-                LLU(message->update.clock), LLU(message->update.committed), LLU(message->update.cursor),
-                LLU(message->update.next));
-        break;
-    case MESSAGE_PROGRESS:
-        fprintf(trace, " origin %llx clock %llu", LLU(message->progress.origin), LLU(message->progress.clock));
-        break;
-    case MESSAGE_HEARTBEAT:
-        fprintf(trace, " state %u clock %llu hold %llu version %llu ready %llu committed %llu silent %llx",
-                message->heartbeat.state, LLU(message->heartbeat.clock), LLU(message->heartbeat.hold),
-                LLU(message->heartbeat.version), LLU(message->heartbeat.ready), LLU(message->heartbeat.committed),
-                LLU(message->heartbeat.silent));
-        break;
-    case MESSAGE_HEARTBEAT_ACK:
-        fprintf(trace, " progress %llu catch-up %llu hold %llu at %llu final %llu input %llu",
-                LLU(message->heartbeat_ack.progress), LLU(message->heartbeat_ack.catch_up),
-                LLU(message->heartbeat_ack.hold), LLU(message->heartbeat_ack.hold_clock),
-                LLU(message->heartbeat_ack.final), LLU(message->heartbeat_ack.input));
-        break;
-    case MESSAGE_FENCED:
-        fprintf(trace, " begun %llu committed %llu", LLU(message->fenced.begun), LLU(message->fenced.committed));
-        break;
-    case MESSAGE_REPLICAS:
-        fprintf(trace, " version %llu fenced %u in-step %u committed %llu", LLU(message->replicas.version),
-                message->replicas.fenced, message->replicas.in_step, LLU(message->replicas.committed));
-        break;
-    case MESSAGE_CHECKPOINT:
-        fprintf(trace, " number %llu clock %llu committed %llu", LLU(message->checkpoint.number),
-                LLU(message->checkpoint.clock), LLU(message->checkpoint.committed));
-        break;
-    case MESSAGE_WRITTEN:
-        fprintf(trace, " number %llu partition %u clock %llu state %u %s", LLU(message->written.number),
-                message->written.partition, LLU(message->written.clock), message->written.state, message->written.text);
-        break;
-    case MESSAGE_OUTCOME:
-        fprintf(trace, " request %llu %d %s", LLU(message->outcome.request), message->outcome.code,
-                message->outcome.text);
-        break;
-    case MESSAGE_SAVE:
-        fprintf(trace, " attempt %u", message->save.attempt);
-        break;
-    case MESSAGE_SAVED:
-        fprintf(trace, " attempt %u %d %s", message->saved.attempt, message->saved.code, message->saved.text);
-        break;
-    case MESSAGE_FAIL:
-    case MESSAGE_ABORT:
-        fprintf(trace, " %d %s", message->text.code, message->text.text);
-        break;
-    default:
-        break;
-    }
-}
-
 static void trace_message(struct sim *sim, const struct flight *flight, const struct message *message) {
     trace_mix(sim, lane_key(flight->from, flight->to));
     for (size_t at = 0; at < flight->head_size; at += sizeof(uint64_t)) {
@@ -745,10 +655,12 @@ static void trace_message(struct sim *sim, const struct flight *flight, const st
     }
     const struct sim_actor_state *from = sim->actors[flight->from];
     const struct sim_actor_state *to = sim->actors[flight->to];
-    fprintf(sim->config.trace, "%12.6f %u.%u -> %u.%u %s epoch %llu", (double)sim->now_us / 1e6, from->node,
-            actor_part(from->id), to->node, actor_part(to->id), message_name(message->type),
-            (unsigned long long)message->epoch);
-    trace_fields(sim->config.trace, message);
+    fprintf(sim->config.trace, "%12.6f %u.%u -> %u.%u ", (double)sim->now_us / 1e6, from->node, actor_part(from->id),
+            to->node, actor_part(to->id));
+    message_print(sim->config.trace, message);
+    if (message->type == MESSAGE_PLAN) {
+        trace_placement(sim->config.trace, message);
+    }
     fputc('\n', sim->config.trace);
 }
 

@@ -10,12 +10,13 @@
 /* The head frame starts with: magic (2 bytes), version, type, frame count (4), epoch (8). */
 enum { HEAD_BYTES = 16, HEAD_MAGIC = 0x4C41 /* "AL" */ };
 
-enum field_kind { FIELD_END = 0, FIELD_U8, FIELD_I32, FIELD_U32, FIELD_U64, FIELD_F64, FIELD_TEXT };
+enum field_kind { FIELD_END = 0, FIELD_U8, FIELD_I32, FIELD_U32, FIELD_U64, FIELD_ID, FIELD_F64, FIELD_TEXT };
 
 struct field {
     enum field_kind kind;
     size_t offset;    /* in struct message */
     uint64_t maximum; /* for whole numbers; for a text the bytes of its array */
+    const char *name; /* "MESSAGE.FIELD" */
 };
 
 enum { FIELDS_MAX = 16 };
@@ -37,22 +38,19 @@ struct layout {
     struct field fields[FIELDS_MAX];
 };
 
-#define U8(member, limit)                                                                                              \
-    { FIELD_U8, offsetof(struct message, member), limit }
-#define I32(member)                                                                                                    \
-    { FIELD_I32, offsetof(struct message, member), 0 }
-#define U32(member, limit)                                                                                             \
-    { FIELD_U32, offsetof(struct message, member), limit }
-#define U64(member, limit)                                                                                             \
-    { FIELD_U64, offsetof(struct message, member), limit }
-#define F64(member)                                                                                                    \
-    { FIELD_F64, offsetof(struct message, member), 0 }
-#define TEXT(member)                                                                                                   \
-    { FIELD_TEXT, offsetof(struct message, member), sizeof(((struct message *)0)->member) }
-#define ANY   UINT64_MAX
-#define CLOCK UINT64_C(0xFFFFFFF0)
-#define ITEMS (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks stay whole numbers of JSON */
-#define TIME  (UINT64_C(1) << 48) /* microseconds: sums of as many as there can be nodes do not overflow */
+#define FIELD(kind, member, limit)                                                                                     \
+    { kind, offsetof(struct message, member), limit, #member }
+#define U8(member, limit)  FIELD(FIELD_U8, member, limit)
+#define I32(member)        FIELD(FIELD_I32, member, 0)
+#define U32(member, limit) FIELD(FIELD_U32, member, limit)
+#define U64(member, limit) FIELD(FIELD_U64, member, limit)
+#define ID(member)         FIELD(FIELD_ID, member, ANY) /* printed in base 16 */
+#define F64(member)        FIELD(FIELD_F64, member, 0)
+#define TEXT(member)       FIELD(FIELD_TEXT, member, sizeof(((struct message *)0)->member))
+#define ANY                UINT64_MAX
+#define CLOCK              UINT64_C(0xFFFFFFF0)
+#define ITEMS              (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks stay whole numbers of JSON */
+#define TIME               (UINT64_C(1) << 48) /* microseconds: sums of as many as there can be nodes do not overflow */
 #define NO_FRAMES                                                                                                      \
     FRAMES_NONE, 0, {0}, {                                                                                             \
         0                                                                                                              \
@@ -78,8 +76,8 @@ static const struct layout LAYOUTS[] = {
                           {WIRE_SERVERS_MAX, WIRE_METRICS_MAX, WIRE_OPTIONS_MAX},
                           {TEXT(registration.name), TEXT(registration.host), TEXT(registration.key),
                            U64(registration.process_id, ANY), U8(registration.tier, TIER_TRANSIENT),
-                           U32(registration.threads, 65535), TEXT(registration.job.app),
-                           U64(registration.job.digest, ANY), U32(registration.job.staleness, WIRE_STALENESS_MAX),
+                           U32(registration.threads, 65535), TEXT(registration.job.app), ID(registration.job.digest),
+                           U32(registration.job.staleness, WIRE_STALENESS_MAX),
                            U32(registration.job.clocks_per_iteration, 1U << 20),
                            U64(registration.job.iterations, CLOCK), F64(registration.job.seconds),
                            F64(registration.job.tolerance), U32(registration.job.tolerance_iterations, 1U << 20)}},
@@ -116,7 +114,7 @@ static const struct layout LAYOUTS[] = {
                           1,
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
-                          {U64(progress.origin, ANY), U64(progress.clock, CLOCK), U8(progress.evaluation, 1),
+                          {ID(progress.origin), U64(progress.clock, CLOCK), U8(progress.evaluation, 1),
                            U8(progress.last, 1), U64(progress.items, ITEMS), U64(progress.committed, CLOCK),
                            U64(progress.compute_us, TIME), U64(progress.clock_us, TIME), U64(progress.bytes_sent, ANY),
                            U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
@@ -124,7 +122,7 @@ static const struct layout LAYOUTS[] = {
                            NO_FRAMES,
                            {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK), U64(heartbeat.hold, ANY),
                             U64(heartbeat.version, ANY), U64(heartbeat.ready, ANY), U64(heartbeat.committed, CLOCK),
-                            U64(heartbeat.silent, ANY)}},
+                            ID(heartbeat.silent)}},
     [MESSAGE_HEARTBEAT_ACK] = {"HEARTBEAT_ACK",
                                NO_FRAMES,
                                {U64(heartbeat_ack.progress, CLOCK), U64(heartbeat_ack.catch_up, CLOCK),
@@ -188,7 +186,7 @@ static const struct layout LAYOUTS[] = {
                          NO_FRAMES,
                          {U32(crashed.signal, WIRE_SIGNAL_MAX), I32(crashed.status), U64(crashed.clock, CLOCK),
                           TEXT(crashed.function)}},
-    [MESSAGE_ACCUSE] = {"ACCUSE", NO_FRAMES, {U64(accuse.accused, ANY), TEXT(accuse.text)}},
+    [MESSAGE_ACCUSE] = {"ACCUSE", NO_FRAMES, {ID(accuse.accused), TEXT(accuse.text)}},
     [MESSAGE_OBSERVE] = {"OBSERVE", NO_FRAMES, {U64(observe.from, ANY)}},
     [MESSAGE_REPORT] =
         {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY), U64(report.oldest, ANY)}},
@@ -219,7 +217,7 @@ static const struct layout LAYOUTS[] = {
                        0,
                        {0},
                        {0},
-                       {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), U64(flush.origin, ANY), U64(flush.clock, CLOCK),
+                       {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), ID(flush.origin), U64(flush.clock, CLOCK),
                         U64(flush.committed, CLOCK)}},
     [MESSAGE_SCAN] = {"SCAN",
                       NO_FRAMES,
@@ -249,7 +247,7 @@ static const struct layout LAYOUTS[] = {
                           1,
                           {sizeof(uint32_t)},
                           {WIRE_SHARDS_MAX},
-                          {U64(evaluate.origin, ANY), U64(evaluate.clock, CLOCK)}},
+                          {ID(evaluate.origin), U64(evaluate.clock, CLOCK)}},
 };
 
 static const struct layout *layout_of(unsigned type) {
@@ -330,6 +328,7 @@ static size_t field_bytes(const struct field *field) {
     case FIELD_U32:
         return 4;
     case FIELD_U64:
+    case FIELD_ID:
     case FIELD_F64:
         return 8;
     case FIELD_TEXT:
@@ -358,6 +357,46 @@ size_t message_encode_head(const struct message *message, unsigned char *head) {
     return at;
 }
 
+static void field_print(FILE *out, const struct field *field, const unsigned char *value) {
+    uint64_t number = 0;
+    int32_t code;
+    double real;
+    fprintf(out, " %s ", strrchr(field->name, '.') + 1);
+    switch (field->kind) {
+    case FIELD_U8:
+    case FIELD_U32:
+    case FIELD_U64:
+        memcpy(&number, value, field_bytes(field));
+        fprintf(out, "%llu", (unsigned long long)number);
+        break;
+    case FIELD_ID:
+        memcpy(&number, value, sizeof number);
+        fprintf(out, "%llx", (unsigned long long)number);
+        break;
+    case FIELD_I32:
+        memcpy(&code, value, sizeof code);
+        fprintf(out, "%d", code);
+        break;
+    case FIELD_F64:
+        memcpy(&real, value, sizeof real);
+        fprintf(out, "%g", real);
+        break;
+    case FIELD_TEXT:
+        fprintf(out, "'%.*s'", (int)field->maximum, (const char *)value);
+        break;
+    case FIELD_END:
+        break;
+    }
+}
+
+void message_print(FILE *out, const struct message *message) {
+    const struct layout *layout = layout_of(message->type);
+    fprintf(out, "%s epoch %llu", message_name(message->type), (unsigned long long)message->epoch);
+    for (const struct field *field = layout->fields; field->kind != FIELD_END; field++) {
+        field_print(out, field, (const unsigned char *)message + field->offset);
+    }
+}
+
 static int field_check(const struct field *field, const unsigned char *value) {
     uint64_t number = 0;
     double real;
@@ -372,6 +411,7 @@ static int field_check(const struct field *field, const unsigned char *value) {
         return isfinite(real);
     case FIELD_TEXT:
         return memchr(value, '\0', (size_t)field->maximum) != NULL;
+    case FIELD_ID:
     case FIELD_I32:
     case FIELD_END:
         break;
@@ -595,8 +635,8 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
         bool sparse = directory[t].encoding == WIRE_SPARSE;
         if (keys->size != count * sizeof(uint64_t) ||
             (values != NULL && !sparse && values->size != (size_t)count * row_bytes)) {
-            return error_set(error, AML_EPROTOCOL, "frames of table %u do not hold %u rows of %u bytes", table,
-                             count, row_bytes);
+            return error_set(error, AML_EPROTOCOL, "frames of table %u do not hold %u rows of %u bytes", table, count,
+                             row_bytes);
         }
         if (sparse && (values == NULL || !sparse_rows_check(values, &shapes[table], count))) {
             return error_set(error, AML_EPROTOCOL, "the values of table %u are not %u sparse rows", table, count);

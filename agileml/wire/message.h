@@ -13,6 +13,7 @@
 #include "agileml/types.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "payload frames are little-endian and used in place: AgileML needs a little-endian machine"
@@ -58,7 +59,7 @@ enum {
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
-    WIRE_KEY_MAX = 48, /* a public key: 40 characters of Z85, 0 to the end */
+    WIRE_KEY_MAX = 48,      /* a public key: 40 characters of Z85, 0 to the end */
     WIRE_SIGNAL_MAX = 64,   /* the highest number of a signal */
     WIRE_FUNCTION_MAX = 16, /* bytes of the name of one of the app's functions */
     WIRE_ENDPOINT_MAX = 128,
@@ -126,7 +127,7 @@ enum message_type {
     MESSAGE_REPLICAS = 28, /* within a node: a server to its agent */
     MESSAGE_INPUT = 29,    /* node -> controller */
     MESSAGE_CRASHED = 31,
-    MESSAGE_ACCUSE = 41,   /* node -> controller; a server to its agent */
+    MESSAGE_ACCUSE = 41, /* node -> controller; a server to its agent */
     /* more of observer <-> controller */
     MESSAGE_CHECKPOINT_NOW = 30,
     /* worker <-> partition server */
@@ -448,8 +449,8 @@ struct message_flush {
  * on its way: the answer says only what was sent, as that to a PULL. */
 struct message_follow {
     uint32_t partition;
-    uint64_t number; /* counts a replica's FOLLOWs, from 1 */
-    uint8_t again;   /* 1: what was sent beyond that was lost: send it again */
+    uint64_t number;   /* counts a replica's FOLLOWs, from 1 */
+    uint8_t again;     /* 1: what was sent beyond that was lost: send it again */
     uint8_t caught_up; /* 1: it has the state of `clock`; 0: it is being copied: send the piece at `cursor` */
     uint64_t clock;    /* while it is being copied: the `from_clock` of its pieces */
     uint64_t
@@ -638,6 +639,9 @@ struct wire_directory_entry {
 
 /* The message's name, for people. "unknown" for a number that is none. */
 const char *message_name(unsigned type);
+/* Prints the type, the epoch and all fields by their names, for a trace, on one line without its end. Payload frames are
+ * left out. */
+void message_print(FILE *out, const struct message *message);
 
 /* What a process may be in a job; a set of these. */
 enum wire_role {

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,8 +194,8 @@ static const enum message_type wire_types[] = {
     MESSAGE_OUTCOME,    MESSAGE_STATUS,    MESSAGE_FENCED,        MESSAGE_REJOIN,         MESSAGE_REPLICAS,
     MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
-    MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW,
-    MESSAGE_EVALUATE,   MESSAGE_ACCUSE,
+    MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
+    MESSAGE_ACCUSE,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -959,6 +960,27 @@ static void test_actors(void **state) {
     assert_true(origin_is_catch_up(origin_catch_up(server, ACTOR_PART_CATCH_UP)));
 }
 
+static void check_print(const struct message *message, const char *expected) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    message_print(out, message);
+    fclose(out);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void test_print_names_every_field(void **state) {
+    (void)state;
+    struct message flush = {
+        .type = MESSAGE_FLUSH, .epoch = 3, .flush = {.partition = 5, .origin = 0xAB00, .clock = 17, .committed = 12}};
+    struct message outcome = {.type = MESSAGE_OUTCOME,
+                              .outcome = {.request = UINT64_MAX, .code = -4, .text = "no such node"}};
+    check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 committed 12");
+    check_print(&outcome, "OUTCOME epoch 0 request 18446744073709551615 code -4 text 'no such node'");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_message_comes_back),
@@ -977,6 +999,7 @@ int main(void) {
         cmocka_unit_test(test_encodings_have_their_messages_and_tables),
         cmocka_unit_test(test_sparse_rows_are_checked),
         cmocka_unit_test(test_sparse_rows_are_exact),
+        cmocka_unit_test(test_print_names_every_field),
         cmocka_unit_test(test_actors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
