@@ -48,7 +48,8 @@ static size_t shards_that_differ(const struct job_input *one, const struct job_i
     return differ;
 }
 
-/* The first file, in the order of reading, whose sizes differ or that only one of them has; else the first one. */
+/* Returns the number of the file to name in a message: the first, in the order of reading, whose sizes differ or that
+ * only one input has; else 0. */
 static size_t file_to_show(const struct job_input *one, const struct job_input *other) {
     size_t left_count;
     size_t right_count;

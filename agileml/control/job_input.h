@@ -11,7 +11,7 @@ enum { JOB_INPUT_READER_MAX = WIRE_NAME_MAX + WIRE_HOST_MAX + 8 };
 
 struct job_input {
     char reader[JOB_INPUT_READER_MAX]; /* "NAME (HOST)" of the node that reported it */
-    bool of_checkpoint;                /* the reader was a node of the job whose checkpoint is taken up */
+    bool of_checkpoint;                /* the reader was a node of the job whose checkpoint is resumed */
     struct buffer *shards;             /* struct wire_input_shard, one for each data shard; NULL: not known yet */
     struct buffer *files;              /* struct wire_input_file */
 };
@@ -19,13 +19,13 @@ struct job_input {
 /* A zeroed input may be closed. */
 void job_input_close(struct job_input *input);
 
-/* All items, of all shards. */
+/* Returns the number of items of all shards together. */
 uint64_t job_input_items(const struct job_input *input);
 
 bool job_input_equal(const struct job_input *one, const struct job_input *other);
 
-/* One line that says what differs: readers, files and their sizes, items, how many shards. Both have the same number of
- * shards. */
+/* Writes one line about the difference: readers, files and their sizes, items, how many shards differ. Both inputs have
+ * the same number of shards. */
 void job_input_describe(const struct job_input *expected, const struct job_input *found, char *text, size_t size);
 
 #endif

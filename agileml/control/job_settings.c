@@ -24,7 +24,7 @@ static bool is_compared(const struct wire_option *option, enum settings_compared
     return compared == SETTINGS_ALL || (option->steers != 0) == (compared == SETTINGS_STEERING);
 }
 
-/* One more difference; what does not fit is cut off. */
+/* Adds one difference to `text`, cut off where it does not fit. */
 static void add(char *text, size_t size, const char *name, const char *value, const char *was, const char *before) {
     size_t used = strlen(text);
     snprintf(text + used, size - used, "%s--%s %s, %s %s", used > 0 ? "; " : "", name, value, was, before);

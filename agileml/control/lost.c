@@ -15,7 +15,7 @@ void lost_close(struct lost *lost) {
     *lost = (struct lost){0};
 }
 
-/* The clock's entry; NULL: it has none. */
+/* Returns the clock's sums; NULL: there are none. */
 static struct lost_sums *find_sums(const struct lost *lost, uint64_t clock) {
     for (unsigned s = 0; s < lost->sums_count; s++) {
         if (lost->sums[s].clock == clock) {
@@ -100,7 +100,7 @@ uint64_t lost_latest(const struct lost *lost) {
     return latest;
 }
 
-/* Keeps what is of clocks in from..until. */
+/* Forgets all clocks outside from..until. */
 static void lost_keep(struct lost *lost, uint64_t from, uint64_t until) {
     unsigned kept = 0;
     for (unsigned s = 0; s < lost->sums_count; s++) {

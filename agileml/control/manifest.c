@@ -44,7 +44,7 @@ static json_t *json_whole(uint64_t value) {
     return json_integer((json_int_t)value);
 }
 
-/* JSON has no NaN: what is not a number becomes null. */
+/* Returns a number, or null for one that is not finite, as JSON has none. */
 static json_t *json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -57,7 +57,7 @@ static json_t *json_checked(json_t *json) {
     return json;
 }
 
-/* NULL when a name is not UTF-8: then there is no JSON of the whole manifest either. */
+/* Returns NULL when a name is not UTF-8; the whole manifest then can't be written either. */
 static json_t *settings_to_json(const struct buffer *settings) {
     const struct wire_option *options = settings != NULL ? (const void *)settings->data : NULL;
     size_t count = settings != NULL ? settings->size / sizeof *options : 0;
@@ -83,7 +83,7 @@ static json_t *job_to_json(const struct job_terms *job, const struct buffer *set
                      "options", settings_to_json(settings));
 }
 
-/* A path or a host's name need not be UTF-8: what is not ASCII is shown as '?' then. */
+/* Returns a path's or host's name. A name that is not UTF-8 gets '?' for each byte that is not ASCII. */
 static json_t *json_text(const char *text) {
     json_t *json = json_string(text);
     if (json != NULL) {
@@ -98,7 +98,7 @@ static json_t *json_text(const char *text) {
     return json;
 }
 
-/* Shards as one text: of each the number of items and the hash, 16 hexadecimal digits each. */
+/* Returns the shards as one text: for each shard the number of items and the hash, in 16 hexadecimal digits each. */
 static json_t *shards_to_json(const struct job_input *input) {
     const struct wire_input_shard *shards = (const void *)input->shards->data;
     size_t count = input->shards->size / sizeof *shards;
@@ -179,7 +179,7 @@ int manifest_write(const char *folder, const struct manifest *manifest, struct e
 
 /* ---- From JSON ---- */
 
-/* Where numbers and texts are taken from; the first that is not as it must be is in `error`, and all after it are 0. */
+/* The JSON that values are read from. `error` names the first value that is wrong; all later values read as 0. */
 struct manifest_source {
     const char *path;
     struct error *error;
@@ -204,7 +204,7 @@ static uint64_t take_whole(struct manifest_source *source, const json_t *object,
     return (uint64_t)whole;
 }
 
-/* null is NAN, where that is allowed. */
+/* Reads a number; null reads as NAN where NAN is allowed. */
 static double take_number(struct manifest_source *source, const json_t *object, const char *key, bool null_allowed) {
     const json_t *value = json_object_get(object, key);
     if (null_allowed && json_is_null(value)) {
@@ -227,7 +227,7 @@ static void take_text(struct manifest_source *source, const json_t *object, cons
     snprintf(text, text_size, "%s", json_string_value(value));
 }
 
-/* `digits` of hexadecimal. */
+/* Reads a number from hexadecimal digits. */
 static uint64_t take_hexadecimal(struct manifest_source *source, const json_t *object, const char *key, size_t digits) {
     const char *text = json_string_value(json_object_get(object, key));
     if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits) {
@@ -250,7 +250,7 @@ static void take_job(struct manifest_source *source, const json_t *object, struc
     job->tolerance_iterations = (uint32_t)take_whole(source, object, "tolerance_iterations", 0, UINT32_MAX);
 }
 
-/* The length of a list of `what`; 0 when it is no list or too long. */
+/* Returns the length of a list of `what`; 0 when there is no list or it is too long. */
 static size_t take_length(struct manifest_source *source, const json_t *array, const char *key, size_t maximum,
                           const char *what) {
     if (!json_is_array(array) || json_array_size(array) > maximum) {
@@ -379,7 +379,7 @@ static void take_manifest(struct manifest_source *source, const json_t *json, st
 
 /* ---- Reading ---- */
 
-/* The file's text, to be freed; NULL on error. */
+/* Returns the file's text, which the caller frees; NULL on error. */
 static char *file_text(const char *path, size_t *size, struct error *error) {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
@@ -463,7 +463,7 @@ struct clock_folders {
     size_t count;
 };
 
-/* The clock in a name like clock-120; 0 when it is no such name. */
+/* Returns the clock in a name like clock-120; 0 for any other name. */
 static uint64_t clock_of_name(const char *name) {
     const char *digits = name + sizeof manifest_clock_prefix - 1;
     if (strncmp(name, manifest_clock_prefix, sizeof manifest_clock_prefix - 1) != 0 || *digits == '0' ||
@@ -546,13 +546,13 @@ int manifest_find(const char *root, char path[WIRE_PATH_MAX], struct error *erro
 
 /* ---- Making and removing folders ---- */
 
-/* Whether a file's name is one that writing a checkpoint makes, temporary ones included. */
+/* Whether a checkpoint may have a file of this name; includes temporary files. */
 static bool name_is_ours(const char *name) {
     return strncmp(name, manifest_file_prefix, sizeof manifest_file_prefix - 1) == 0 ||
            strncmp(name, manifest_name, sizeof manifest_name - 1) == 0;
 }
 
-/* Removes a checkpoint's files, the manifest first: from then on it is none. */
+/* Removes a checkpoint's files, the manifest first: without it the folder is no checkpoint. */
 static int folder_clear(const char *folder, struct error *error) {
     char path[NEW_FILE_PATH_MAX];
     int code = path_join(path, folder, manifest_name, error);
@@ -609,7 +609,7 @@ int manifest_discard(const char *root, struct error *error) {
     return code != 0 || !removed ? code : folder_sync(root, error);
 }
 
-/* No checkpoint of a later clock is in the root. */
+/* Fails if the root has a checkpoint of a later clock. */
 static int check_clocks(const char *root, uint64_t clock, struct error *error) {
     struct clock_folders folders;
     char path[WIRE_PATH_MAX];
@@ -646,7 +646,7 @@ int manifest_finish(const char *root, const char *folder, const struct manifest 
                     struct error *error) {
     int code = manifest_write(folder, manifest, error);
     code = code != 0 ? code : clock_folder_path(root, manifest->clock, path, error);
-    if (code == 0 && access(path, F_OK) == 0) { /* of a job that was resumed from before it, or never whole */
+    if (code == 0 && access(path, F_OK) == 0) { /* written before the job resumed from an earlier one, or incomplete */
         code = folder_clear(path, error);
         if (code == 0 && rmdir(path) != 0) {
             code = io_failed(path, "replace", error);
@@ -668,7 +668,7 @@ int manifest_prune(const char *root, unsigned keep, struct error *error) {
         bool whole = code == 0 && has_manifest(path);
         complete += whole;
         if (code != 0 || (whole && complete <= keep) || complete == 0) {
-            continue; /* what is newer than every checkpoint may still become one */
+            continue; /* a folder newer than every checkpoint may still become one */
         }
         code = folder_clear(path, error);
         if (code == 0 && rmdir(path) != 0 && errno != ENOTEMPTY) {

@@ -1,9 +1,9 @@
-/* What the controller must not forget, as entries of its store. Everything that others are told of plans is written
- * before they are; progress a little later, and only then acknowledged. See controller_private.h.
+/* The state of the elasticity controller as entries of its store. Plans and barriers are stored before they are sent.
+ * Progress is stored with a short delay, and acknowledged only then. See controller_private.h.
  *
- *   cluster        job, members, placement, schedule, and where a change is
- *   input          what the first node has read: struct job_input
- *   progress       struct controller_progress, then a struct stored_member each
+ *   cluster        job, members, placement, schedule, and the state of a change
+ *   input          the job's fingerprint: struct job_input
+ *   progress       struct controller_progress, then a struct stored_member for each member
  *   line/NUMBER    lines of the report */
 #include "agileml/control/controller_private.h"
 
@@ -17,7 +17,7 @@
 enum { PERSIST_VERSION = 7 };
 #define LINE_KEY "line/%016zu"
 
-/* ---- A growing run of bytes, and reading it back ---- */
+/* ---- Entries: writing and reading their bytes ---- */
 
 struct writing {
     unsigned char *bytes;
@@ -39,7 +39,7 @@ static void put_whole(struct writing *writing, uint64_t value) {
 struct reading {
     const unsigned char *bytes;
     size_t left;
-    bool damaged; /* it ended too early, or holds what no controller wrote */
+    bool damaged; /* the bytes ended too early, or have a value that no controller writes */
 };
 
 static void get(struct reading *reading, void *bytes, size_t size) {
@@ -61,7 +61,7 @@ static uint64_t get_whole(struct reading *reading) {
     return value;
 }
 
-/* NULL is empty. */
+/* Writes a buffer; NULL is written like an empty one. */
 static void put_buffer(struct writing *writing, const struct buffer *buffer) {
     put_whole(writing, buffer != NULL ? buffer->size : 0);
     put(writing, buffer != NULL ? buffer->data : NULL, buffer != NULL ? buffer->size : 0);
@@ -75,13 +75,13 @@ static struct buffer *get_buffer(struct reading *reading) {
     return buffer;
 }
 
-/* A list of data shards, ascending, after its length. */
+/* Writes the length of a list of data shards, then the list, which is ascending. */
 static void put_shards(struct writing *writing, const uint32_t *list, uint32_t count) {
     put_whole(writing, count);
     put(writing, list, count * sizeof *list);
 }
 
-/* A list below `shards`, to be freed. */
+/* Reads a list of data shards, each below `shards`. The caller frees the list. */
 static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *count) {
     uint64_t length = get_whole(reading);
     reading->damaged = reading->damaged || length > shards;
@@ -109,7 +109,7 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
     each(node) each(name) each(key) each(host) each(process_id) each(state) each(loaded) each(stay) each(planned)      \
         each(settled) each(reported.clock)
 
-/* What changes with a member's progress. */
+/* The fields of a member that change with progress. */
 struct stored_member {
     actor_id actor;
     uint64_t catch_up, worked_us, bytes_sent, bytes_received;
@@ -193,7 +193,7 @@ static void get_lost(struct reading *reading, struct lost *lost, uint32_t shards
 static void put_cluster(struct writing *writing, const struct controller *controller) {
     const struct plan_policy *policy = &controller->options.policy;
     put_whole(writing, PERSIST_VERSION);
-    put_whole(writing, sizeof *controller); /* another build's fields may lie elsewhere */
+    put_whole(writing, sizeof *controller); /* rejects the store of a build with other fields */
     put_whole(writing, policy->partitions);
     put_whole(writing, policy->shards);
 #define PUT(field) put(writing, &controller->field, sizeof controller->field);
@@ -290,7 +290,7 @@ static int get_input(struct controller *controller, struct reading *reading, str
 
 /* ---- Writing ---- */
 
-/* Without a store what is known counts as stored. */
+/* Marks everything as stored, when there is no store. */
 static void nothing_to_store(struct controller *controller) {
     size_t told = controller->report.stored;
     controller->stored.completed = controller->progress.completed;
@@ -308,13 +308,14 @@ static bool write_entries(struct controller *controller, struct store_entry *ent
     if (store->write(store, entries, count, &error) == 0) {
         return true;
     }
-    controller->options.store = NULL; /* nothing more is written: what is there stays whole */
+    controller->options.store = NULL; /* no more is written, so the store's entries remain consistent */
     controller_abort(controller, error.code, error.text);
-    nothing_to_store(controller); /* observers still hear how it ends */
+    nothing_to_store(controller); /* sends observers the last lines */
     return false;
 }
 
-/* Progress, the report's new lines, and `cluster` when not NULL. */
+/* Stores the progress and the report's new lines; also the cluster and, if it is new, the input when `cluster` is not
+ * NULL. */
 static bool write_progress(struct controller *controller, const struct writing *cluster) {
     size_t lines = controller->report.count - controller->report.stored;
     size_t dropped = controller->report.first - controller->report.pruned;
@@ -418,14 +419,14 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
         loading->cluster = true;
         return get_cluster(controller, &reading, error);
     }
-    if (strcmp(key, "input") == 0) { /* "cluster" comes before */
+    if (strcmp(key, "input") == 0) { /* "cluster" was read before, as keys come in order */
         struct reading reading = {.bytes = bytes, .left = size};
         return get_input(controller, &reading, error);
     }
     if (strcmp(key, "progress") == 0) {
         struct reading reading = {.bytes = bytes, .left = size};
         get(&reading, &controller->progress, sizeof controller->progress);
-        while (reading.left > 0 && !reading.damaged) { /* members are there: "cluster" comes before */
+        while (reading.left > 0 && !reading.damaged) { /* "cluster", with the members, was read before */
             struct stored_member stored;
             get(&reading, &stored, sizeof stored);
             struct member *member = member_find(controller, stored.actor);
@@ -445,7 +446,7 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
         if (controller->report.count == 0) {
             controller->report.first = controller->report.count = number;
         }
-        if (number != controller->report.count) { /* a gap: those before it were dropped before they were stored */
+        if (number != controller->report.count) { /* a gap: lines were dropped before they were stored */
             for (size_t l = controller->report.first; l < controller->report.count; l++) {
                 free(controller->report.lines[l - controller->report.first]);
             }

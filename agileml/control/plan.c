@@ -6,18 +6,19 @@
 
 #include <stdlib.h>
 
-/* ---- Shares: what someone should have, and what it has ---- */
+/* ---- Shares: how many items an actor is to have, and has ---- */
 
 struct share {
     actor_id actor;
     uint64_t weight;
-    uint64_t near;      /* items that it has, or had last: where they would best be */
-    uint64_t quota;     /* items that it is to have */
-    uint64_t remainder; /* while quotas are made */
-    int64_t room;       /* quota less what it has; while items are dealt, less what it was dealt */
+    uint64_t near;      /* items that the actor has, or had last, and so could take without a transfer */
+    uint64_t quota;     /* items that the actor is to have */
+    uint64_t remainder; /* of the division by which quotas are made */
+    int64_t room;       /* quota minus the items that the actor has, or has been dealt */
 };
 
-/* Largest remainders first, then who then keeps one more, so that least moves, then who runs longest. */
+/* Orders shares for the items left over by the division: largest remainders first, then actors that keep one more item
+ * by it, so that less moves, then the longest running. */
 static int share_compare(const void *left, const void *right) {
     const struct share *a = *(const struct share *const *)left;
     const struct share *b = *(const struct share *const *)right;
@@ -53,7 +54,7 @@ static void shares_apportion(struct share *shares, unsigned count, uint64_t item
     free(order);
 }
 
-/* ---- Dealing items to those who have a share ---- */
+/* ---- Dealing items to shares ---- */
 
 struct deal {
     struct share *shares;
@@ -78,13 +79,13 @@ static void deal_add(struct deal *deal, actor_id actor, uint64_t weight) {
     deal->shares[deal->share_count++] = (struct share){.actor = actor, .weight = weight};
 }
 
-/* The share of an item's actor, or NULL. */
+/* Returns the share of an item's actor, or NULL. */
 static struct share *deal_find(const struct deal *deal, const actor_id *actors, uint32_t item) {
     int64_t found = actors != NULL ? index_map_find(&deal->index, actors[item]) : INDEX_NONE;
     return found != INDEX_NONE ? &deal->shares[found] : NULL;
 }
 
-/* Counts what each has, before quotas are made. */
+/* Counts the items that each share has, before quotas are made. */
 static void deal_count(const struct deal *deal) {
     for (uint32_t item = 0; item < deal->items; item++) {
         struct share *present = deal_find(deal, deal->present, item);
@@ -98,7 +99,7 @@ static void deal_count(const struct deal *deal) {
     }
 }
 
-/* What is left goes to those with room, up to `run` items in turn. */
+/* Deals the remaining items to shares with room, in turn, up to `run` items at a time. */
 static void deal_rest(const struct deal *deal, uint64_t run, actor_id *result) {
     struct share **open = memory_zeroed(deal->share_count, sizeof *open);
     unsigned count = 0;
@@ -132,8 +133,8 @@ static void deal_rest(const struct deal *deal, uint64_t run, actor_id *result) {
     free(open);
 }
 
-/* With quotas made: items stay where they are as far as the quota goes; others go back to where they were before, if
- * there is room, or to anyone who has room. */
+/* Deals all items, after quotas are made. Items remain at their actor up to its quota. Other items return to their
+ * previous actor if it has room, or go to any share with room. */
 static void deal_items(const struct deal *deal, uint64_t run, actor_id *result) {
     for (unsigned i = 0; i < deal->share_count; i++) {
         deal->shares[i].room += (int64_t)deal->shares[i].quota;
@@ -186,7 +187,7 @@ static unsigned roles_of_server(const struct plan_node *node, enum stage stage, 
     return ROLE_SERVES;
 }
 
-/* Sets each node's roles and returns those that anyone has. */
+/* Sets each node's roles, and returns the roles that some node has. */
 static unsigned roles_choose(const struct plan_node *nodes, unsigned node_count, enum stage stage, unsigned *roles) {
     unsigned transient_servers = 0;
     bool transient_works = false;
@@ -211,8 +212,8 @@ static unsigned roles_choose(const struct plan_node *nodes, unsigned node_count,
 
 /* ---- The plan ---- */
 
-/* Deals the partitions over the server threads of the nodes with this role: even over nodes, and on each over its
- * threads. */
+/* Deals the partitions to the server threads of the nodes with this role: evenly over nodes, and on each node evenly
+ * over its threads. */
 static void plan_placement(const struct plan_node *nodes, unsigned node_count, const unsigned *roles, enum role role,
                            struct deal *deal, uint64_t run, actor_id *result) {
     struct share *over_nodes = memory_zeroed(node_count, sizeof *over_nodes);
@@ -277,9 +278,9 @@ int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_p
         code = error_set(error, AML_EINPUT, "no node works on the data: every node has 0 worker threads");
     }
     if (code == 0) {
-        /* A replica is as good a start for the other role: servers of stage 1 become backups in stage 2, and back.
-         * Partitions go to reliable nodes in turn and to transient ones in runs, so that those of one ActivePS
-         * are backed up all over. */
+        /* A replica may change its role without a copy: a ParamServ of stage 1 becomes a BackupPS in stage 2, and back.
+         * Partitions are dealt to reliable nodes one by one and to transient nodes in runs. So the BackupPSs of one
+         * ActivePS's partitions are spread over all reliable nodes. */
         struct deal servers = {.items = policy->partitions, .present = present->servers, .previous = present->backups};
         struct deal backups = {.items = policy->partitions, .present = present->backups, .previous = present->servers};
         struct deal shards = {.items = policy->shards, .present = present->owners, .previous = present->previous};
@@ -296,7 +297,7 @@ int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_p
     return code;
 }
 
-/* Whether the ratio is above a threshold, seen from the stage that there is. */
+/* Whether the ratio is above a threshold, with hysteresis in favour of the present stage. */
 static bool stage_above(double ratio, double threshold, enum stage present, enum stage upper) {
     if (present == STAGE_AUTO || present == STAGE_TRADITIONAL) {
         return ratio > threshold;

@@ -1,6 +1,6 @@
-/* The controller's part that checks what a member says against what can be. An honest node says nothing impossible,
- * however late, repeated or out of order its messages come: whoever does has failed, and what it said has no effect.
- * See controller_private.h. */
+/* Checks whether members' reports are possible. A correct node reports nothing impossible, however late, repeated or
+ * out of order its messages arrive. A node with an impossible report has failed, and the report has no effect. Part of
+ * the elasticity controller; see controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@ uint64_t possible_clock(const struct controller *controller) {
     return ahead < last ? ahead : last;
 }
 
-/* The member has failed: it has sent what `format` says. */
+/* Gives up the member, which has sent what `format` says. */
 __attribute__((format(printf, 3, 4))) static void fail(struct controller *controller, struct member *member,
                                                        const char *format, ...) {
     char sent[ERROR_TEXT_MAX / 2];
@@ -34,13 +34,13 @@ __attribute__((format(printf, 3, 4))) static void fail(struct controller *contro
     }
 }
 
-/* A number in a message, and the highest that it can be. */
+/* A number in a message, and its highest possible value. */
 struct limited {
     const char *name;
     uint64_t value, most;
 };
 
-/* Whether each number is possible. If not, the member has failed. */
+/* Whether each number is possible. If not, gives up the member. */
 static bool within(struct controller *controller, struct member *member, const char *message,
                    const struct limited *numbers, unsigned count) {
     for (unsigned n = 0; n < count; n++) {
@@ -120,7 +120,7 @@ static bool check_fenced(struct controller *controller, struct member *member, c
 
 bool possible_check(struct controller *controller, struct member *member, const struct message *message) {
     if (controller->phase >= PHASE_LEAVE) {
-        return true; /* nothing that a member says counts any more */
+        return true; /* the job is over: members' reports have no effect any more */
     }
     switch ((unsigned)message->type) {
     case MESSAGE_HEARTBEAT:
@@ -134,9 +134,9 @@ bool possible_check(struct controller *controller, struct member *member, const 
     }
 }
 
-/* ---- What members say together ---- */
+/* ---- All members' FENCED together ---- */
 
-/* The first clock with work for the member that it has not begun, as its FENCED says. */
+/* Returns the first clock with work for the member that the member has not begun, as its FENCED reports. */
 static uint64_t first_to_begin(const struct controller *controller, const struct member *member) {
     const struct schedule *schedule = &controller->plan.schedule;
     uint64_t first = WIRE_CLOCK_NEVER;
@@ -151,7 +151,7 @@ static uint64_t first_to_begin(const struct controller *controller, const struct
     return first;
 }
 
-/* The highest clock whose whole state the member claims, as a restore point or as committed. */
+/* Returns the highest clock whose whole state the member claims to have, as a restore point or as committed. */
 static uint64_t claimed_clock(const struct member *member) {
     uint64_t clock = member->fence.committed;
     for (size_t r = 0; member->fence.reaches != NULL && r < member->fence.reaches->size / sizeof(struct wire_reach);
@@ -162,7 +162,7 @@ static uint64_t claimed_clock(const struct member *member) {
     return clock;
 }
 
-/* Two members that contradict each other: the one that has the least begun, and the one that claims the latest
+/* Two members that contradict each other: the one that has begun the fewest clocks, and the one that claims the latest
  * state. */
 struct contradiction {
     uint64_t first; /* the clock that `denier` has not begun */

@@ -1,5 +1,5 @@
-/* The controller's part that sums up what origins report of each clock, completes clocks and iterations, and decides by
- * the stopping criteria. See controller_private.h. */
+/* Sums up what origins report of each clock, completes clocks and iterations, and applies the stopping criteria. Part
+ * of the elasticity controller; see controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -43,7 +43,8 @@ static void sums_add(struct clock_sums *sums, const struct clock_sums *more, con
 
 /* ---- Stopping criteria ---- */
 
-/* Called after an iteration whose objective is of all items: other objectives can't be compared. */
+/* Whether the objective has converged. Called only after iterations whose objective covers all items, as others can't
+ * be compared. */
 static bool has_converged(struct controller *controller) {
     struct controller_progress *progress = &controller->progress;
     double change = fabs(progress->objective - progress->compared) / fmax(fabs(progress->compared), 1e-300);
@@ -54,7 +55,7 @@ static bool has_converged(struct controller *controller) {
     return controller->job.terms.tolerance > 0 && progress->calm >= controller->job.terms.tolerance_iterations;
 }
 
-/* `known`: the objective is of this iteration, not kept from an earlier one. */
+/* `known`: this iteration has a new objective, not the one of an earlier iteration. */
 static void check_stop(struct controller *controller, bool known) {
     struct controller_progress *progress = &controller->progress;
     if (controller->job.stopping || (controller->job.final != 0 && progress->completed >= controller->job.final)) {
@@ -87,13 +88,13 @@ static void add_sample(struct controller *controller, double seconds) {
     controller->steady = true;
 }
 
-/* Some origin has reported it. */
+/* Whether some origin has reported the metric. */
 static bool metric_is_known(const struct wire_metric *metric, const struct wire_metric_sum *sum) {
     return metric->kind == METRIC_SUM || sum->weight != 0;
 }
 
-/* Whether all clocks of the iteration that has just ended were done in this job, none before the checkpoint that it
- * resumed from: together they are of all items. */
+/* Whether this job did all clocks of the iteration that has just ended, and none was done before the checkpoint that
+ * the job resumed from. These clocks then cover all items. */
 static bool iteration_is_whole(const struct controller *controller) {
     return controller->progress.completed >= controller->progress.first + controller->job.terms.clocks_per_iteration;
 }
@@ -111,7 +112,7 @@ double progress_covered(const struct controller *controller, const struct clock_
     return fmax(0, fmin(worked, evaluated));
 }
 
-/* The same of the iteration, by its items where their number is known. */
+/* Returns the share of the data that the iteration's metrics cover, by items where their number is known. */
 static double iteration_covered(const struct controller *controller) {
     const struct controller_progress *progress = &controller->progress;
     struct clock_sums sums = progress->iteration;
@@ -157,13 +158,13 @@ static void complete_iteration(struct controller *controller) {
     check_stop(controller, known);
 }
 
-/* The clock's entry; NULL: it has none. */
+/* Returns the clock's entry; NULL: there is none. */
 static struct clock_window *window_at(const struct controller *controller, uint64_t clock) {
     struct clock_window *window = &controller->window[clock % progress_window(controller)];
     return window->clock == clock ? window : NULL;
 }
 
-/* The clock's entry, cleared if an earlier clock had it. */
+/* Returns the clock's entry, cleared if it was an earlier clock's. */
 static struct clock_window *window_of(struct controller *controller, uint64_t clock) {
     struct clock_window *window = &controller->window[clock % progress_window(controller)];
     if (window->clock != clock) {
@@ -173,7 +174,7 @@ static struct clock_window *window_of(struct controller *controller, uint64_t cl
     return window;
 }
 
-/* NULL: there is none. */
+/* Returns the origin's report; NULL: there is none. */
 static struct clock_report *find_report(const struct clock_window *window, actor_id origin) {
     for (unsigned r = 0; window != NULL && r < window->count; r++) {
         if (window->reports[r].origin == origin) {
@@ -187,7 +188,7 @@ static bool has_report(const struct clock_window *window, actor_id origin) {
     return find_report(window, origin) != NULL;
 }
 
-/* Whether the origin has reported all that it is to report of the clock. */
+/* Whether the origin's report of the clock is complete; of the last clock it must include the last evaluation. */
 static bool has_reported(const struct controller *controller, const struct clock_window *window, actor_id origin) {
     const struct clock_report *report = find_report(window, origin);
     return report != NULL && (report->last || window->clock != controller->job.final);
@@ -198,7 +199,7 @@ static bool clock_reported(const struct controller *controller, const struct clo
     actor_id *origins = NULL;
     unsigned capacity = 0;
     if (controller->hold.purpose == HOLD_STOP && clock >= controller->hold.clock) {
-        return false; /* it may become the last clock, which is evaluated once more */
+        return false; /* this clock may become the last one, which is evaluated once more */
     }
     unsigned expected = schedule_origins(&controller->plan.schedule, clock, &origins, &capacity);
     unsigned found = 0;
@@ -212,11 +213,12 @@ static bool clock_reported(const struct controller *controller, const struct clo
             return false;
         }
     }
-    /* Of a clock that was restored, all origins may have been lost. */
+    /* A clock without any origin counts only up to the restored clock, whose origins may all have been lost. */
     return found == expected && (expected > 0 || clock <= controller->plan.restore);
 }
 
-/* The mean over the nodes that worked on it: over many clocks these sum up to what passed. */
+/* Returns the clock's duration: the mean over the nodes that worked on it. Over many clocks these means add up to the
+ * time that has passed. */
 static uint64_t clock_lasted_us(const struct clock_window *window) {
     uint64_t sum_us = 0;
     uint64_t nodes = 0;
@@ -229,8 +231,8 @@ static uint64_t clock_lasted_us(const struct clock_window *window) {
     return nodes > 0 ? sum_us / nodes : 0;
 }
 
-/* Adds the time for which training went on without a controller. Training lasted at least as long as any node worked: a
- * node does one clock after the other. */
+/* Adds the time for which training went on without a controller. A node does one clock after the other, so training has
+ * lasted at least as long as any node's clocks together. */
 static void count_time(struct controller *controller, const struct clock_window *window) {
     uint64_t trained_us = controller_trained_us(controller);
     uint64_t least_us = 0;
@@ -244,8 +246,8 @@ static void count_time(struct controller *controller, const struct clock_window 
     controller->progress.trained_us += least_us > trained_us ? least_us - trained_us : 0;
 }
 
-/* Whether the clock gets a line in the report: short clocks are too many for a line each, evaluated clocks always get
- * one. */
+/* Whether the clock gets a line in the report. An evaluated clock always gets a line. Of short clocks, which are many,
+ * only some get one. */
 static bool clock_is_told(struct controller *controller, const struct clock_sums *sums) {
     uint64_t now = controller_now(controller);
     bool told = controller->job.terms.clocks_per_iteration > 1 &&
@@ -273,7 +275,7 @@ static void metrics_add(struct wire_metric_sum *sums, const struct wire_metric_s
     }
 }
 
-/* Adds up what origins reported of the clock, lost ones included. */
+/* Adds up what origins, including lost ones, reported of the clock. */
 static struct clock_sums sum_clock(const struct controller *controller, const struct clock_window *window) {
     const struct lost_sums *lost = lost_sums_of(&controller->lost, window->clock);
     struct clock_sums sums = {.lasted_us = clock_lasted_us(window),
@@ -319,14 +321,14 @@ void progress_step(struct controller *controller) {
     }
 }
 
-/* ---- Nodes that were lost ---- */
+/* ---- Lost nodes ---- */
 
 static bool origin_is_lost(struct controller *controller, actor_id origin) {
     return origin != ACTOR_NONE && member_find(controller, actor_node(origin)) == NULL;
 }
 
-/* Drops what is done again beyond the restored clock: the reports of lost nodes, and evaluations in their place.
- * Reports of other nodes stand, but no longer count as evaluated in the last clock's state. */
+/* Drops reports of a clock beyond the restored one, as its work is done again: those of lost nodes, and evaluations in
+ * their place. Reports of other nodes remain valid, but no longer count as the last clock's evaluation. */
 static void undo_reports(struct controller *controller, struct clock_window *window) {
     for (unsigned r = 0; r < window->count;) {
         struct clock_report *report = &window->reports[r];
@@ -339,7 +341,7 @@ static void undo_reports(struct controller *controller, struct clock_window *win
     }
 }
 
-/* Moves the reports of lost nodes on a clock whose work stands into controller.lost. */
+/* Moves the reports of lost nodes on a clock whose work remains valid into controller.lost. */
 static void keep_reports(struct controller *controller, struct clock_window *window) {
     for (unsigned r = 0; r < window->count;) {
         const struct clock_report *report = &window->reports[r];
@@ -360,13 +362,13 @@ static void keep_reports(struct controller *controller, struct clock_window *win
     }
 }
 
-/* Returns the number of shards, of a clock whose work stands, that lost nodes worked on and did not report. Marks in
- * `missing` the shards that are not evaluated. */
+/* Returns how many shards of the clock, whose work remains valid, lost nodes worked on without reporting it. Marks in
+ * `missing` the shards that were not evaluated. */
 static uint64_t find_missing(struct controller *controller, uint64_t clock, const actor_id *owners,
                              unsigned char *missing) {
     const struct clock_window *window = window_at(controller, clock);
     uint64_t unreported = 0;
-    actor_id known = ACTOR_NONE; /* neighbours mostly are of one origin */
+    actor_id known = ACTOR_NONE; /* neighbouring shards mostly have the same origin */
     bool reported = true;
     bool evaluated = true;
     for (uint32_t s = 0; s < controller->options.policy.shards; s++) {
@@ -382,7 +384,7 @@ static uint64_t find_missing(struct controller *controller, uint64_t clock, cons
     return unreported;
 }
 
-/* Marks the shards that a lost node was to evaluate in place of another node and did not report. */
+/* Marks the shards that a lost node was to evaluate in place of another node without having reported it. */
 static void find_unevaluated(struct controller *controller, uint64_t clock, unsigned char *missing) {
     const struct clock_window *window = window_at(controller, clock);
     for (unsigned e = controller->lost.evaluation_count; e-- > 0;) {
@@ -391,7 +393,7 @@ static void find_unevaluated(struct controller *controller, uint64_t clock, unsi
             continue;
         }
         if (has_reported(controller, window, evaluation->origin)) {
-            evaluation->origin = ACTOR_NONE; /* its sums are kept */
+            evaluation->origin = ACTOR_NONE; /* keep_reports keeps the report's sums */
             continue;
         }
         for (uint32_t s = 0; s < evaluation->count; s++) {
@@ -401,7 +403,7 @@ static void find_unevaluated(struct controller *controller, uint64_t clock, unsi
     }
 }
 
-/* Has those who take over the marked shards evaluate them. Unmarks them. */
+/* Adds evaluations of the marked shards by the nodes that take them over, and unmarks these shards. */
 static void add_evaluations(struct controller *controller, uint64_t clock, const actor_id *takeover,
                             unsigned char *missing) {
     uint32_t shards = controller->options.policy.shards;
@@ -425,7 +427,7 @@ static void add_evaluations(struct controller *controller, uint64_t clock, const
 void progress_recover(struct controller *controller, uint64_t restore, const actor_id *takeover) {
     uint64_t completed = controller->progress.completed;
     uint64_t each = controller->job.terms.clocks_per_iteration;
-    uint64_t end = restore / each * each; /* of an iteration: what is evaluated there is in its line */
+    uint64_t end = restore / each * each; /* of an iteration, whose line has the metrics evaluated here */
     actor_id *owners = memory_zeroed(controller->options.policy.shards, sizeof *owners);
     unsigned char *missing = memory_zeroed(controller->options.policy.shards, 1);
     lost_undo(&controller->lost, restore);
@@ -468,7 +470,7 @@ void progress_ask(struct controller *controller, const struct member *member) {
     }
 }
 
-/* ---- What nodes say ---- */
+/* ---- Nodes' reports ---- */
 
 static void fail_for_metrics(struct controller *controller, const struct member *member, size_t count) {
     char text[ERROR_TEXT_MAX];
@@ -478,7 +480,8 @@ static void fail_for_metrics(struct controller *controller, const struct member 
     controller_abort(controller, AML_EPROTOCOL, text);
 }
 
-/* A report of an earlier epoch does not count as the last clock's evaluation: that clock may be done again. */
+/* Takes a report. One of an earlier epoch does not count as the last clock's evaluation, as the clock may be done
+ * again. */
 static void take_report(struct controller *controller, const struct message *message) {
     const struct message_progress *report = &message->progress;
     size_t metric_count;
@@ -486,7 +489,7 @@ static void take_report(struct controller *controller, const struct message *mes
     struct clock_window *window = window_of(controller, report->clock);
     struct clock_report *mine = find_report(window, report->origin);
     bool last = report->last != 0 && message->epoch == controller->plan.epoch;
-    if (mine != NULL && last && !mine->last) { /* evaluated once more */
+    if (mine != NULL && last && !mine->last) { /* the clock was evaluated once more, as the last one */
         mine->last = true;
         for (unsigned i = 0; i < controller->job.metric_count; i++) {
             mine->metrics[i] = controller->job.metrics[i].evaluated != 0 ? metrics[i] : mine->metrics[i];

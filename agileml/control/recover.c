@@ -1,6 +1,6 @@
-/* The controller's part that goes on after nodes were lost without warning: fence, find the clock that everything
- * can be put at, plan with whoever is left (docs/design.md, "Plans"; the paper's section 3.3). See
- * controller_private.h. */
+/* The elasticity controller's recovery after nodes were lost without warning: fence the others, find the latest clock
+ * that every partition can be restored to, and make a plan for the members that are left (docs/design.md, "Plans";
+ * Proteus (EuroSys 2017), section 3.3). See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -25,11 +25,11 @@ void recover_lost(struct controller *controller, struct member *member, const ch
         member_remove(controller, member);
         return;
     }
-    if (member_is_outside(controller, member)) { /* the others notice nothing */
+    if (member_is_outside(controller, member)) { /* the others need no recovery */
         member_remove(controller, member);
         controller->change.due = true;
         controller->change.due_us = 0;
-        if (!controller->recovery.due) { /* else the fence cancels the change, and the losses are stored with it */
+        if (!controller->recovery.due) { /* else the fence cancels the change, and stores the losses */
             change_cancel(controller);
         }
         return;
@@ -52,7 +52,7 @@ void recover_lost(struct controller *controller, struct member *member, const ch
 
 static void recover_if_all_fenced(struct controller *controller);
 
-/* A new epoch: whoever is left stands still and says what it has. */
+/* Begins a new epoch: the members that are left stop working and report their restore points. */
 static void fence(struct controller *controller) {
     controller->recovery.due = false;
     schedule_cancel(&controller->plan.schedule);
@@ -63,7 +63,7 @@ static void fence(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->fence.answered =
-            member->stay == MEMBER_DISMISSED || member_is_outside(controller, member); /* it has no part in anything */
+            member->stay == MEMBER_DISMISSED || member_is_outside(controller, member); /* no clock depends on it */
         member->fence.begun = member->fence.committed = 0;
         buffer_drop(member->fence.reaches);
         member->fence.reaches = NULL;
@@ -87,7 +87,7 @@ void recover_repeat(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         recover_ask(controller, &controller->members[m]);
     }
-    recover_if_all_fenced(controller); /* a controller that has just started may find nobody left */
+    recover_if_all_fenced(controller); /* under a newly started controller no member may be left to answer */
 }
 
 /* ---- What can be restored ---- */
@@ -101,7 +101,7 @@ static int reach_order(const void *a, const void *b) {
     return left->partition < right->partition ? -1 : left->partition > right->partition;
 }
 
-/* Everything that the members' servers can be put at, the highest clocks first. The caller frees. */
+/* Returns the restore points of all members' servers, highest clocks first. The caller frees the list. */
 static struct wire_reach *all_reaches(const struct controller *controller, size_t *count) {
     struct wire_reach *all = memory_resized(NULL, 1, sizeof *all);
     *count = 0;
@@ -117,8 +117,8 @@ static struct wire_reach *all_reaches(const struct controller *controller, size_
     return all;
 }
 
-/* The highest clock that some replica of every partition can be put at. False: there is none; *missing is a partition
- * without a replica, or the number of partitions when each has one. */
+/* Finds the highest clock to which some replica of every partition can be restored. Returns false when there is none:
+ * *missing is a partition without a replica, or the number of partitions when each has a replica. */
 static bool highest_common(const struct controller *controller, const struct wire_reach *all, size_t count,
                            uint64_t *clock, uint32_t *missing) {
     uint32_t partitions = controller->options.policy.partitions;
@@ -154,7 +154,7 @@ static bool can_be_put(const struct wire_reach *all, size_t count, actor_id serv
     return false;
 }
 
-/* Any that can, reliable ones first. */
+/* Returns a server that can restore the partition at the clock, preferably a reliable one; ACTOR_NONE: there is none. */
 static actor_id anyone(const struct controller *controller, const struct wire_reach *all, size_t count,
                        uint32_t partition, uint64_t clock) {
     actor_id found = ACTOR_NONE;
@@ -167,7 +167,8 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
     return found;
 }
 
-/* The reliable server that lacks the least of what `server` has at the clock; ACTOR_NONE when none has anything. */
+/* Returns the reliable server with the partition's latest restore point up to the clock, other than `server`;
+ * ACTOR_NONE when no other reliable server has one. */
 static actor_id closest_follower(const struct controller *controller, const struct wire_reach *all, size_t count,
                                  uint32_t partition, uint64_t clock, actor_id server) {
     for (size_t r = 0; r < count; r++) {
@@ -179,9 +180,9 @@ static actor_id closest_follower(const struct controller *controller, const stru
     return ACTOR_NONE;
 }
 
-/* Whoever serves goes on if it is left; else its follower does. What a transient node serves is followed by a
- * reliable one: where none has it, the one of `ordinary` copies it anew. Where nobody can be put at the clock, all
- * begin anew. */
+/* Places the partitions. The server goes on if its node is left, else its follower serves. A partition that a transient
+ * node serves (ActivePS) gets a follower on a reliable node (BackupPS). If no reliable node has a replica, the follower
+ * in `ordinary` copies the partition anew. If no server can restore the clock, the server in `ordinary` begins anew. */
 static void place(struct controller *controller, const struct wire_reach *all, size_t count, uint64_t clock,
                   const struct plan_result *ordinary) {
     bool switched = controller->plan.from_clock <= clock + 1;
@@ -217,8 +218,8 @@ static bool node_is_dead(const void *context, actor_id node) {
     return true;
 }
 
-/* An ordinary plan for those who are left: who takes over each shard of dead nodes, and what nobody has. The caller
- * frees. */
+/* Makes an ordinary plan for the members that are left. It decides which member takes over each shard of dead nodes,
+ * and which servers get partitions that nobody has. The caller closes `ordinary`. */
 static int plan_ordinary(const struct controller *controller, struct plan_result *ordinary, struct error *error) {
     struct plan_policy policy = controller->options.policy;
     *ordinary = (struct plan_result){.servers = memory_zeroed(policy.partitions, sizeof(actor_id)),
@@ -228,7 +229,7 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
     struct plan_present present = {.owners = schedule_present(&controller->plan.schedule),
                                    .previous = controller->plan.previous};
     int code = AML_EINPUT;
-    /* Whoever is leaving, and then whoever is new, helps when it does not go without them. */
+    /* If the settled members that stay can't run the job, leaving members are added, then new ones. */
     for (int round = 0; round < 3 && code != 0; round++) {
         unsigned count[2] = {0, 0};
         unsigned used = 0;
@@ -255,7 +256,7 @@ static void ordinary_close(struct plan_result *ordinary) {
     free(ordinary->owners);
 }
 
-/* `lacking`: see crashes_explain. */
+/* Ends the job because of `why`, or because of a crash if one is the cause. For `lacking` see crashes_explain. */
 static void give_up(struct controller *controller, uint32_t lacking, const char *why) {
     char text[ERROR_TEXT_MAX];
     char crash[ERROR_TEXT_MAX];
@@ -281,7 +282,7 @@ static void recover(struct controller *controller) {
     }
     bool found = highest_common(controller, all, count, &clock, &missing);
     if (!found && controller->commit.clock == controller->progress.first && !controller->progress.reliable_lost) {
-        found = true; /* nothing had been committed: all begin anew */
+        found = true; /* no clock of this job is committed yet: all servers begin anew */
         clock = controller->commit.clock;
         count = 0;
     }
@@ -326,7 +327,7 @@ static void recover(struct controller *controller) {
         member->silence.accuses = ACTOR_NONE;
         member->loaded = false;
     }
-    controller->job.items = controller->phase == PHASE_LOAD ? 0 : controller->job.items; /* counted anew */
+    controller->job.items = controller->phase == PHASE_LOAD ? 0 : controller->job.items; /* LOADED counts anew */
     controller->phase = controller->phase == PHASE_SAVE ? PHASE_TRAIN : controller->phase;
     crashes_recovered(controller);
     snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock,

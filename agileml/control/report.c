@@ -60,7 +60,7 @@ bool report_key(const char *key) {
     return false;
 }
 
-/* JSON has no NaN: what is not a number becomes null. */
+/* Sets a number, or null for one that is not finite, as JSON has none. */
 static void set_real(json_t *object, const char *key, double value) {
     json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
 }
@@ -78,7 +78,7 @@ static void set_values(json_t *object, const struct controller *controller, cons
     }
 }
 
-/* Metrics that are not of all items say so. */
+/* Adds the share of the items that the metrics cover, if not all. */
 static void set_covered(json_t *object, double covered) {
     if (covered < 1) {
         set_real(object, "partial", covered);
@@ -152,7 +152,7 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     json_t *object = new_line("iteration");
     bytes_so_far(controller, &sent, &received);
     set_whole(object, "iteration", iteration);
-    if (controller->job.final > 0) { /* 0: the job has no such limit */
+    if (controller->job.final > 0) { /* 0: the last clock is not known */
         set_whole(object, "iterations", controller->job.final / controller->job.terms.clocks_per_iteration);
     }
     set_real(object, "seconds", seconds);

@@ -1,4 +1,4 @@
-/* The lines of the report (DESIGN section 7): JSON objects as text, built from the controller's state. */
+/* The lines of the report (docs/proteus.md): JSON objects as text, built from the elasticity controller's state. */
 #ifndef AGILEML_CONTROL_REPORT_H
 #define AGILEML_CONTROL_REPORT_H
 
@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/* How a metric's value is made of its sum and weight; the wire's wire_metric.kind. */
+/* How a metric's value follows from its sum and weight; the values of wire_metric.kind. */
 enum metric_kind {
     METRIC_SUM = 0,      /* sum */
     METRIC_MEAN = 1,     /* sum / weight */
@@ -14,28 +14,28 @@ enum metric_kind {
     METRIC_EXP_MEAN = 3   /* exp(sum / weight): perplexity from negated log-likelihoods */
 };
 
-/* NaN when there is no weight. */
+/* Returns the metric's value; NaN when the weight is 0. */
 double report_metric(const struct wire_metric *metric, const struct wire_metric_sum *sum);
 
 /* Whether `key` is one of the report's own keys, which no metric may have. */
 bool report_key(const char *key);
 
-/* A string, or "(not text)": a name, reason or error comes from another process and need not be UTF-8. */
+/* Returns `text` as a JSON string; "(not text)" if it is not UTF-8, as names and reasons of other processes may be. */
 json_t *report_text(const char *text);
 
-/* Each returns one line without a newline, from malloc. `seconds` since training began. */
+/* Each function returns one line without a newline, from malloc. `seconds` is the time since training began. */
 char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds);
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds);
 /* `node` and `reason` may be NULL. */
 char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason);
 char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
                          unsigned count);
-/* Nodes that no heartbeat came from for `silent` seconds, and that are given up `left` seconds from now. */
+/* Reports nodes that have sent nothing for `silent` seconds and are given up `left` seconds from now. */
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
                      double left);
 char *report_summary(const struct controller *controller, double seconds);
 
-/* The answer to STATUS (docs/proteus.md). */
+/* Returns the answer to STATUS (docs/proteus.md), from malloc. */
 char *report_status(struct controller *controller);
 
 #endif

@@ -1,22 +1,22 @@
-/* The controller's part that has the model of the last clock saved: by one node, after a failure again by that node,
- * then by the next. See controller_private.h. */
+/* Has one node save the model of the last clock. After a failure the same node tries once more, then the next one. Part
+ * of the elasticity controller; see controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>
 
 enum {
     SAVE_ATTEMPTS_MAX = 4,
-    SAVE_ATTEMPTS_EACH = 2,      /* by one node, before the next one tries */
-    SAVE_RETRY_US = 1000 * 1000, /* after the first failure; doubles */
+    SAVE_ATTEMPTS_EACH = 2,      /* attempts of one node before the next node tries */
+    SAVE_RETRY_US = 1000 * 1000, /* wait after the first failure; doubles with each failure */
 };
 
-/* The servers answer only nodes that the plan names; one that came after it, at the job's end, is in none. */
+/* Whether servers answer the member: they answer only nodes that the plan names, so none that has joined since. */
 static bool can_save(const struct member *member) {
     return member->named && member->stay != MEMBER_DISMISSED;
 }
 
-/* The node that runs the app's finish function in this attempt: the first reliable one, so that the model is where
- * people look for it, after two attempts the next. Without reliable nodes, a transient one. */
+/* Returns the node that runs the app's finish function in this attempt: the first reliable node, as users look for the
+ * model there, and after SAVE_ATTEMPTS_EACH attempts the next. Without reliable nodes, a transient node. */
 static struct member *saver(struct controller *controller) {
     unsigned count[TIER_TRANSIENT + 1] = {0};
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -42,7 +42,7 @@ void save_send(struct controller *controller, const struct member *member) {
     }
 }
 
-/* All nodes with work in the last clock have done it and seen its state, so every partition has reached it. */
+/* Whether all nodes with work in the last clock have completed it and seen its state, so all partitions are at it. */
 static bool last_clock_is_done(const struct controller *controller) {
     bool done = controller->phase == PHASE_TRAIN && controller->job.final != 0 &&
                 controller->change.state != CHANGE_RECOVER && controller->progress.completed >= controller->job.final;

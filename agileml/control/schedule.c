@@ -14,7 +14,7 @@ static actor_id *owners_copy(const struct schedule *schedule, const actor_id *ow
     return copy;
 }
 
-/* Adds a part at its place in the order of clocks; returns its index. */
+/* Adds a part, in the order of clocks, and returns its index. */
 static unsigned add_part(struct schedule *schedule, uint64_t from_clock, const actor_id *owners) {
     schedule->parts = memory_resized(schedule->parts, schedule->part_count + 1, sizeof *schedule->parts);
     unsigned at = schedule->part_count++;
@@ -54,13 +54,13 @@ void schedule_close(struct schedule *schedule) {
     *schedule = (struct schedule){0};
 }
 
-/* The last clock of a part. */
+/* Returns the last clock of a part. */
 static uint64_t part_until(const struct schedule *schedule, unsigned index) {
     bool last = index + 1 == schedule->part_count || schedule->parts[index + 1].from_clock == WIRE_CLOCK_NEVER;
     return last ? WIRE_CLOCK_NEVER : schedule->parts[index + 1].from_clock - 1;
 }
 
-/* The index of the part that holds at `clock`. Clocks before the first part are over: the first stands for them. */
+/* Returns the index of the part of `clock`; the first part's for clocks before it, which are over. */
 static unsigned part_at(const struct schedule *schedule, uint64_t clock) {
     unsigned at = 0;
     while (at + 1 < schedule->part_count && schedule->parts[at + 1].from_clock <= clock) {
@@ -94,7 +94,7 @@ void schedule_name(struct schedule *schedule, uint64_t from_clock) {
            (schedule->part_count == 1 || schedule->parts[schedule->part_count - 2].from_clock <= from_clock));
     part->from_clock = from_clock;
     if (schedule->part_count > 1 && schedule->parts[schedule->part_count - 2].from_clock == from_clock) {
-        drop_part(schedule, schedule->part_count - 2); /* nobody has begun it */
+        drop_part(schedule, schedule->part_count - 2); /* no node has begun the part's clocks */
     }
 }
 
@@ -113,11 +113,11 @@ void schedule_forget(struct schedule *schedule, uint64_t committed) {
 
 /* ---- Recovery ---- */
 
-/* What dead nodes had to do in one stretch of clocks, by shard: who takes it over, or ACTOR_NONE. */
+/* The work of dead nodes in a range of clocks. */
 struct stretch {
     uint64_t from_clock, until_clock;
-    bool done; /* it stands in the restored state: nobody does it again, unless the next recovery goes back further */
-    actor_id *takers;
+    bool done; /* the restored state contains the work; it is done again only if a later recovery goes back further */
+    actor_id *takers; /* [shards]: the node that takes over the shard's work; ACTOR_NONE: no dead node had the shard */
 };
 
 static int clock_order(const void *a, const void *b) {
@@ -126,8 +126,8 @@ static int clock_order(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* The clocks in (committed, end + 1] at which some part or catch-up begins or has ended, ascending, each once; the
- * first is committed + 1, the last end + 1, and the one after the restored clock is among them. */
+/* Returns the clocks in (committed, end + 1] at which stretches begin, ascending, each once: where a part or catch-up
+ * begins or has ended, committed + 1, the clock after the restored one, and end + 1. */
 static uint64_t *stretch_bounds(const struct schedule *schedule, const struct schedule_restore *restore, uint64_t end,
                                 unsigned *count) {
     unsigned most = 3 + schedule->part_count + 2 * schedule->catch_up_count;
@@ -154,8 +154,8 @@ static uint64_t *stretch_bounds(const struct schedule *schedule, const struct sc
     return bounds;
 }
 
-/* Adds the catch-ups of one stretch, one for each node that takes something over, or one of nobody. Who had the same
- * shards in the stretch before goes on with them. */
+/* Adds the catch-ups of one stretch: one for each node that takes over work, or one with the origin ACTOR_NONE if the
+ * work is done. A catch-up with the same shards as in the stretch before is made longer instead. */
 static void add_catch_ups(struct schedule *schedule, const struct stretch *stretch, uint64_t epoch) {
     struct index_map nodes = {0};
     unsigned first = schedule->catch_up_count;
@@ -195,7 +195,7 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
     }
 }
 
-/* Whether nobody who is left has, or takes over, what stands under `actor`'s name. */
+/* Says which nodes are dead. */
 struct death {
     bool (*dead)(const void *context, actor_id node);
     const void *context;
@@ -205,7 +205,7 @@ static bool has_died(const struct death *death, actor_id actor) {
     return actor == ACTOR_NONE || death->dead(death->context, actor_node(actor));
 }
 
-/* Who takes over what dead nodes had to do in the stretch. */
+/* Finds the nodes that take over the work of dead nodes in the stretch. */
 static void find_takers(const struct schedule *schedule, const struct death *death, const actor_id *takeover,
                         struct stretch *stretch) {
     const actor_id *owners = schedule->parts[part_at(schedule, stretch->from_clock)].owners;
@@ -222,7 +222,8 @@ static void find_takers(const struct schedule *schedule, const struct death *dea
     }
 }
 
-/* Dead nodes have no duties any more: up to clock `end` catch-ups have them, beyond it those who take over. */
+/* Removes dead nodes' assignments. Up to clock `end` catch-ups have their work, beyond it the nodes that take over own
+ * their shards. */
 static void drop_dead(struct schedule *schedule, const struct death *death, const actor_id *takeover, uint64_t end) {
     for (unsigned c = 0; c < schedule->catch_up_count;) {
         if (has_died(death, schedule->catch_ups[c].origin)) {
@@ -325,13 +326,13 @@ uint32_t schedule_count(const struct schedule *schedule, actor_id origin, uint64
     return count;
 }
 
-/* One part's duties: its owners in the order of their first shards. */
+/* Adds one part's assignments: its owners in the order of their first shards. */
 static void part_duties(const struct schedule *schedule, unsigned index, struct wire_duty **duties,
                         unsigned *duty_count, uint32_t *shards, uint32_t *shard_count) {
     const struct schedule_part *part = &schedule->parts[index];
     struct index_map known = {0};
     unsigned first = *duty_count;
-    for (uint32_t s = 0; s < schedule->shards; s++) { /* how many shards each has */
+    for (uint32_t s = 0; s < schedule->shards; s++) { /* counts each owner's shards */
         if (part->owners[s] == ACTOR_NONE) {
             continue;
         }

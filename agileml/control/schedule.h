@@ -1,10 +1,10 @@
-/* Who works on which data shard in which clocks: the source of a plan's duties. Pure data.
+/* Which origin works on which data shard in which clocks: the source of a plan's assignments. Pure data.
  *
- * From each part's clock on its owners hold, up to the next part's. The last part may have no clock yet
- * (WIRE_CLOCK_NEVER). What dead nodes left undone is in catch-ups: there the parts name no owner (ACTOR_NONE). What
- * they did, but is not committed, is in catch-ups of nobody: the state holds it, and a later recovery may go back
- * behind it. At each clock that is not committed every shard has exactly one owner, or is in exactly one catch-up:
- * I6. */
+ * A part's owners work from its clock on, up to the next part's clock. The last part may have no clock yet
+ * (WIRE_CLOCK_NEVER). Work that dead nodes left undone is in catch-ups; for it the parts name no owner (ACTOR_NONE).
+ * Work that dead nodes did but that is not committed is in catch-ups with the origin ACTOR_NONE: the state contains the
+ * work, but a later recovery may go back behind it. At each uncommitted clock every shard has exactly one owner, or is
+ * in exactly one catch-up (docs/design.md, invariant I6). */
 #ifndef AGILEML_CONTROL_SCHEDULE_H
 #define AGILEML_CONTROL_SCHEDULE_H
 
@@ -12,11 +12,11 @@
 
 struct schedule_part {
     uint64_t from_clock;
-    actor_id *owners; /* [shards], of part 0 */
+    actor_id *owners; /* [shards]: origins, part 0 of a node's actor */
 };
 
 struct schedule_catch_up {
-    actor_id origin; /* ACTOR_NONE: it is done, by nodes that are dead */
+    actor_id origin; /* ACTOR_NONE: the work was done, by nodes that are dead */
     uint64_t from_clock, until_clock;
     uint32_t *shards; /* ascending */
     uint32_t count;
@@ -30,51 +30,52 @@ struct schedule {
     unsigned catch_up_count;
 };
 
-/* `owners` hold from `from_clock` on. */
+/* Begins with one part: `owners` work from `from_clock` on. */
 void schedule_open(struct schedule *schedule, uint32_t shards, const actor_id *owners, uint64_t from_clock);
 void schedule_close(struct schedule *schedule);
 
-/* The owners of the latest part that has a clock, and that clock. */
+/* Return the owners of the latest part that has a clock, and this clock. */
 const actor_id *schedule_present(const struct schedule *schedule);
 uint64_t schedule_named(const struct schedule *schedule);
 
-/* Adds a part without a clock, in place of one that is there. */
+/* Adds a part without a clock, or replaces the one that is there. */
 void schedule_prepare(struct schedule *schedule, const actor_id *owners);
-/* Names its clock, beyond those of the other parts. */
+/* Sets the clock of the part without one, beyond the other parts' clocks. */
 void schedule_name(struct schedule *schedule, uint64_t from_clock);
-/* Drops a part without a clock. */
+/* Drops the part without a clock, if there is one. */
 void schedule_cancel(struct schedule *schedule);
 
-/* Forgets what is over once clocks up to `committed` will never be worked on again, nor asked about. */
+/* Forgets parts and catch-ups of clocks up to `committed`, which nobody will work on or report again. */
 void schedule_forget(struct schedule *schedule, uint64_t committed);
 
-/* Where a recovery goes back to, and whose plan it is. */
+/* The clocks of a recovery, and the epoch that it begins. */
 struct schedule_restore {
     uint64_t committed; /* no recovery will go back behind this clock */
-    uint64_t clock;     /* what is done at this clock and before stands */
-    uint64_t begun;     /* the highest clock that anyone has begun */
+    uint64_t clock;     /* the restored clock: work of this clock and earlier ones remains valid */
+    uint64_t begun;     /* the highest clock that any node has begun */
     uint64_t epoch;
 };
 
-/* Nodes died: what they had to do beyond the restored clock goes to `takeover[shard]`, as catch-ups under origins of
- * the epoch up to the clock begun, beyond as part of the owners' own. `dead` tells of a node whether it is. Returns the
- * last clock of a catch-up. */
+/* Moves the dead nodes' work beyond the restored clock to the nodes takeover[shard]. Up to the highest clock begun this
+ * work becomes catch-ups under origins of the epoch; beyond, the takers own the shards. `dead` returns whether a node
+ * is dead. Returns the last clock of the catch-ups. */
 uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
                           const void *context, const actor_id *takeover, const struct schedule_restore *restore);
 
-/* The different origins with a duty in `clock`, into *origins (grown as needed, `capacity` entries); their number. */
+/* Writes the origins with an assignment in `clock`, each once, into *origins, which has `capacity` entries and grows as
+ * needed. Returns their number. */
 unsigned schedule_origins(const struct schedule *schedule, uint64_t clock, actor_id **origins, unsigned *capacity);
 
 /* Fills owners[shard] with the origin that works on the data shard in `clock`; ACTOR_NONE: that node was lost. */
 void schedule_owners(const struct schedule *schedule, uint64_t clock, actor_id *owners);
 
-/* The first clock after `clock` in which a catch-up origin has a duty; WIRE_CLOCK_NEVER: none. */
+/* Returns the first clock after `clock` in which a catch-up origin has an assignment; WIRE_CLOCK_NEVER: none. */
 uint64_t schedule_next(const struct schedule *schedule, actor_id origin, uint64_t clock);
 
-/* How many shards `origin` has in `clock`. */
+/* Returns how many shards `origin` has in `clock`. */
 uint32_t schedule_count(const struct schedule *schedule, actor_id origin, uint64_t clock);
 
-/* The plan's two frames: struct wire_duty each, and the shards that they name. */
+/* Makes two frames of PLAN: the assignments (struct wire_duty each), and the lists of shards that these refer to. */
 void schedule_duties(const struct schedule *schedule, struct buffer **duties, struct buffer **shards);
 
 #endif

@@ -1,6 +1,7 @@
-/* The controller's part that decides who has failed: members that are silent for longer than the timeout, and
- * members that others can't reach. Silence proves something only while this controller could have heard: not before
- * connections stand again after it started, and not while it was stopped itself. See controller_private.h. */
+/* Decides which members have failed: those that are silent for longer than the timeout, and those that others can't
+ * reach. Silence counts only while this controller could have heard the member: not before connections stand again
+ * after the controller's start, and not while the controller was stopped. Part of the elasticity controller; see
+ * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -12,7 +13,7 @@ static uint64_t timeout_us(const struct controller *controller) {
     return controller->options.timeout_ms * UINT64_C(1000);
 }
 
-/* A member that is silent for longer is reported, and is not lively. */
+/* Returns the silence after which a member is reported as silent, and does not count as lively. */
 static uint64_t half_timeout_us(const struct controller *controller) {
     return timeout_us(controller) / 2;
 }
@@ -64,8 +65,9 @@ static bool is_silent(const struct controller *controller, const struct member *
     return silence_of(member, now_us) > timeout_us(controller);
 }
 
-/* When most members fall silent at once, the cause may be on our side. They are asked once more, which also shows
- * whether the connections still stand, and get the time to answer over new ones. */
+/* Delays all failures when most members fall silent at once, as the cause may be this controller's own connections.
+ * Asks the silent members once more, which also makes broken connections fail, and gives them time to answer over new
+ * ones. */
 static bool doubts_itself(struct controller *controller, uint64_t now_us) {
     unsigned silent = 0;
     unsigned present = 0;
@@ -111,18 +113,19 @@ void silence_accuse(struct controller *controller, struct member *member, actor_
     }
 }
 
-/* Whom a member accuses. A dismissed member may be gone, and a member with an older plan still waits for it. */
+/* Returns the node that a member accuses, or NULL. Accusations of a dismissed node don't count: it may be gone while
+ * the accuser, with an older plan, still needs it. */
 static struct member *accused_by(struct controller *controller, const struct member *member) {
     struct member *accused = member->stay == MEMBER_DISMISSED ? NULL : member_find(controller, member->silence.accuses);
     return accused == NULL || accused->stay == MEMBER_DISMISSED ? NULL : accused;
 }
 
-/* An accusation counts once it was kept up for half a timeout in which the accused was heard here all the time: else
- * the accused is about to be given up for its own silence, or has just woken. If a reliable node is to go, it must have
- * been kept up for the answer timeout: with the node may go the only copy of something, and so the job. In stage
- * traditional nothing survives a loss, and the job ends soon. An accusation does not count while the accused lacks the
- * newest plan either: it lets in only the nodes that its plan names, and answers.c gives up who takes too long to
- * accept one. */
+/* Whether an accusation counts: The accuser must have kept it up for half a timeout in which this controller heard the
+ * accused all the time. Else the accused is about to be given up for its own silence, or has just woken. If the victim
+ * is a reliable node, the accusation must have been kept up for the answer timeout, as the node may have the only copy
+ * of some state. This does not apply in stage traditional, where any loss ends the job. The accused must have the
+ * newest plan, as it accepts only nodes that its plan names. answers.c gives up nodes that take too long to accept a
+ * plan. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
                          const struct member *accused, enum node_tier victim, uint64_t now_us) {
     uint64_t accused_us = accuser->silence.accused_us;
@@ -134,7 +137,7 @@ static bool is_confirmed(const struct controller *controller, const struct membe
            now_us > since_us + half_timeout_us(controller) && now_us > accused_us + least_us;
 }
 
-/* A node that others can't reach, though we can: either it or they have to go. */
+/* Gives up the accused or the accuser when a node can't reach another that this controller hears. */
 static void check_accusations(struct controller *controller, uint64_t now_us) {
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
         struct member *accuser = &controller->members[m];
@@ -156,13 +159,13 @@ static void check_accusations(struct controller *controller, uint64_t now_us) {
         snprintf(text, sizeof text, "%s (%s) can't reach %s (%s, pid %llu)", accuser->name, accuser->host,
                  accused->name, accused->host, (unsigned long long)accused->process_id);
         recover_lost(controller, victim, text);
-        return; /* the others' complaints may have the same cause */
+        return; /* other accusations may have the same cause */
     }
 }
 
-/* Says in the report which nodes are silent before they are given up, so that whoever watches a job that stands
- * still learns what it waits for. One line for all nodes that become silent between two ticks, and one for all that
- * are heard again, so that a lost network does not fill the report. */
+/* Reports silent nodes before they are given up, so that users see what a stopped job waits for. All nodes that become
+ * silent between two ticks share one line, and so do all that are heard again: a lost network does not fill the
+ * report. */
 static void report_silent(struct controller *controller, uint64_t now_us) {
     uint64_t longest_us = 0;
     unsigned silent = 0;

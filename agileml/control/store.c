@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* In the file's header, so that a store is told from other SQLite files; as in the text below. */
+/* The application id and version in the file's header, which tell a store from other SQLite files. The SQL below must
+ * contain the same numbers. */
 enum { STORE_APPLICATION = 0x41474D4C /* "AGML" */, STORE_VERSION = 1, STORE_PAGE_MIN = 512 };
 
 static const char store_create[] = "PRAGMA application_id = 0x41474D4C; PRAGMA user_version = 1;"
@@ -27,7 +28,7 @@ static const char *const store_sql[STORE_STATEMENTS] = {
 };
 
 struct file_store {
-    struct store store; /* first: what callers hold */
+    struct store store; /* the first field: callers have a pointer to it */
     char *path;
     sqlite3 *database;
     sqlite3_stmt *statements[STORE_STATEMENTS];
@@ -37,7 +38,7 @@ static struct file_store *file_store_of(struct store *store) {
     return (struct file_store *)(void *)store;
 }
 
-/* Explains SQLite's last failure. */
+/* Sets `error` to SQLite's last failure. */
 static int store_failed(const struct file_store *store, const char *doing, struct error *error) {
     const char *reason = sqlite3_errmsg(store->database);
     switch (sqlite3_errcode(store->database) & 0xFF) {
@@ -59,7 +60,7 @@ static int store_failed(const struct file_store *store, const char *doing, struc
     }
 }
 
-/* SQLite takes a file of less than a page for an empty one, and would write over it. */
+/* Rejects files of less than a page: SQLite takes such a file for an empty one, and would overwrite it. */
 static bool store_too_short(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 && status.st_size < STORE_PAGE_MIN;
@@ -69,7 +70,7 @@ static int store_execute(const struct file_store *store, const char *sql, struct
     return sqlite3_exec(store->database, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : store_failed(store, "open", error);
 }
 
-/* The single whole number that `sql` answers. */
+/* Reads the single whole number that `sql` returns. */
 static int store_number(const struct file_store *store, const char *sql, int64_t *number, struct error *error) {
     sqlite3_stmt *statement = NULL;
     int code = 0;
@@ -83,7 +84,7 @@ static int store_number(const struct file_store *store, const char *sql, int64_t
     return code;
 }
 
-/* Under the exclusive lock: takes a store for what it is, makes one of an empty file, and touches no other. */
+/* Accepts a store, makes an empty file a store, and rejects any other file. Called under the exclusive lock. */
 static int store_identify(const struct file_store *store, struct error *error) {
     int64_t application = 0;
     int64_t version = 0;
@@ -123,7 +124,7 @@ static int store_prepare(struct file_store *store, struct error *error) {
     return code;
 }
 
-/* Runs a statement that answers no rows. */
+/* Runs a statement that returns no rows. */
 static int store_run(const struct file_store *store, enum store_statement which, struct error *error) {
     sqlite3_stmt *statement = store->statements[which];
     int code = sqlite3_step(statement) == SQLITE_DONE ? 0 : store_failed(store, "write", error);
@@ -157,7 +158,7 @@ static int file_store_write(struct store *base, const struct store_entry *entrie
     }
     code = code != 0 ? code : store_run(store, STORE_COMMIT, error);
     if (code != 0 && sqlite3_get_autocommit(store->database) == 0) {
-        sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL); /* needs no room; what failed is in `error` */
+        sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL); /* needs no space; `error` has the failure */
     }
     return code;
 }

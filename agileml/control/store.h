@@ -1,5 +1,5 @@
-/* Where the controller keeps what it must know after a crash: named entries, written all or none. SQLite behind it;
- * the simulation has its own. One thread. */
+/* Storage for the state that the elasticity controller needs after a crash: named entries, of which one write stores
+ * all or none. Implemented with SQLite; the simulation has its own implementation. Used by one thread. */
 #ifndef AGILEML_CONTROL_STORE_H
 #define AGILEML_CONTROL_STORE_H
 
@@ -16,16 +16,17 @@ struct store_entry {
 enum { STORE_KEY_MAX = 64 };
 
 struct store {
-    /* Replaces or removes `count` entries, all or none; what was written survives the process's end at any moment. */
+    /* Replaces or removes `count` entries, all or none. Written entries survive a kill of the process at any moment. */
     int (*write)(struct store *store, const struct store_entry *entries, unsigned count, struct error *error);
-    /* Calls `each` with every entry, in the order of keys; ends early with its first result that is not 0. */
+    /* Calls `each` with every entry, in the order of keys. Stops at the first result that is not 0, and returns it. */
     int (*read)(struct store *store,
                 int (*each)(void *context, const char *key, const void *bytes, size_t size, struct error *error),
                 void *context, struct error *error);
     void (*close)(struct store *store);
 };
 
-/* Opens or makes the file at `path`. AML_EINPUT when it is something else, or another controller has it open. */
+/* Opens or makes the file at `path`. Returns AML_EINPUT when the file is not a store, or another controller has it
+ * open. */
 int store_open(struct store **store, const char *path, struct error *error);
 
 #endif

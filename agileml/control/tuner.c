@@ -29,7 +29,7 @@ enum stage tuner_stage(const struct tuner *tuner, unsigned reliable, unsigned tr
         return tuner->chosen;
     }
     if (tuner->trial != STAGE_AUTO && present == tuner->trial) {
-        present = tuner->usual.stage; /* what was only tried is no reason to stay */
+        present = tuner->usual.stage; /* a stage that was only tried gets no hysteresis */
     }
     struct plan_thresholds thresholds = tuner_thresholds(tuner);
     return plan_stage(reliable, transient, &thresholds, present);
@@ -51,7 +51,7 @@ static int seconds_compare(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* Of a run that has samples. */
+/* Returns the median of a run that has samples. */
 static double run_median(const struct tuner_run *run) {
     double sorted[TUNER_SAMPLES];
     unsigned count = run->count < TUNER_SAMPLES ? run->count : TUNER_SAMPLES;
@@ -70,7 +70,7 @@ static double ratio_of(const struct tuner *tuner) {
     return (double)tuner->transient / tuner->reliable;
 }
 
-/* Remembers at this ratio which stage is faster, forgets what contradicts it, and moves the threshold. */
+/* Records which stage is faster at this ratio, forgets earlier results that contradict it, and moves the threshold. */
 static void boundary_learn(struct tuner_boundary *boundary, double ratio, bool upper, uint64_t iteration) {
     bool known = upper ? ratio * TUNER_SIMILAR >= boundary->upper_won : ratio <= boundary->lower_won * TUNER_SIMILAR;
     boundary->wait = known ? 2 * boundary->wait : boundary->wait;
@@ -91,7 +91,8 @@ static void boundary_learn(struct tuner_boundary *boundary, double ratio, bool u
     }
 }
 
-/* Whether the stage beyond a boundary may be tried now: near, not known already or long ago, and time for it. */
+/* Whether the stage beyond a boundary may be tried now: the ratio is near the threshold, its result is unknown or old,
+ * and trials have not used up their part of the iterations. */
 static bool may_try(const struct tuner *tuner, const struct tuner_boundary *boundary, bool upper) {
     double ratio = ratio_of(tuner);
     bool near = upper ? ratio * TUNER_REACH >= boundary->threshold : ratio <= boundary->threshold * TUNER_REACH;
@@ -100,7 +101,7 @@ static bool may_try(const struct tuner *tuner, const struct tuner_boundary *boun
     return !boundary->fixed && near && time && (!known || tuner->iterations >= boundary->again);
 }
 
-/* The stage to try now, or STAGE_AUTO. */
+/* Returns the stage to try now, or STAGE_AUTO. */
 static enum stage choose_trial(const struct tuner *tuner, double network_share) {
     const struct tuner_run *usual = &tuner->usual;
     bool urgent = network_share >= TUNER_NETWORK_HIGH;
@@ -116,7 +117,7 @@ static enum stage choose_trial(const struct tuner *tuner, double network_share) 
     return STAGE_AUTO;
 }
 
-/* The trial has its answer. */
+/* Ends the trial with its result. */
 static void trial_end(struct tuner *tuner, bool won) {
     bool upper = (tuner->trial > tuner->usual.stage) == won;
     boundary_learn(boundary_between(tuner, tuner->trial, tuner->usual.stage), ratio_of(tuner), upper,
@@ -149,7 +150,7 @@ static void membership_begin(struct tuner *tuner, const struct tuner_sample *sam
 void tuner_add(struct tuner *tuner, const struct tuner_sample *sample) {
     if (sample->stage < STAGE_1 || sample->stage > STAGE_3 || sample->reliable == 0 || sample->transient == 0 ||
         !(sample->seconds > 0)) {
-        return; /* nothing to compare */
+        return; /* there is nothing to compare */
     }
     tuner->iterations++;
     if (sample->reliable != tuner->reliable || sample->transient != tuner->transient ||
