@@ -40,7 +40,7 @@ static int check_model_out(aml_worker *worker, const char *path, const struct ap
     return 0;
 }
 
-int check_files(aml_worker *worker, const struct app_file files[], size_t count, const char *model_out) {
+int files_check(aml_worker *worker, const struct app_file files[], size_t count, const char *model_out) {
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {
         result = files[i].path != NULL ? check_readable(worker, &files[i]) : 0;
@@ -48,7 +48,7 @@ int check_files(aml_worker *worker, const struct app_file files[], size_t count,
     return result == 0 && model_out != NULL ? check_model_out(worker, model_out, files, count) : result;
 }
 
-int check_data(aml_worker *worker, const char *what, const char *data, const char *test, double test_fraction) {
+int files_check_data(aml_worker *worker, const char *what, const char *data, const char *test, double test_fraction) {
     if (data == NULL) {
         return aml_error(worker, AML_EINPUT, "--data FILE is missing: the %s to train on", what);
     }

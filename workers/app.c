@@ -293,7 +293,7 @@ static int make_registration(struct runtime *runtime, struct error *error) {
 static int call_configure(struct runtime *runtime, struct error *error) {
     struct aml_app *app = runtime->app;
     struct aml_worker *worker = &runtime->configuring;
-    worker_init(worker, runtime, 0);
+    runtime_init_worker(worker, runtime, 0);
     check_enter(worker, CALL_CONFIGURE);
     crash_enter("configure", 0);
     int configured = app->configure != NULL ? app->configure(worker, app) : 0;
@@ -672,7 +672,7 @@ static void open_reading(struct runtime *runtime) {
     if (runtime->loader.reading == NULL) {
         runtime->loader.reading = memory_zeroed(POOL_THREADS_MAX, sizeof *runtime->loader.reading);
         for (unsigned t = 0; t < POOL_THREADS_MAX; t++) {
-            worker_init(&runtime->loader.reading[t], runtime, t);
+            runtime_init_worker(&runtime->loader.reading[t], runtime, t);
         }
     }
 }

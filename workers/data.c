@@ -43,7 +43,7 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
 
 /* ---- Shards ---- */
 
-void store_release(struct data_store *store) {
+void data_store_release(struct data_store *store) {
     if (store == NULL || --store->refs > 0) {
         return;
     }
@@ -60,9 +60,9 @@ static void shard_drop(struct data *data, struct data_shard *shard) {
         free(shard->runs[use].records);
         shard->runs[use] = (struct data_run){0};
     }
-    store_release(shard->store);
+    data_store_release(shard->store);
     shard->store = NULL;
-    order_close(shard->order);
+    data_order_close(shard->order);
     shard->order = NULL;
     totals_clear(shard->totals);
     shard->held = false;
@@ -83,8 +83,7 @@ static struct data_tally *tally_take(struct data *data) {
     struct data_tally *tally = data->tallies;
     data->tallies = tally != NULL ? tally->next : NULL;
     pthread_mutex_unlock(&data->lock);
-    return tally != NULL ? tally
-                         : memory_zeroed(1, sizeof *tally + data->shard_count * sizeof *tally->shards);
+    return tally != NULL ? tally : memory_zeroed(1, sizeof *tally + data->shard_count * sizeof *tally->shards);
 }
 
 /* Under the lock. */
@@ -213,7 +212,7 @@ static void shard_take_back(const struct data *data, struct data_shard *shard) {
         run->records = records;
         run->capacity = run->bytes;
     }
-    store_release(shard->store);
+    data_store_release(shard->store);
     shard->store = NULL;
 }
 

@@ -13,7 +13,7 @@ static void shards_move(struct data *data, const uint32_t *shards, uint32_t coun
     pthread_mutex_lock(&data->lock);
     for (uint32_t s = 0; s < count; s++) {
         struct data_shard *shard = &data->shards[shards[s]];
-        store_release(shard->store);
+        data_store_release(shard->store);
         shard->store = store;
         store->refs++;
         for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
@@ -45,7 +45,7 @@ int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, unsi
         return error_set(error, AML_ELIMIT, "%zu items on one node, more than %u: use more nodes",
                          set->count > set->test_count ? set->count : set->test_count, UINT32_MAX);
     }
-    int result = data->item_rows > 0 ? arrange_groups(&arranging, error) : arrange_solo(&arranging, error);
+    int result = data->item_rows > 0 ? data_arrange_groups(&arranging, error) : data_arrange_solo(&arranging, error);
     if (result == 0 && set->store != NULL) {
         shards_move(data, shards, count, set->store);
     } else if (result != 0) {
@@ -57,7 +57,7 @@ int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, unsi
 void data_set_close(struct data *data, struct data_set *set) {
     if (set->store != NULL) {
         pthread_mutex_lock(&data->lock);
-        store_release(set->store);
+        data_store_release(set->store);
         pthread_mutex_unlock(&data->lock);
     } else {
         free(set->items);

@@ -149,7 +149,7 @@ static int shard_to_order(const struct arranging *arranging, const struct data_s
     return result;
 }
 
-void order_close(struct data_order *order) {
+void data_order_close(struct data_order *order) {
     if (order != NULL) {
         free(order->items[AML_TRAIN]);
         free(order->items[AML_TEST]);
@@ -166,7 +166,7 @@ static int shard_put_in_order(const struct arranging *arranging, uint32_t number
     struct data_order *order = memory_zeroed(1, sizeof *order);
     int result = shard_to_order(arranging, shard, order, error);
     if (result != 0) {
-        order_close(order);
+        data_order_close(order);
         return result;
     }
     pthread_mutex_lock(&data->lock);
@@ -351,7 +351,7 @@ static void fill_tests(const struct arranging *arranging) {
     set->test_starts[set->threads] = at;
 }
 
-int arrange_groups(const struct arranging *arranging, struct error *error) {
+int data_arrange_groups(const struct arranging *arranging, struct error *error) {
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
         const struct data_shard *shard = &arranging->data->shards[arranging->shards[s]];
         if (shard->order != NULL) {

@@ -73,15 +73,15 @@ static inline const unsigned char *shard_record(const struct data *data, const s
                          : shard->runs[use].records + i * data->record_size;
 }
 
-void order_close(struct data_order *order); /* NULL is fine */
+void data_order_close(struct data_order *order); /* NULL is fine */
 
 /* Items that name fixed rows, in groups. */
-int arrange_groups(const struct arranging *arranging, struct error *error);
+int data_arrange_groups(const struct arranging *arranging, struct error *error);
 
 /* Under the lock. */
-void store_release(struct data_store *store);
+void data_store_release(struct data_store *store);
 
 /* Items that name no rows or any, one by one: to parts, threads, and into the set. */
-int arrange_solo(const struct arranging *arranging, struct error *error);
+int data_arrange_solo(const struct arranging *arranging, struct error *error);
 
 #endif

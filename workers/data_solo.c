@@ -290,7 +290,7 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
     return result;
 }
 
-int arrange_solo(const struct arranging *arranging, struct error *error) {
+int data_arrange_solo(const struct arranging *arranging, struct error *error) {
     if (!arranging->data->varied) {
         arranging->set->store = memory_zeroed(1, sizeof(struct data_store));
         arranging->set->store->refs = 1;

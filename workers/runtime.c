@@ -403,7 +403,7 @@ static void runtime_close(struct runtime *runtime) {
     close(runtime->signals);
 }
 
-void worker_init(struct aml_worker *worker, struct runtime *runtime, unsigned thread) {
+void runtime_init_worker(struct aml_worker *worker, struct runtime *runtime, unsigned thread) {
     *worker = (struct aml_worker){.runtime = runtime, .thread = thread};
     check_leave(worker);
     for (unsigned t = 0; t < WIRE_TABLES_MAX; t++) {
@@ -432,9 +432,9 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     runtime->servers = memory_zeroed((size_t)runtime->options.server_threads, sizeof *runtime->servers);
     runtime->workers = memory_zeroed((size_t)runtime->options.threads, sizeof *runtime->workers);
     for (unsigned t = 0; t < (unsigned)runtime->options.threads; t++) {
-        worker_init(&runtime->workers[t], runtime, t);
+        runtime_init_worker(&runtime->workers[t], runtime, t);
     }
-    worker_init(&runtime->loader.reader, runtime, 0);
+    runtime_init_worker(&runtime->loader.reader, runtime, 0);
     params_open(runtime);
     int result = runtime_open(runtime, endpoints, error);
     if (result == 0) {

@@ -190,8 +190,8 @@ struct runtime {
     struct runtime_memory memory;
     int signals; /* signalfd */
 
-    pthread_mutex_t lock;    /* held by the main thread while it runs the node, by others while they add rows or ask */
-    pthread_rwlock_t lists;  /* of the cache, taken before `lock`: see above */
+    pthread_mutex_t lock;   /* held by the main thread while it runs the node, by others while they add rows or ask */
+    pthread_rwlock_t lists; /* of the cache, taken before `lock`: see above */
     struct runtime_asked asked; /* under `lock` */
     enum runtime_finish finish; /* under `lock` */
     bool stopping;              /* likewise: the job ends */
@@ -204,7 +204,7 @@ struct runtime {
 };
 
 /* A worker that is in no call of the app. */
-void worker_init(struct aml_worker *worker, struct runtime *runtime, unsigned thread);
+void runtime_init_worker(struct aml_worker *worker, struct runtime *runtime, unsigned thread);
 /* Makes a zeroed runtime ready for the app's configure and aml_error. */
 void runtime_init(struct runtime *runtime);
 

@@ -57,11 +57,11 @@ static bool is_false(const struct controller_accusations *accusations, const str
 }
 
 void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message) {
-    struct member *accused = member_find(controller, message->accuse.accused);
+    struct member *accused = controller_find_member(controller, message->accuse.accused);
     bool present = controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE &&
                    message->epoch == controller->plan.epoch && !controller_recovers(controller);
     if (!present || accused == NULL || accused->stay == MEMBER_DISMISSED || accuser->stay == MEMBER_DISMISSED ||
-        member_is_outside(controller, accuser)) {
+        controller_is_outside(controller, accuser)) {
         return; /* of an epoch that is over: the messages are sent again, and are checked and reported again */
     }
     const struct accusation accusation = accusation_of(accuser, accused);

@@ -89,7 +89,7 @@ static void ask_all(struct controller *controller, uint64_t passed_us) {
     *quiet = (struct controller_quiet){
         .completed = completed, .hold = controller->hold.number, .us = same ? quiet->us + passed_us : 0};
     if (quiet->us > controller->options.timeout_ms * UINT64_C(1000) && controller->hold.clock == WIRE_CLOCK_NEVER) {
-        hold_none(controller);
+        change_hold_none(controller);
     }
 }
 

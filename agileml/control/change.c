@@ -10,7 +10,7 @@
 
 /* ---- The PLAN message ---- */
 
-enum node_tier actor_tier(const struct controller *controller, actor_id actor) {
+enum node_tier change_actor_tier(const struct controller *controller, actor_id actor) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (controller->members[m].node.actor == actor_node(actor)) {
             return controller->members[m].node.tier;
@@ -23,7 +23,8 @@ uint32_t change_commit_every(const struct controller *controller, bool next) {
     bool reliable = true;
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
         const struct wire_placement *place = &controller->plan.placement[p];
-        reliable = reliable && actor_tier(controller, next ? place->next_server : place->server) == TIER_RELIABLE;
+        reliable =
+            reliable && change_actor_tier(controller, next ? place->next_server : place->server) == TIER_RELIABLE;
     }
     enum stage stage = next ? controller->change.next_stage : controller->plan.stage;
     if (stage == STAGE_TRADITIONAL || reliable) {
@@ -42,7 +43,7 @@ static bool commit_grows(const struct controller *controller) {
            change_commit_every(controller, false) > controller->plan.commit_every;
 }
 
-struct buffer *plan_nodes(const struct controller *controller, bool dismissed) {
+struct buffer *change_plan_nodes(const struct controller *controller, bool dismissed) {
     struct buffer *records = buffer_new(controller->member_count * sizeof(struct wire_node));
     records->size = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -60,7 +61,7 @@ struct buffer *plan_nodes(const struct controller *controller, bool dismissed) {
     return records;
 }
 
-/* Returns the endpoints of the members that plan_nodes returns without dismissed members. */
+/* Returns the endpoints of the members that change_plan_nodes returns without dismissed members. */
 static struct buffer *plan_endpoints(const struct controller *controller) {
     size_t bytes = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -95,7 +96,7 @@ void change_build(struct controller *controller) {
                                  .recoverable = controller->plan.stage != STAGE_TRADITIONAL};
     memcpy(terms.resume, controller->resume, sizeof terms.resume);
     struct buffer *frames[PLAN_FRAMES];
-    frames[PLAN_NODES] = plan_nodes(controller, false);
+    frames[PLAN_NODES] = change_plan_nodes(controller, false);
     frames[PLAN_PLACEMENT] =
         buffer_copy(controller->plan.placement, policy->partitions * sizeof *controller->plan.placement);
     schedule_duties(&controller->plan.schedule, &frames[PLAN_DUTIES], &frames[PLAN_SHARDS]);
@@ -117,7 +118,7 @@ void change_publish(struct controller *controller) {
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (controller->members[m].stay != MEMBER_DISMISSED) {
-            send_plan(controller, &controller->members[m]);
+            controller_send_plan(controller, &controller->members[m]);
         }
     }
 }
@@ -285,7 +286,7 @@ static uint64_t clock_over(struct controller *controller) {
                                                                             : controller->stored.completed;
     for (unsigned c = 0; c < controller->plan.schedule.catch_up_count; c++) {
         actor_id origin = controller->plan.schedule.catch_ups[c].origin;
-        const struct member *member = member_find(controller, actor_node(origin));
+        const struct member *member = controller_find_member(controller, actor_node(origin));
         bool reports = member != NULL && origin == origin_catch_up(member->node.actor, controller->plan.epoch);
         over = reports && member->reported.catch_up_stored < over ? member->reported.catch_up_stored : over;
     }
@@ -340,7 +341,7 @@ static void dismiss(struct controller *controller) {
     bool stored = persist_all(controller);
     for (unsigned m = 0; stored && m < controller->member_count; m++) {
         if (controller->members[m].stay == MEMBER_DISMISSED) {
-            send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
+            controller_send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
         }
     }
 }
@@ -411,11 +412,11 @@ void change_check_commit(struct controller *controller) {
 
 /* ---- Barriers ---- */
 
-void hold_lift(struct controller *controller) {
+void change_hold_lift(struct controller *controller) {
     controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = WIRE_CLOCK_NEVER};
 }
 
-uint64_t clock_reached(const struct controller *controller) {
+uint64_t change_clock_reached(const struct controller *controller) {
     uint64_t reached = schedule_named(&controller->plan.schedule) - 1; /* the schedule's last part begins there */
     reached = controller->progress.completed > reached ? controller->progress.completed : reached;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -424,8 +425,8 @@ uint64_t clock_reached(const struct controller *controller) {
     return reached;
 }
 
-uint64_t clock_ahead(const struct controller *controller) {
-    uint64_t reached = clock_reached(controller);
+uint64_t change_clock_ahead(const struct controller *controller) {
+    uint64_t reached = change_clock_reached(controller);
     uint64_t done = controller->progress.completed - controller->progress.first;
     uint64_t trained_us = controller_trained_us(controller);
     uint64_t ahead = 1;
@@ -442,26 +443,26 @@ uint64_t clock_ahead(const struct controller *controller) {
 /* Stores the barrier, then sends it to every member. Stored first, so that a barrier's number is never used again. */
 static void hold_tell(struct controller *controller) {
     if (persist_all(controller)) {
-        send_acks(controller);
+        controller_send_acks(controller);
     }
 }
 
-void hold_none(struct controller *controller) {
-    hold_lift(controller);
+void change_hold_none(struct controller *controller) {
+    change_hold_lift(controller);
     hold_tell(controller);
 }
 
-void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose) {
+void change_hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose) {
     controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = clock, .purpose = purpose};
     hold_tell(controller);
 }
 
-bool all_held(const struct controller *controller, bool *passed) {
+bool change_all_held(const struct controller *controller, bool *passed) {
     *passed = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         if (member->goes_by.hold != controller->hold.number && member->stay != MEMBER_DISMISSED &&
-            !member_is_outside(controller, member)) {
+            !controller_is_outside(controller, member)) {
             return false;
         }
         *passed = *passed || member->reported.clock > controller->hold.clock;
@@ -472,18 +473,18 @@ bool all_held(const struct controller *controller, bool *passed) {
 /* ---- Switch and settle ---- */
 
 static void hold_for_switch(struct controller *controller) {
-    uint64_t clock = clock_ahead(controller);
+    uint64_t clock = change_clock_ahead(controller);
     if (controller->job.final != 0 &&
         clock >= controller->job.final) { /* the job ends before the change could take effect */
         if (controller->change.state == CHANGE_HOLD) {
             controller->change.state = CHANGE_PREPARE;
-            hold_none(controller);
+            change_hold_none(controller);
         }
         return;
     }
     controller->change.state = CHANGE_HOLD;
     checkpoints_put_off_beyond(controller, clock);
-    hold_at(controller, clock, HOLD_SWITCH);
+    change_hold_at(controller, clock, HOLD_SWITCH);
 }
 
 static void name_switch(struct controller *controller) {
@@ -520,7 +521,7 @@ static uint64_t clock_to_stop(const struct controller *controller) {
     uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t lost = lost_latest(&controller->lost);
     uint64_t after = controller->progress.completed > lost ? controller->progress.completed : lost;
-    uint64_t reached = clock_reached(controller);
+    uint64_t reached = change_clock_reached(controller);
     uint64_t least = reached > after + 1 ? reached : after + 1;
     return (least + each - 1) / each * each;
 }
@@ -529,11 +530,11 @@ static uint64_t clock_to_stop(const struct controller *controller) {
 static void step_stop(struct controller *controller) {
     bool held = controller->hold.purpose == HOLD_STOP && controller->hold.clock != WIRE_CLOCK_NEVER;
     bool passed = false;
-    if (held && !all_held(controller, &passed)) {
+    if (held && !change_all_held(controller, &passed)) {
         return;
     }
     if (!held || passed) {
-        hold_at(controller, clock_to_stop(controller), HOLD_STOP);
+        change_hold_at(controller, clock_to_stop(controller), HOLD_STOP);
         return;
     }
     if (controller->job.final == 0 || controller->hold.clock < controller->job.final) {
@@ -541,7 +542,7 @@ static void step_stop(struct controller *controller) {
     }
     controller->job.stopping = false;
     checkpoints_put_off_beyond(controller, controller->job.final);
-    hold_lift(controller);
+    change_hold_lift(controller);
     if (controller->options.checkpoint_at_end) {
         change_publish(controller); /* the last clock is to be a commit point */
     }
@@ -576,7 +577,7 @@ void change_step(struct controller *controller) {
         }
         break;
     case CHANGE_HOLD:
-        if (!all_held(controller, &passed)) {
+        if (!change_all_held(controller, &passed)) {
             break;
         }
         if (passed) {
@@ -588,7 +589,7 @@ void change_step(struct controller *controller) {
     case CHANGE_SWITCH:
         if (controller->hold.clock != WIRE_CLOCK_NEVER) {
             if (all_ready(controller)) { /* every server knows that the clock is a commit point */
-                hold_none(controller);
+                change_hold_none(controller);
             }
         } else if (controller->commit.clock >= controller->plan.from_clock &&
                    controller->stored.completed + 1 >=

@@ -109,7 +109,7 @@ void checkpoints_take_up(struct controller *controller) {
         checkpoint->kept.due = due_after(controller, newest);
     }
     if (controller->hold.clock != WIRE_CLOCK_NEVER && controller->hold.purpose == HOLD_CHECKPOINT) {
-        hold_lift(controller);
+        change_hold_lift(controller);
     }
 }
 
@@ -125,7 +125,7 @@ static void request_answer(struct controller *controller, struct checkpoint_requ
     request->answered = true;
     request->code = code;
     snprintf(request->text, sizeof request->text, "%s", text);
-    send_outcome(controller, request->from, request->request, code, text);
+    controller_send_outcome(controller, request->from, request->request, code, text);
 }
 
 /* Answers the requests whose checkpoint has begun; with `all`, every request. */
@@ -171,7 +171,7 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
         struct checkpoint_request *request = &checkpoint->requests[r];
         if (request->from == from && request->request == number) {
             if (request->answered) { /* the answer was lost */
-                send_outcome(controller, from, number, request->code, request->text);
+                controller_send_outcome(controller, from, number, request->code, request->text);
             }
             return;
         }
@@ -182,7 +182,7 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
     refusal =
         refusal == NULL && place == NULL ? "too many requests for a checkpoint wait already: try again later" : refusal;
     if (refusal != NULL) {
-        send_outcome(controller, from, number, AML_EINPUT, refusal);
+        controller_send_outcome(controller, from, number, AML_EINPUT, refusal);
         return;
     }
     bool ahead = checkpoint->state == CHECKPOINT_HOLD || checkpoint->state == CHECKPOINT_ASK;
@@ -202,8 +202,8 @@ void checkpoints_put_off(struct controller *controller) {
     checkpoint->state = CHECKPOINT_NONE;
     requests_begin(checkpoint, false);
     if (held) {
-        hold_lift(controller);
-        send_acks(controller);
+        change_hold_lift(controller);
+        controller_send_acks(controller);
     }
 }
 
@@ -238,7 +238,7 @@ void checkpoints_put_off_beyond(struct controller *controller, uint64_t clock) {
 void checkpoints_check_writers(struct controller *controller) {
     const struct controller_checkpoint *checkpoint = &controller->checkpoint;
     for (uint32_t p = 0; checkpoint->state != CHECKPOINT_NONE && p < controller->options.policy.partitions; p++) {
-        const struct member *member = member_find(controller, actor_node(checkpoint->files[p].writer));
+        const struct member *member = controller_find_member(controller, actor_node(checkpoint->files[p].writer));
         if (!checkpoint->files[p].written && (member == NULL || member->stay == MEMBER_DISMISSED)) {
             checkpoints_put_off(controller);
         }
@@ -372,8 +372,8 @@ static uint64_t last_clock(const struct controller *controller) {
  * waits this is the next clock that a barrier can have, else the end of the iteration that is due, or of a later one.
  * */
 static uint64_t next_clock(const struct controller *controller) {
-    uint64_t reached = clock_reached(controller);
-    uint64_t clock = clock_ahead(controller);
+    uint64_t reached = change_clock_reached(controller);
+    uint64_t clock = change_clock_ahead(controller);
     uint64_t each = controller->job.terms.clocks_per_iteration;
     uint64_t due = controller->checkpoint.kept.due * each;
     if (!requests_wait(&controller->checkpoint)) {
@@ -390,7 +390,7 @@ static uint64_t next_clock(const struct controller *controller) {
 static void step_none(struct controller *controller) {
     uint64_t clock = may_begin(controller) ? next_clock(controller) : 0;
     if (clock != 0 && checkpoint_begin(controller, clock, CHECKPOINT_HOLD)) {
-        hold_at(controller, clock, HOLD_CHECKPOINT);
+        change_hold_at(controller, clock, HOLD_CHECKPOINT);
     }
 }
 
@@ -403,7 +403,7 @@ static void ask(struct controller *controller) {
 
 static void step_hold(struct controller *controller) {
     bool passed = false;
-    if (!all_held(controller, &passed)) {
+    if (!change_all_held(controller, &passed)) {
         return;
     }
     uint64_t clock = passed ? next_clock(controller) : 0;
@@ -411,7 +411,7 @@ static void step_hold(struct controller *controller) {
         ask(controller);
     } else if (clock != 0) {
         set_clock(controller, clock);
-        hold_at(controller, clock, HOLD_CHECKPOINT);
+        change_hold_at(controller, clock, HOLD_CHECKPOINT);
     } else {
         checkpoints_put_off(controller);
     }
@@ -421,7 +421,7 @@ static void step_hold(struct controller *controller) {
 static void step_write(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     uint64_t next = due_after(controller, checkpoint->clock) * controller->job.terms.clocks_per_iteration;
-    if (checkpoint->kept.slow || clock_reached(controller) <= next) {
+    if (checkpoint->kept.slow || change_clock_reached(controller) <= next) {
         return;
     }
     char text[ERROR_TEXT_MAX];
@@ -497,8 +497,9 @@ static void check_files(struct controller *controller) {
     if (checkpoint->state == CHECKPOINT_ASK && promised) {
         checkpoint->state = CHECKPOINT_WRITE;
         if (checkpoints_hold(controller)) {
-            hold_lift(controller); /* not stored: a controller started now lifts the barrier by the same number */
-            send_acks(controller);
+            /* not stored: a controller started now lifts the barrier by the same number */
+            change_hold_lift(controller);
+            controller_send_acks(controller);
         }
     }
     if (checkpoint->state == CHECKPOINT_WRITE && written && checkpoint->reported) {

@@ -47,7 +47,7 @@ static int check_options(const struct controller_options *options, struct error 
 
 /* Passes the io the list of the job's nodes. */
 static void members_admit(struct controller *controller) {
-    struct buffer *nodes = plan_nodes(controller, true);
+    struct buffer *nodes = change_plan_nodes(controller, true);
     controller->io->admit(controller->io, (const void *)nodes->data, controller->member_count);
     buffer_drop(nodes);
 }
@@ -87,7 +87,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
     }
     struct plan_thresholds thresholds = options->thresholds;
     tuner_init(&controller->tuner, &thresholds);
-    hold_lift(controller);
+    change_hold_lift(controller);
     controller->times.began_us = controller_now(controller);
     int found = persist_load(controller, error);
     int result = found == 0 ? checkpoints_open(controller, error) : found < 0 ? found : 0;
@@ -132,7 +132,7 @@ void controller_send(struct controller *controller, actor_id to, struct message 
     controller->io->send(controller->io, to, message);
 }
 
-void send_ack(struct controller *controller, struct member *member) {
+void controller_send_ack(struct controller *controller, struct member *member) {
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
     member->reported.acknowledged = controller->stored.completed;
     ack.heartbeat_ack.progress = controller->stored.completed;
@@ -146,9 +146,9 @@ void send_ack(struct controller *controller, struct member *member) {
     controller_send(controller, member->node.actor, &ack);
 }
 
-void send_acks(struct controller *controller) {
+void controller_send_acks(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
-        send_ack(controller, &controller->members[m]);
+        controller_send_ack(controller, &controller->members[m]);
     }
 }
 
@@ -160,7 +160,7 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
     controller_send(controller, to, &welcome);
 }
 
-void send_plan(struct controller *controller, struct member *member) {
+void controller_send_plan(struct controller *controller, struct member *member) {
     struct message copy = plan_message(&controller->plan.view);
     member->goes_by.plan_us = controller_now(controller);
     controller->io->send(controller->io, member->node.actor, &copy);
@@ -173,12 +173,12 @@ static void send_start(struct controller *controller, const struct member *membe
     controller_send(controller, member->node.actor, &start);
 }
 
-void send_empty(struct controller *controller, actor_id to, enum message_type type) {
+void controller_send_empty(struct controller *controller, actor_id to, enum message_type type) {
     struct message message = {.type = type};
     controller_send(controller, to, &message);
 }
 
-void send_abort(struct controller *controller, actor_id to, int code, const char *text) {
+void controller_send_abort(struct controller *controller, actor_id to, int code, const char *text) {
     struct message abort_message = {.type = MESSAGE_ABORT};
     abort_message.text.code = code;
     snprintf(abort_message.text.text, sizeof abort_message.text.text, "%s", text);
@@ -204,7 +204,7 @@ static void send_report(struct controller *controller, const struct report_reade
     }
 }
 
-void observers_tell(struct controller *controller, size_t first) {
+void controller_tell_observers(struct controller *controller, size_t first) {
     for (unsigned o = 0; first < controller->report.stored && o < controller->report.observer_count; o++) {
         struct report_reader at_end = {.actor = controller->report.observers[o].actor, .read = first};
         send_report(controller, &at_end);
@@ -265,9 +265,9 @@ void controller_finish(struct controller *controller, int code, const char *text
     persist_all(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (code == 0) {
-            send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
+            controller_send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
         } else {
-            send_abort(controller, controller->members[m].node.actor, code, text);
+            controller_send_abort(controller, controller->members[m].node.actor, code, text);
         }
     }
 }
@@ -312,7 +312,7 @@ void controller_fail(struct controller *controller, const char *name, int code, 
 
 /* ---- Taking nodes in ---- */
 
-struct member *member_find(struct controller *controller, actor_id actor) {
+struct member *controller_find_member(struct controller *controller, actor_id actor) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         if (controller->members[m].node.actor == actor) {
             return &controller->members[m];
@@ -321,7 +321,7 @@ struct member *member_find(struct controller *controller, actor_id actor) {
     return NULL;
 }
 
-bool member_is_outside(const struct controller *controller, const struct member *member) {
+bool controller_is_outside(const struct controller *controller, const struct member *member) {
     return member->goes_by.version == 0 && !member->settled && controller->plan.placement != NULL &&
            !change_has_part(controller, member);
 }
@@ -334,7 +334,7 @@ static unsigned members_of_tier(const struct controller *controller, unsigned ti
     return count;
 }
 
-void members_count(const struct controller *controller, unsigned count[2]) {
+void controller_count_members(const struct controller *controller, unsigned count[2]) {
     count[TIER_RELIABLE] = count[TIER_TRANSIENT] = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         count[controller->members[m].node.tier] += controller->members[m].stay != MEMBER_STAYS ? 0 : 1;
@@ -348,7 +348,7 @@ void controller_committed(struct controller *controller, uint64_t clock) {
     controller->commit.clock = proven > controller->commit.clock ? proven : controller->commit.clock;
 }
 
-void member_remove(struct controller *controller, struct member *member) {
+void controller_remove_member(struct controller *controller, struct member *member) {
     unsigned index = (unsigned)(member - controller->members);
     controller->progress.bytes_sent += member->usage.bytes_sent;
     controller->progress.bytes_received += member->usage.bytes_received;
@@ -538,9 +538,9 @@ static void receive_register(struct controller *controller, actor_id from, const
     if (actor_part(from) != 0) {
         return; /* the sender is not a node's agent */
     }
-    struct member *member = member_find(controller, from);
+    struct member *member = controller_find_member(controller, from);
     if (member == NULL && controller->phase < PHASE_LEAVE && was_removed(controller, from)) {
-        send_empty(controller, from, MESSAGE_REJOIN); /* a process that still runs registers as a new node */
+        controller_send_empty(controller, from, MESSAGE_REJOIN); /* a process that still runs registers as a new node */
         return;
     }
     char refusal[ERROR_TEXT_MAX] = "";
@@ -553,12 +553,12 @@ static void receive_register(struct controller *controller, actor_id from, const
     if (member == NULL && controller->phase >= PHASE_LEAVE) {
         /* The job is over: WELCOME shows the node that the reason was reported already, and ABORT names the reason. */
         send_welcome(controller, from, new->name);
-        send_abort(controller, from, controller->end.code != 0 ? controller->end.code : AML_ESTOP,
-                   controller->end.code != 0 ? controller->end.text : "the job is over");
+        controller_send_abort(controller, from, controller->end.code != 0 ? controller->end.code : AML_ESTOP,
+                              controller->end.code != 0 ? controller->end.text : "the job is over");
         return;
     }
     if (refusal[0] != '\0') {
-        send_abort(controller, from, AML_EINPUT, refusal);
+        controller_send_abort(controller, from, AML_EINPUT, refusal);
         return;
     }
     if (member == NULL) {
@@ -640,9 +640,9 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
     if (controller->phase == PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {
         if (controller->end.code == 0) {
-            send_empty(controller, member->node.actor, MESSAGE_DONE);
+            controller_send_empty(controller, member->node.actor, MESSAGE_DONE);
         } else {
-            send_abort(controller, member->node.actor, controller->end.code, controller->end.text);
+            controller_send_abort(controller, member->node.actor, controller->end.code, controller->end.text);
         }
         return;
     }
@@ -650,7 +650,8 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
         recover_ask(controller, member);
     } else if (controller->phase >= PHASE_LOAD && member->goes_by.version < controller->plan.version &&
                controller_now(controller) - member->goes_by.plan_us >= controller->options.timeout_ms * UINT64_C(250)) {
-        send_plan(controller, member); /* not with each heartbeat: a plan is large and may still be on its way */
+        /* not with each heartbeat: a plan is large and may still be on its way */
+        controller_send_plan(controller, member);
     }
     if (controller->phase >= PHASE_TRAIN && member->state < NODE_STARTED) {
         send_start(controller, member);
@@ -660,12 +661,12 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     if (controller->change.state != CHANGE_RECOVER && member->goes_by.epoch == controller->plan.epoch) {
         progress_ask(controller, member);
     }
-    send_ack(controller, member);
+    controller_send_ack(controller, member);
 }
 
 /* ---- Operators' requests ---- */
 
-void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text) {
+void controller_send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text) {
     struct message outcome = {.type = MESSAGE_OUTCOME};
     outcome.outcome.request = request;
     outcome.outcome.code = code;
@@ -709,7 +710,7 @@ static bool enough_without(const struct controller *controller, const unsigned c
     return false;
 }
 
-bool enough_without_member(const struct controller *controller, const struct member *member) {
+bool controller_enough_without(const struct controller *controller, const struct member *member) {
     char why[128];
     unsigned char *chosen = memory_zeroed(controller->member_count, 1);
     chosen[member - controller->members] = 1;
@@ -739,11 +740,11 @@ static void evict(struct controller *controller, actor_id from, const struct mes
         new += chosen[m] != 0 && controller->members[m].stay == MEMBER_STAYS ? 1 : 0;
     }
     if (controller->phase >= PHASE_LEAVE) {
-        send_outcome(controller, from, message->evict.request, AML_EINPUT, "the job is over");
+        controller_send_outcome(controller, from, message->evict.request, AML_EINPUT, "the job is over");
         return;
     }
     if (new > 0 && !enough_without(controller, chosen, why, sizeof why)) {
-        send_outcome(controller, from, message->evict.request, AML_EINPUT, why);
+        controller_send_outcome(controller, from, message->evict.request, AML_EINPUT, why);
         return;
     }
     const char **names = memory_zeroed(count, sizeof *names);
@@ -764,7 +765,7 @@ static void evict(struct controller *controller, actor_id from, const struct mes
     }
     free(names);
     if (persist_all(controller)) {
-        send_outcome(controller, from, message->evict.request, 0, unknown);
+        controller_send_outcome(controller, from, message->evict.request, 0, unknown);
     }
 }
 
@@ -773,7 +774,7 @@ static void evict(struct controller *controller, actor_id from, const struct mes
 static void receive_evict(struct controller *controller, actor_id from, const struct message *message) {
     size_t count;
     const struct wire_name *names = records_names(message, &count);
-    struct member *self = member_find(controller, from);
+    struct member *self = controller_find_member(controller, from);
     unsigned char *chosen = memory_zeroed(controller->member_count + 1, 1);
     unsigned chosen_count = 0;
     char unknown[ERROR_TEXT_MAX] = "";
@@ -793,12 +794,12 @@ static void receive_evict(struct controller *controller, actor_id from, const st
         chosen[member - controller->members] = 1;
     }
     if (count == 0 && self == NULL) {
-        send_empty(controller, from, MESSAGE_DONE); /* the node was given up and removed before */
+        controller_send_empty(controller, from, MESSAGE_DONE); /* the node was given up and removed before */
     } else if (chosen_count > 0) {
         evict(controller, from, message, chosen, chosen_count, unknown);
     } else {
-        send_outcome(controller, from, message->evict.request, AML_EINPUT,
-                     unknown[0] != '\0' ? unknown : "no node is named");
+        controller_send_outcome(controller, from, message->evict.request, AML_EINPUT,
+                                unknown[0] != '\0' ? unknown : "no node is named");
     }
     free(chosen);
 }
@@ -812,7 +813,7 @@ static void receive_gone(struct controller *controller, actor_id from, const str
         if (member != NULL && controller->phase >= PHASE_LEAVE) {
             member->left = true;
         } else if (member != NULL && member->stay == MEMBER_DISMISSED) {
-            member_remove(controller, member);
+            controller_remove_member(controller, member);
         } else if (member != NULL && signal_is_crash((int)message->gone.signal)) {
             crashes_died(controller, member, message->gone.signal);
         } else if (member != NULL) {
@@ -822,7 +823,7 @@ static void receive_gone(struct controller *controller, actor_id from, const str
             recover_lost(controller, member, text);
         }
     }
-    send_outcome(controller, from, message->gone.request, 0, "");
+    controller_send_outcome(controller, from, message->gone.request, 0, "");
 }
 
 static void receive_status(struct controller *controller, actor_id from, const struct message *message) {
@@ -898,7 +899,7 @@ static void receive_member(struct controller *controller, struct member *member,
             progress_receive(controller, member, message);
             if (controller->stored.completed > member->reported.acknowledged ||
                 message->progress.clock <= controller->stored.completed) {
-                send_ack(controller, member); /* more is stored than the member knows of */
+                controller_send_ack(controller, member); /* more is stored than the member knows of */
             }
         }
         break;
@@ -921,7 +922,7 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_LEAVE:
         member->left = true;
         if (controller->phase < PHASE_LEAVE && member->stay == MEMBER_DISMISSED) {
-            member_remove(controller, member);
+            controller_remove_member(controller, member);
             persist_all(controller);
         }
         break;
@@ -954,8 +955,8 @@ void controller_receive(void *self, actor_id from, struct message *message) {
     if (controller->phase == PHASE_ENDED) {
         return;
     }
-    struct member *member = member_find(controller, from);
-    if ((message_roles(message) & ROLE_NODE) == 0 && member_find(controller, actor_node(from)) != NULL) {
+    struct member *member = controller_find_member(controller, from);
+    if ((message_roles(message) & ROLE_NODE) == 0 && controller_find_member(controller, actor_node(from)) != NULL) {
         return; /* a node may not send messages of this type */
     }
     switch ((unsigned)message->type) {
@@ -992,9 +993,10 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         } else if (message->type == MESSAGE_HEARTBEAT) {
             /* The node was given up, or is of a job that this controller does not know: its work is void. */
             if (controller->phase >= PHASE_LEAVE && controller->end.code != 0) {
-                send_abort(controller, from, controller->end.code, controller->end.text);
+                controller_send_abort(controller, from, controller->end.code, controller->end.text);
             } else {
-                send_empty(controller, from, controller->phase < PHASE_LEAVE ? MESSAGE_REJOIN : MESSAGE_DONE);
+                controller_send_empty(controller, from,
+                                      controller->phase < PHASE_LEAVE ? MESSAGE_REJOIN : MESSAGE_DONE);
             }
         }
         break;
@@ -1034,14 +1036,14 @@ void controller_timer(void *self) {
     bool welcomes = welcomes_due(controller) && !controller->recovery.due; /* losses are stored with the fence */
     if (controller->phase < PHASE_LEAVE && (controller->stored.due || welcomes) && now >= controller->stored.due_us) {
         if (welcomes ? store_members(controller) : persist_progress(controller)) {
-            send_acks(controller);
+            controller_send_acks(controller);
         }
     }
     if (controller->phase < PHASE_LEAVE && controller->change.state == CHANGE_RECOVER) {
         recover_repeat(controller);
     }
     if (controller->hold.clock != WIRE_CLOCK_NEVER && controller->phase == PHASE_TRAIN) {
-        send_acks(controller);
+        controller_send_acks(controller);
     }
     controller_settle(controller);
     if (controller->phase != PHASE_ENDED) {

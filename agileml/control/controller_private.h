@@ -30,36 +30,36 @@ uint64_t controller_now(const struct controller *controller);
 /* Returns how long training has lasted, including time without a controller as far as this is known. */
 uint64_t controller_trained_us(const struct controller *controller);
 double controller_seconds(const struct controller *controller);
-struct member *member_find(struct controller *controller, actor_id node);
+struct member *controller_find_member(struct controller *controller, actor_id node);
 /* Whether the member is only registered: it has reported no plan, and no clock depends on it. Nobody waits for such a
  * member, so a registration alone stops no job. */
-bool member_is_outside(const struct controller *controller, const struct member *member);
+bool controller_is_outside(const struct controller *controller, const struct member *member);
 /* Counts the members that stay, by tier. */
-void members_count(const struct controller *controller, unsigned count[2]);
+void controller_count_members(const struct controller *controller, unsigned count[2]);
 /* Takes a member's report that the clocks up to `clock` are committed. Only clocks that all origins have reported
  * count. */
 void controller_committed(struct controller *controller, uint64_t clock);
 void controller_send(struct controller *controller, actor_id to, struct message *message);
-void send_ack(struct controller *controller, struct member *member);
-void send_acks(struct controller *controller);
-void send_plan(struct controller *controller, struct member *member);
-void send_empty(struct controller *controller, actor_id to, enum message_type type);
+void controller_send_ack(struct controller *controller, struct member *member);
+void controller_send_acks(struct controller *controller);
+void controller_send_plan(struct controller *controller, struct member *member);
+void controller_send_empty(struct controller *controller, actor_id to, enum message_type type);
 /* Ends the job with this outcome, and sends it to nodes and observers. */
 void controller_finish(struct controller *controller, int code, const char *text);
-void send_abort(struct controller *controller, actor_id to, int code, const char *text);
+void controller_send_abort(struct controller *controller, actor_id to, int code, const char *text);
 /* Whether the job could go on without this member and all members that are leaving. */
-bool enough_without_member(const struct controller *controller, const struct member *member);
+bool controller_enough_without(const struct controller *controller, const struct member *member);
 /* Adds a line to the report. Takes over `line`, which is from malloc. */
 void controller_report(struct controller *controller, char *line);
 /* Sends observers the stored lines from number `first` on. */
-void observers_tell(struct controller *controller, size_t first);
-void send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text);
+void controller_tell_observers(struct controller *controller, size_t first);
+void controller_send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text);
 /* Sets the timer to `at_us`. */
 void controller_tick_at(struct controller *controller, uint64_t at_us);
 /* Ends the job because a node has failed, for the reason `text`. `name` may be NULL. */
 void controller_fail(struct controller *controller, const char *name, int code, const char *text);
 /* Removes the member without sending it a message. Invalidates members' addresses. */
-void member_remove(struct controller *controller, struct member *member);
+void controller_remove_member(struct controller *controller, struct member *member);
 
 /* ---- change.c ---- */
 
@@ -70,25 +70,25 @@ void change_first(struct controller *controller);
 void change_step(struct controller *controller);
 /* Returns the members as a plan names them: struct wire_node each. With `dismissed` also dismissed members, which no
  * plan names. The caller drops the buffer. */
-struct buffer *plan_nodes(const struct controller *controller, bool dismissed);
+struct buffer *change_plan_nodes(const struct controller *controller, bool dismissed);
 /* Builds the PLAN message from the controller's state. */
 void change_build(struct controller *controller);
 /* Builds PLAN under a new version, stores it, and sends it to every member. */
 void change_publish(struct controller *controller);
 /* Lifts the barrier, and sends nothing. */
-void hold_lift(struct controller *controller);
+void change_hold_lift(struct controller *controller);
 /* Lifts the barrier, and sends that to every member. The members have to acknowledge it. */
-void hold_none(struct controller *controller);
+void change_hold_none(struct controller *controller);
 /* Sets a barrier: asks members not to pass the clock. */
-void hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
+void change_hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
 /* Whether every member has acknowledged the barrier, except members that are outside, which begin no clock.
  * *passed: a member had begun a clock beyond the barrier. */
-bool all_held(const struct controller *controller, bool *passed);
+bool change_all_held(const struct controller *controller, bool *passed);
 /* Returns the highest clock that any node is known to have begun, or that is named for a change. */
-uint64_t clock_reached(const struct controller *controller);
+uint64_t change_clock_reached(const struct controller *controller);
 /* Returns a clock for a barrier: so far ahead that no member reaches the clock before all know it, but not so far that
  * workers which wait for the commit would never reach it. */
-uint64_t clock_ahead(const struct controller *controller);
+uint64_t change_clock_ahead(const struct controller *controller);
 /* Returns the interval between commit points, in clocks, for the present placement or, with `next`, for the next. */
 uint32_t change_commit_every(const struct controller *controller, bool next);
 /* Makes commit points rarer when followers can't keep up with them. Called after each iteration. */
@@ -98,7 +98,7 @@ void change_cancel(struct controller *controller);
 /* Whether the member serves, follows or works at any clock. A change that is only being prepared does not count, as
  * change_cancel can still give it up. */
 bool change_has_part(const struct controller *controller, const struct member *member);
-enum node_tier actor_tier(const struct controller *controller, actor_id actor);
+enum node_tier change_actor_tier(const struct controller *controller, actor_id actor);
 
 /* ---- expected.c ---- */
 

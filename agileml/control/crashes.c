@@ -154,13 +154,13 @@ static void crashes_late(struct controller *controller, actor_id from, const str
 /* Takes CRASHED. The process dies when CRASHED is answered, so the crash is stored before the answer, in one write with
  * the recovery that it begins. */
 void crashes_receive(struct controller *controller, actor_id from, const struct message *message) {
-    struct member *member = member_find(controller, from);
+    struct member *member = controller_find_member(controller, from);
     if (member == NULL) {
         crashes_late(controller, from, &message->crashed);
     } else if (controller->phase >= PHASE_LEAVE) {
         member->left = true;
     } else if (member->stay == MEMBER_DISMISSED) {
-        member_remove(controller, member);
+        controller_remove_member(controller, member);
     } else {
         const struct crash crash = crash_of(member, &message->crashed, true);
         crashes_lost(controller, member, &crash);
@@ -168,7 +168,7 @@ void crashes_receive(struct controller *controller, actor_id from, const struct 
     if (controller->phase < PHASE_LEAVE && controller->recovery.due) {
         recover_repeat(controller);
     }
-    send_empty(controller, from, MESSAGE_DONE);
+    controller_send_empty(controller, from, MESSAGE_DONE);
 }
 
 /* ---- What follows ---- */

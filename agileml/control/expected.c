@@ -73,7 +73,7 @@ void expected_receive(struct controller *controller, actor_id from, const struct
     struct wire_machine *before = controller->expected.machines;
     size_t before_count = controller->expected.count;
     if (controller->phase >= PHASE_LEAVE) {
-        send_outcome(controller, from, message->allocation.request, AML_EINPUT, "the job is over");
+        controller_send_outcome(controller, from, message->allocation.request, AML_EINPUT, "the job is over");
         return;
     }
     size_t count;
@@ -90,5 +90,5 @@ void expected_receive(struct controller *controller, actor_id from, const struct
     if (controller->expected.count == 0 && controller->change.due && controller->change.due_us > soon_us) {
         controller->change.due_us = soon_us; /* no other machine is expected */
     }
-    send_outcome(controller, from, message->allocation.request, 0, "");
+    controller_send_outcome(controller, from, message->allocation.request, 0, "");
 }

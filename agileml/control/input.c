@@ -9,8 +9,8 @@
 /* Removes a member that has no part in any clock, without a recovery. */
 static void refuse_newcomer(struct controller *controller, struct member *member, const char *text) {
     controller_report(controller, report_event(controller, "refused", member->name, text));
-    send_abort(controller, member->node.actor, AML_EINPUT, text);
-    member_remove(controller, member);
+    controller_send_abort(controller, member->node.actor, AML_EINPUT, text);
+    controller_remove_member(controller, member);
     controller->change.due = true;
     controller->change.due_us = 0;
     change_cancel(controller);
@@ -21,12 +21,12 @@ static void refuse_newcomer(struct controller *controller, struct member *member
  * again after a change. The job ends if the other members can't go on without the removed one. */
 static void refuse_member(struct controller *controller, struct member *member, const char *text) {
     bool keeps_state = member->settled && member->node.tier == TIER_RELIABLE;
-    if (keeps_state || controller->plan.stage == STAGE_TRADITIONAL || !enough_without_member(controller, member)) {
+    if (keeps_state || controller->plan.stage == STAGE_TRADITIONAL || !controller_enough_without(controller, member)) {
         controller_abort(controller, AML_EINPUT, text);
         return;
     }
     controller_report(controller, report_event(controller, "refused", member->name, text));
-    send_abort(controller, member->node.actor, AML_EINPUT, text);
+    controller_send_abort(controller, member->node.actor, AML_EINPUT, text);
     recover_lost(controller, member, text);
 }
 
@@ -74,5 +74,5 @@ void input_receive(struct controller *controller, struct member *member, const s
         return;
     }
     member->input = message->input.reading;
-    send_ack(controller, member);
+    controller_send_ack(controller, member);
 }

@@ -299,7 +299,7 @@ static void nothing_to_store(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         controller->members[m].reported.catch_up_stored = controller->members[m].reported.catch_up;
     }
-    observers_tell(controller, told);
+    controller_tell_observers(controller, told);
 }
 
 static bool write_entries(struct controller *controller, struct store_entry *entries, unsigned count) {
@@ -371,7 +371,7 @@ static bool write_progress(struct controller *controller, const struct writing *
         controller->stored.completed = progress.completed;
         controller->report.stored = controller->report.count;
         controller->stored.due = false;
-        observers_tell(controller, told);
+        controller_tell_observers(controller, told);
     }
     return written;
 }
@@ -429,7 +429,7 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
         while (reading.left > 0 && !reading.damaged) { /* "cluster", with the members, was read before */
             struct stored_member stored;
             get(&reading, &stored, sizeof stored);
-            struct member *member = member_find(controller, stored.actor);
+            struct member *member = controller_find_member(controller, stored.actor);
             if (member != NULL) {
                 member->reported.catch_up = member->reported.catch_up_stored = stored.catch_up;
                 member->usage.worked_us = stored.worked_us;

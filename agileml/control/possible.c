@@ -28,7 +28,7 @@ __attribute__((format(printf, 3, 4))) static void fail(struct controller *contro
     snprintf(text, sizeof text, "%s (%s, pid %llu) sent what can't be: %s", member->name, member->host,
              (unsigned long long)member->process_id, sent);
     if (member->stay == MEMBER_DISMISSED) {
-        member_remove(controller, member);
+        controller_remove_member(controller, member);
     } else {
         recover_lost(controller, member, text);
     }
@@ -72,7 +72,7 @@ static bool check_progress(struct controller *controller, struct member *member,
     uint64_t clock = possible_clock(controller);
     const struct limited numbers[] = {{"clock", report->clock, clock}, {"committed clock", report->committed, clock}};
     if (actor_node(report->origin) != member->node.actor) {
-        const struct member *other = member_find(controller, actor_node(report->origin));
+        const struct member *other = controller_find_member(controller, actor_node(report->origin));
         fail(controller, member, "PROGRESS of %s", other != NULL ? other->name : "a node that is not in the job");
         return false;
     }

@@ -70,7 +70,7 @@ static void check_stop(struct controller *controller, bool known) {
 
 static void add_sample(struct controller *controller, double seconds) {
     unsigned count[2];
-    members_count(controller, count);
+    controller_count_members(controller, count);
     if (controller->steady && controller->change.state == CHANGE_NONE) {
         struct tuner_sample sample = {
             .stage = controller->plan.stage, .reliable = count[TIER_RELIABLE], .transient = count[TIER_TRANSIENT]};
@@ -237,7 +237,7 @@ static void count_time(struct controller *controller, const struct clock_window 
     uint64_t trained_us = controller_trained_us(controller);
     uint64_t least_us = 0;
     for (unsigned r = 0; r < window->count; r++) {
-        struct member *member = member_find(controller, actor_node(window->reports[r].origin));
+        struct member *member = controller_find_member(controller, actor_node(window->reports[r].origin));
         if (member != NULL) {
             member->usage.worked_us += window->reports[r].clock_us;
             least_us = member->usage.worked_us > least_us ? member->usage.worked_us : least_us;
@@ -324,7 +324,7 @@ void progress_step(struct controller *controller) {
 /* ---- Lost nodes ---- */
 
 static bool origin_is_lost(struct controller *controller, actor_id origin) {
-    return origin != ACTOR_NONE && member_find(controller, actor_node(origin)) == NULL;
+    return origin != ACTOR_NONE && controller_find_member(controller, actor_node(origin)) == NULL;
 }
 
 /* Drops reports of a clock beyond the restored one, as its work is done again: those of lost nodes, and evaluations in

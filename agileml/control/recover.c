@@ -22,11 +22,11 @@ void recover_lost(struct controller *controller, struct member *member, const ch
     controller->progress.failures++;
     controller_report(controller, report_event(controller, "failure", member->name, reason));
     if (controller->phase == PHASE_GATHER) {
-        member_remove(controller, member);
+        controller_remove_member(controller, member);
         return;
     }
-    if (member_is_outside(controller, member)) { /* the others need no recovery */
-        member_remove(controller, member);
+    if (controller_is_outside(controller, member)) { /* the others need no recovery */
+        controller_remove_member(controller, member);
         controller->change.due = true;
         controller->change.due_us = 0;
         if (!controller->recovery.due) { /* else the fence cancels the change, and stores the losses */
@@ -46,7 +46,7 @@ void recover_lost(struct controller *controller, struct member *member, const ch
     if (controller->change.state != CHANGE_RECOVER) {
         controller->recovery.lost_us = controller_now(controller);
     }
-    member_remove(controller, member);
+    controller_remove_member(controller, member);
     controller->recovery.due = true;
 }
 
@@ -59,11 +59,11 @@ static void fence(struct controller *controller) {
     checkpoints_put_off(controller);
     controller->change.state = CHANGE_RECOVER;
     controller->plan.epoch++;
-    hold_lift(controller);
+    change_hold_lift(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->fence.answered =
-            member->stay == MEMBER_DISMISSED || member_is_outside(controller, member); /* no clock depends on it */
+            member->stay == MEMBER_DISMISSED || controller_is_outside(controller, member); /* no clock depends on it */
         member->fence.begun = member->fence.committed = 0;
         buffer_drop(member->fence.reaches);
         member->fence.reaches = NULL;
@@ -160,7 +160,7 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
     actor_id found = ACTOR_NONE;
     for (size_t r = 0; r < count; r++) {
         if (all[r].clock == clock && all[r].partition == partition &&
-            (found == ACTOR_NONE || actor_tier(controller, found) != TIER_RELIABLE)) {
+            (found == ACTOR_NONE || change_actor_tier(controller, found) != TIER_RELIABLE)) {
             found = all[r].server;
         }
     }
@@ -173,7 +173,7 @@ static actor_id closest_follower(const struct controller *controller, const stru
                                  uint32_t partition, uint64_t clock, actor_id server) {
     for (size_t r = 0; r < count; r++) {
         if (all[r].clock <= clock && all[r].partition == partition && all[r].server != server &&
-            actor_tier(controller, all[r].server) == TIER_RELIABLE) {
+            change_actor_tier(controller, all[r].server) == TIER_RELIABLE) {
             return all[r].server;
         }
     }
@@ -197,7 +197,7 @@ static void place(struct controller *controller, const struct wire_reach *all, s
         server = server != ACTOR_NONE ? server : anyone(controller, all, count, p, clock);
         server = server != ACTOR_NONE ? server : ordinary->servers[p];
         actor_id backup = ACTOR_NONE;
-        if (actor_tier(controller, server) != TIER_RELIABLE) {
+        if (change_actor_tier(controller, server) != TIER_RELIABLE) {
             backup = closest_follower(controller, all, count, p, clock, server);
             backup = backup != ACTOR_NONE ? backup : ordinary->backups[p];
         }

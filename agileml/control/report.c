@@ -262,7 +262,7 @@ char *report_summary(const struct controller *controller, double seconds) {
 /* ---- Status ---- */
 
 static const char *member_name_of(struct controller *controller, actor_id actor) {
-    const struct member *member = member_find(controller, actor_node(actor));
+    const struct member *member = controller_find_member(controller, actor_node(actor));
     return member != NULL ? member->name : NULL;
 }
 

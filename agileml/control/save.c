@@ -62,7 +62,7 @@ void save_step(struct controller *controller) {
     controller->save.attempt = controller->save.attempt > 0 ? controller->save.attempt : 1;
     const struct member *member = saver(controller);
     if (persist_all(controller) && member != NULL) {
-        send_acks(controller);
+        controller_send_acks(controller);
         save_send(controller, member);
     }
 }

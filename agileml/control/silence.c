@@ -83,7 +83,7 @@ static bool doubts_itself(struct controller *controller, uint64_t now_us) {
     if (controller->doubt_until_us == 0) {
         uint64_t half_us = half_timeout_us(controller);
         controller->doubt_until_us = now_us + (IO_RECONNECT_US > half_us ? IO_RECONNECT_US : half_us);
-        send_acks(controller);
+        controller_send_acks(controller);
     }
     return now_us < controller->doubt_until_us;
 }
@@ -95,7 +95,7 @@ static void check_silent(struct controller *controller, uint64_t now_us) {
             continue;
         }
         if (member->stay == MEMBER_DISMISSED) {
-            member_remove(controller, member);
+            controller_remove_member(controller, member);
             continue;
         }
         char text[ERROR_TEXT_MAX];
@@ -116,7 +116,8 @@ void silence_accuse(struct controller *controller, struct member *member, actor_
 /* Returns the node that a member accuses, or NULL. Accusations of a dismissed node don't count: it may be gone while
  * the accuser, with an older plan, still needs it. */
 static struct member *accused_by(struct controller *controller, const struct member *member) {
-    struct member *accused = member->stay == MEMBER_DISMISSED ? NULL : member_find(controller, member->silence.accuses);
+    struct member *accused =
+        member->stay == MEMBER_DISMISSED ? NULL : controller_find_member(controller, member->silence.accuses);
     return accused == NULL || accused->stay == MEMBER_DISMISSED ? NULL : accused;
 }
 

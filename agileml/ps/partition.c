@@ -382,7 +382,7 @@ static int view_make(struct table *table, const struct rows_view *view, uint32_t
     return 0;
 }
 
-uint32_t *view_slots(struct table *table, const struct rows_view *view, struct error *error) {
+uint32_t *partition_view_slots(struct table *table, const struct rows_view *view, struct error *error) {
     uint32_t *slots = view_find(table, view, NULL, error);
     if (slots != NULL && view_make(table, view, slots, error) != 0) {
         free(slots);
@@ -947,7 +947,7 @@ int partition_apply(struct partition *partition, struct error *error) {
     int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
         struct contribution rows = {.values = buffer_hold(update->frames[2 + 2 * v]),
-                                    .slots = view_slots(&partition->tables[views[v].table], &views[v], error),
+                                    .slots = partition_view_slots(&partition->tables[views[v].table], &views[v], error),
                                     .count = views[v].count,
                                     .clock = update->update.clock};
         if (rows.slots == NULL) {
@@ -973,7 +973,7 @@ int partition_fill(struct partition *partition, const struct message *update, st
     int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
         struct table *table = &partition->tables[views[v].table];
-        uint32_t *slots = view_slots(table, &views[v], error);
+        uint32_t *slots = partition_view_slots(table, &views[v], error);
         if (slots == NULL) {
             return error->code;
         }

@@ -17,6 +17,6 @@ static inline uint32_t slots_run(const uint32_t *slots, uint32_t count) {
 }
 
 /* Slots of a view's keys, made where new; NULL on error. */
-uint32_t *view_slots(struct table *table, const struct rows_view *view, struct error *error);
+uint32_t *partition_view_slots(struct table *table, const struct rows_view *view, struct error *error);
 
 #endif

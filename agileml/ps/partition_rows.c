@@ -39,7 +39,7 @@ int partition_subscribe(struct partition *partition, actor_id subscriber, uint64
     }
     uint32_t *slots[WIRE_TABLES_MAX];
     for (unsigned v = 0; v < view_count; v++) {
-        slots[v] = view_slots(&partition->tables[views[v].table], &views[v], error);
+        slots[v] = partition_view_slots(&partition->tables[views[v].table], &views[v], error);
         if (slots[v] == NULL) {
             while (v-- > 0) {
                 free(slots[v]);
@@ -205,7 +205,7 @@ int partition_rows(struct partition *partition, const struct rows_view *views, u
     message_begin_rows(push);
     for (unsigned v = 0; v < view_count; v++) {
         struct table *table = &partition->tables[views[v].table];
-        uint32_t *slots = view_slots(table, &views[v], error);
+        uint32_t *slots = partition_view_slots(table, &views[v], error);
         if (slots == NULL) {
             message_close(push);
             return error->code;

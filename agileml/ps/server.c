@@ -16,7 +16,7 @@ void server_init(struct server *server, struct io *io, actor_id self, const stru
 
 static void replica_close(struct server *server, struct server_replica *replica) {
     if (replica->partition != NULL) {
-        followers_prune(server, replica, true);
+        server_prune_followers(server, replica, true);
         partition_close(replica->partition);
     }
     free(replica->followers);
@@ -86,8 +86,8 @@ void server_accuse(struct server *server, actor_id from, const struct message *m
     }
     struct message accuse = {.type = MESSAGE_ACCUSE, .epoch = server->epoch};
     accuse.accuse.accused = actor_node(from);
-    snprintf(accuse.accuse.text, sizeof accuse.accuse.text, "%s: partition %u, %.400s",
-             message_name(message->type), message_partition(message), error->text);
+    snprintf(accuse.accuse.text, sizeof accuse.accuse.text, "%s: partition %u, %.400s", message_name(message->type),
+             message_partition(message), error->text);
     server->accused = true;
     server->io->send(server->io, server_agent(server), &accuse);
 }
@@ -349,7 +349,7 @@ static void replica_restore(struct server *server, struct server_replica *replic
         replica->checkpoint.written = NULL;
     }
     partition_unsubscribe(replica->partition, NULL, NULL);
-    followers_prune(server, replica, true);
+    server_prune_followers(server, replica, true);
     replica->state = REPLICA_FOLLOWING;
     replica->following.heard = 0;
     replica->durable = server->committed < restore ? server->committed : restore;
@@ -405,7 +405,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
         struct subscription *subscription = &replica->partition->subscriptions[i];
         subscription->needs_from = server_needs_from(server, subscription->subscriber);
     }
-    followers_prune(server, replica, false);
+    server_prune_followers(server, replica, false);
     if (replica->state == REPLICA_SERVING || !server->plan.terms.recoverable) {
         partition_keep(replica->partition, server->plan.terms.recoverable);
     }
@@ -514,7 +514,7 @@ static void server_keep_early(struct server *server, actor_id from, const struct
     }
 }
 
-void answer_later(struct server *server, actor_id from, const struct message *message) {
+void server_answer_later(struct server *server, actor_id from, const struct message *message) {
     if (message->type == MESSAGE_SUBSCRIBE || message->type == MESSAGE_PULL) {
         struct message push = {.type = MESSAGE_PUSH, .epoch = message->epoch};
         push.push.partition = message_partition(message);
@@ -539,36 +539,36 @@ void server_receive(void *self, actor_id from, struct message *message) {
     }
     if (message->epoch > server->epoch || server->fenced) {
         server_keep_early(server, from, message);
-        answer_later(server, from, message);
+        server_answer_later(server, from, message);
         return;
     }
     if (message->type == MESSAGE_CHECKPOINT && agent) {
-        receive_checkpoint(server, message);
+        server_receive_checkpoint(server, message);
         return;
     }
     struct server_replica *replica = server_replica_of(server, message_partition(message));
     if (replica == NULL || !server_knows(server, from)) {
-        answer_later(server, from, message);
+        server_answer_later(server, from, message);
         return;
     }
     switch ((unsigned)message->type) {
     case MESSAGE_SUBSCRIBE:
-        receive_subscribe(server, replica, from, message);
+        server_receive_subscribe(server, replica, from, message);
         break;
     case MESSAGE_PULL:
-        receive_pull(server, replica, from, message);
+        server_receive_pull(server, replica, from, message);
         break;
     case MESSAGE_FLUSH:
-        receive_flush(server, replica, from, message);
+        server_receive_flush(server, replica, from, message);
         break;
     case MESSAGE_SCAN:
-        receive_scan(server, replica, from, &message->scan);
+        server_receive_scan(server, replica, from, &message->scan);
         break;
     case MESSAGE_FOLLOW:
-        receive_follow(server, replica, from, &message->follow);
+        server_receive_follow(server, replica, from, &message->follow);
         break;
     default:
-        receive_update(server, replica, from, message);
+        server_receive_update(server, replica, from, message);
         break;
     }
 }

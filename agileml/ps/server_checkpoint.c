@@ -94,7 +94,7 @@ static void checkpoint_ask(struct server *server, uint32_t number, const struct 
     }
 }
 
-void receive_checkpoint(struct server *server, const struct message *message) {
+void server_receive_checkpoint(struct server *server, const struct message *message) {
     size_t count;
     const uint32_t *numbers = checkpoint_partitions(message, &count);
     server_commit(server, message->checkpoint.committed);

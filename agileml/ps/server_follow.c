@@ -48,7 +48,7 @@ static void updates_drop(struct server_follower *follower, uint64_t clock) {
     }
 }
 
-void followers_prune(const struct server *server, struct server_replica *replica, bool all) {
+void server_prune_followers(const struct server *server, struct server_replica *replica, bool all) {
     unsigned kept = 0;
     for (unsigned f = 0; f < replica->follower_count; f++) {
         struct server_follower *follower = &replica->followers[f];
@@ -100,8 +100,8 @@ static actor_id backup_now(const struct wire_placement *placement) {
  * half has the commit points of that half alone: each of them takes the links that others work with. */
 static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
     const struct message_plan *plan = &server->plan.terms;
-    bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock ||
-                   clock == plan->from_clock || clock == plan->final;
+    bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock ||
+                   clock == plan->final;
     return of_next || backup_now(server_placement(server, number)) == follower;
 }
 
@@ -275,8 +275,8 @@ static void follow_caught_up(struct server *server, struct server_replica *repli
     }
 }
 
-void receive_follow(struct server *server, struct server_replica *replica, actor_id from,
-                    const struct message_follow *follow) {
+void server_receive_follow(struct server *server, struct server_replica *replica, actor_id from,
+                           const struct message_follow *follow) {
     if (replica->state == REPLICA_COPYING || from == server->self ||
         !is_follower(server, replica->partition->id, from)) {
         return;
@@ -537,8 +537,8 @@ static void receive_sent(struct server *server, struct server_replica *replica, 
     }
 }
 
-void receive_update(struct server *server, struct server_replica *replica, actor_id from,
-                    const struct message *update) {
+void server_receive_update(struct server *server, struct server_replica *replica, actor_id from,
+                           const struct message *update) {
     if (replica->state == REPLICA_SERVING || !plan_serves(&server->plan, update->update.partition, from)) {
         return;
     }

@@ -57,17 +57,18 @@ void replica_count_step(struct server *server, struct server_replica *replica);
 
 /* A worker asks what we can't answer yet, as our plan is older than its own, or the other way round: it is to know that
  * we are here, and asks again. */
-void answer_later(struct server *server, actor_id from, const struct message *message);
+void server_answer_later(struct server *server, actor_id from, const struct message *message);
 
 /* ---- server_workers.c ---- */
 
-void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
-                       const struct message *message);
-void receive_pull(struct server *server, struct server_replica *replica, actor_id from, const struct message *pull);
-void receive_flush(struct server *server, struct server_replica *replica, actor_id from,
-                   const struct message *message);
-void receive_scan(struct server *server, struct server_replica *replica, actor_id from,
-                  const struct message_scan *scan);
+void server_receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
+                              const struct message *message);
+void server_receive_pull(struct server *server, struct server_replica *replica, actor_id from,
+                         const struct message *pull);
+void server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+                          const struct message *message);
+void server_receive_scan(struct server *server, struct server_replica *replica, actor_id from,
+                         const struct message_scan *scan);
 
 /* Pushes what changed to the subscribers that need it: whose nodes have worked, or begin with the next clock if that is
  * ours. Nothing but how far it is durable where nothing changed, or, `missed`, nothing at all. */
@@ -77,14 +78,15 @@ void replica_scans(struct server *server, const struct server_replica *replica);
 
 /* ---- server_follow.c ---- */
 
-void receive_follow(struct server *server, struct server_replica *replica, actor_id from,
-                    const struct message_follow *follow);
-void receive_update(struct server *server, struct server_replica *replica, actor_id from, const struct message *update);
+void server_receive_follow(struct server *server, struct server_replica *replica, actor_id from,
+                           const struct message_follow *follow);
+void server_receive_update(struct server *server, struct server_replica *replica, actor_id from,
+                           const struct message *update);
 
 /* Sends what changed to the followers, at a commit point. */
 void replica_update(struct server *server, struct server_replica *replica);
 /* Drops what is known of followers that the plan does not name; of all when it is another epoch's. */
-void followers_prune(const struct server *server, struct server_replica *replica, bool all);
+void server_prune_followers(const struct server *server, struct server_replica *replica, bool all);
 /* Says how far it is, if it follows, and again when nothing is heard. */
 void replica_follow(struct server *server, struct server_replica *replica);
 /* It has followed as far as it has to, or nearly. */
@@ -97,7 +99,7 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
 
 /* ---- server_checkpoint.c ---- */
 
-void receive_checkpoint(struct server *server, const struct message *message);
+void server_receive_checkpoint(struct server *server, const struct message *message);
 /* Has the checkpoint written that was asked for if this is its clock; says so if it can't be any more. */
 void replica_checkpoint(struct server *server, struct server_replica *replica);
 /* Says that the checkpoint that was asked for, if any, will not be written. */

@@ -28,8 +28,7 @@ void replica_push(struct server *server, struct server_replica *replica, bool mi
     for (unsigned s = 0; s < partition->subscription_count; s++) {
         struct subscription *subscription = &partition->subscriptions[s];
         struct message push;
-        if (!push_is_due(server, partition, subscription) ||
-            (missed && subscription->sent_clock == partition->clock)) {
+        if (!push_is_due(server, partition, subscription) || (missed && subscription->sent_clock == partition->clock)) {
             continue;
         }
         push_head(server, replica, subscription->subscriber, subscription->sent_clock, &push);
@@ -56,8 +55,8 @@ static bool replica_tells(const struct server *server, const struct server_repli
     return replica_answers(replica) || (joins && replica->state != REPLICA_COPYING && !replica->checkpoint.in_place);
 }
 
-void receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
-                       const struct message *message) {
+void server_receive_subscribe(struct server *server, struct server_replica *replica, actor_id from,
+                              const struct message *message) {
     const struct message_subscribe *subscribe = &message->subscribe;
     struct error error = {0};
     struct rows_view views[WIRE_TABLES_MAX];
@@ -65,7 +64,7 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
      * may go before that. */
     bool behind = replica->state == REPLICA_HANDED_OVER && replica->partition->clock < subscribe->known;
     if (!replica_may_serve(server, replica) || behind) {
-        answer_later(server, from, message);
+        server_answer_later(server, from, message);
         return;
     }
     int count = partition_views(replica->partition, message, views, &error);
@@ -78,7 +77,7 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     bool first = before == NULL;
     bool tells = replica_tells(server, replica, from);
     if ((first ? 0 : before->request) < subscribe->after) { /* the next PULL's answer tells */
-        answer_later(server, from, message);
+        server_answer_later(server, from, message);
         return;
     }
     if (!subscribe->again) {
@@ -108,11 +107,12 @@ void receive_subscribe(struct server *server, struct server_replica *replica, ac
     server->io->send(server->io, from, &push);
 }
 
-void receive_pull(struct server *server, struct server_replica *replica, actor_id from, const struct message *pull) {
+void server_receive_pull(struct server *server, struct server_replica *replica, actor_id from,
+                         const struct message *pull) {
     struct partition *partition = replica->partition;
     struct subscription *subscription = partition_subscription(partition, from);
     if (!replica_may_serve(server, replica)) {
-        answer_later(server, from, pull);
+        server_answer_later(server, from, pull);
         return;
     }
     uint64_t from_clock = pull->pull.clock;
@@ -179,12 +179,12 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, error);
     count = check_numbers(server->job, views, count, error);
     return count < 0 ? count
-                     : partition_flush(replica->partition, flush->origin, flush->clock, message, views,
-                                       (unsigned)count, error);
+                     : partition_flush(replica->partition, flush->origin, flush->clock, message, views, (unsigned)count,
+                                       error);
 }
 
-void receive_flush(struct server *server, struct server_replica *replica, actor_id from,
-                   const struct message *message) {
+void server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+                          const struct message *message) {
     struct error error = {0};
     int result = take_flush(server, replica, from, message, &error);
     if (result == AML_EPROTOCOL) {
@@ -209,8 +209,8 @@ static void send_rows(struct server *server, struct partition *partition, actor_
     server->io->send(server->io, to, &rows);
 }
 
-void receive_scan(struct server *server, struct server_replica *replica, actor_id from,
-                  const struct message_scan *scan) {
+void server_receive_scan(struct server *server, struct server_replica *replica, actor_id from,
+                         const struct message_scan *scan) {
     if (scan->table >= server->job->table_count || !replica_may_serve(server, replica)) {
         return;
     }

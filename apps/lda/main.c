@@ -21,7 +21,7 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
     /* See train.h; and fewer than the staleness would not let anyone go ahead. */
     app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
     lda->alpha = lda->alpha > 0 ? lda->alpha : 50.0 / (double)lda->topics;
-    int result = check_data(worker, "documents", lda->data, lda->test, lda->test_fraction);
+    int result = files_check_data(worker, "documents", lda->data, lda->test, lda->test_fraction);
     if (result != 0) {
         return result;
     }
@@ -33,7 +33,7 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
                                      {.option = "test", .path = lda->test, .folders = true},
                                      {.option = "vocabulary", .path = lda->vocabulary},
                                      {.option = "stop-words", .path = lda->stop_words}};
-    return check_files(worker, files, sizeof files / sizeof *files, lda->model_out);
+    return files_check(worker, files, sizeof files / sizeof *files, lda->model_out);
 }
 
 /* ---- Reading ---- */

@@ -63,8 +63,8 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     mf->seed = aml_seed(worker);
     mf->kernel = mf_kernel_choose();
     const struct app_file files[] = {{.option = "data", .path = mf->data}, {.option = "test", .path = mf->test}};
-    int result = check_data(worker, "ratings", mf->data, mf->test, mf->test_fraction);
-    return result == 0 ? check_files(worker, files, 2, mf->model_out) : result;
+    int result = files_check_data(worker, "ratings", mf->data, mf->test, mf->test_fraction);
+    return result == 0 ? files_check(worker, files, 2, mf->model_out) : result;
 }
 
 /* ---- Reading ---- */

@@ -88,7 +88,7 @@ struct mlr {
 /* ---- Options ---- */
 
 static int check_options(aml_worker *worker, struct mlr *mlr) {
-    int result = check_data(worker, "samples", mlr->file.path, mlr->test, mlr->test_fraction);
+    int result = files_check_data(worker, "samples", mlr->file.path, mlr->test, mlr->test_fraction);
     if (result != 0) {
         return result;
     }
@@ -114,7 +114,7 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
                                      {.option = "labels", .path = mlr->file.labels_path},
                                      {.option = "test", .path = mlr->test},
                                      {.option = "test-labels", .path = mlr->test_labels}};
-    return check_files(worker, files, sizeof files / sizeof *files, mlr->model_out);
+    return files_check(worker, files, sizeof files / sizeof *files, mlr->model_out);
 }
 
 /* Dense or sparse. */

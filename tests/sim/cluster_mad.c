@@ -159,7 +159,7 @@ static void accuse(struct cluster *cluster, actor_id from) {
 void cluster_mad_controller(struct cluster *cluster, actor_id from, struct message *message) {
     struct cluster_node *node = cluster_node_of(cluster, from);
     struct controller *controller = &cluster->control.controller;
-    if (node == NULL || !is_lie(node->mad) || member_find(controller, node->id) == NULL) {
+    if (node == NULL || !is_lie(node->mad) || controller_find_member(controller, node->id) == NULL) {
         return;
     }
     if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_COMMITTED) {

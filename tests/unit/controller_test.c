@@ -1140,7 +1140,7 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     assert_int_equal(ack.heartbeat_ack.final, 200);
     heartbeat(fake, 0, NODE_STARTED, 4);
     assert_int_equal(fake->controller.job.final, 200); /* not before everyone goes by it */
-    heartbeat(fake, 1, NODE_STARTED, 7);           /* it had begun 7 before the hold came */
+    heartbeat(fake, 1, NODE_STARTED, 7);               /* it had begun 7 before the hold came */
     assert_int_equal(fake->controller.job.final, 200);
     assert_int_equal(fake->controller.hold.number, number + 1);
     assert_int_equal(fake->controller.hold.clock, 8);
@@ -1505,7 +1505,8 @@ static void test_a_silent_majority_is_asked_again(void **state) {
     }
     assert_int_equal(fake->controller.progress.failures, 0);
     for (unsigned n = 1; n < 4; n++) {
-        assert_true(silence_of(member_find(&fake->controller, node(n)), fake->now_us) > TIMEOUT_MS * UINT64_C(1000));
+        assert_true(silence_of(controller_find_member(&fake->controller, node(n)), fake->now_us) >
+                    TIMEOUT_MS * UINT64_C(1000));
     }
     fake->players[1].stopped = fake->players[2].stopped = false;
     for (unsigned r = 0; fake->controller.progress.failures == 0; r++) {
@@ -3980,12 +3981,13 @@ static void test_who_denies_what_others_have_is_given_up(void **state) {
     struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
     begin_with_three(fake, 4);
     ask(fake, OPERATOR, MESSAGE_GONE, "three");
-    member_find(&fake->controller, node(1))->reported.clock = 0; /* as a controller that has just started knows it */
+    /* as a controller that has just started knows it */
+    controller_find_member(&fake->controller, node(1))->reported.clock = 0;
     answer_fence(fake, 1, 0, 0);
     answer_fence(fake, 0, 5, 5);
     assert_int_equal(lines_with(fake, "FENCED with clock 1 not begun, but one has the state of clock 5"), 1);
     assert_int_equal(fake->controller.member_count, 1);
-    assert_non_null(member_find(&fake->controller, node(0)));
+    assert_non_null(controller_find_member(&fake->controller, node(0)));
     answer_fence(fake, 0, 5, 5); /* of the next epoch */
     assert_int_equal(fake->controller.plan.restore, 5);
     fake_close(fake);
@@ -4020,7 +4022,7 @@ static void accuse(struct fake *fake, unsigned accuser, unsigned accused, uint64
 static void recover_from_clock_0(struct fake *fake) {
     assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
     for (unsigned n = 0; n < 4; n++) {
-        if (member_find(&fake->controller, node(n)) != NULL) {
+        if (controller_find_member(&fake->controller, node(n)) != NULL) {
             answer_fence(fake, n, 0, 0);
         }
     }
@@ -4028,7 +4030,7 @@ static void recover_from_clock_0(struct fake *fake) {
 }
 
 static bool takes_part(struct fake *fake, unsigned number) {
-    return member_find(&fake->controller, node(number)) != NULL;
+    return controller_find_member(&fake->controller, node(number)) != NULL;
 }
 
 /* Whoever sends what can't be is given up, once; an accusation of an epoch that is over says nothing. */
@@ -4075,8 +4077,8 @@ static void test_a_process_that_starts_anew_is_the_same(void **state) {
     (void)state;
     for (unsigned keyed = 0; keyed < 2; keyed++) {
         struct fake *fake = begin_with_four();
-        struct member *two = member_find(&fake->controller, node(1));
-        struct member *four = member_find(&fake->controller, node(3));
+        struct member *two = controller_find_member(&fake->controller, node(1));
+        struct member *four = controller_find_member(&fake->controller, node(3));
         memset(two->key, keyed > 0 ? 'k' : 0, sizeof two->key);
         memset(four->key, keyed > 0 ? 'k' : 0, sizeof four->key);
         four->process_id = keyed > 0 ? 99 : two->process_id; /* beside a key nobody's word counts */
