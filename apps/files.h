@@ -17,8 +17,8 @@ struct app_file {
  * by aml_error. Changes no file. In `configure`: a user hears of a wrong path before training, not after it. */
 int files_check(aml_worker *worker, const struct app_file files[], size_t count, const char *model_out);
 
-/* 0 when there is data, and one way at most to choose what to test on; else AML_EINPUT, with a line by aml_error. `what`
- * the data consists of, such as "ratings". In `configure`. */
+/* 0 when there is data, and one way at most to choose what to test on; else AML_EINPUT, with a line by aml_error.
+ * `what` the data consists of, such as "ratings". In `configure`. */
 int files_check_data(aml_worker *worker, const char *what, const char *data, const char *test, double test_fraction);
 
 #endif

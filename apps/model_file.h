@@ -23,14 +23,14 @@ struct model_file_kind {
     size_t smallest; /* bytes of the smallest file there can be, with its checksum */
 };
 
-/* Writing. The file is made beside its place and takes it in model_file_end, after its bytes are on the disk: until then
- * an older file stays as it was, and after a failure no part of one is left. The first failure is kept; what is added
- * after it goes nowhere. */
+/* Writing. The file is made beside its place and takes it in model_file_end, after its bytes are on the disk: until
+ * then an older file stays as it was, and after a failure no part of one is left. The first failure is kept; what is
+ * added after it goes nowhere. */
 struct model_file_writer;
 
-/* Starts a file. The first `late` bytes of the contents (MODEL_FILE_LATE_MAX at most) are known at the end only. 0 and a
- * writer, which model_file_end or _abandon frees; or AML_EINPUT (a folder or a device is there), AML_EFAIL, AML_ELIMIT
- * (the path's length), AML_ENOMEM, and *writer is NULL. */
+/* Starts a file. The first `late` bytes of the contents (MODEL_FILE_LATE_MAX at most) are known at the end only. 0 and
+ * a writer, which model_file_end or _abandon frees; or AML_EINPUT (a folder or a device is there), AML_EFAIL,
+ * AML_ELIMIT (the path's length), AML_ENOMEM, and *writer is NULL. */
 int model_file_begin(struct model_file_writer **writer, const char *path, const struct model_file_kind *kind,
                      size_t late, struct error *error);
 /* Where the next `size` bytes of the contents belong (MODEL_FILE_ROOM_MAX at most), for the caller to set before the
@@ -45,8 +45,8 @@ int model_file_end(struct model_file_writer *writer, const unsigned char *late, 
 /* Removes what was written and frees the writer. */
 void model_file_abandon(struct model_file_writer *writer);
 
-/* Reading: a whole file, undamaged, of this kind and version, and at least `smallest` bytes long. 0, and *bytes, which the
- * caller frees, with *size, the checksum not counted; else AML_EINPUT (one line: path, what is wrong), AML_EFAIL
+/* Reading: a whole file, undamaged, of this kind and version, and at least `smallest` bytes long. 0, and *bytes, which
+ * the caller frees, with *size, the checksum not counted; else AML_EINPUT (one line: path, what is wrong), AML_EFAIL
  * (reading failed) or AML_ENOMEM, and nothing to free. */
 int model_file_load(const char *path, const struct model_file_kind *kind, unsigned char **bytes, size_t *size,
                     struct error *error);

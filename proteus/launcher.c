@@ -31,12 +31,12 @@ static void launcher_signal_all(const struct launcher *launcher, int number) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         process_signal(&launcher->nodes[n].process, number);
     }
-    process_signal(&launcher->controller, number);
+    process_signal(&launcher->controller.process, number);
     launcher_market_signal(launcher, number);
 }
 
 static bool launcher_any_runs(const struct launcher *launcher) {
-    bool any = launcher->check.running || launcher->controller.running || launcher_market_runs(launcher);
+    bool any = launcher->check.running || launcher->controller.process.running || launcher_market_runs(launcher);
     for (unsigned n = 0; n < launcher->node_count; n++) {
         any = any || launcher->nodes[n].process.running;
     }
@@ -136,7 +136,7 @@ static void launcher_reap(struct launcher *launcher) {
     }
     launcher_reap_nodes(launcher);
     launcher_market_reap(launcher);
-    if (process_ended(&launcher->controller)) {
+    if (process_ended(&launcher->controller.process)) {
         launcher_controller_ended(launcher);
     }
 }
@@ -146,7 +146,7 @@ static void launcher_reap(struct launcher *launcher) {
 static void launcher_interrupt(struct launcher *launcher, int number) {
     char text[LAUNCHER_REASON_TEXT];
     snprintf(text, sizeof text, "interrupted by SIG%s", sigabbrev_np(number));
-    if (launcher->training_us != 0 && launcher->phase == LAUNCHER_JOB) {
+    if (launcher->training.began_us != 0 && launcher->phase == LAUNCHER_JOB) {
         job_name_stop(launcher->options->job, launcher->endpoint, text, sizeof text);
     }
     if (launcher->signals++ == 0 && launcher->phase == LAUNCHER_JOB) {
@@ -217,7 +217,7 @@ static void launcher_timer(void *self) {
     }
     if (is_due(launcher, launcher->silence_us)) {
         char end[PROCESS_END_TEXT];
-        process_describe_end(&launcher->controller, end);
+        process_describe_end(&launcher->controller.process, end);
         launcher_fail(launcher, AML_EFAIL, "the controller %s before the job's summary came", end);
     }
     if (is_due(launcher, launcher->kill_us) && any_dumps_core(launcher)) {
@@ -275,7 +275,7 @@ static int launcher_open(struct launcher *launcher, struct error *error) {
 
 static void launcher_close(struct launcher *launcher) {
     if (launcher->io != NULL) {
-        child_lines_close(&launcher->ready);
+        child_lines_close(&launcher->controller.ready);
         launcher_market_close(launcher);
         net_io_close(launcher->io);
     }
@@ -287,7 +287,7 @@ static void launcher_close(struct launcher *launcher) {
     }
     run_folder_remove(&launcher->folder);
     observer_close(&launcher->observer);
-    json_decref(launcher->iteration_line);
+    json_decref(launcher->training.line);
     free(launcher->nodes);
 }
 
@@ -316,7 +316,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         .folder = RUN_FOLDER_NONE,
         .elastic = strcmp(options->job->stage, "traditional") != 0,
         .first_nodes = (unsigned)(options->job->reliable + options->job->transient),
-        .pace = 1,
+        .training.pace = 1,
     };
     if (launcher_open(&launcher, &launcher.error) == 0) {
         start_check(&launcher);

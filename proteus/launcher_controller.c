@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/control/controller.h"
 #include "agileml/control/report.h"
+#include "agileml/wire/records.h"
 
 #include <errno.h>
 #include <math.h>
@@ -39,7 +40,7 @@ void launcher_gone(struct launcher *launcher, const unsigned *nodes, unsigned co
 }
 
 void launcher_remind(struct launcher *launcher) {
-    if (!launcher->controller.running || (launcher->phase != LAUNCHER_JOB && !launcher->observer.ended)) {
+    if (!launcher->controller.process.running || (launcher->phase != LAUNCHER_JOB && !launcher->observer.ended)) {
         return;
     }
     observer_ask_lines(&launcher->observer);
@@ -73,9 +74,9 @@ static void start_job(struct launcher *launcher) {
 
 static void controller_ready(void *context, const char *line) {
     struct launcher *launcher = context;
-    child_lines_close(&launcher->ready);
-    launcher->is_ready = true;
-    launcher->controller_lost_us = 0;
+    child_lines_close(&launcher->controller.ready);
+    launcher->controller.is_ready = true;
+    launcher->controller.lost_us = 0;
     if (launcher->phase == LAUNCHER_START) {
         snprintf(launcher->endpoint, sizeof launcher->endpoint, "%s", line);
         start_job(launcher);
@@ -119,18 +120,18 @@ void launcher_start_controller(struct launcher *launcher) {
     struct arguments arguments = {0};
     char path[PATH_MAX];
     int ready_fd;
-    launcher->is_ready = launcher->controller_killed = false;
-    launcher->ready.line = controller_ready;
-    launcher->ready.context = launcher;
+    launcher->controller.is_ready = launcher->controller.killed = false;
+    launcher->controller.ready.line = controller_ready;
+    launcher->controller.ready.context = launcher;
     if (process_self(path, &launcher->error) != 0 ||
-        child_lines_open(&launcher->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
+        child_lines_open(&launcher->controller.ready, launcher->io, &ready_fd, &launcher->error) != 0) {
         launcher_kill_all(launcher);
         return;
     }
     add_controller_arguments(launcher, &arguments);
     arguments_add(&arguments, "--ready-fd=%d", ready_fd);
     struct process_setting setting = {.inherited_fd = ready_fd, .output_fd = -1};
-    if (process_start(&launcher->controller, path, &arguments, setting, &launcher->error) != 0) {
+    if (process_start(&launcher->controller.process, path, &arguments, setting, &launcher->error) != 0) {
         launcher_kill_all(launcher);
     }
     close(ready_fd);
@@ -140,13 +141,13 @@ void launcher_start_controller(struct launcher *launcher) {
 /* It was killed. Nobody else notices much when it is soon started again. */
 static void controller_lost(struct launcher *launcher) {
     char end[PROCESS_END_TEXT];
-    process_describe_end(&launcher->controller, end);
-    launcher->controller_lost_us = launcher_now(launcher);
-    if (launcher->controller_killed && launcher_events_start_controller(launcher)) {
+    process_describe_end(&launcher->controller.process, end);
+    launcher->controller.lost_us = launcher_now(launcher);
+    if (launcher->controller.killed && launcher_events_start_controller(launcher)) {
         return;
     }
-    if (launcher->controller_killed || launcher->stop.code != 0 || launcher->phase != LAUNCHER_JOB ||
-        ++launcher->restarts > LAUNCHER_RESTARTS_MAX) {
+    if (launcher->controller.killed || launcher->stop.code != 0 || launcher->phase != LAUNCHER_JOB ||
+        ++launcher->controller.restarts > LAUNCHER_RESTARTS_MAX) {
         launcher_fail(launcher, AML_EFAIL, "the controller %s", end);
         return;
     }
@@ -156,14 +157,14 @@ static void controller_lost(struct launcher *launcher) {
 }
 
 void launcher_controller_ended(struct launcher *launcher) {
-    int status = launcher->controller.status;
-    child_lines_close(&launcher->ready);
+    int status = launcher->controller.process.status;
+    child_lines_close(&launcher->controller.ready);
     if (launcher->phase != LAUNCHER_START && launcher->phase != LAUNCHER_JOB) {
         return;
     }
     if (!WIFEXITED(status)) {
         controller_lost(launcher);
-    } else if (!launcher->is_ready && WEXITSTATUS(status) != 0) {
+    } else if (!launcher->controller.is_ready && WEXITSTATUS(status) != 0) {
         launcher->status = WEXITSTATUS(status); /* it has said why */
         launcher_kill_all(launcher);
     } else {
@@ -210,17 +211,17 @@ static void read_line(struct launcher *launcher, json_t *line) {
         return;
     }
     bool progressed = strcmp(type, "clock") == 0 || strcmp(type, "iteration") == 0;
-    if (launcher->training_us == 0 && (progressed || (event != NULL && strcmp(event, "start") == 0))) {
+    if (launcher->training.began_us == 0 && (progressed || (event != NULL && strcmp(event, "start") == 0))) {
         double seconds = json_number_value(json_object_get(line, "seconds"));
-        launcher->training_us = launcher_now(launcher) - (uint64_t)(fmax(seconds, 0) * 1e6);
+        launcher->training.began_us = launcher_now(launcher) - (uint64_t)(fmax(seconds, 0) * 1e6);
     }
     if (strcmp(type, "iteration") == 0 && json_is_integer(iteration)) {
-        const json_t *before = json_object_get(launcher->iteration_line, "seconds");
+        const json_t *before = json_object_get(launcher->training.line, "seconds");
         double lasted = json_number_value(json_object_get(line, "seconds")) - json_number_value(before);
-        launcher->pace = before != NULL && lasted > 0 ? lasted : launcher->pace;
-        launcher->iteration = (uint64_t)json_integer_value(iteration);
-        json_decref(launcher->iteration_line);
-        launcher->iteration_line = json_incref(line);
+        launcher->training.pace = before != NULL && lasted > 0 ? lasted : launcher->training.pace;
+        launcher->training.iteration = (uint64_t)json_integer_value(iteration);
+        json_decref(launcher->training.line);
+        launcher->training.line = json_incref(line);
     } else if (event != NULL && strcmp(event, "join") == 0) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_joined);
     } else if (event != NULL && strcmp(event, "refused") == 0) {
@@ -253,9 +254,9 @@ struct missed {
 
 static void report_missed_event(void *context, const char *event) {
     const struct missed *missed = context;
-    json_t *line =
-        json_pack("{s:s, s:s, s:[], s:I, s:f, s:o}", "type", "event", "event", "missed", "nodes", "iteration",
-                  (json_int_t)missed->launcher->iteration, "seconds", missed->seconds, "reason", report_text(event));
+    json_t *line = json_pack("{s:s, s:s, s:[], s:I, s:f, s:o}", "type", "event", "event", "missed", "nodes",
+                             "iteration", (json_int_t)missed->launcher->training.iteration, "seconds", missed->seconds,
+                             "reason", report_text(event));
     write_line(missed->launcher, line);
     json_decref(line);
 }
@@ -269,11 +270,12 @@ static void report_missed_events(struct launcher *launcher, const json_t *summar
 void launcher_write_summary(struct launcher *launcher, int status) {
     static const char *const not_of_the_job[] = {"iteration",        "clock",      "items",
                                                  "items_per_second", "bytes_sent", "bytes_received"};
-    const json_t *last = launcher->iteration_line;
-    json_t *line = json_pack("{s:s, s:I, s:I, s:f}", "type", "summary", "iterations", (json_int_t)launcher->iteration,
-                             "clocks", json_integer_value(json_object_get(last, "clock")), "seconds",
-                             json_number_value(json_object_get(last, "seconds")));
-    json_t *metrics = json_copy(launcher->iteration_line);
+    const json_t *last = launcher->training.line;
+    json_t *line =
+        json_pack("{s:s, s:I, s:I, s:f}", "type", "summary", "iterations", (json_int_t)launcher->training.iteration,
+                  "clocks", json_integer_value(json_object_get(last, "clock")), "seconds",
+                  json_number_value(json_object_get(last, "seconds")));
+    json_t *metrics = json_copy(launcher->training.line);
     for (size_t k = 0; k < sizeof not_of_the_job / sizeof *not_of_the_job; k++) {
         json_object_del(metrics, not_of_the_job[k]);
     }
@@ -325,7 +327,7 @@ void launcher_receive(void *self, actor_id from, struct message *message) {
     if (observer_take_outcome(&launcher->observer, message, &request)) {
         receive_outcome(launcher, &message->outcome, &request);
     } else if (observer_take_line(&launcher->observer, message, &line)) {
-        receive_line(launcher, message->frames[0], line);
+        receive_line(launcher, message->frames[RECORDS_FRAME], line);
     } else if (message->type == MESSAGE_ABORT && !launcher->observer.ended) {
         launcher_fail(launcher, message->text.code, "%s", message->text.text);
     }

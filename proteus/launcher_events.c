@@ -80,15 +80,15 @@ static void to_nodes(struct launcher *launcher, const struct event *event) {
 
 static void to_controller(struct launcher *launcher, const struct event *event) {
     if (event->action == EVENT_START) {
-        if (!launcher->controller.running) {
+        if (!launcher->controller.process.running) {
             launcher_start_controller(launcher);
         }
         return;
     }
-    launcher->controller_killed = launcher->controller_killed || event->action == EVENT_KILL;
-    process_signal(&launcher->controller, event->action == EVENT_KILL    ? SIGKILL
-                                          : event->action == EVENT_PAUSE ? SIGSTOP
-                                                                         : SIGCONT);
+    launcher->controller.killed = launcher->controller.killed || event->action == EVENT_KILL;
+    process_signal(&launcher->controller.process, event->action == EVENT_KILL    ? SIGKILL
+                                                  : event->action == EVENT_PAUSE ? SIGSTOP
+                                                                                 : SIGCONT);
 }
 
 bool launcher_events_start_controller(const struct launcher *launcher) {
@@ -106,17 +106,18 @@ bool launcher_events_start_controller(const struct launcher *launcher) {
 /* 0: now; UINT64_MAX: nobody knows yet. While there is no controller nobody counts iterations: they are taken to last
  * as long as the one before. */
 static uint64_t event_due_us(const struct launcher *launcher, const struct event *event) {
-    if (event->action == EVENT_START && launcher->controller_killed && launcher->controller.running) {
+    if (event->action == EVENT_START && launcher->controller.killed && launcher->controller.process.running) {
         return UINT64_MAX; /* it is still ending: the kill's iteration and the start's may be reported together */
     }
     if (event->by_seconds) {
-        return launcher->training_us == 0 ? UINT64_MAX : launcher->training_us + (uint64_t)(event->seconds * 1e6);
+        return launcher->training.began_us == 0 ? UINT64_MAX
+                                                : launcher->training.began_us + (uint64_t)(event->seconds * 1e6);
     }
-    if (event->iteration <= launcher->iteration) {
+    if (event->iteration <= launcher->training.iteration) {
         return 0;
     }
-    double wait = (double)(event->iteration - launcher->iteration) * launcher->pace;
-    return launcher->controller_lost_us == 0 ? UINT64_MAX : launcher->controller_lost_us + (uint64_t)(wait * 1e6);
+    double wait = (double)(event->iteration - launcher->training.iteration) * launcher->training.pace;
+    return launcher->controller.lost_us == 0 ? UINT64_MAX : launcher->controller.lost_us + (uint64_t)(wait * 1e6);
 }
 
 static void carry_out(struct launcher *launcher, const struct event *event) {

@@ -31,6 +31,24 @@ struct launched_node {
     uint64_t judge_us; /* it has ended: what follows from that is decided then; 0: it runs, or that is done */
 };
 
+/* The controller's process; only launcher_controller.c changes it. */
+struct launched_controller {
+    struct process process;
+    struct child_lines ready; /* on which it says its endpoint */
+    bool is_ready;            /* the present one has said it */
+    unsigned restarts;        /* not by events */
+    bool killed;              /* by an event, and not started again yet */
+    uint64_t lost_us;         /* when it was lost; 0: it runs */
+};
+
+/* How far training is, by the report. */
+struct launched_training {
+    uint64_t iteration; /* the last that ended */
+    json_t *line;       /* what was reported of it; NULL: none */
+    double pace;        /* seconds that it took */
+    uint64_t began_us;  /* when training began; 0: not known yet */
+};
+
 struct launcher {
     const struct launcher_options *options;
     struct events *events;
@@ -50,19 +68,11 @@ struct launcher {
     unsigned first_nodes;  /* that the job begins with */
     unsigned joined_count; /* of these */
 
-    struct process controller;
-    struct child_lines ready;             /* on which it says its endpoint */
-    char endpoint[WIRE_ENDPOINT_MAX + 1]; /* of the first one, and so of all; empty: not known yet */
-    bool is_ready;                        /* the present one has said it */
-    unsigned restarts;                    /* of it, not by events */
-    bool controller_killed;               /* by an event, and not started again yet */
-    uint64_t controller_lost_us;          /* when it was lost; 0: it runs */
+    struct launched_controller controller;
+    char endpoint[WIRE_ENDPOINT_MAX + 1]; /* of the first controller, and so of all; empty: not known yet */
 
     struct observer observer;
-    uint64_t iteration;     /* the last that ended ... */
-    json_t *iteration_line; /* ... and what was reported of it; NULL: none */
-    double pace;            /* seconds that it took */
-    uint64_t training_us;   /* when training began; 0: not known yet */
+    struct launched_training training;
 
     struct message_text stop; /* why we want the job to end; code 0: we don't */
     unsigned signals;         /* that asked us to end */

@@ -1,5 +1,6 @@
 /* proteus status: asks a job's controller how the job is, and shows it. */
 #include "agileml/base/log.h"
+#include "agileml/wire/records.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 #include "proteus/status_text.h"
@@ -18,7 +19,9 @@ static bool take_status(void *context, struct observer *observer, const struct m
     struct status_call *call = context;
     (void)observer;
     if (message->type == MESSAGE_STATUS && message->status.request == call->request && call->answer == NULL) {
-        call->answer = json_loadb((const char *)message->frames[0]->data, message->frames[0]->size, 0, NULL);
+        size_t size;
+        const char *text = records_text(message, &size);
+        call->answer = json_loadb(text, size, 0, NULL);
     }
     return call->answer != NULL;
 }

@@ -1,4 +1,5 @@
-/* What the app's functions and the loader ask of the main thread: rows, a table's pieces, room. See runtime_private.h. */
+/* What the app's functions and the loader ask of the main thread: rows, a table's pieces, room. See
+ * runtime_private.h. */
 #include "workers/runtime_private.h"
 
 #include "agileml/base/clock.h"

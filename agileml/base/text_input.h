@@ -18,8 +18,8 @@ struct text_input;
 /* The part of a path that messages show: within `path`. */
 const char *text_input_name(const char *path);
 
-/* Where the bytes of an input come from: reads until `size` are there or no more come; *got < size says the latter. 0, or
- * a code with *error set. */
+/* Where the bytes of an input come from: reads until `size` are there or no more come; *got < size says the latter. 0,
+ * or a code with *error set. */
 typedef int text_source(void *context, void *bytes, size_t size, size_t *got, struct error *error);
 
 /* Opens the file at `path`, which may be a pipe. 0, and text_input_close must follow; or AML_EINPUT (it can't be opened
@@ -34,8 +34,8 @@ int text_input_open_source(struct text_input **input, const char *name, text_sou
  * 0; AML_EINPUT (the file can't be read, gzip data is damaged or cut short) or AML_ENOMEM. */
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error);
 
-/* All of a file of at most `most` bytes, with a 0 behind it: free() it. Codes as text_input_open and text_input_read, and
- * AML_EINPUT when the file has more. */
+/* All of a file of at most `most` bytes, with a 0 behind it: free() it. Codes as text_input_open and text_input_read,
+ * and AML_EINPUT when the file has more. */
 int text_input_load(const char *path, size_t most, char **text, size_t *size, struct error *error);
 
 /* NULL is allowed. */

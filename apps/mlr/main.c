@@ -47,6 +47,27 @@ struct thread_loss {
     _Alignas(64) struct mlr_loss loss;
 };
 
+/* The step under way. */
+struct minibatch {
+    size_t room; /* samples */
+    float *logits;
+    uint32_t *labels;
+    struct mlr_sparse *sparse;
+    struct mlr_dense dense;
+    size_t count;
+    uint64_t values; /* of all samples: those that are multiplied */
+    struct mlr_weights weights;
+    unsigned char *touched;
+    struct mlr_step step;
+};
+
+struct mlr_threads {
+    unsigned count;
+    struct thread_loss *losses; /* [count] */
+    float *scratch;             /* narrow: [count][scratch_of] */
+    size_t scratch_of;
+};
+
 struct mlr {
     const char *test, *test_labels, *model_out, *format, *scale_name, *layout, *device_name;
     struct samples_file file;
@@ -66,23 +87,8 @@ struct mlr {
     float *decay_of;           /* sparse: [slots], see struct mlr_step */
     float *velocity;           /* with --momentum, as long as the process lives */
     struct mlr_device *device; /* likewise; NULL: the threads take the steps */
-    unsigned threads;
-    struct thread_loss *losses; /* [threads] */
-    float *scratch;             /* narrow: [threads][scratch_of] */
-    size_t scratch_of;
-    /* Of the step under way: */
-    struct minibatch {
-        size_t room; /* samples */
-        float *logits;
-        uint32_t *labels;
-        struct mlr_sparse *sparse;
-        struct mlr_dense dense;
-        size_t count;
-        uint64_t values; /* of all samples: those that are multiplied */
-        struct mlr_weights weights;
-        unsigned char *touched;
-        struct mlr_step step;
-    } batch_of;
+    struct mlr_threads threads;
+    struct minibatch batch_of;
 };
 
 /* ---- Options ---- */
@@ -323,14 +329,14 @@ static int mlr_read(aml_worker *worker, void *context) {
 static void mlr_forget_items(struct mlr *mlr) {
     struct minibatch *batch = &mlr->batch_of;
     free(mlr->decay_of);
-    free(mlr->losses);
-    free(mlr->scratch);
+    free(mlr->threads.losses);
+    free(mlr->threads.scratch);
     free(batch->logits);
     free(batch->labels);
     free(batch->sparse);
     mlr->decay_of = NULL;
-    mlr->losses = NULL;
-    mlr->scratch = NULL;
+    mlr->threads.losses = NULL;
+    mlr->threads.scratch = NULL;
     *batch = (struct minibatch){0};
 }
 
@@ -392,12 +398,13 @@ static int mlr_begin(aml_worker *worker, void *context) {
     if (result != 0) {
         return result;
     }
-    mlr->threads = aml_threads(worker);
-    mlr->losses = aligned_alloc(64, mlr->threads * sizeof *mlr->losses);
-    mlr->scratch_of = (mlr_narrow_scratch(mlr->survey.features, mlr->survey.labels.count) + 15) / 16 * 16;
-    mlr->scratch = mlr->narrow ? aligned_alloc(64, mlr->threads * mlr->scratch_of * sizeof(float)) : NULL;
-    if (mlr->losses == NULL || (mlr->narrow && mlr->scratch == NULL)) {
-        return aml_error(worker, AML_ENOMEM, "no memory for %u threads", mlr->threads);
+    mlr->threads.count = aml_threads(worker);
+    mlr->threads.losses = aligned_alloc(64, mlr->threads.count * sizeof *mlr->threads.losses);
+    mlr->threads.scratch_of = (mlr_narrow_scratch(mlr->survey.features, mlr->survey.labels.count) + 15) / 16 * 16;
+    mlr->threads.scratch =
+        mlr->narrow ? aligned_alloc(64, mlr->threads.count * mlr->threads.scratch_of * sizeof(float)) : NULL;
+    if (mlr->threads.losses == NULL || (mlr->narrow && mlr->threads.scratch == NULL)) {
+        return aml_error(worker, AML_ENOMEM, "no memory for %u threads", mlr->threads.count);
     }
     if (mlr->momentum > 0 && mlr->device == NULL && mlr->velocity == NULL) {
         mlr->velocity = calloc(rows.count, rows.stride);
@@ -464,7 +471,7 @@ static void set_weights(aml_worker *worker, struct mlr *mlr) {
     struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
     batch->weights = whole_weights(mlr, rows);
     batch->touched = rows.touched;
-    memset(mlr->losses, 0, mlr->threads * sizeof *mlr->losses);
+    memset(mlr->threads.losses, 0, mlr->threads.count * sizeof *mlr->threads.losses);
 }
 
 /* A thread's part of the samples: from weights to errors. */
@@ -475,14 +482,15 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
     size_t end = batch->count * (thread + 1) / threads;
     float *logits = batch->logits + first * batch->weights.classes;
     if (mlr->narrow) {
-        mlr->narrow_kernel.logits(&batch->weights, &batch->dense, first, end, mlr->scratch + thread * mlr->scratch_of,
-                                  batch->logits);
+        mlr->narrow_kernel.logits(&batch->weights, &batch->dense, first, end,
+                                  mlr->threads.scratch + thread * mlr->threads.scratch_of, batch->logits);
     } else if (mlr->dense) {
         mlr_dense_logits(&batch->weights, &batch->dense, first, end, batch->logits);
     } else {
         mlr->kernel.sparse_logits(&batch->weights, batch->sparse + first, end - first, logits);
     }
-    mlr->kernel.softmax(logits, batch->labels + first, end - first, batch->weights.classes, &mlr->losses[thread].loss);
+    mlr->kernel.softmax(logits, batch->labels + first, end - first, batch->weights.classes,
+                        &mlr->threads.losses[thread].loss);
 }
 
 /* A thread's part of the features: from errors to new weights. */
@@ -507,9 +515,9 @@ static void part_backward(void *context, unsigned thread, unsigned threads) {
 
 static struct mlr_loss sum_losses(const struct mlr *mlr) {
     struct mlr_loss sum = {0};
-    for (unsigned t = 0; t < mlr->threads; t++) {
-        sum.loss += mlr->losses[t].loss.loss;
-        sum.correct += mlr->losses[t].loss.correct;
+    for (unsigned t = 0; t < mlr->threads.count; t++) {
+        sum.loss += mlr->threads.losses[t].loss.loss;
+        sum.correct += mlr->threads.losses[t].loss.correct;
     }
     return sum;
 }

@@ -148,7 +148,8 @@ def check_caps(ledger):
     def reach(what, value, moment):
         most[what] = max(most.get(what, 0), value)
         if value > caps[what] * (1 + 1e-9):
-            wrong.setdefault(what, f"{market.stamp(moment)}: {value:g} {what.replace('_', ' ')}, the cap is {caps[what]:g}")
+            name = what.replace("_", " ")
+            wrong.setdefault(what, f"{market.stamp(moment)}: {value:g} {name}, the cap is {caps[what]:g}")
 
     for moment in sorted({start for start, _, _, _ in things}):
         there = [(thing, count) for start, end, thing, count in things if start <= moment < end]

@@ -1,5 +1,5 @@
-/* What the parts of the provider `ec2` share: ec2.c (life cycle), ec2_check.c, ec2_launch.c, ec2_list.c, ec2_prices.c and
- * ec2_terminate.c (giving back and withdrawing). One thread. */
+/* What the parts of the provider `ec2` share: ec2.c (life cycle), ec2_check.c, ec2_launch.c, ec2_list.c, ec2_prices.c
+ * and ec2_terminate.c (giving back and withdrawing). One thread. */
 #ifndef BIDBRAIN_CLOUD_EC2_PRIVATE_H
 #define BIDBRAIN_CLOUD_EC2_PRIVATE_H
 

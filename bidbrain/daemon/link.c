@@ -177,17 +177,17 @@ void job_link_gone(struct job_link *link, const char *const *nodes, size_t count
 
 /* Some nodes are unknown, or the job could not do without all: each is asked for alone. */
 static void request_refused(struct job_link *link, const struct message *message) {
-    const char *names = (const char *)message->frames[0]->data;
-    size_t count = message->frames[0]->size / WIRE_NAME_MAX;
+    size_t count;
+    const struct wire_name *names = records_names(message, &count);
     if (count == 1) {
         char name[WIRE_NAME_MAX];
-        snprintf(name, sizeof name, "%s", names);
+        snprintf(name, sizeof name, "%s", names[0].name);
         node_left(link, name, false);
         link->listener.unknown(link->listener.context, name);
         return;
     }
     for (size_t n = 0; n < count; n++) {
-        const char *name = names + n * WIRE_NAME_MAX;
+        const char *name = names[n].name;
         job_link_evict(link, &name, 1, message->evict.notice_ms);
     }
 }

@@ -33,7 +33,8 @@ int catalog_read(struct catalog *catalog, const char *path, struct error *error)
 void catalog_close(struct catalog *catalog);
 /* Whether a type's vCPUs are shares that it may use for a while (t1, t2, t3, ...): not work that can be counted on. */
 bool catalog_burstable(const char *type);
-/* Whether machines of a type are bought for work: not NULL (unknown), not burstable, and large enough. Memory in GiB. */
+/* Whether machines of a type are bought for work: not NULL (unknown), not burstable, and large enough. Memory in
+ * GiB. */
 bool catalog_fits(const struct catalog_price *type, int64_t vcpus_min, double memory_min);
 /* NULL when the type is not known with a price in that region. */
 const struct catalog_price *catalog_find(const struct catalog *catalog, const char *type, const char *region);

@@ -3,11 +3,10 @@
  *
  * CSV and TSV: a header line names the columns (timestamp, timestamp_utc or epoch_ms; price, price_usd; instance_type;
  * zone; product; others are ignored); without one a line is zone, type, product, price, time, or time, price. What a
- * file's content
- * does not tell comes from its name, "TYPE-ZONE.EXTENSION", and the product is then Linux/UNIX.
- * JSON items and lines that miss a field, or whose price is 0, are skipped and counted; everything else that is wrong
- * is an error with file and line, JSON's mostly that where its object begins. Memory: buffers, whatever the file's size;
- * only points are kept. */
+ * file's content does not tell comes from its name, "TYPE-ZONE.EXTENSION", and the product is then Linux/UNIX. JSON
+ * items and lines that miss a field, or whose price is 0, are skipped and counted; everything else that is wrong is an
+ * error with file and line, JSON's mostly that where its object begins. Memory: buffers, whatever the file's size; only
+ * points are kept. */
 #ifndef BIDBRAIN_MARKET_MARKET_READ_H
 #define BIDBRAIN_MARKET_MARKET_READ_H
 

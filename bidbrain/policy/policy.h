@@ -103,13 +103,13 @@ struct policy_additions {
     bool diverse; /* markets whose spikes come together share half of most_work */
 };
 
-/* What is known of the job's end. Decisions use (4) alone while `work` is 0 (not known), or while no deadline is set and
- * more than POLICY_END_HOURS of work at full size are left. Otherwise they minimize the expected dollars from now to the
- * end, divided by the work left. With `whole_hours` an hour that is paid already costs nothing.
+/* What is known of the job's end. Decisions use (4) alone while `work` is 0 (not known), or while no deadline is set
+ * and more than POLICY_END_HOURS of work at full size are left. Otherwise they minimize the expected dollars from now
+ * to the end, divided by the work left. With `whole_hours` an hour that is paid already costs nothing.
  *
- * Work that is not done by the deadline costs its price on demand, and a fifth of the work left is added. A footprint is
- * rejected if machines on demand, which are offered, can meet the deadline now but could not after another hour of this
- * footprint. */
+ * Work that is not done by the deadline costs its price on demand, and a fifth of the work left is added. A footprint
+ * is rejected if machines on demand, which are offered, can meet the deadline now but could not after another hour of
+ * this footprint. */
 struct policy_end {
     double work;       /* left, in hours of nu = 1; 0: not known */
     double deadline;   /* hours from now; INFINITY: none */

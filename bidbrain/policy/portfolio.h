@@ -36,6 +36,11 @@ enum portfolio_fallback {
     FALLBACK_ALWAYS,   /* then, and while no spot market is open below its ceiling */
 };
 
+/* Of all that is coming, also beyond portfolio.coming_count; work and dollars an hour. */
+struct portfolio_pending {
+    double machines, work, dollars;
+};
+
 struct portfolio {
     const struct market_rules *rules;
     int64_t now;
@@ -64,9 +69,7 @@ struct portfolio {
 
     const struct portfolio_holding *held, *coming;
     size_t held_count, coming_count; /* each at most POLICY_HELD_MAX; */
-    struct {
-        double machines, work, dollars; /* an hour; of all that is coming, also beyond coming_count */
-    } pending;
+    struct portfolio_pending pending;
 
     double money;          /* that may still be bound; INFINITY: no budget */
     double renewed_rate;   /* dollars an hour of all machines that a renewal may bring about; INFINITY: any */

@@ -112,8 +112,8 @@ struct study {
     size_t scheme_count;
 };
 
-/* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by
- * the ec2 model. AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success
+/* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by the
+ * ec2 model. AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success
  * only. */
 int study_open(struct study *study, const struct study_options *options, struct markets *markets,
                const struct catalog *catalog, const char *interruptions, struct error *error);

@@ -433,7 +433,8 @@ class Guide(unittest.TestCase):
                 commands = commands.replace(old, new)
             done = subprocess.run(["bash", "-c", "set -e\n" + commands], cwd=folder, capture_output=True, text=True,
                                   timeout=4 * PATIENCE_S, check=False,
-                                  env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")})
+                                  env={name: value for name, value in os.environ.items()
+                                       if not name.startswith("AWS_")})
             log = pathlib.Path(folder, "laptop", "controller.log")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr + (log.read_text() if log.exists() else ""))
         self.assertIn("bidbrain.json is well", done.stdout)

@@ -1519,7 +1519,8 @@ static bool relay_holds(void *context) {
     return atomic_load(&relay->holds);
 }
 
-/* SIGTERM reaches a node that the controller has taken in, before the node has heard so: it leaves as it would later. */
+/* SIGTERM reaches a node that the controller has taken in, before the node has heard so: it leaves as it would
+ * later. */
 static void test_warned_before_welcome(void **state) {
     (void)state;
     struct job job = start_sums(options_of("2", 1, "600"), "", "");

@@ -329,7 +329,8 @@ static struct sim_config draw_network(struct cluster *cluster) {
     static const uint64_t latencies_us[] = {50, 500, 5000, 50 * 1000};
     uint64_t latency_us = latencies_us[cluster_draw(cluster) % 4];
     unsigned size = cluster->initial_reliable + cluster->initial_transient;
-    uint64_t least_mb = size > 256 ? 1000 : size > 16 ? 200 : 4; /* what plans take grows with the square of the nodes */
+    /* What plans take grows with the square of the nodes. */
+    uint64_t least_mb = size > 256 ? 1000 : size > 16 ? 200 : 4;
     return (struct sim_config){.nodes = CLUSTER_MACHINES,
                                .latency_min_us = latency_us / 2,
                                .latency_max_us = 4 * latency_us,

@@ -1308,7 +1308,8 @@ static void test_an_observer_who_comes_late_hears_how_it_ended(void **state) {
     }
 }
 
-/* One far away reads a burst in half a second; the job's report is many bursts long, and its last line says how the job ended. */
+/* One far away reads a burst in half a second; the job's report is many bursts long, and its last line says how the job
+ * ended. */
 static void test_an_observer_that_reads_on_hears_how_it_ended(void **state) {
     (void)state;
     enum { CLOCKS = 6 * CONTROLLER_BURST_MAX };
