@@ -1,5 +1,5 @@
-/* A simulated cluster behind struct io: every actor of every node in one thread, under a virtual clock and one random
- * seed (DESIGN section 3). The same seed and the same calls give the same run, event by event.
+/* A simulated cluster behind struct io: every actor of every node in one thread, with a virtual clock and one random
+ * seed (docs/design.md, "Who is who"). The same seed and the same calls give the same run, event by event.
  *
  * Messages between nodes pass the wire's encoder and decoder, take time (latency, bandwidth) and arrive in order on
  * each connection (a pair of actors, once one of them has called connect). What TCP and its reconnects do to them is
@@ -17,12 +17,12 @@
 struct sim_config {
     unsigned nodes;                                      /* machines, numbered from 0; 1 to SIM_NODES_MAX */
     uint64_t latency_min_us, latency_max_us;             /* one way; each pair of actors draws its own */
-    uint32_t tail_per_million;                           /* so many messages ... */
-    uint64_t tail_max_us;                                /* ... take up to so much longer */
+    uint32_t tail_per_million;                           /* messages of a million that are delayed */
+    uint64_t tail_max_us;                                /* the longest such delay */
     uint64_t bytes_per_second_min, bytes_per_second_max; /* of a node, in and out; each draws its own */
-    uint64_t hold_max_us;      /* a separation up to so long holds messages back; a longer one breaks connections */
-    uint64_t reconnect_max_us; /* after a break, a connection stands again after up to so long */
-    bool admission;            /* nodes hear only those that io.admit has named, as in a job with a key */
+    uint64_t hold_max_us;      /* a separation up to this long delays messages; a longer one breaks connections */
+    uint64_t reconnect_max_us; /* the longest time from a break until the connection stands again */
+    bool admission;            /* nodes hear only nodes that io.admit has named, as in a job with a key */
     FILE *trace;               /* one line for each event; NULL: none */
 };
 
@@ -36,13 +36,13 @@ struct sim_statistics {
     uint64_t lost;        /* by breaks, sent by the answering side of a broken connection, or not admitted */
     uint64_t duplicated;  /* by breaks */
     uint64_t unreachable; /* sent to an actor that is unknown or not connected */
-    uint64_t refused;     /* the decoder refused the message: always a mistake of ours */
+    uint64_t refused;     /* messages that the decoder refused: always a mistake in this program */
     uint64_t trace;       /* hash of all events so far and of every message that arrived, frames included */
 };
 
 struct sim;
 
-/* Never NULL. */
+/* Makes a cluster. Never returns NULL. */
 struct sim *sim_open(uint64_t seed, const struct sim_config *config);
 void sim_close(struct sim *sim);
 
@@ -53,26 +53,26 @@ void sim_actor(struct sim *sim, unsigned node, actor_id id, const char *endpoint
  * removed. */
 void sim_schedule(struct sim *sim, unsigned node, uint64_t at_us, void (*function)(void *context), void *context);
 
-/* Executes one event. False when there is none. */
+/* Executes the next event. Returns false when there is none. */
 bool sim_step(struct sim *sim);
 uint64_t sim_now(const struct sim *sim);
 uint64_t sim_random(struct sim *sim);
 const struct sim_statistics *sim_statistics(const struct sim *sim);
 
-/* ---- What goes wrong ---- */
+/* ---- Faults ---- */
 
 /* Breaks every connection between two nodes (or of one node: `other` SIM_ALL_NODES): a run of the messages under way
  * is lost, some arrive twice, later ones may overtake those that were delayed. */
 void sim_break(struct sim *sim, unsigned node, int other);
-/* The process on `node`, to which others connect, dies; the next one listens there from `up_us` on. Each connection
- * stands again within IO_RECONNECT_MS after that: until then everything sent over it, by either side, is lost. */
+/* Kills the process on `node`, to which others connect; the next process listens there from `up_us` on. Each connection
+ * stands again within IO_RECONNECT_MS after that. Until then everything that either side sends over it is lost. */
 void sim_restart(struct sim *sim, unsigned node, uint64_t up_us);
-/* The node stands still until then, as under SIGSTOP. */
+/* Stops the node until `until_us`, as SIGSTOP does. */
 void sim_pause(struct sim *sim, unsigned node, uint64_t until_us);
-/* Until then, no message passes between nodes whose `sides` differ (one entry a node); those of side 0 reach everyone.
- * Replaces an earlier one. */
+/* Separates the network until `until_us`: no message passes between nodes whose `sides` differ (one entry a node).
+ * Nodes of side 0 reach every node. Replaces an earlier separation. */
 void sim_separate(struct sim *sim, const unsigned char *sides, uint64_t until_us);
-/* The node is gone. What it has sent still arrives. */
+/* Removes the node. Messages that it has sent still arrive. */
 void sim_remove(struct sim *sim, unsigned node);
 
 #endif

@@ -1,11 +1,11 @@
 /* The real io: actors exchange messages by TCP through ZeroMQ, and inside a process through mailboxes. Without a key
  * only loopback addresses are allowed. With one every TCP connection is encrypted (CURVE), and each process has a key
  * pair of its own, made by net_open:
- *   - the controller's process uses the job's key as its own. It lets in whoever shows a token of the job, in the
- *     token's role;
- *   - every other process lets in the processes of the nodes that io.admit named last, each under the ids of its own
+ *   - the controller's process uses the job's key as its own. It admits every process that shows a token of the job, in
+ *     the token's roles;
+ *   - every other process admits the processes of the nodes that io.admit named last, each under the ids of its own
  *     actors only.
- * Decides who may send which type of message (message_roles), and nothing about what messages mean. */
+ * Decides which peer may send which type of message (message_roles), but does not interpret messages. */
 #ifndef AGILEML_NET_ZMQ_H
 #define AGILEML_NET_ZMQ_H
 
@@ -38,11 +38,12 @@ struct net_options {
 int net_open(struct net **net, const struct net_options *options, struct error *error);
 /* The same with the key or token in the file `key_path` in place of options.key; NULL: without one. */
 int net_open_by_file(struct net **net, const char *key_path, struct net_options options, struct error *error);
-/* After every net_io is closed. Waits up to about a second for what they sent last to leave. */
+/* To be called after every net_io is closed. Waits up to about a second until their last messages are sent. */
 void net_close(struct net *net);
 
 /* Leaves this process's key pair to the program that it is about to execute in its place (execv), whose net_open takes
- * it: a node that was given up, and joins anew, is known by it. If that fails the program gets a pair of its own. */
+ * the pair. So a node that was given up and joins again is known by the same key. If leaving the pair fails, the
+ * program makes a new one. */
 void net_leave_key(const struct net *net);
 
 /* This process's public key, as in struct wire_node; "" without a key. Valid until net_close. */
@@ -57,36 +58,37 @@ struct net_io;
 
 struct net_io_options {
     actor_id self;
-    const char *bind;       /* listen here, see endpoint.h; NULL: don't */
+    const char *bind;       /* the endpoint to listen at, see endpoint.h; NULL: none */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
-    /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process that
-     * sends it a few small messages of this type receives them itself: waking the sleeper would cost more. */
+    /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process may
+     * receive small messages of this type in its place, after it has sent them: waking the sleeper would cost more. */
     unsigned lent_for;
-    /* A peer that io.connect names is there but no connection comes about: told once per endpoint. NULL: a warning. */
+    /* Called once per endpoint when a peer that io.connect names refuses the connection. NULL: a warning. */
     void (*refused)(void *self, const char *endpoint, const char *why);
-    /* The first or a later connection to this peer, which io.connect named, has come about. May be NULL. */
+    /* Called whenever a connection to a peer that io.connect named has come about. May be NULL. */
     void (*connected)(void *self, actor_id peer);
-    /* One line for the log; at most NET_WARNINGS_MAX in all. NULL: stderr. */
+    /* Called with one line for the log, at most NET_WARNINGS_MAX times. NULL: stderr. */
     void (*warning)(void *self, const char *text);
 };
 
 enum { NET_WARNINGS_MAX = 16 };
 
-/* The actor is at once within reach of the process's other actors. 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL. */
+/* Opens an actor's io. The process's other actors reach the actor at once. Returns 0, AML_EINPUT (address), AML_ELIMIT
+ * or AML_EFAIL. */
 int net_io_open(struct net_io **io, struct net *net, const struct net_io_options *options, struct error *error);
-/* Messages it hasn't received are lost; those it has sent leave until net_close. */
+/* Closes the io. Messages that it has not received are lost; messages that it has sent leave until net_close. */
 void net_io_close(struct net_io *io);
 
-/* Where it listens, the chosen port filled in; "" if it doesn't. */
+/* Returns the endpoint where the io listens, with the chosen port; "" if it does not listen. */
 const char *net_io_endpoint(const struct net_io *io);
 struct io *net_io_of(struct net_io *io);
 
-/* io.connect with an answer: 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL. io.connect makes a warning of an error.
- * An actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
+/* Connects as io.connect does, and returns 0, AML_EINPUT (address), AML_ELIMIT or AML_EFAIL, where io.connect warns of
+ * an error. An actor of this process needs no connection and gets none. A NULL endpoint forgets the actor.
  *
- * What is sent before the first connection comes about waits for it, up to the high water mark. While a peer that
- * was connected, or didn't answer, is away, messages to it are dropped; libzmq tries again until it is forgotten. */
+ * Messages wait for the first connection, up to the high water mark. Once a peer has disconnected or did not answer,
+ * messages to it are dropped until a connection stands again. libzmq tries again until the peer is forgotten. */
 int net_io_connect(struct net_io *io, actor_id actor, const char *endpoint, struct error *error);
 
 /* Calls `ready` whenever `fd` is readable; NULL ends that (before the fd is closed). 0, AML_ELIMIT or AML_EFAIL. */
@@ -94,17 +96,17 @@ int net_io_watch(struct net_io *io, int fd, void (*ready)(void *context), void *
 
 /* Dispatches messages, the timer and watched descriptors until net_io_stop. 0 or AML_EFAIL. May be called again. */
 int net_io_run(struct net_io *io, struct error *error);
-/* From another thread of the process: while the loop's own thread sleeps, calls `ready` in its place, as it would for a
- * descriptor, and dispatches what comes of that, until nothing more is there or `enough` says so; the rest is left to
- * the loop's thread. To wake that and to be woken by it costs more than a little work. False: it does not sleep, and
- * nothing was called. */
+/* Runs the loop from another thread of the process while the loop's own thread sleeps: calls `ready` as for a readable
+ * descriptor, then dispatches what follows until nothing is left or `enough` returns true. The rest is left to the
+ * loop's thread. Waking that thread, and being woken by it, costs more than a little work. Returns false, without a
+ * call, if the loop's thread does not sleep. */
 bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
                      void *context);
-/* From a callback of the loop: no callback follows, net_io_run returns. */
+/* Called from a callback of the loop: no other callback follows, and net_io_run returns. */
 void net_io_stop(struct net_io *io);
 
-/* Any thread. Bytes over TCP in frames and their headers (not TCP's, nor encryption's); messages dropped instead of
- * sent, because there was no such peer or its queue was full. Any pointer may be NULL. */
+/* Any thread. Counts bytes over TCP in frames and their headers, without TCP's and encryption's overhead, and messages
+ * that were dropped because the peer was unknown or its queue was full. Any pointer may be NULL. */
 void net_io_count(const struct net_io *io, uint64_t *bytes_sent, uint64_t *bytes_received, uint64_t *dropped);
 
 #endif
