@@ -14,9 +14,9 @@ struct buffer {
     void (*release)(struct buffer *buffer); /* called once, by whoever drops the last reference */
 };
 
-/* A buffer of `size` uninitialised bytes with one reference. Never NULL: see memory_exhausted. */
+/* Returns a buffer of `size` uninitialised bytes with one reference. Never NULL: see memory_exhausted. */
 struct buffer *buffer_new(size_t size);
-/* The same with the bytes copied from `data`. */
+/* Returns such a buffer with a copy of the bytes at `data`. */
 struct buffer *buffer_copy(const void *data, size_t size);
 /* Takes one more reference and returns `buffer`. Any thread. */
 struct buffer *buffer_hold(struct buffer *buffer);

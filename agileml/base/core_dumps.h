@@ -1,4 +1,4 @@
-/* What a process that holds a secret must not leave behind. */
+/* Prevents core dumps of a process that holds a secret. */
 #ifndef AGILEML_BASE_CORE_DUMPS_H
 #define AGILEML_BASE_CORE_DUMPS_H
 

@@ -16,7 +16,7 @@ struct error {
  * returns `code`, so that a failing function can `return error_set(...)`. `error` may be NULL. */
 __attribute__((format(printf, 3, 4))) int error_set(struct error *error, int code, const char *format, ...);
 
-/* The exit status of DESIGN section 7 for an error code: 0, 1 or 2. */
+/* Returns the exit status for an error code: 0, 1 or 2 (docs/proteus.md). */
 int error_exit_status(int code);
 
 #endif

@@ -17,13 +17,13 @@ static inline uint64_t hash_mix(uint64_t key) {
 
 __extension__ typedef unsigned __int128 hash_product;
 
-/* The upper half of a product. */
+/* Returns the upper half of a product. */
 static inline uint64_t hash_product_high(uint64_t one, uint64_t other) {
     return (uint64_t)((hash_product)one * other >> 64);
 }
 
-/* The two halves of a product, folded into one word: mixes two words by one multiplication, as wyhash does. 0 takes the
- * other word with it: neither may be 0 but by chance. */
+/* Mixes two words by one multiplication, as wyhash does: folds the two halves of the product into one word. If one word
+ * is 0 the other has no effect, so neither may be 0 except by chance. */
 static inline uint64_t hash_folded(uint64_t one, uint64_t other) {
     hash_product product = (hash_product)one * other;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -51,7 +51,7 @@ static inline uint64_t hash_half_word(const unsigned char *bytes) {
     return word;
 }
 
-/* Hashes bytes; `seed` may be the hash of what stands before them. */
+/* Hashes bytes; `seed` may be the hash of the bytes before them. */
 static inline uint64_t hash_bytes(const unsigned char *bytes, size_t size, uint64_t seed) {
     uint64_t first = 0;
     uint64_t last = 0;
@@ -80,20 +80,20 @@ struct index_entries;
  * Threads: lookups may run in parallel. index_map_add_shared may run beside them, in one thread at a time; every other
  * function needs the map to itself. */
 struct index_map {
-    size_t count;                            /* first, as clang 14 takes no {0} for an atomic pointer */
+    size_t count;                            /* the first field, as clang 14 rejects {0} for an atomic pointer */
     _Atomic(struct index_entries *) entries; /* NULL: empty */
     struct index_entries *outgrown; /* old arrays that lookups may still be reading; each points to the one before */
 };
 
-/* The value of `key`, or INDEX_NONE. */
+/* Returns the value of `key`, or INDEX_NONE. */
 int64_t index_map_find(const struct index_map *map, uint64_t key);
 /* Has the processor fetch what index_map_find(key) will read. */
 void index_map_prefetch(const struct index_map *map, uint64_t key);
 /* Adds `key`, which is not in the map. */
 void index_map_add(struct index_map *map, uint64_t key, uint32_t value);
-/* Adds while other threads look up: a lookup finds either nothing or `value`; if it finds `value` it also sees what
- * this thread wrote before. Entries that the map has outgrown stay until index_map_trim; they at most double its
- * memory. */
+/* Adds `key` while other threads look up. A lookup finds either nothing or `value`; a thread that finds `value` also
+ * sees everything that this thread wrote before. Entries that the map has outgrown remain until index_map_trim, and at
+ * most double the map's memory. */
 void index_map_add_shared(struct index_map *map, uint64_t key, uint32_t value);
 void index_map_trim(struct index_map *map);
 /* Makes `copy`, which is zeroed, equal to `map`. */

@@ -10,10 +10,10 @@ enum { INSTANT_TEXT_MAX = 32 };
 #define INSTANT_MIN INT64_C(1136073600) /* 2006-01-01 */
 #define INSTANT_MAX INT64_C(4102444800) /* 2100-01-01 */
 
-/* "2016-04-25T12:00:32", a space for the T, fractions of a second (dropped), then nothing, Z, +HH:MM or +HHMM (UTC
- * offset). False: not such a text, or outside INSTANT_MIN..INSTANT_MAX. */
+/* Parses "2016-04-25T12:00:32". The T may be a space. Fractions of a second may follow and are dropped. Then may follow
+ * Z, +HH:MM or +HHMM, the UTC offset. Returns false for other text, or a time outside INSTANT_MIN..INSTANT_MAX. */
 bool instant_parse(const char *text, int64_t *seconds);
-/* "2016-04-25T12:00:32Z" */
+/* Writes a time like "2016-04-25T12:00:32Z". */
 void instant_format(int64_t seconds, char text[INSTANT_TEXT_MAX]);
 
 #endif

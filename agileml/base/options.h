@@ -1,6 +1,6 @@
 /* Command lines by table (struct aml_option, agileml/types.h): parsing, and the text of --help.
- * Does not print errors, does not act on --help, keeps no state, and does not set defaults: those are
- * what the targets hold before. */
+ * Does not print errors, does not act on --help, keeps no state, and does not set defaults: the targets
+ * hold them before. */
 #ifndef AGILEML_BASE_OPTIONS_H
 #define AGILEML_BASE_OPTIONS_H
 
@@ -37,7 +37,7 @@ int options_parse(const struct aml_option *const tables[], size_t table_count, i
  * defaults: call it before options_parse, or exit status 0 right after. */
 void options_help(FILE *stream, const struct aml_option *table);
 
-/* The edits (insert, delete, replace a byte) that turn a into b, for a suggestion. b_length < OPTIONS_NAME_MAX. */
+/* Returns how many edits (insert, delete, replace a byte) turn a into b. b_length < OPTIONS_NAME_MAX. */
 size_t options_distance(const char *a, size_t a_length, const char *b, size_t b_length);
 
 #endif

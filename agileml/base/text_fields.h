@@ -1,4 +1,4 @@
-/* What a line of a text file consists of, by the rules that all readers share:
+/* The fields of a line of a text file, by the rules that all readers share:
  *
  * - Fields are separated by one tab, one comma, one semicolon, one `::`, or by blanks (spaces and tabs, any number). A
  *   line of blank-separated fields may also start and end with blanks.
@@ -34,7 +34,7 @@ static inline bool text_is_line_end(char c) {
     return c == '\n' || c == '\r';
 }
 
-/* The first place from p on that is no blank. What is behind the text must stop it: a line's end, or a 0. */
+/* Returns the first place from p on that is not a blank. The text must end in a line end or a 0. */
 static inline const char *text_skip_blanks(const char *p) {
     while (text_is_blank(*p)) {
         p++;
@@ -42,13 +42,13 @@ static inline const char *text_skip_blanks(const char *p) {
     return p;
 }
 
-/* The beginning of the next line, behind the line end at p. Looks at p[1] when *p is CR. */
+/* Returns the beginning of the next line, after the line end at p. Reads p[1] when *p is CR. */
 static inline const char *text_next_line(const char *p) {
     return p + (p[0] == '\r' && p[1] == '\n' ? 2 : 1);
 }
 
-/* The separator of the fields of the line [line, end): the first comma, semicolon or `::` outside of quotes, unless a
- * tab separates fields before it. Without these, tabs when there is one between all fields, blanks otherwise;
+/* Returns the separator of the fields of the line [line, end): the first comma, semicolon or `::` outside of quotes,
+ * unless a tab separates fields before it. Without these, tabs when there is one between all fields, blanks otherwise;
  * TEXT_UNKNOWN when there is only one field. */
 enum text_separator text_separator_of(const char *line, const char *end);
 

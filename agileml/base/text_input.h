@@ -1,6 +1,5 @@
 /* The bytes of a text file, plain or gzip (of one or more members), as a stream. A UTF-8 byte order mark at its start
- * is not passed on. What is neither plain nor gzip is refused by name: zstd, xz, bzip2, zip, UTF-16. One thread at a
- * time. */
+ * is skipped. Other formats are rejected by name: zstd, xz, bzip2, zip, UTF-16. One thread at a time. */
 #ifndef AGILEML_BASE_TEXT_INPUT_H
 #define AGILEML_BASE_TEXT_INPUT_H
 
@@ -15,17 +14,18 @@ enum {
 
 struct text_input;
 
-/* The part of a path that messages show: within `path`. */
+/* Returns the part of a path that messages show, a pointer into `path`. */
 const char *text_input_name(const char *path);
 
-/* Where the bytes of an input come from: reads until `size` are there or no more come; *got < size says the latter. 0,
- * or a code with *error set. */
+/* A source of an input's bytes: reads `size` bytes, or fewer at the end; *got < size means that the source has ended.
+ * Returns 0, or a code with *error set. */
 typedef int text_source(void *context, void *bytes, size_t size, size_t *got, struct error *error);
 
 /* Opens the file at `path`, which may be a pipe. 0, and text_input_close must follow; or AML_EINPUT (it can't be opened
  * or read, or is of a kind that is refused) or AML_ENOMEM, and *input is NULL. */
 int text_input_open(struct text_input **input, const char *path, struct error *error);
-/* The same for what `source` gives, such as a member of an archive. `name` is for messages and stays the caller's. */
+/* Opens an input that reads from `source`, such as a member of an archive. `name` is for messages and must remain
+ * valid. */
 int text_input_open_source(struct text_input **input, const char *name, text_source *source, void *context,
                            struct error *error);
 

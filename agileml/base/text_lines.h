@@ -16,9 +16,9 @@ enum text_mark { TEXT_MARK_LF = 0, TEXT_MARK_CR, TEXT_MARK_ZERO, TEXT_MARKS };
 struct text_lines {
     const char *path; /* the caller's */
     uint64_t number;  /* of the last line taken, from 1 */
-    char *bytes;      /* the next `held` bytes of the file: what text_lines_fill has made sure of */
+    char *bytes;      /* the next `held` bytes of the file, see text_lines_fill */
     size_t held;
-    /* text_lines.c's alone: */
+    /* The fields below are text_lines.c's own. */
     struct text_input *input;
     size_t longest; /* bytes of a line, without its end */
     char *buffer;

@@ -20,8 +20,8 @@ enum aml_error_code {
 /* The element type of a table's rows. A row is a vector of `width` elements. */
 enum aml_type { AML_FLOAT32 = 0, AML_FLOAT64 = 1, AML_INT32 = 2, AML_INT64 = 3 };
 
-/* How updates of one clock are aggregated into a row (DESIGN: "add by default; put for rows that
- * only one worker at a time writes"). */
+/* How updates of one clock are aggregated into a row. AML_ADD is the default; AML_PUT (overwrite mode) is for rows
+ * that only one worker at a time writes. */
 enum aml_mode {
     AML_ADD = 0, /* row += sum of all workers' deltas */
     AML_PUT = 1  /* row = the value its only writer of that clock put */
