@@ -42,7 +42,7 @@ struct plan_result {
 };
 
 /* Returns the stage for the ratio of transient to reliable nodes. Keeps the stage `present` unless the ratio is beyond
- * a threshold by more than PLAN_HYSTERESIS. Without transient nodes this is stage 1, without reliable nodes traditional. */
+ * a threshold by more than PLAN_HYSTERESIS. Without transient nodes: stage 1. Without reliable nodes: traditional. */
 #define PLAN_HYSTERESIS 0.1
 enum stage plan_stage(unsigned reliable, unsigned transient, const struct plan_thresholds *thresholds,
                       enum stage present);

@@ -154,7 +154,7 @@ static bool can_be_put(const struct wire_reach *all, size_t count, actor_id serv
     return false;
 }
 
-/* Returns a server that can restore the partition at the clock, preferably a reliable one; ACTOR_NONE: there is none. */
+/* Returns a server that can restore the partition at the clock, preferably a reliable one; ACTOR_NONE: none can. */
 static actor_id anyone(const struct controller *controller, const struct wire_reach *all, size_t count,
                        uint32_t partition, uint64_t clock) {
     actor_id found = ACTOR_NONE;

@@ -1,6 +1,6 @@
-/* A PLAN, decoded: which server thread serves or follows which partition, and which origin works on which data shards
- * in which clocks (docs/design.md, "Plans"). message_decode_head checks a PLAN that has arrived; what is here only
- * reads it. */
+/* A decoded PLAN: which server thread serves or follows which partition, and which origin works on which data shards in
+ * which clocks (docs/design.md, "Plans"). message_decode_head checks a PLAN that has arrived; the functions here only
+ * read it. */
 #ifndef AGILEML_WIRE_PLAN_H
 #define AGILEML_WIRE_PLAN_H
 
@@ -17,40 +17,41 @@ struct plan_view {
     const struct wire_placement *placement; /* by partition, terms.partitions of them */
     const struct wire_duty *duties;
     size_t duty_count;
-    const uint32_t *shards; /* the duties' */
+    const uint32_t *shards; /* the shards of the assignments, to which these refer by index */
     size_t shard_count;
     const struct wire_endpoint *endpoints; /* of every server thread */
     size_t endpoint_count;
-    struct buffer *frames[PLAN_FRAMES]; /* held: the arrays above lie in them; NULL: there is no plan yet */
+    struct buffer
+        *frames[PLAN_FRAMES]; /* references held; the arrays above point into them; NULL: there is no plan yet */
 };
 
 /* Decodes a PLAN and holds its frames. */
 struct plan_view plan_open(const struct message *message);
 
-/* Makes a plan of frames that it takes over. */
+/* Makes a plan of `frames`, which the plan takes over. */
 struct plan_view plan_of_frames(uint64_t epoch, const struct message_plan *terms, struct buffer *frames[PLAN_FRAMES]);
 
-/* The same plan, whose frames are held once more. */
+/* Returns a copy of the plan with references of its own to the frames. */
 struct plan_view plan_share(const struct plan_view *plan);
 
-/* Gives the frames back. The plan may be used anew, as one that is not there yet. */
+/* Drops the frames. The plan is empty then, and may be used again. */
 void plan_close(struct plan_view *plan);
 
-/* The plan as a message, with frames held once more. */
+/* Returns the plan as a message with references of its own to the frames. */
 struct message plan_message(const struct plan_view *plan);
 
-/* Whether the plan's numbers fit each other: 0 or AML_EPROTOCOL. The frames hold whole records. */
+/* Checks that the plan's numbers are consistent. The frames must hold whole records. Returns 0 or AML_EPROTOCOL. */
 int plan_check(const struct message *message, struct error *error);
 
 static inline bool plan_is_there(const struct plan_view *plan) {
     return plan->frames[PLAN_NODES] != NULL;
 }
 
-/* Whether a plan that has come replaces the one in force: it is newer, of `epoch` or a later one, and places as many
- * partitions, whose number is fixed by the first plan. */
+/* Whether the plan `come`, which has arrived, replaces the plan `now`: it is newer, of `epoch` or a later one, and has
+ * the same number of partitions, which never changes. */
 bool plan_replaces(const struct plan_view *now, const struct plan_view *come, uint64_t epoch);
 
-/* The server thread that serves `clock` of a partition. */
+/* Returns the server thread that serves the partition at `clock`. */
 static inline actor_id plan_server_at(const struct plan_view *plan, uint64_t clock, uint32_t partition) {
     const struct wire_placement *placement = &plan->placement[partition];
     return clock < plan->terms.from_clock ? placement->server : placement->next_server;
@@ -65,24 +66,25 @@ static inline bool plan_serves(const struct plan_view *plan, uint32_t partition,
 /* Whether the server thread serves the partition or follows it, before from_clock or from then on. */
 bool plan_has_role(const struct plan_view *plan, uint32_t partition, actor_id server);
 
-/* Whether one of the node's server threads has a role in a partition that is placed so. */
+/* Whether one of the node's server threads has a role in this placement of a partition. */
 bool placement_names_node(const struct wire_placement *placement, actor_id node);
 
-/* The endpoint of a server thread; NULL: the plan has none. */
+/* Returns the endpoint of a server thread; NULL: the plan has none. */
 const char *plan_endpoint(const struct plan_view *plan, actor_id server);
 
 static inline bool duty_covers(const struct wire_duty *duty, uint64_t clock) {
     return clock >= duty->from_clock && clock <= duty->until_clock;
 }
 
-/* Whether `origin` works in `clock`; sets *alone: no other origin does. */
+/* Whether `origin` works in `clock`. Sets *alone to whether it is the only origin that does. */
 bool plan_origin_works(const struct plan_view *plan, actor_id origin, uint64_t clock, bool *alone);
 
-/* Whether every partition can be put at this clock again until a later one is committed: at regular distances, where
- * the epoch or another half of the plan begins, before each duty's first clock, and at the job's last clock. */
+/* Whether the clock is a commit point: every partition can be restored to it until a later commit point is committed.
+ * Commit points are at regular intervals, where the epoch or another half of the plan begins, before each assignment's
+ * first clock, and at the job's last clock. */
 bool plan_is_commit_point(const struct plan_view *plan, uint64_t clock);
 
-/* The first clock from `clock` on that is a commit point. */
+/* Returns the first commit point from `clock` on. */
 uint64_t plan_next_commit_point(const struct plan_view *plan, uint64_t clock);
 
 #endif

@@ -1,18 +1,18 @@
-/* The records in payload frames: typed views of a message that was decoded, or made here, and what appends frames.
- * Frames of rows are in rows.h, those of a PLAN in plan.h. */
+/* The records in payload frames: typed views of messages, and functions that append frames. For frames of rows see
+ * rows.h, for those of PLAN plan.h. */
 #ifndef AGILEML_WIRE_RECORDS_H
 #define AGILEML_WIRE_RECORDS_H
 
 #include "agileml/wire/message.h"
 
-/* The payload frames of messages that have more than one of records. */
+/* The payload frames of messages that have several frames of records. */
 enum { REGISTER_ENDPOINTS, REGISTER_METRICS, REGISTER_OPTIONS };
 enum { INPUT_SHARDS, INPUT_FILES };
-/* The frame of all others. */
+/* The payload frame of all other messages. */
 enum { RECORDS_FRAME };
 
-/* Defines FUNCTION(message, count): the records in that frame; sets *count to their number. They stay the
- * message's. */
+/* Defines FUNCTION(message, count), which returns the records in that frame and sets *count to their number. The
+ * message owns the records. */
 #define RECORDS_VIEW(function, record, frame)                                                                          \
     static inline const record *function(const struct message *message, size_t *count) {                               \
         *count = message->frames[frame]->size / sizeof(record);                                                        \
@@ -31,7 +31,7 @@ RECORDS_VIEW(records_text, char, RECORDS_FRAME) /* REPORT, STATUS: without a fin
 
 #undef RECORDS_VIEW
 
-/* Appends a frame, which the message takes over. */
+/* Appends a frame, and takes it over. */
 static inline void message_add(struct message *message, struct buffer *frame) {
     message->frames[message->frame_count++] = frame;
 }

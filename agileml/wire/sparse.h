@@ -1,11 +1,11 @@
-/* Rows of whole numbers written by their elements that are not 0 (WIRE_SPARSE): deltas of wide rows of counts, of which
- * a clock changes few. Such a row is
+/* Rows of whole numbers, encoded as their elements that are not 0 (WIRE_SPARSE), for deltas of wide rows of counts, of
+ * which a clock changes few elements. An encoded row is
  *
  *   uint32_t count                   how many elements follow; SPARSE_ALL: all of them, in order, without columns
  *   count x (uint32_t column, value) columns ascending, below the row's width; values of the table's type
  *
- * whichever of the two is shorter. Rows follow each other without gaps, so they have no fixed size. Exact: elements
- * that are not there add 0. Values stand at multiples of 4 bytes. The functions use elements of 4 or 8 bytes as
+ * whichever of the two is shorter. Rows follow each other without gaps, so they have no fixed size. The encoding is
+ * exact: missing elements add 0. Values stand at multiples of 4 bytes. The functions use elements of 4 or 8 bytes as
  * unsigned numbers, which wrap. They allocate nothing; any thread. */
 #ifndef AGILEML_WIRE_SPARSE_H
 #define AGILEML_WIRE_SPARSE_H
@@ -16,28 +16,28 @@
 
 #define SPARSE_ALL UINT32_MAX
 
-/* Bytes that no row exceeds. */
+/* Returns the size in bytes that no encoded row exceeds. */
 static inline size_t sparse_most(uint32_t width, uint32_t element_bytes) {
     return sizeof(uint32_t) + (size_t)width * element_bytes;
 }
 
-/* Writes row - base to `to`, which has room for sparse_most bytes, and returns the bytes; with `settle`, base becomes
- * row. None overlap. */
+/* Encodes row - base into `to`, which has room for sparse_most bytes, and returns the encoded size. With `settle`,
+ * copies row to base. The three do not overlap. */
 size_t sparse_delta(uint32_t element_bytes, unsigned char *to, const void *row, void *base, uint32_t width,
                     bool settle);
 
-/* Writes the row whose elements columns[count], ascending, are values[count], likewise. */
+/* Encodes, likewise, the row with the given values in the given columns, which ascend. All other elements are 0. */
 size_t sparse_write(uint32_t element_bytes, unsigned char *to, uint32_t width, uint32_t count, const uint32_t *columns,
                     const void *values);
 
-/* The bytes of the row that begins at `row`, of which `left` are there; 0: it is malformed. */
+/* Returns the size of the encoded row at `row`, where `left` bytes can be read; 0: the row is malformed. */
 size_t sparse_check(uint32_t element_bytes, const unsigned char *row, size_t left, uint32_t width);
 
-/* Adds a row that was checked to `target`, or takes it away, and returns its bytes. */
+/* Add a checked row to `target`, or subtract it, and return its encoded size. */
 size_t sparse_add(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width);
 size_t sparse_subtract(uint32_t element_bytes, void *target, const unsigned char *row, uint32_t width);
 
-/* The bytes of a row that was checked. */
+/* Returns the encoded size of a checked row. */
 size_t sparse_bytes(uint32_t element_bytes, const unsigned char *row, uint32_t width);
 
 #endif
