@@ -2,6 +2,7 @@
 #include "tests/forge.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/wire/rows.h"
 
 #include <string.h>
 

@@ -17,11 +17,12 @@
 
 struct cache_table {
     const struct table_spec *spec;
+    const struct row_shape *shape; /* the job's */
     uint32_t count;       /* stored atomically: in replicated tables it is what cache_find goes by */
     uint32_t capacity;    /* slots that fit without moving anything */
     size_t stride;        /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
     struct arena rows;    /* what the app sees */
-    struct arena base;    /* cache_based: the rows when they were last received or flushed; of compressed ones plus what
+    struct arena base;    /* cache_based: the rows when they were last received or flushed; of rounded ones plus what
                              was sent since: rows - base is what was not */
     struct arena touched; /* a byte per slot: changed since the last flush */
     struct arena given;   /* given tables: a byte per slot: changes were given since the last flush */

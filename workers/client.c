@@ -259,20 +259,12 @@ static struct buffer *keys_void(const struct client *client, uint32_t number, un
 static void send_subscribe(struct client *client, actor_id server, const struct message_subscribe *subscribe,
                            struct buffer **keys) {
     struct message message = {.type = MESSAGE_SUBSCRIBE, .epoch = client->epoch, .subscribe = *subscribe};
-    struct wire_directory_entry directory[WIRE_TABLES_MAX];
-    unsigned tables = 0;
     for (unsigned t = 0; t < client->job->table_count; t++) {
-        if (keys[t]->size == 0) {
+        if (keys[t]->size > 0) {
+            rows_append(&message, t, WIRE_FULL, keys[t], NULL);
+        } else {
             buffer_drop(keys[t]);
-            continue;
         }
-        directory[tables++] =
-            (struct wire_directory_entry){.table = t, .rows = (uint32_t)(keys[t]->size / sizeof(uint64_t))};
-        message.frames[tables] = keys[t];
-    }
-    if (tables > 0) {
-        message.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);
-        message.frame_count = 1 + tables;
     }
     client->io->send(client->io, server, &message);
 }
@@ -636,13 +628,13 @@ bool client_may_begin(const struct client *client, uint64_t clock) {
 }
 
 /* Without staleness the rows of a flush are what deltas are taken against only when they are pushed (gather_rows). When
- * a clock begins before that, under another origin, they are it now. Those of compressed tables are it already. */
+ * a clock begins before that, under another origin, they are it now. Those that are rounded are it already. */
 static void settle_flushed(const struct client *client, const struct client_partition *partition) {
     for (unsigned r = 0; r < partition->retained_count; r++) {
         const struct retained_flush *flush = &partition->retained[r];
         for (unsigned t = 0; t < client->job->table_count && flush->clock > partition->clock; t++) {
             const struct cache_table *table = &client->cache->tables[t];
-            bool behind = cache_based(table) && !table->spec->compressed;
+            bool behind = cache_based(table) && !rows_rounded(table->shape->flushed);
             for (uint32_t i = 0; i < flush->counts[t] && behind; i++) {
                 uint32_t slot = flush->slots[t][i];
                 memcpy(cache_base(table, slot), cache_row(table, slot), table->spec->row_bytes);
@@ -663,80 +655,36 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     plan_origin_works(&client->plan, origin, clock, &client->alone);
 }
 
-static enum wire_encoding flushed_encoding(const struct table_spec *spec) {
-    return spec->compressed ? WIRE_BF16 : spec->sparse ? WIRE_SPARSE : WIRE_FULL;
-}
-
-/* The bytes of a row in a FLUSH, at the most. */
-static size_t flushed_bytes(const struct table_spec *spec) {
-    struct row_shape shape = table_shape(spec);
-    return spec->compressed ? shape.bf16_bytes
-           : spec->sparse   ? sparse_most(spec->width, shape.sparse_element)
-                            : shape.row_bytes;
-}
-
-/* Copies the deltas (add) or values (put) of the touched slots into `values`, and sees to what the next deltas are
- * taken against. With staleness that is the rows as they are. Without, every one of these rows is pushed before the
- * next clock begins, and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back
- * and makes its own what the server's will be: not the rows as they are, but the old ones plus the delta, rounded
- * alike. Compressed tables: the old ones plus what is sent of the delta, always; the rest stays the difference between
- * the two, through pushes and restores (apply_rows), until the row is flushed again. */
-static void gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
-                        uint32_t count, uint64_t *keys, unsigned char *values) {
-    const struct table_spec *spec = table->spec;
-    const size_t row_bytes = flushed_bytes(spec);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t slot = slots[i];
-        unsigned char *row = cache_row(table, slot);
-        unsigned char *value = values + (size_t)i * row_bytes;
-        keys[i] = cache_key(table, slot);
-        table->touched.base[slot] = 0;
-        if (spec->mode == AML_PUT) {
-            memcpy(value, row, spec->row_bytes);
-            continue;
-        }
-        unsigned char *base = cache_base(table, slot);
-        if (spec->compressed) {
-            bfloat16_send((uint16_t *)(void *)value, (float *)(void *)base, (const float *)(void *)row, spec->width);
-            continue;
-        }
-        if (client->alone) {
-            table_take(spec->type, value, row, base, spec->width);
-            continue;
-        }
-        table_delta(spec->type, value, row, base, spec->width);
-        if (client->job->staleness > 0) {
-            memcpy(base, row, spec->row_bytes);
-        }
-    }
-}
-
-/* The same of a sparse table, whose values take what room they need. The old values plus the deltas are the rows as
- * they are, to the bit. */
-static struct buffer *gather_sparse(const struct client *client, const struct cache_table *table, const uint32_t *slots,
-                                    uint32_t count, uint64_t *keys) {
-    const struct table_spec *spec = table->spec;
-    const bool settle = client->alone || client->job->staleness > 0;
-    struct buffer *room = buffer_new(count * flushed_bytes(spec));
-    unsigned char *value = room->data;
+/* Encodes the deltas (add) or values (put) of the touched slots, and sees to what the next deltas are taken against.
+ * With staleness that is the rows as they are. Without, every one of these rows is pushed before the next clock begins,
+ * and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back and makes its own what
+ * the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. An encoding that
+ * rounds: the old ones plus what is sent of the delta, always; the rest stays the difference between the two, through
+ * pushes and restores (apply_rows), until the row is flushed again. */
+static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
+                                  uint32_t count, uint64_t *keys) {
+    const struct row_shape *shape = table->shape;
+    const struct rows_codec *codec = rows_codec(shape->flushed);
+    const enum rows_after after = client->alone                ? ROWS_AFTER_SUM
+                                  : client->job->staleness > 0 ? ROWS_AFTER_ROW
+                                                               : ROWS_AFTER_UNCHANGED;
+    const bool put = table->spec->mode == AML_PUT;
+    struct buffer *values = buffer_new(count * codec->bytes_max(shape));
+    unsigned char *value = values->data;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slots[i];
         keys[i] = cache_key(table, slot);
         table->touched.base[slot] = 0;
-        value += sparse_delta(spec->row_bytes / spec->width, value, cache_row(table, slot), cache_base(table, slot),
-                              spec->width, settle);
+        value += put ? codec->write(shape, value, cache_row(table, slot), NULL, 1)
+                     : codec->delta(shape, value, cache_row(table, slot), cache_base(table, slot), after);
     }
-    struct buffer *values = buffer_copy(room->data, (size_t)(value - room->data)); /* it may be retained for long */
-    buffer_drop(room);
-    return values;
-}
-
-/* Gathers the rows of a table that are not sparse. */
-static struct buffer *gather_packed(const struct client *client, const struct cache_table *table, const uint32_t *slots,
-                                    uint32_t count, uint64_t *keys) {
-    struct buffer *values = buffer_new(count * flushed_bytes(table->spec));
-    gather_rows(client, table, slots, count, keys, values->data);
-    return values;
+    size_t size = (size_t)(value - values->data);
+    if (size == values->size) {
+        return values;
+    }
+    struct buffer *shorter = buffer_copy(values->data, size); /* it may be retained for long */
+    buffer_drop(values);
+    return shorter;
 }
 
 /* ---- A clock's flush ---- */
@@ -789,8 +737,6 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     flush->message.flush.partition = number;
     flush->message.flush.origin = client->origin;
     flush->message.flush.clock = client->clock;
-    struct wire_directory_entry directory[WIRE_TABLES_MAX];
-    unsigned tables = 0;
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
         const struct table_spec *spec = table->spec;
@@ -808,20 +754,11 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
             }
         } else {
             find_touched(table, cache_list(client->cache, number, t), slots);
-            values = (spec->sparse ? gather_sparse : gather_packed)(client, table, slots, count,
-                                                                    (uint64_t *)(void *)keys->data);
+            values = gather_rows(client, table, slots, count, (uint64_t *)(void *)keys->data);
         }
         flush->slots[t] = slots;
         flush->counts[t] = count;
-        directory[tables] =
-            (struct wire_directory_entry){.table = t, .rows = count, .encoding = flushed_encoding(table->spec)};
-        flush->message.frames[1 + 2 * tables] = keys;
-        flush->message.frames[2 + 2 * tables] = values;
-        tables++;
-    }
-    if (tables > 0) {
-        flush->message.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);
-        flush->message.frame_count = 1 + 2 * tables;
+        rows_append(&flush->message, t, table->shape->flushed, keys, values);
     }
     return 0;
 }
@@ -832,13 +769,13 @@ int client_check_numbers(const struct client *client, uint32_t number, const cha
     int count = rows_check(flush, client->job->shapes, client->job->table_count, views, error);
     for (int v = 0; v < count; v++) {
         const struct table_spec *spec = &client->job->tables[views[v].table];
-        size_t bad = table_not_finite(spec, views[v].values, views[v].encoding, views[v].count);
+        size_t bad = rows_not_finite(&client->job->shapes[views[v].table], &views[v]);
         if (bad < views[v].count) {
             return error_set(error, AML_EINPUT,
                              "clock: table %s: the update of row %llu in clock %llu on %s has a NaN or an infinity "
                              "(--reject-nan)",
-                             spec->name, (unsigned long long)views[v].keys[bad],
-                             (unsigned long long)flush->flush.clock, node);
+                             spec->name, (unsigned long long)views[v].keys[bad], (unsigned long long)flush->flush.clock,
+                             node);
         }
     }
     return count < 0 ? count : 0;
@@ -874,40 +811,29 @@ static uint32_t *view_cache_slots(const struct client *client, uint32_t number, 
 }
 
 /* Own updates of clocks after `clock` that stand in retained flushes are not in the pushed rows: add them again, in
- * compressed tables to what deltas are taken against. */
+ * tables that are rounded to what deltas are taken against. */
 static void reapply_own(const struct client *client, const struct client_partition *partition, unsigned t,
                         uint64_t clock) {
     const struct cache_table *table = &client->cache->tables[t];
     const uint32_t *stamps = cache_stamps(table);
-    const size_t row_bytes = flushed_bytes(table->spec);
-    const uint32_t element_bytes = table->spec->row_bytes / table->spec->width;
+    const struct rows_codec *codec = rows_codec(table->shape->flushed);
+    const bool put = table->spec->mode == AML_PUT;
+    const bool rounded = rows_rounded(table->shape->flushed);
     for (unsigned r = 0; r < partition->retained_count; r++) {
         const struct retained_flush *flush = &partition->retained[r];
-        if (flush->clock <= clock || flush->counts[t] == 0) {
+        struct rows_view view;
+        if (flush->clock <= clock || !rows_find(&flush->message, t, &view)) {
             continue;
         }
-        unsigned v = 0;
-        const struct wire_directory_entry *directory = (const void *)flush->message.frames[0]->data;
-        while (directory[v].table != t) {
-            v++;
-        }
-        const unsigned char *value = flush->message.frames[2 + 2 * v]->data;
-        const bool sparse = directory[v].encoding == WIRE_SPARSE;
-        size_t bytes = row_bytes;
-        for (uint32_t i = 0; i < flush->counts[t]; i++, value += bytes) {
+        const unsigned char *value = view.values;
+        for (uint32_t i = 0; i < view.count; i++) {
             uint32_t slot = flush->slots[t][i];
-            bytes = sparse ? sparse_bytes(element_bytes, value, table->spec->width) : row_bytes;
             if (stamps[slot] != client->stamp) {
+                value += codec->bytes(table->shape, value);
                 continue;
             }
-            unsigned char *row = table->spec->compressed ? cache_base(table, slot) : cache_row(table, slot);
-            if (sparse) {
-                sparse_add(element_bytes, row, value, table->spec->width);
-            } else if (table->spec->mode == AML_PUT) {
-                memcpy(row, value, row_bytes);
-            } else {
-                table_add_rows(table->spec, row, value, directory[v].encoding, 1);
-            }
+            unsigned char *row = rounded ? cache_base(table, slot) : cache_row(table, slot);
+            value += (put ? codec->copy : codec->add)(table->shape, row, value, 1);
         }
     }
 }
@@ -920,29 +846,29 @@ static bool row_wanted(enum rows_wanted wanted, uint32_t stamp, uint32_t row_clo
 }
 
 /* A pushed row: what the app sees, and what deltas are taken against unless own updates come on top (settle_row). Of
- * compressed tables only the latter; the row holds meanwhile what of it has not been sent. */
+ * tables that are rounded only the latter; the row holds meanwhile what of it has not been sent. */
 static void apply_row(const struct cache_table *table, uint32_t slot, const unsigned char *value,
                       enum wire_encoding encoding, bool own_later) {
-    const struct table_spec *spec = table->spec;
-    unsigned char *row = cache_row(table, slot);
-    if (spec->compressed) {
-        bfloat16_unsent((float *)(void *)row, (const float *)(void *)cache_base(table, slot), spec->width);
-        table_copy_rows(spec, cache_base(table, slot), value, encoding, 1);
+    const struct row_shape *shape = table->shape;
+    const struct rows_codec *codec = rows_codec(encoding);
+    if (rows_rounded(shape->flushed)) {
+        rows_codec(shape->flushed)->unsent(shape, cache_row(table, slot), cache_base(table, slot));
+        codec->copy(shape, cache_base(table, slot), value, 1);
         return;
     }
-    memcpy(row, value, spec->row_bytes);
+    codec->copy(shape, cache_row(table, slot), value, 1);
     if (cache_based(table) && !own_later) {
-        memcpy(cache_base(table, slot), value, spec->row_bytes);
+        codec->copy(shape, cache_base(table, slot), value, 1);
     }
 }
 
 /* Own updates have been added to a pushed row. */
 static void settle_row(const struct cache_table *table, uint32_t slot) {
-    const struct table_spec *spec = table->spec;
-    if (spec->compressed) {
-        table_add(spec->type, cache_row(table, slot), cache_base(table, slot), spec->width);
+    const struct row_shape *shape = table->shape;
+    if (rows_rounded(shape->flushed)) {
+        rows_codec(WIRE_FULL)->add(shape, cache_row(table, slot), cache_base(table, slot), 1);
     } else if (cache_based(table)) {
-        memcpy(cache_base(table, slot), cache_row(table, slot), spec->row_bytes);
+        memcpy(cache_base(table, slot), cache_row(table, slot), shape->row_bytes);
     }
 }
 
@@ -952,23 +878,23 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     struct cache_table *table = &client->cache->tables[view->table];
     uint32_t *stamps = cache_stamps(table);
     uint32_t *clocks = cache_clocks(table);
-    const struct row_shape *shape = &client->job->shapes[view->table];
-    size_t row_bytes = view->encoding == WIRE_BF16 ? shape->bf16_bytes : shape->row_bytes;
+    const struct rows_codec *codec = rows_codec(view->encoding);
+    const unsigned char *value = view->values;
     bool own_later = /* else the pushed rows are the rows */
         partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
-    for (uint32_t i = 0; i < view->count; i++) {
+    for (uint32_t i = 0; i < view->count; i++, value += codec->bytes(table->shape, value)) {
         uint32_t slot = slots[i];
         if (!row_wanted(wanted, stamps[slot], clocks[slot], clock)) {
             continue;
         }
-        apply_row(table, slot, view->values + i * row_bytes, view->encoding, own_later);
+        apply_row(table, slot, value, view->encoding, own_later);
         stamps[slot] = client->stamp;
         clocks[slot] = (uint32_t)clock;
     }
     if (own_later) {
         reapply_own(client, partition, view->table, clock);
     }
-    for (uint32_t i = 0; (own_later || table->spec->compressed) && i < view->count; i++) {
+    for (uint32_t i = 0; (own_later || rows_rounded(table->shape->flushed)) && i < view->count; i++) {
         if (stamps[slots[i]] == client->stamp) {
             settle_row(table, slots[i]);
         }

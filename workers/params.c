@@ -173,7 +173,7 @@ static void update_row(struct runtime *runtime, unsigned table, uint32_t slot, c
     if (spec->mode == AML_PUT) {
         memcpy(cache_row(rows, slot), delta, spec->row_bytes);
     } else {
-        table_add(spec->type, cache_row(rows, slot), delta, spec->width);
+        rows_codec(WIRE_FULL)->add(rows->shape, cache_row(rows, slot), delta, 1);
     }
     if (spec->given) {
         cache_give_row(&runtime->node.cache, table, slot, delta);

@@ -257,40 +257,19 @@ static struct pending *pending_open(struct partition *partition, uint64_t clock)
     return *entry;
 }
 
-/* pending_sum of rows as WIRE_SPARSE. */
-static void pending_sum_sparse(struct pending_table *pending, const struct table_spec *spec,
-                               const struct contribution *one) {
-    const uint32_t element_bytes = spec->row_bytes / spec->width;
-    const unsigned char *value = one->values->data;
-    uint32_t *summed = (uint32_t *)(void *)pending->slots.base;
-    for (uint32_t i = 0; i < one->count; i++) {
-        uint32_t slot = one->slots[i];
-        unsigned char *sum = pending->sums.base + (size_t)slot * spec->row_bytes;
-        if (pending->marks.base[slot] == 0) {
-            pending->marks.base[slot] = 1;
-            summed[pending->summed++] = slot;
-            memset(sum, 0, spec->row_bytes);
-        }
-        value += sparse_add(element_bytes, sum, value, spec->width);
-    }
-}
-
 /* Adds a contribution to the sums: rows that are new there are copied, the others added. */
 static int pending_sum(struct pending_table *pending, const struct table *table, const struct contribution *one) {
     const struct table_spec *spec = table->spec;
     const uint32_t *slots = one->slots;
     const uint32_t count = one->count;
-    const size_t row_bytes = one->values->size / count;
+    const struct rows_codec *codec = rows_codec(one->encoding);
     int result = arena_grow(&pending->sums, (size_t)table->count * spec->row_bytes);
     result = result != 0 ? result : arena_grow(&pending->marks, table->count);
     result = result != 0 ? result : arena_grow(&pending->slots, table->count * sizeof(uint32_t));
     if (result != 0) {
         return result;
     }
-    if (one->encoding == WIRE_SPARSE) {
-        pending_sum_sparse(pending, spec, one);
-        return 0;
-    }
+    const unsigned char *value = one->values->data;
     unsigned char *marks = pending->marks.base;
     uint32_t *summed = (uint32_t *)(void *)pending->slots.base;
     for (uint32_t i = 0; i < count;) {
@@ -301,11 +280,10 @@ static int pending_sum(struct pending_table *pending, const struct table *table,
             run++;
         }
         unsigned char *sum = pending->sums.base + (size_t)slot * spec->row_bytes;
-        const unsigned char *value = one->values->data + i * row_bytes;
         if (mark != 0) {
-            table_add_rows(spec, sum, value, one->encoding, run);
+            value += codec->add(&table->shape, sum, value, run);
         } else {
-            table_copy_rows(spec, sum, value, one->encoding, run);
+            value += codec->copy(&table->shape, sum, value, run);
             memset(marks + slot, 1, run);
             for (uint32_t r = 0; r < run; r++) {
                 summed[pending->summed++] = slot + r;
@@ -429,13 +407,13 @@ static void slots_free(struct contribution *contributions, unsigned count) {
 /* Makes contributions of a flush's rows. First it looks at all rows, then it makes those that are new, so that a flush
  * with a bad row leaves nothing behind. On error the caller frees the slots all the same. */
 static int flush_contributions(struct partition *partition, unsigned origin, uint64_t clock,
-                               const struct message *message, const struct rows_view *views, unsigned view_count,
-                               struct contribution *new, struct error *error) {
+                               const struct rows_view *views, unsigned view_count, struct contribution *new,
+                               struct error *error) {
     const struct subscription *subscription = partition_subscription(partition, partition->origins[origin].actor);
     int result = 0;
     for (unsigned v = 0; v < view_count; v++) {
         const struct slot_list *list = subscription != NULL ? &subscription->lists[views[v].table] : NULL;
-        new[v] = (struct contribution){.values = message->frames[2 + 2 * v],
+        new[v] = (struct contribution){.values = views[v].value_frame,
                                        .encoding = views[v].encoding,
                                        .count = views[v].count,
                                        .writer = origin + 1,
@@ -451,8 +429,8 @@ static int flush_contributions(struct partition *partition, unsigned origin, uin
     return result;
 }
 
-int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct message *message,
-                    const struct rows_view *views, unsigned view_count, struct error *error) {
+int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
+                    unsigned view_count, struct error *error) {
     int found = partition_origin(partition, origin);
     if (found < 0 || !origin_expected(&partition->origins[found], clock)) {
         return FLUSH_UNEXPECTED;
@@ -469,7 +447,7 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
         return FLUSH_REPEATED;
     }
     struct contribution new[WIRE_TABLES_MAX];
-    int result = flush_contributions(partition, (unsigned)found, clock, message, views, view_count, new, error);
+    int result = flush_contributions(partition, (unsigned)found, clock, views, view_count, new, error);
     for (unsigned v = 0; v < view_count && result == 0; v++) {
         result = check_put(partition, views[v].table, pending, &new[v], error);
     }
@@ -568,41 +546,41 @@ static void table_put(const struct table *table, const uint32_t *slots, uint32_t
 
 /* Before rows change: keeps what pushes left out of them. */
 static void table_feed(const struct table *table, uint32_t slot, uint32_t rows) {
-    if (table->spec->compressed) {
-        bfloat16_feed(table_errors(table, slot), (const float *)(void *)table_row(table, slot),
-                      (size_t)rows * table->spec->width);
+    const struct rows_codec *codec = rows_codec(table->shape.pushed);
+    if (codec->feed != NULL) {
+        codec->feed(&table->shape, table_errors(table, slot), table_row(table, slot), rows);
     }
 }
 
-/* Adds rows as WIRE_SPARSE to the table, or takes them away. */
-static void table_change(const struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *values,
-                         size_t (*change)(uint32_t element_bytes, void *target, const unsigned char *row,
-                                          uint32_t width)) {
-    const uint32_t element_bytes = table->spec->row_bytes / table->spec->width;
-    for (uint32_t i = 0; i < count; i++) {
-        values += change(element_bytes, table_row(table, slots[i]), values, table->spec->width);
-    }
-}
-
-/* Adds packed rows to the table. */
-static void table_apply(struct table *table, const struct contribution *one) {
-    const size_t row_bytes = one->values->size / one->count;
+/* Adds encoded rows to the table. */
+static void table_apply(const struct table *table, const struct contribution *one) {
+    const struct rows_codec *codec = rows_codec(one->encoding);
+    const unsigned char *value = one->values->data;
     for (uint32_t i = 0; i < one->count;) {
         uint32_t run = slots_run(one->slots + i, one->count - i);
         table_feed(table, one->slots[i], run);
-        table_add_rows(table->spec, table_row(table, one->slots[i]), one->values->data + i * row_bytes, one->encoding,
-                       run);
+        value += codec->add(&table->shape, table_row(table, one->slots[i]), value, run);
         i += run;
     }
 }
 
+/* Takes deltas that were added away again. */
+static void table_undo(const struct table *table, const struct saved_rows *saved) {
+    const struct rows_codec *codec = rows_codec(saved->encoding);
+    const unsigned char *delta = saved->deltas->data;
+    for (uint32_t i = 0; i < saved->count; i++) {
+        delta += codec->subtract(&table->shape, table_row(table, saved->slots[i]), delta, 1);
+    }
+}
+
 /* Adds rows of `sums`, which stand there by slot, to the table. */
-static void table_apply_sums(struct table *table, const uint32_t *slots, uint32_t count, const unsigned char *sums) {
+static void table_apply_sums(const struct table *table, const uint32_t *slots, uint32_t count,
+                             const unsigned char *sums) {
+    const struct rows_codec *codec = rows_codec(WIRE_FULL);
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
         table_feed(table, slots[i], run);
-        table_add_rows(table->spec, table_row(table, slots[i]), sums + (size_t)slots[i] * table->spec->row_bytes,
-                       WIRE_FULL, run);
+        codec->add(&table->shape, table_row(table, slots[i]), sums + (size_t)slots[i] * table->shape.row_bytes, run);
         i += run;
     }
 }
@@ -699,47 +677,38 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
     }
 }
 
-/* Applies and takes over a contribution as WIRE_SPARSE. If it is much smaller than the rows it is itself what is kept
- * to go back; not else, for there is one of each clock since the point. */
-static void contribution_apply_sparse(struct partition *partition, unsigned t, struct contribution *one) {
+/* Whether deltas themselves are kept to go back: those that can be taken away again, if they are much smaller than the
+ * rows. Not else, for there are deltas of each clock since the point. */
+static bool deltas_kept(const struct partition *partition, const struct table *table, const struct contribution *one) {
+    return partition->point_count > 0 && one->writer != 0 && rows_codec(one->encoding)->subtract != NULL &&
+           one->values->size <= (size_t)one->count * table->shape.row_bytes / PARTITION_SPARSE_KEPT;
+}
+
+/* Takes over a contribution. */
+static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
     struct table *table = &partition->tables[t];
-    bool kept = partition->point_count > 0 &&
-                one->values->size <= (size_t)one->count * table->spec->row_bytes / PARTITION_SPARSE_KEPT;
-    if (!kept) {
+    const bool kept = deltas_kept(partition, table, one);
+    if (table->spec->mode == AML_ADD && !kept) {
         rows_keep(partition, t, one->slots, one->count);
     }
     table_stamp(table, one->slots, one->count, one->clock, one->writer);
-    table_change(table, one->slots, one->count, one->values->data, sparse_add);
+    if (table->spec->mode == AML_PUT) {
+        late_put(partition, t, one);
+        return;
+    }
+    if (one->writer != 0) {
+        table_apply(table, one);
+    } else {
+        table_put(table, one->slots, one->count, one->values->data);
+    }
     if (!kept) {
         contribution_close(one);
         return;
     }
     struct commit_point *point = &partition->points[partition->point_count - 1];
     point->saved = memory_resized(point->saved, point->saved_count + 1, sizeof *point->saved);
-    point->saved[point->saved_count++] =
-        (struct saved_rows){.table = t, .count = one->count, .slots = one->slots, .deltas = one->values};
-}
-
-/* Takes over a contribution. */
-static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
-    struct table *table = &partition->tables[t];
-    if (table->spec->mode == AML_PUT) {
-        table_stamp(table, one->slots, one->count, one->clock, one->writer);
-        late_put(partition, t, one);
-        return;
-    }
-    if (one->encoding == WIRE_SPARSE) {
-        contribution_apply_sparse(partition, t, one);
-        return;
-    }
-    rows_keep(partition, t, one->slots, one->count);
-    table_stamp(table, one->slots, one->count, one->clock, one->writer);
-    if (one->writer != 0) {
-        table_apply(table, one);
-    } else {
-        table_put(table, one->slots, one->count, one->values->data);
-    }
-    contribution_close(one);
+    point->saved[point->saved_count++] = (struct saved_rows){
+        .table = t, .count = one->count, .slots = one->slots, .deltas = one->values, .encoding = one->encoding};
 }
 
 static void pending_apply(struct partition *partition, struct pending *pending) {
@@ -865,7 +834,7 @@ static void partition_undo(struct partition *partition, unsigned to) {
             const struct saved_rows *saved = &point->saved[s];
             const struct table *table = &partition->tables[saved->table];
             if (saved->deltas != NULL) {
-                table_change(table, saved->slots, saved->count, saved->deltas->data, sparse_subtract);
+                table_undo(table, saved);
             } else {
                 table_put(table, saved->slots, saved->count, saved->values);
             }
@@ -946,7 +915,7 @@ int partition_apply(struct partition *partition, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     int count = partition_views(partition, update, views, error);
     for (int v = 0; v < count; v++) {
-        struct contribution rows = {.values = buffer_hold(update->frames[2 + 2 * v]),
+        struct contribution rows = {.values = buffer_hold(views[v].value_frame),
                                     .slots = partition_view_slots(&partition->tables[views[v].table], &views[v], error),
                                     .count = views[v].count,
                                     .clock = update->update.clock};

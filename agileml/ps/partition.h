@@ -76,7 +76,8 @@ struct saved_rows {
     uint32_t count;
     uint32_t *slots;
     unsigned char *values; /* NULL: */
-    struct buffer *deltas; /* WIRE_SPARSE, one reference held */
+    struct buffer *deltas; /* one reference held, encoded so: */
+    enum wire_encoding encoding;
 };
 
 /* A clock that the partition can go back to, by putting back what was saved since, last first. */
@@ -151,10 +152,10 @@ static inline unsigned partition_ahead(const struct job *job) {
 int partition_views(const struct partition *partition, const struct message *message, struct rows_view *views,
                     struct error *error);
 
-/* Takes one flush of `origin`: `views` come from rows_check of `message`, whose frames may be held. Exactly once:
+/* Takes one flush of `origin`: `views` come from rows_check of a message, whose frames may be held. Exactly once:
  * a repeat changes nothing. A flush_result, or AML_EPROTOCOL/AML_ELIMIT with nothing changed. */
-int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct message *message,
-                    const struct rows_view *views, unsigned view_count, struct error *error);
+int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
+                    unsigned view_count, struct error *error);
 
 /* Applies the next clock if it is complete. True when the clock advanced. */
 bool partition_advance(struct partition *partition);
@@ -227,8 +228,8 @@ void partition_unsubscribe(struct partition *partition, bool (*keep)(void *conte
 
 /* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`, without the put
  * rows that the subscriber itself wrote last, and without any when it was alone since: it knows them to the bit, as
- * client_gather adds deltas to its rows as the server does. Rows of compressed tables are written as WIRE_BF16, the
- * same each time until they change again; once there were any, nobody knows these rows to the bit. `model` is the push
+ * client_gather adds deltas to its rows as the server does. Rows that are rounded are written
+ * the same each time until they change again; once there were any, nobody knows these rows to the bit. `model` is the push
  * built just before for another subscriber from the same clock, or NULL: equal tables share its frames. */
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,

@@ -77,32 +77,7 @@ void partition_unsubscribe(struct partition *partition, bool (*keep)(void *conte
 
 /* ---- Rows into messages ---- */
 
-/* Starts the row frames of a message: a directory with room for every table, filled as tables are appended. */
-static void message_begin_rows(struct message *message) {
-    struct buffer *directory = buffer_new(WIRE_TABLES_MAX * sizeof(struct wire_directory_entry));
-    directory->size = 0;
-    message->frames[0] = directory;
-    message->frame_count = 1;
-}
-
-/* Takes over the frames. */
-static void message_add_table(struct message *message, const struct wire_directory_entry *entry, struct buffer *keys,
-                              struct buffer *values) {
-    struct buffer *directory = message->frames[0];
-    memcpy(directory->data + directory->size, entry, sizeof *entry);
-    directory->size += sizeof *entry;
-    message->frames[message->frame_count++] = keys;
-    message->frames[message->frame_count++] = values;
-}
-
-/* A directory without tables is no rows at all. */
-static void message_end_rows(struct message *message) {
-    if (message->frames[0]->size == 0) {
-        message_close(message);
-    }
-}
-
-/* Keys and values of `slots`, if there are any, after message_begin_rows. */
+/* Keys and values of `slots`, if there are any. */
 static void message_add_slots(struct message *message, struct partition *partition, unsigned t, const uint32_t *slots,
                               uint32_t count, enum wire_encoding encoding) {
     if (count == 0) {
@@ -110,28 +85,20 @@ static void message_add_slots(struct message *message, struct partition *partiti
     }
     partition_settle(partition, t);
     const struct table *table = &partition->tables[t];
-    const struct row_shape shape = table_shape(table->spec);
-    const size_t row_bytes = encoding == WIRE_BF16 ? shape.bf16_bytes : shape.row_bytes;
+    const struct rows_codec *codec = rows_codec(encoding);
     struct buffer *keys = buffer_new(count * sizeof(uint64_t));
-    struct buffer *values = buffer_new(count * row_bytes);
+    struct buffer *values = buffer_new(count * codec->bytes_max(&table->shape));
     uint64_t *key = (uint64_t *)(void *)keys->data;
     for (uint32_t i = 0; i < count; i++) {
         key[i] = table_key(table, slots[i]);
     }
+    unsigned char *value = values->data;
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
-        unsigned char *to = values->data + i * row_bytes;
-        const void *row = table_row(table, slots[i]);
-        if (encoding == WIRE_BF16) {
-            bfloat16_encode_fed((uint16_t *)(void *)to, row, table_errors(table, slots[i]),
-                                (size_t)run * table->spec->width);
-        } else {
-            memcpy(to, row, run * row_bytes);
-        }
+        value += codec->write(&table->shape, value, table_row(table, slots[i]), table_errors(table, slots[i]), run);
         i += run;
     }
-    message_add_table(message, &(struct wire_directory_entry){.table = t, .rows = count, .encoding = encoding}, keys,
-                      values);
+    rows_append(message, t, encoding, keys, values);
 }
 
 static uint32_t *partition_scratch(struct partition *partition, uint32_t count) {
@@ -143,12 +110,9 @@ static uint32_t *partition_scratch(struct partition *partition, uint32_t count) 
 }
 
 static void share_rows(struct message *push, const struct message *model, uint32_t table) {
-    const struct wire_directory_entry *entry = (const void *)model->frames[0]->data;
-    for (unsigned v = 0; v < model->frames[0]->size / sizeof *entry; v++) {
-        if (entry[v].table == table) {
-            message_add_table(push, &entry[v], buffer_hold(model->frames[1 + 2 * v]),
-                              buffer_hold(model->frames[2 + 2 * v]));
-        }
+    struct rows_view view;
+    if (rows_find(model, table, &view)) {
+        rows_append(push, table, view.encoding, buffer_hold(view.key_frame), buffer_hold(view.value_frame));
     }
 }
 
@@ -157,7 +121,7 @@ static void share_rows(struct message *push, const struct message *model, uint32
 static bool alone_knows(const struct partition *partition, uint64_t from_clock) {
     bool rounded = false;
     for (unsigned t = 0; t < partition->job->table_count; t++) {
-        rounded = rounded || partition->job->tables[t].compressed;
+        rounded = rounded || rows_rounded(partition->tables[t].shape.pushed);
     }
     return rounded ? partition->mixed_clock == 0 : from_clock >= partition->mixed_clock;
 }
@@ -170,7 +134,6 @@ void partition_changes(struct partition *partition, const struct subscription *s
     if (partition->alone == writer && alone_knows(partition, from_clock)) {
         return;
     }
-    message_begin_rows(push);
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         const struct table *table = &partition->tables[t];
         const struct slot_list *list = &subscription->lists[t];
@@ -195,14 +158,12 @@ void partition_changes(struct partition *partition, const struct subscription *s
                 slots[count++] = slot;
             }
         }
-        message_add_slots(push, partition, t, slots, count, table->spec->compressed ? WIRE_BF16 : WIRE_FULL);
+        message_add_slots(push, partition, t, slots, count, table->shape.pushed);
     }
-    message_end_rows(push);
 }
 
 int partition_rows(struct partition *partition, const struct rows_view *views, unsigned view_count, uint64_t known,
                    struct message *push, struct error *error) {
-    message_begin_rows(push);
     for (unsigned v = 0; v < view_count; v++) {
         struct table *table = &partition->tables[views[v].table];
         uint32_t *slots = partition_view_slots(table, &views[v], error);
@@ -220,7 +181,6 @@ int partition_rows(struct partition *partition, const struct rows_view *views, u
         message_add_slots(push, partition, views[v].table, slots, count, WIRE_FULL);
         free(slots);
     }
-    message_end_rows(push);
     return 0;
 }
 
@@ -250,9 +210,7 @@ uint64_t partition_scan(struct partition *partition, uint32_t table_number, uint
     for (uint32_t i = 0; i < count; i++) {
         slots[i] = (uint32_t)cursor + i;
     }
-    message_begin_rows(message);
     message_add_slots(message, partition, table_number, slots, count, WIRE_FULL);
-    message_end_rows(message);
     return count < left ? cursor + count : 0;
 }
 
@@ -261,7 +219,6 @@ uint64_t partition_scan(struct partition *partition, uint32_t table_number, uint
 uint64_t partition_piece(struct partition *partition, uint64_t cursor, size_t bytes, struct message *update) {
     uint32_t slot = (uint32_t)cursor;
     uint64_t next = 0;
-    message_begin_rows(update);
     for (uint64_t t = cursor >> 32; t < partition->job->table_count; t++, slot = 0) {
         const struct table *table = &partition->tables[t];
         uint32_t count = 0;
@@ -274,7 +231,6 @@ uint64_t partition_piece(struct partition *partition, uint64_t cursor, size_t by
             break;
         }
     }
-    message_end_rows(update);
     return next;
 }
 
@@ -329,12 +285,11 @@ static int add_late_rows(const struct partition *partition, unsigned t, uint64_t
             }
         }
     }
-    message_add_table(update, &(struct wire_directory_entry){.table = t, .rows = (uint32_t)count}, keys, values);
+    rows_append(update, t, WIRE_FULL, keys, values);
     return 0;
 }
 
 int partition_changed(struct partition *partition, uint64_t from_clock, struct message *update, struct error *error) {
-    message_begin_rows(update);
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         int result = 0;
         if (partition->tables[t].spec->mode == AML_PUT && partition->late[t].settled <= from_clock) {
@@ -352,6 +307,5 @@ int partition_changed(struct partition *partition, uint64_t from_clock, struct m
             return result;
         }
     }
-    message_end_rows(update);
     return 0;
 }

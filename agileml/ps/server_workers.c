@@ -156,7 +156,7 @@ static void take_committed(struct server *server, uint64_t committed) {
 static int check_numbers(const struct job *job, const struct rows_view *views, int count, struct error *error) {
     for (int v = 0; v < count && job->reject_nan; v++) {
         const struct table_spec *spec = &job->tables[views[v].table];
-        size_t bad = table_not_finite(spec, views[v].values, views[v].encoding, views[v].count);
+        size_t bad = rows_not_finite(&job->shapes[views[v].table], &views[v]);
         if (bad < views[v].count) {
             return error_set(error, AML_EPROTOCOL, "table %s: row %llu has a NaN or an infinity", spec->name,
                              (unsigned long long)views[v].keys[bad]);
@@ -179,8 +179,7 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, error);
     count = check_numbers(server->job, views, count, error);
     return count < 0 ? count
-                     : partition_flush(replica->partition, flush->origin, flush->clock, message, views, (unsigned)count,
-                                       error);
+                     : partition_flush(replica->partition, flush->origin, flush->clock, views, (unsigned)count, error);
 }
 
 void server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,

@@ -5,9 +5,7 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
-#include "agileml/wire/bfloat16.h"
-#include "agileml/wire/message.h"
-#include "agileml/wire/sparse.h"
+#include "agileml/wire/rows.h"
 
 /* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its
  * arguments: any node, at any time, must find the same value. Called from any thread. */
@@ -35,9 +33,9 @@ enum { TABLE_SPARSE_WIDTH = 16 }; /* from which on add tables of whole numbers a
 struct job {
     unsigned table_count;
     struct table_spec tables[WIRE_TABLES_MAX];
-    struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables (table_shape), for rows_check */
+    struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables: table_shape */
     uint32_t staleness;
-    bool checked; /* search for an app's mistakes also where that takes time (workers/check.h) */
+    bool checked;    /* search for an app's mistakes also where that takes time (workers/check.h) */
     bool reject_nan; /* a NaN or an infinity in an update is a failure of the node that sends it */
 };
 
@@ -50,11 +48,15 @@ static inline bool job_has_put_tables(const struct job *job) {
     return t < job->table_count;
 }
 
-/* What rows_check must know of a table. */
+/* How messages have a table's rows. */
 static inline struct row_shape table_shape(const struct table_spec *spec) {
-    return (struct row_shape){.row_bytes = spec->row_bytes,
-                              .bf16_bytes = spec->compressed ? spec->width * (uint32_t)sizeof(uint16_t) : 0,
-                              .sparse_element = spec->sparse ? spec->row_bytes / spec->width : 0};
+    return (struct row_shape){.type = spec->type,
+                              .width = spec->width,
+                              .row_bytes = spec->row_bytes,
+                              .flushed = spec->compressed ? WIRE_BF16
+                                         : spec->sparse   ? WIRE_SPARSE
+                                                          : WIRE_FULL,
+                              .pushed = spec->compressed ? WIRE_BF16 : WIRE_FULL};
 }
 
 /* The partition of a key: dense keys are dealt in turn, sparse ones by hash. */
@@ -62,32 +64,15 @@ static inline uint32_t table_partition(const struct table_spec *spec, uint64_t k
     return (uint32_t)((spec->rows > 0 ? key : hash_mix(key) >> 32) % partitions);
 }
 
-/* target[i] += source[i] for `count` elements of `type`. Whole numbers wrap around. The two do not overlap. */
-void table_add(enum aml_type type, void *target, const void *source, size_t count);
-
-/* The same, and target[i] = source[i], for `rows` whole rows that stand in `source` as a message's values. */
-void table_add_rows(const struct table_spec *spec, void *target, const void *source, enum wire_encoding encoding,
-                    size_t rows);
-void table_copy_rows(const struct table_spec *spec, void *target, const void *source, enum wire_encoding encoding,
-                     size_t rows);
-
-/* The first of `rows` rows, which stand in `source` as a message's values, that has a NaN or an infinity; `rows`: none
- * has. */
-size_t table_not_finite(const struct table_spec *spec, const void *source, enum wire_encoding encoding, size_t rows);
-
-/* delta[i] = row[i] - base[i]. None overlap. */
-void table_delta(enum aml_type type, void *delta, const void *row, const void *base, size_t count);
-/* The same; then base and row are both the old base plus the delta, rounded as by table_add. None overlap. */
-void table_take(enum aml_type type, void *delta, void *row, void *base, size_t count);
-
 /* The rows of one table in one partition: slot i holds one row, packed. */
 struct table {
     const struct table_spec *spec;
+    struct row_shape shape;
     uint32_t partition, partitions;
     uint32_t count;         /* slots in use */
     struct arena rows;      /* count x row_bytes */
     struct arena clocks;    /* uint32_t per slot: the last clock that changed the row */
-    struct arena errors;    /* compressed tables: as `rows`, what bfloat16_feed keeps of them */
+    struct arena errors;    /* where pushes round: as `rows`, what the codec's `feed` keeps of them */
     struct arena writers;   /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
     struct arena keys;      /* sparse tables: uint64_t per slot */
     struct index_map index; /* sparse tables: key -> slot */
@@ -117,8 +102,9 @@ uint64_t table_key(const struct table *table, uint32_t slot);
 static inline unsigned char *table_row(const struct table *table, uint32_t slot) {
     return table->rows.base + (size_t)slot * table->spec->row_bytes;
 }
-static inline float *table_errors(const struct table *table, uint32_t slot) {
-    return (float *)(void *)(table->errors.base + (size_t)slot * table->spec->row_bytes);
+/* NULL where pushes do not round. */
+static inline void *table_errors(const struct table *table, uint32_t slot) {
+    return table->errors.base != NULL ? table->errors.base + (size_t)slot * table->spec->row_bytes : NULL;
 }
 static inline uint32_t *table_clocks(const struct table *table) {
     return (uint32_t *)(void *)table->clocks.base;

@@ -2,7 +2,7 @@
 #include "agileml/wire/message.h"
 
 #include "agileml/wire/plan.h"
-#include "agileml/wire/sparse.h"
+#include "agileml/wire/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,8 +25,7 @@ enum { FIELDS_MAX = 16 };
 enum frame_kind {
     FRAMES_NONE,
     FRAMES_RECORDS, /* exactly frame_count frames, each whole records of record_bytes[i] */
-    FRAMES_KEYS,    /* a directory, then keys for each table in it */
-    FRAMES_ROWS     /* a directory, then keys and values for each table in it; or no frame at all */
+    FRAMES_ROWS     /* see rows.h; or no frame at all */
 };
 
 struct layout {
@@ -192,7 +191,7 @@ static const struct layout LAYOUTS[] = {
         {"REPORT", FRAMES_RECORDS, 1, {1}, {WIRE_JSON_MAX}, {U64(report.number, ANY), U64(report.oldest, ANY)}},
     [MESSAGE_STOP] = TEXT_MESSAGE("STOP"),
     [MESSAGE_SUBSCRIBE] = {"SUBSCRIBE",
-                           FRAMES_KEYS,
+                           FRAMES_ROWS,
                            0,
                            {0},
                            {0},
@@ -440,17 +439,7 @@ static int frames_check(const struct message *message, const struct layout *layo
         }
         return 0;
     }
-    if (message->frame_count == 0) {
-        return 0;
-    }
-    size_t tables = message->frames[0]->size / sizeof(struct wire_directory_entry);
-    size_t per_table = layout->frames == FRAMES_ROWS ? 2 : 1;
-    if (message->frames[0]->size % sizeof(struct wire_directory_entry) != 0 || tables == 0 ||
-        tables > WIRE_TABLES_MAX || message->frame_count != 1 + per_table * tables) {
-        return error_set(error, AML_EPROTOCOL, "%s: %u payload frames do not fit a directory of %zu bytes",
-                         layout->name, message->frame_count, message->frames[0]->size);
-    }
-    return 0;
+    return rows_frames_check(message, error);
 }
 
 static int evaluate_check(const struct message *message, struct error *error) {
@@ -580,72 +569,4 @@ void message_close(struct message *message) {
         buffer_drop(message->frames[i]);
     }
     message->frame_count = 0;
-}
-
-/* Whether `values` are so many rows as WIRE_SPARSE, and nothing else. */
-static bool sparse_rows_check(const struct buffer *values, const struct row_shape *shape, uint32_t count) {
-    const uint32_t width = shape->row_bytes / shape->sparse_element;
-    size_t at = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        size_t bytes = sparse_check(shape->sparse_element, values->data + at, values->size - at, width);
-        if (bytes == 0) {
-            return false;
-        }
-        at += bytes;
-    }
-    return at == values->size;
-}
-
-/* The bytes of a row in a message, of one as WIRE_SPARSE the most; 0: it may not be written so there. */
-static uint32_t encoded_bytes(const struct message *message, const struct row_shape *shape, uint32_t encoding) {
-    if (encoding == WIRE_FULL) {
-        return shape->row_bytes;
-    }
-    if (encoding == WIRE_SPARSE && message->type == MESSAGE_FLUSH && shape->sparse_element > 0) {
-        return (uint32_t)sparse_most(shape->row_bytes / shape->sparse_element, shape->sparse_element);
-    }
-    bool may = message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH;
-    return encoding == WIRE_BF16 && may ? shape->bf16_bytes : 0;
-}
-
-int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,
-               struct rows_view *views, struct error *error) {
-    if (message->frame_count == 0) {
-        return 0;
-    }
-    const struct layout *layout = layout_of(message->type);
-    unsigned per_table = layout->frames == FRAMES_ROWS ? 2 : 1;
-    const struct wire_directory_entry *directory = (const void *)message->frames[0]->data;
-    unsigned tables = (message->frame_count - 1) / per_table;
-    uint32_t seen = 0;
-    for (unsigned t = 0; t < tables; t++) {
-        const struct buffer *keys = message->frames[1 + per_table * t];
-        const struct buffer *values = per_table == 2 ? message->frames[2 + per_table * t] : NULL;
-        uint32_t table = directory[t].table;
-        uint32_t count = directory[t].rows;
-        if (table >= table_count || (seen & (1U << table)) != 0 || count == 0) {
-            return error_set(error, AML_EPROTOCOL, "table %u is unknown, repeated or empty", table);
-        }
-        seen |= 1U << table;
-        uint32_t row_bytes = encoded_bytes(message, &shapes[table], directory[t].encoding);
-        if (row_bytes == 0) {
-            return error_set(error, AML_EPROTOCOL, "table %u in encoding %u, which it may not have", table,
-                             directory[t].encoding);
-        }
-        bool sparse = directory[t].encoding == WIRE_SPARSE;
-        if (keys->size != count * sizeof(uint64_t) ||
-            (values != NULL && !sparse && values->size != (size_t)count * row_bytes)) {
-            return error_set(error, AML_EPROTOCOL, "frames of table %u do not hold %u rows of %u bytes", table, count,
-                             row_bytes);
-        }
-        if (sparse && (values == NULL || !sparse_rows_check(values, &shapes[table], count))) {
-            return error_set(error, AML_EPROTOCOL, "the values of table %u are not %u sparse rows", table, count);
-        }
-        views[t] = (struct rows_view){.table = table,
-                                      .count = count,
-                                      .keys = (const void *)keys->data,
-                                      .values = values != NULL ? values->data : NULL,
-                                      .encoding = directory[t].encoding};
-    }
-    return (int)tables;
 }

@@ -2,9 +2,7 @@
  *
  * On the wire a message is one head frame (a fixed header and the fields, little-endian, packed) and
  * up to MESSAGE_FRAMES_MAX payload frames that are neither copied nor decoded element by element.
- * The head's layout stands once, in the table in message.c. Rows travel as a directory frame (which
- * tables, how many rows each, how their values are written), then for each table a frame of 64-bit keys and a frame of
- * values. */
+ * The head's layout stands once, in the table in message.c. For frames of rows see rows.h. */
 #ifndef AGILEML_WIRE_MESSAGE_H
 #define AGILEML_WIRE_MESSAGE_H
 
@@ -622,19 +620,6 @@ struct wire_reach {
     uint64_t clock;
 };
 
-/* How the values of a table's rows are written in a message. */
-enum wire_encoding {
-    WIRE_FULL = 0,  /* as they are in memory */
-    WIRE_BF16 = 1,  /* float32 rounded to bfloat16 (bfloat16.h): in PUSH and FLUSH, of tables that say so */
-    WIRE_SPARSE = 2 /* whole numbers: the elements that are not 0 (sparse.h): in FLUSH, of tables that say so */
-};
-
-struct wire_directory_entry {
-    uint32_t table;
-    uint32_t rows;     /* >= 1 */
-    uint32_t encoding; /* enum wire_encoding; 0 in SUBSCRIBE */
-};
-
 /* ---- Encoding ---- */
 
 /* The message's name, for people. "unknown" for a number that is none. */
@@ -660,7 +645,7 @@ size_t message_encode_head(const struct message *message, unsigned char *head);
 
 /* Reads and checks a head frame: version, type, size, every text's end, every number's limit, the
  * number of frames, and the frames' record sizes. `message->frames` are set before the call and are
- * checked against the table; values in frames of rows are for rows_check. 0 or AML_EPROTOCOL. */
+ * checked against the table; what frames of rows hold is for rows_check. 0 or AML_EPROTOCOL. */
 int message_decode_head(struct message *message, const void *head, size_t size, struct error *error);
 
 /* Another message with the same frames, each held once more: to send it again, or to keep it. */
@@ -668,27 +653,5 @@ struct message message_share(const struct message *message);
 
 /* Gives every frame back. The message may be used anew. */
 void message_close(struct message *message);
-
-/* ---- Rows in frames ---- */
-
-struct rows_view {
-    uint32_t table;
-    uint32_t count;
-    const uint64_t *keys;        /* count */
-    const unsigned char *values; /* count x row bytes in this encoding; WIRE_SPARSE: of any size; NULL in SUBSCRIBE */
-    enum wire_encoding encoding;
-};
-
-/* What rows_check must know of each table. */
-struct row_shape {
-    uint32_t row_bytes;
-    uint32_t bf16_bytes;     /* of a row as WIRE_BF16; 0: none of this table are sent so */
-    uint32_t sparse_element; /* bytes of an element, 4 or 8, if rows may come as WIRE_SPARSE; 0: none do */
-};
-
-/* Checks the row frames of a SUBSCRIBE, PUSH, FLUSH or ROWS against the job's tables and gives a view of each
- * table's rows. `views` has room for WIRE_TABLES_MAX. The number of views, or AML_EPROTOCOL. */
-int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,
-               struct rows_view *views, struct error *error);
 
 #endif

@@ -47,16 +47,14 @@ static void fill_keys(const struct shape *shape, uint64_t *keys, uint32_t count)
 }
 
 static struct message make_flush(const struct shape *shape, uint32_t count) {
-    const struct wire_directory_entry directory = {.rows = count};
-    struct message flush = {.type = MESSAGE_FLUSH, .frame_count = 3};
-    flush.frames[0] = buffer_copy(&directory, sizeof directory);
-    flush.frames[1] = buffer_new(count * sizeof(uint64_t));
-    flush.frames[2] = buffer_new((size_t)count * shape->width * sizeof(float));
-    fill_keys(shape, (uint64_t *)(void *)flush.frames[1]->data, count);
-    float *values = (float *)(void *)flush.frames[2]->data;
+    struct message flush = {.type = MESSAGE_FLUSH};
+    struct buffer *keys = buffer_new(count * sizeof(uint64_t));
+    struct buffer *values = buffer_new((size_t)count * shape->width * sizeof(float));
+    fill_keys(shape, (uint64_t *)(void *)keys->data, count);
     for (size_t i = 0; i < (size_t)count * shape->width; i++) {
-        values[i] = 1;
+        ((float *)(void *)values->data)[i] = 1;
     }
+    rows_append(&flush, 0, WIRE_FULL, keys, values);
     return flush;
 }
 
@@ -64,9 +62,7 @@ static struct message make_flush(const struct shape *shape, uint32_t count) {
 static int take(struct bench *bench, actor_id origin, uint64_t clock, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(&bench->flush, bench->job.shapes, bench->job.table_count, views, error);
-    int result = count < 0
-                     ? count
-                     : partition_flush(bench->partition, origin, clock, &bench->flush, views, (unsigned)count, error);
+    int result = count < 0 ? count : partition_flush(bench->partition, origin, clock, views, (unsigned)count, error);
     return result < 0 || result == FLUSH_TAKEN ? result : error_set(error, AML_EFAIL, "a flush was not taken");
 }
 
@@ -98,7 +94,7 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
                                                .width = shape->width,
                                                .row_bytes = shape->width * (uint32_t)sizeof(float),
                                                .rows = shape->sparse ? 0 : rows};
-    bench->job.shapes[0].row_bytes = bench->job.tables[0].row_bytes;
+    bench->job.shapes[0] = table_shape(&bench->job.tables[0]);
     bench->partition = partition_open(&bench->job, 0, 1, error);
     if (bench->partition == NULL) {
         return error->code;
@@ -118,12 +114,8 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
     }
     bench->flush = make_flush(shape, bench->count);
     /* As any worker's: its flushes come in the order of its subscription. */
-    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .frame_count = 2};
     struct rows_view view;
-    for (unsigned f = 0; f < 2; f++) {
-        subscribe.frames[f] = bench->flush.frames[f];
-    }
-    int views = rows_check(&subscribe, bench->job.shapes, 1, &view, error);
+    int views = rows_check(&bench->flush, bench->job.shapes, 1, &view, error);
     for (unsigned o = 0; o < ADD_ORIGINS && views == 1; o++) {
         if (partition_subscribe(bench->partition, bench->origins[o], 1, false, &view, 1, error) != 0) {
             return error->code;
@@ -131,8 +123,7 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
     }
     bench->slots = memory_resized(NULL, bench->count, sizeof *bench->slots);
     for (uint32_t i = 0; i < bench->count; i++) {
-        bench->slots[i] =
-            (uint32_t)table_slot(table, ((const uint64_t *)(const void *)bench->flush.frames[1]->data)[i]);
+        bench->slots[i] = (uint32_t)table_slot(table, view.keys[i]);
     }
     if (arena_grow(&bench->sums, (size_t)rows * bench->job.tables[0].row_bytes) != 0) {
         return error_set(error, AML_ENOMEM, "no memory for %u sums", rows);
@@ -170,7 +161,11 @@ static int sample_partition(struct bench *bench, uint64_t clock, double *wall, d
 
 static void sample_plain(struct bench *bench, const struct shape *shape, double *wall, double *cpu) {
     float *sums = (float *)(void *)bench->sums.base;
-    const float *values = (const float *)(const void *)bench->flush.frames[2]->data;
+    struct rows_view view;
+    if (!rows_find(&bench->flush, 0, &view)) {
+        abort();
+    }
+    const float *values = (const float *)(const void *)view.values;
     double start = measure_wall();
     double cpu_start = measure_thread_cpu();
     for (unsigned f = 0; f < ADD_FLUSHES; f++) {

@@ -20,7 +20,7 @@ static void job_of_shape(struct job *job, const struct shape *shape) {
                                          .width = shape->width,
                                          .row_bytes = shape->width * (uint32_t)sizeof(float),
                                          .rows = shape->rows};
-    job->shapes[0].row_bytes = job->tables[0].row_bytes;
+    job->shapes[0] = table_shape(&job->tables[0]);
 }
 
 /* The worker's node is the one origin, the server serves everything. */

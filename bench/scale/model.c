@@ -28,7 +28,7 @@ void model_open(struct model *model) {
                                     .width = MODEL_WIDTH,
                                     .row_bytes = MODEL_WIDTH * sizeof(float)};
         snprintf(spec->name, sizeof spec->name, "%s", names[t]);
-        model->job.shapes[t].row_bytes = spec->row_bytes;
+        model->job.shapes[t] = table_shape(spec);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "tests/fuzz/corpus.h"
 
 #include "agileml/wire/message.h"
+#include "agileml/wire/rows.h"
 #include "agileml/wire/sparse.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  *
  * Input: how many payload frames (1 byte), the size of the head and of each frame (2 bytes each), then their bytes. */
 #include "agileml/wire/plan.h"
-#include "agileml/wire/sparse.h"
+#include "agileml/wire/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,11 @@
     } while (0)
 
 static const struct row_shape fuzz_shapes[] = {
-    {.row_bytes = 4},
-    {.row_bytes = 8, .bf16_bytes = 4},
-    {.row_bytes = 24, .bf16_bytes = 12},
-    {.row_bytes = 40, .sparse_element = 4},
-    {.row_bytes = 40, .sparse_element = 8},
+    {.type = AML_FLOAT32, .width = 1, .row_bytes = 4},
+    {.type = AML_FLOAT32, .width = 2, .row_bytes = 8, .flushed = WIRE_BF16, .pushed = WIRE_BF16},
+    {.type = AML_FLOAT32, .width = 6, .row_bytes = 24, .flushed = WIRE_BF16, .pushed = WIRE_BF16},
+    {.type = AML_INT32, .width = 10, .row_bytes = 40, .flushed = WIRE_SPARSE},
+    {.type = AML_INT64, .width = 5, .row_bytes = 40, .flushed = WIRE_SPARSE},
 };
 enum { FUZZ_TABLES = sizeof fuzz_shapes / sizeof fuzz_shapes[0], FUZZ_ROW_MAX = 40 };
 
@@ -42,20 +42,21 @@ static struct buffer *fuzz_frame(const uint8_t *data, size_t size) {
     return frame;
 }
 
-/* Adds up rows that were accepted, and takes them away again; the bytes that they are. */
-static size_t fuzz_sparse(const struct rows_view *view, const struct row_shape *shape) {
-    const uint32_t width = shape->row_bytes / shape->sparse_element;
+/* Adds up rows that were accepted, and takes them away again where the encoding can; the bytes that they are. */
+static size_t fuzz_values(const struct rows_view *view, const struct row_shape *shape) {
+    const struct rows_codec *codec = rows_codec(view->encoding);
     uint64_t sum[FUZZ_ROW_MAX / sizeof(uint64_t)] = {0};
     size_t at = 0;
-    for (int away = 0; away < 2; away++) {
+    FUZZ_CHECK(rows_not_finite(shape, view) <= view->count);
+    for (int away = 0; away <= (codec->subtract != NULL); away++) {
         at = 0;
         for (uint32_t r = 0; r < view->count; r++) {
-            size_t bytes = (away ? sparse_subtract : sparse_add)(shape->sparse_element, sum, view->values + at, width);
-            FUZZ_CHECK(bytes == sparse_bytes(shape->sparse_element, view->values + at, width));
+            size_t bytes = (away ? codec->subtract : codec->add)(shape, sum, view->values + at, 1);
+            FUZZ_CHECK(bytes == codec->bytes(shape, view->values + at) && bytes <= codec->bytes_max(shape));
             at += bytes;
         }
     }
-    for (size_t i = 0; i < sizeof sum / sizeof sum[0]; i++) {
+    for (size_t i = 0; codec->subtract != NULL && i < sizeof sum / sizeof sum[0]; i++) {
         FUZZ_CHECK(sum[i] == 0);
     }
     return at;
@@ -74,18 +75,11 @@ static void fuzz_rows(const struct message *message) {
         }
         FUZZ_CHECK((views[v].values == NULL) == (message->type == MESSAGE_SUBSCRIBE));
         const struct row_shape *shape = &fuzz_shapes[views[v].table];
-        bool half = views[v].encoding == WIRE_BF16;
-        if (views[v].encoding == WIRE_SPARSE) {
-            FUZZ_CHECK(shape->sparse_element > 0 && message->type == MESSAGE_FLUSH);
-            FUZZ_CHECK(fuzz_sparse(&views[v], shape) == message->frames[2 + 2 * v]->size);
-            continue;
-        }
-        FUZZ_CHECK(half ? shape->bf16_bytes > 0 && (message->type == MESSAGE_PUSH || message->type == MESSAGE_FLUSH)
-                        : views[v].encoding == WIRE_FULL);
-        size_t row_bytes = half ? shape->bf16_bytes : shape->row_bytes;
-        size_t bytes = views[v].values != NULL ? views[v].count * row_bytes : 0;
-        for (size_t b = 0; b < bytes; b++) {
-            sum += views[v].values[b];
+        FUZZ_CHECK(views[v].encoding == WIRE_FULL ||
+                   (message->type == MESSAGE_FLUSH && views[v].encoding == shape->flushed) ||
+                   (message->type == MESSAGE_PUSH && views[v].encoding == shape->pushed));
+        if (views[v].values != NULL) {
+            FUZZ_CHECK(fuzz_values(&views[v], shape) == message->frames[2 + 2 * v]->size);
         }
         volatile uint64_t kept = sum;
         (void)kept;

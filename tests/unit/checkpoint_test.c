@@ -56,7 +56,7 @@ static void job_table(struct job *job, unsigned number, const char *name, enum a
                                 .start = start_row,
                                 .context = spec};
     snprintf(spec->name, sizeof spec->name, "%s", name);
-    job->shapes[number].row_bytes = spec->row_bytes;
+    job->shapes[number] = table_shape(spec);
     job->table_count = number + 1;
 }
 
@@ -214,7 +214,7 @@ static void test_late_puts(void **state) {
                                        buffer_copy(values, sizeof values)}};
     assert_int_equal(rows_check(&flush, fixture->job.shapes, TABLES, &view, NULL), 1);
     partition_expect(partition, &duty, 1);
-    assert_int_equal(partition_flush(partition, origin, 1, &flush, &view, 1, NULL), FLUSH_TAKEN);
+    assert_int_equal(partition_flush(partition, origin, 1, &view, 1, NULL), FLUSH_TAKEN);
     message_close(&flush);
     assert_true(partition_advance(partition));
     write_checkpoint(fixture);

@@ -1,5 +1,6 @@
 /* The worker's client against servers played by the test: what it sends to whom, when it asks again, when pushes may
  * change the cache, what it retains, and how it goes through changes of plan and epochs. */
+#include "agileml/wire/sparse.h"
 #include "workers/client.h"
 
 #include <setjmp.h>
@@ -151,7 +152,7 @@ static struct fake *fake_bare(uint32_t staleness, bool whole) {
     fake->job = (struct job){.table_count = 1, .staleness = staleness};
     fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = ROWS};
     fake->job.tables[0].whole = whole;
-    fake->job.shapes[0].row_bytes = 8;
+    fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
     fake->plan = (struct message_plan){
         .commit_every = 1, .next_commit_every = 1, .window = 8, .partitions = 1, .shards = 1, .recoverable = 1};
     fake->epoch = 1;

@@ -1,5 +1,6 @@
 /* Compressed tables from end to end: workers' clients and a partition, with messages carried between them by the test.
  * Whole numbers are added, so sums are exact: nothing may be missing but what stands unsent in the workers' caches. */
+#include "agileml/wire/bfloat16.h"
 #include "agileml/ps/partition.h"
 #include "workers/client.h"
 
@@ -148,7 +149,7 @@ static void take_flush(struct cluster *cluster, const struct message *message) {
     int count = rows_check(message, cluster->job.shapes, cluster->job.table_count, views, NULL);
     assert_true(count >= 0);
     count_bytes(cluster, message);
-    assert_true(partition_flush(cluster->partition, message->flush.origin, message->flush.clock, message, views,
+    assert_true(partition_flush(cluster->partition, message->flush.origin, message->flush.clock, views,
                                 (unsigned)count, NULL) >= 0);
     assert_int_equal(partition_commit(cluster->partition, message->flush.committed, NULL), 0);
     while (partition_advance(cluster->partition)) {

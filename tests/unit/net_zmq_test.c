@@ -3,6 +3,7 @@
 #include "agileml/net/zmq.h"
 
 #include "agileml/net/mailbox.h"
+#include "agileml/wire/rows.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -306,7 +306,7 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
     fake->epoch = 1;
     fake->job = (struct job){.table_count = 1, .staleness = staleness};
     fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = 10};
-    fake->job.shapes[0].row_bytes = 8;
+    fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
     fake->plan = (struct message_plan){
         .commit_every = 1, .next_commit_every = 1, .window = 8, .partitions = 1, .shards = 8, .recoverable = 1};
     fake->placement =

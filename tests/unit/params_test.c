@@ -110,6 +110,9 @@ static struct fixture *open_node(unsigned threads) {
     job->tables[DENSE].rows = job->tables[REPLICATED].rows = DENSE_ROWS;
     job->tables[REPLICATED].whole = true;
     job->tables[GIVEN].sparse = job->tables[GIVEN].given = true;
+    for (unsigned t = 0; t < TABLES; t++) {
+        job->shapes[t] = table_shape(&job->tables[t]);
+    }
     cache_open(&runtime->node.cache, job, PARTITIONS);
     for (unsigned t = 0; t < TABLES; t++) {
         assert_int_equal(cache_reserve(&runtime->node.cache, t, ROOM), 0);

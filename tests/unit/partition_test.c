@@ -1,6 +1,7 @@
 /* A partition: clocks advance when every origin has delivered, each flush counts once, and only rows that changed
  * are pushed. */
 #include "agileml/ps/partition.h"
+#include "agileml/wire/sparse.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +81,7 @@ static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uin
                                 .rows = rows,
                                 .start = start_row,
                                 .context = spec};
-    job->shapes[job->table_count++].row_bytes = spec->row_bytes;
+    job->shapes[job->table_count++] = table_shape(spec);
 }
 
 /* A message with `count` rows of one table: keys, and values of which every element is values[row] + element. */
@@ -107,7 +108,7 @@ static int flush_message(struct partition *partition, actor_id origin, uint64_t 
     struct error error = {0};
     int count = rows_check(message, partition->job->shapes, partition->job->table_count, views, &error);
     assert_true(count >= 0);
-    int result = partition_flush(partition, origin, clock, message, views, (unsigned)count, &error);
+    int result = partition_flush(partition, origin, clock, views, (unsigned)count, &error);
     assert_int_equal(result < 0 ? result : 0, error.code);
     message_close(message);
     return result;

@@ -231,7 +231,7 @@ static void job_add(struct job *job, enum aml_type type, enum aml_mode mode, uin
                                 .width = WIDTH,
                                 .row_bytes = WIDTH * (uint32_t)aml_type_size(type),
                                 .rows = rows};
-    job->shapes[job->table_count++].row_bytes = spec->row_bytes;
+    job->shapes[job->table_count++] = table_shape(spec);
 }
 
 static struct world *world_open(void) {
@@ -422,7 +422,7 @@ static const struct image *image_at(struct world *world, uint64_t clock) {
             struct message flush = make_flush(world, o, next);
             struct rows_view views[WIRE_TABLES_MAX];
             int count = rows_check(&flush, world->job.shapes, TABLES, views, NULL);
-            assert_int_equal(partition_flush(world->reference, origins[o], next, &flush, views, (unsigned)count, NULL),
+            assert_int_equal(partition_flush(world->reference, origins[o], next, views, (unsigned)count, NULL),
                              FLUSH_TAKEN);
             message_close(&flush);
         }
@@ -834,25 +834,6 @@ static void test_numbers_that_are_none_are_the_senders_failure(void **state) {
     give(world, origins[0], &flush);
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 2);
     world_close(world);
-}
-
-static void test_finite_numbers_are_told_from_others(void **state) {
-    (void)state;
-    static const struct table_spec real = {.type = AML_FLOAT32, .width = 3, .row_bytes = 12};
-    static const struct table_spec whole = {.type = AML_INT32, .width = 3, .row_bytes = 12};
-    float values[4][3] = {{1, -FLT_MAX, FLT_MIN}, {0, -0.0F, FLT_TRUE_MIN}, {1, 1, 1}, {1, 1, 1}};
-    uint16_t half[4][3] = {{0x3F80, 0xFF7F, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
-    assert_int_equal(table_not_finite(&real, values, WIRE_FULL, 4), 4);
-    assert_int_equal(table_not_finite(&real, half, WIRE_BF16, 4), 4);
-    values[3][2] = -INFINITY;
-    half[3][0] = 0xFF80; /* the same */
-    assert_int_equal(table_not_finite(&real, values, WIRE_FULL, 4), 3);
-    assert_int_equal(table_not_finite(&real, half, WIRE_BF16, 4), 3);
-    values[1][1] = NAN;
-    half[2][2] = 0x7FC0; /* the same */
-    assert_int_equal(table_not_finite(&real, values, WIRE_FULL, 4), 1);
-    assert_int_equal(table_not_finite(&real, half, WIRE_BF16, 4), 2);
-    assert_int_equal(table_not_finite(&whole, values, WIRE_FULL, 4), 4);
 }
 
 static void test_a_bad_subscription_is_its_senders(void **state) {
@@ -1715,7 +1696,6 @@ int main(void) {
         cmocka_unit_test(test_a_flush_in_the_name_of_another_changes_nothing),
         cmocka_unit_test(test_a_bad_flush_is_its_senders),
         cmocka_unit_test(test_numbers_that_are_none_are_the_senders_failure),
-        cmocka_unit_test(test_finite_numbers_are_told_from_others),
         cmocka_unit_test(test_a_bad_subscription_is_its_senders),
         cmocka_unit_test(test_a_bad_update_is_its_senders),
         cmocka_unit_test(test_strangers_get_nothing),

@@ -1,6 +1,7 @@
 /* The wire: every message comes back as it was sent, whatever is beyond a limit, cut short or of the wrong
  * shape is refused, and rows are found in their frames. */
 #include "agileml/wire/plan.h"
+#include "agileml/wire/rows.h"
 #include "agileml/wire/sparse.h"
 
 #include "agileml/base/hash.h"
@@ -676,7 +677,9 @@ static void test_which_plan_replaces(void **state) {
 
 /* ---- Rows ---- */
 
-static const struct row_shape shapes[] = {{.row_bytes = 8}, {.row_bytes = 24, .bf16_bytes = 12}, {.row_bytes = 4}};
+static const struct row_shape shapes[] = {{.width = 2, .row_bytes = 8},
+                                          {.width = 6, .row_bytes = 24, .flushed = WIRE_BF16, .pushed = WIRE_BF16},
+                                          {.width = 1, .row_bytes = 4}};
 
 /* A message with `rows` rows of each of `tables`; keys count from 0. */
 static struct message rows_message(enum message_type type, const unsigned *tables, unsigned table_count,
@@ -811,8 +814,10 @@ static void test_encodings_have_their_messages_and_tables(void **state) {
     message.frames[2]->size = (size_t)7 * 12;
     directory_of(&message)->encoding = WIRE_BF16;
     assert_int_equal(check_rows(&message, views), 1);
-    directory_of(&message)->encoding = WIRE_BF16 + 1; /* an encoding that there is not */
-    assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    for (uint32_t e = WIRE_BF16 + 1; e <= WIRE_ENCODINGS; e++) { /* of other tables; and one that there is not */
+        directory_of(&message)->encoding = e;
+        assert_int_equal(check_rows(&message, views), AML_EPROTOCOL);
+    }
     message_close(&message);
 }
 
@@ -855,7 +860,10 @@ static void test_sparse_rows_are_checked(void **state) {
     };
     struct rows_view views[WIRE_TABLES_MAX];
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        const struct row_shape shape = {.row_bytes = 16, .sparse_element = cases[c].element};
+        const struct row_shape shape = {.type = cases[c].element == 8 ? AML_INT64 : AML_INT32,
+                                        .width = cases[c].element == 8 ? 2 : 4,
+                                        .row_bytes = 16,
+                                        .flushed = cases[c].element > 0 ? WIRE_SPARSE : WIRE_FULL};
         struct message message = sparse_message(MESSAGE_FLUSH, cases[c].words, cases[c].count);
         assert_int_equal(rows_check(&message, &shape, 1, views, NULL), cases[c].good ? 1 : AML_EPROTOCOL);
         if (cases[c].good) {
@@ -866,7 +874,7 @@ static void test_sparse_rows_are_checked(void **state) {
     }
     static const enum message_type others[] = {MESSAGE_PUSH, MESSAGE_UPDATE, MESSAGE_ROWS};
     for (size_t o = 0; o < sizeof others / sizeof others[0]; o++) { /* only deltas come so */
-        const struct row_shape shape = {.row_bytes = 16, .sparse_element = 4};
+        const struct row_shape shape = {.type = AML_INT32, .width = 4, .row_bytes = 16, .flushed = WIRE_SPARSE};
         struct message message = sparse_message(others[o], cases[2].words, cases[2].count);
         assert_int_equal(rows_check(&message, &shape, 1, views, NULL), AML_EPROTOCOL);
         message_close(&message);
