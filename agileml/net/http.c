@@ -1,4 +1,4 @@
-/* See http.h. libcurl tells by callbacks which sockets it waits for, which go into an epoll set, and until when. */
+/* See http.h. By callbacks libcurl names the sockets that it waits for, which go into an epoll set, and its timeout. */
 #include "agileml/net/http.h"
 
 #include "agileml/base/clock.h"
@@ -52,7 +52,7 @@ struct http {
     const char *certificates, *certificate_folder;
 };
 
-/* ---- Memory: what is given back is wiped first, libcurl's too ---- */
+/* ---- Memory, also libcurl's, is wiped before it is freed ---- */
 
 static void http_free(void *memory) {
     if (memory != NULL) {
@@ -92,7 +92,7 @@ static void http_bytes_add(struct http_bytes *bytes, const char *data, size_t si
     bytes->data[bytes->size] = '\0';
 }
 
-/* ---- What libcurl calls ---- */
+/* ---- libcurl's callbacks ---- */
 
 static int http_on_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *unused) {
     (void)easy;
@@ -227,7 +227,7 @@ void http_close(struct http *http) {
 
 /* ---- Requests ---- */
 
-/* An address of this machine or of the services beside it, which no proxy reaches. */
+/* Whether the address is this machine's or link-local, so that no proxy can reach it. */
 static bool http_is_near(const char *host) {
     static const char *const begins[] = {"127.", "169.254.", "[::1]", "[fe80:", "[fd00:ec2:"};
     for (unsigned i = 0; i < sizeof begins / sizeof begins[0]; i++) {
@@ -309,7 +309,7 @@ static void http_call_set_rules(struct http_call *call, const char *url) {
     }
 }
 
-/* Sends the oldest calls that wait, as many as may be under way. */
+/* Starts waiting calls, oldest first, up to HTTP_CONCURRENT_MAX under way. */
 static void http_admit(struct http *http) {
     for (struct http_call *call = http->calls; call != NULL && http->under_way < HTTP_CONCURRENT_MAX;
          call = call->next) {

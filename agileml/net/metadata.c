@@ -53,7 +53,7 @@ static const char *metadata_environment(void) {
     return mode != NULL && strcasecmp(mode, "ipv6") == 0 ? METADATA_IPV6 : METADATA_IPV4;
 }
 
-/* http://HOST... or https://HOST..., without blanks, a query or a fragment. */
+/* Whether the text is http://HOST... or https://HOST..., without blanks, a query or a fragment. */
 static bool metadata_is_url(const char *url) {
     size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
     bool host = scheme > 0 && url[scheme] != '\0' && url[scheme] != '/' && url[scheme] != ':';
@@ -111,7 +111,8 @@ static void metadata_call_end(struct metadata_call *call, const struct metadata_
 
 static void metadata_fetch(struct metadata_call *call);
 
-/* Those that wait for a token get it, or hear why there is none. They are taken out first: who hears may ask again. */
+/* Goes on with the calls that wait for a token, or ends them if there is none. Takes them out of the list before their
+ * `done` is called, which may start others. */
 static void metadata_token_decided(struct metadata *metadata, enum metadata_result result) {
     struct metadata_call *waiting = NULL;
     struct metadata_call **last = &waiting;
@@ -136,7 +137,7 @@ static void metadata_token_decided(struct metadata *metadata, enum metadata_resu
     }
 }
 
-/* One word that can stand in a header. */
+/* Whether the text is one word that a header can contain. */
 static bool metadata_is_token(const char *text, size_t size) {
     bool good = size > 0 && size < METADATA_TOKEN_MAX;
     for (size_t i = 0; i < size && good; i++) {
@@ -192,7 +193,7 @@ static void metadata_call_remove(struct metadata_call *call) {
     *link = call->next;
 }
 
-/* With the token that is there, or after one has been asked for. */
+/* Sends the call with the present token, or requests a token first. */
 static void metadata_go_on(struct metadata_call *call) {
     struct metadata *metadata = call->metadata;
     if (metadata->token[0] != '\0' && metadata_now_s() < metadata->token_until_s) {

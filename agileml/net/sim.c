@@ -114,7 +114,7 @@ static uint64_t random_up_to(struct sim *sim, uint64_t most) {
     return most == UINT64_MAX ? sim_random(sim) : sim_random(sim) % (most + 1);
 }
 
-/* Between two bounds, every power of two alike. */
+/* Returns a number between two bounds, with equal chances for each power of two. */
 static uint64_t random_magnitude(struct sim *sim, uint64_t least, uint64_t most) {
     unsigned doublings = 0;
     while (least > 0 && least <= most >> (doublings + 1)) {
@@ -350,7 +350,8 @@ static uint64_t admission_passes_us(struct sim *sim, struct flight *flight) {
     return sim->now_us + SIM_ADMISSION_US;
 }
 
-/* When a message of `bytes` that is sent now comes to the receiving node, after what the sender's link has to carry. */
+/* Returns when a message of `bytes` that is sent now reaches the receiving node, after all that the sender's link has
+ * to carry before. */
 static uint64_t arrival_us(struct sim *sim, const struct lane *lane, size_t bytes) {
     struct sim_node_state *from = &sim->nodes[sim->actors[lane->from]->node];
     uint64_t start = sim->now_us > lane->down_until_us ? sim->now_us : lane->down_until_us;
@@ -480,7 +481,7 @@ const struct sim_statistics *sim_statistics(const struct sim *sim) {
     return &sim->statistics;
 }
 
-/* ---- What goes wrong ---- */
+/* ---- Faults ---- */
 
 static void lane_duplicate(struct sim *sim, const struct flight *flight) {
     sim->statistics.duplicated++;
@@ -489,8 +490,8 @@ static void lane_duplicate(struct sim *sim, const struct flight *flight) {
         (struct event){.kind = EVENT_MESSAGE, .node = sim->actors[flight->to]->node, .flight = flight_copy(flight)});
 }
 
-/* Of the messages under way, oldest first: some still arrive, then some are lost (they stood in the kernels' buffers),
- * the rest waits for the new connection. */
+/* Breaks one direction of a connection. Of the messages under way the oldest still arrive, the next were in the
+ * kernels' buffers and are lost, and the others wait for the new connection. */
 static void lane_break(struct sim *sim, struct lane *lane, uint64_t down_until_us) {
     uint64_t count = 0;
     for (const struct flight *flight = lane->first; flight != NULL; flight = flight->next) {
@@ -664,7 +665,7 @@ static void trace_message(struct sim *sim, const struct flight *flight, const st
     fputc('\n', sim->config.trace);
 }
 
-/* When a message that has come to the receiving node is through its link. */
+/* Returns when a message that has reached the receiving node has passed this node's link. */
 static uint64_t link_passes_us(struct sim *sim, struct flight *flight) {
     struct sim_node_state *to = &sim->nodes[sim->actors[flight->to]->node];
     if (flight->at_link) {
@@ -676,7 +677,7 @@ static uint64_t link_passes_us(struct sim *sim, struct flight *flight) {
     return to->in_free_us;
 }
 
-/* When a message that has arrived may be received: now, or later because its way is cut. */
+/* Returns when a message that has arrived may be received: now, or later if the network is separated. */
 static uint64_t flight_passes_us(const struct sim *sim, const struct flight *flight) {
     uint64_t at = flight->not_before_us;
     if (nodes_apart(sim, sim->actors[flight->from]->node, sim->actors[flight->to]->node)) {
@@ -718,7 +719,7 @@ static void deliver(struct sim *sim, struct flight *flight) {
     lane->delivered = flight;
 }
 
-/* Executes an event whose time has come. False when it turned out to be none. */
+/* Executes an event whose time has come. Returns false when the event was put off, replaced or cancelled. */
 static bool event_execute(struct sim *sim, struct event event) {
     if (event.kind == EVENT_MESSAGE) {
         struct flight *flight = event.flight;

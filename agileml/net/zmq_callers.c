@@ -55,7 +55,7 @@ void callers_close(struct callers *callers) {
     }
 }
 
-/* The index of the first caller whose actor is not below `actor`. */
+/* Returns the index of the first caller whose actor is not below `actor`. */
 static size_t callers_index(const struct callers *callers, actor_id actor) {
     size_t low = 0;
     size_t high = callers->count;
@@ -132,7 +132,7 @@ static struct caller *callers_put(struct callers *callers, const struct caller *
 
 /* ---- Tokens ---- */
 
-/* The token in a name; NULL: there is none. */
+/* Returns the token in a name; NULL: there is none. */
 static const unsigned char *routing_token(const struct routing *routing) {
     return routing->size == ROUTING_MAX ? routing->bytes + ROUTING_MAX - NET_TOKEN_BYTES : NULL;
 }
@@ -147,7 +147,7 @@ static bool callers_know_node(const struct callers *callers, const char *key) {
     return false;
 }
 
-/* Whether a process with this key may come in by a genuine token. 0, or AML_EINPUT with why not. */
+/* Checks whether a genuine token admits a process with this key. Returns 0, or AML_EINPUT with the reason. */
 static int token_check_time(const struct callers *callers, const struct net_token_terms *terms, const char *key,
                             struct error *error) {
     bool over = terms->expires != 0 && (uint64_t)time(NULL) >= terms->expires;
@@ -175,7 +175,7 @@ static bool callers_have_place(const struct callers *callers, const struct calle
 
 /* ---- Judging ---- */
 
-/* Finds out who calls under a name that it did not use before. 0, or AML_EINPUT with why it is refused. */
+/* Identifies a caller under a new name. Returns 0, or AML_EINPUT with the reason for which the caller is refused. */
 static int caller_identify(const struct callers *callers, const struct routing *routing, const char *key,
                            struct caller *caller, struct error *error) {
     *caller = (struct caller){.actor = routing_actor(routing), .routing = *routing};
@@ -213,7 +213,7 @@ static enum caller_verdict callers_refuse(const struct callers *callers) {
     return callers->net->controller ? CALLER_MAY_NOT : CALLER_IGNORED;
 }
 
-/* The caller's key does not allow `what`. */
+/* Sets the error that the caller's key does not allow `what`. */
 static int key_lacks(const struct routing *routing, const char *what, struct error *error) {
     const unsigned char *token = routing_token(routing);
     if (token == NULL) {

@@ -22,7 +22,7 @@
 #include <zmq.h>
 
 enum {
-    DOOR_TICK_MS = 10, /* between two looks at those who knock */
+    DOOR_TICK_MS = 10, /* between two looks at connections that are not admitted yet */
     DOOR_KNOCKS_MAX = 256,
     DOOR_ADDRESS_KNOCKS_MAX = 128, /* from one address */
     DOOR_KNOCK_BYTES_MAX = 4096,   /* a handshake takes some 800 */
@@ -40,7 +40,7 @@ enum { GREETING_BYTES = 64, WELCOME_BYTES = 2 + 168, REFUSAL_BYTES = 14 };
 
 enum { PUBLIC_KEY_BYTES = 32, ZAP_PART_BYTES = 256 };
 
-/* The parts of ZeroMQ's request. */
+/* The parts of ZeroMQ's authentication request. */
 enum {
     ZAP_ROUTING,
     ZAP_DELIMITER,
@@ -178,7 +178,7 @@ static void look_at_askers(struct door *door) {
     }
 }
 
-/* ---- Who knocks ---- */
+/* ---- Connections that are not admitted yet ---- */
 
 enum knock_state {
     KNOCK_WAITS,
@@ -305,7 +305,7 @@ static void tell_refusal(const struct door *door, const struct listener *listene
     }
 }
 
-/* False when the listener is closed. */
+/* Handles the listener's events. Returns false when the listener is closed. */
 static bool take_events(struct door *door, const struct listener *listener) {
     uint32_t value;
     int event;
@@ -322,7 +322,7 @@ static bool take_events(struct door *door, const struct listener *listener) {
     return true;
 }
 
-/* False when the door is to be closed. */
+/* Takes over new listeners. Returns false when the door is to be closed. */
 static bool take_newcomers(struct door *door) {
     eventfd_t count;
     eventfd_read(door->wake_fd, &count);

@@ -19,10 +19,10 @@
 enum {
     TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
     TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
-    STAND_IN_TURNS = 8,       /* that another thread does in our place, at the most */
+    STAND_IN_TURNS = 8,       /* the most turns that another thread does in place of the loop's own */
     SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
-    SLEEPERS_MESSAGES = 64,   /* ... when so many messages wait for them, ... */
-    SLEEPERS_BYTES = 1 << 16, /* ... or so many bytes: they may go on with these meanwhile */
+    SLEEPERS_MESSAGES = 64,   /* messages for them after which they are woken before the turn's end */
+    SLEEPERS_BYTES = 1 << 16, /* bytes for them after which they are woken before the turn's end */
     HANDSHAKES_FAILED_MAX = 3 /* connections in a row that the peer closes at once before we call it refusal: a
                                  peer that just dies does so once. One that was reached before can't be refusing: it
                                  dies again and again */
@@ -35,7 +35,7 @@ struct watch {
     void *context;
 };
 
-/* To whom messages were delivered in this turn. */
+/* Actors to which messages were delivered in this turn. */
 struct net_sleepers {
     actor_id actors[SLEEPERS_MAX];
     unsigned count, messages;
@@ -167,7 +167,7 @@ static void net_io_activate(struct net_io *io, struct link *link) {
     }
 }
 
-/* Room for one more link in every list. */
+/* Makes room for one more link in every list. */
 static void net_io_reserve(struct net_io *io) {
     size_t links = io->peer_count + io->retired_count + 2; /* the router and the new one */
     if (links > io->link_capacity) {
@@ -197,7 +197,7 @@ static void net_io_set_stopped(struct net_io *io, struct link *link, uint64_t st
     link->stopped_us = stopped_us;
 }
 
-/* The place of the first peer that is not below `actor`. */
+/* Returns the index of the first peer that is not below `actor`. */
 static size_t net_io_place(const struct net_io *io, actor_id actor) {
     size_t low = 0;
     size_t high = io->peer_count;
@@ -217,7 +217,7 @@ static struct link *net_io_find(const struct net_io *io, actor_id actor) {
     return place < io->peer_count && io->peers[place]->peer == actor ? io->peers[place] : NULL;
 }
 
-/* We may be in a callback of that very link: it is closed at the turn's end. */
+/* Retires a link, which is closed at the turn's end, as this may be a callback of the same link. */
 static void net_io_retire(struct net_io *io, struct link *link) {
     size_t place = net_io_place(io, link->peer);
     io->peer_count--;
@@ -318,7 +318,7 @@ static void net_io_refused(struct net_io *io, struct link *link, const char *why
     }
 }
 
-/* What libzmq 4.3.4 tells, each side, when
+/* The events that libzmq 4.3.4 reports on each side when
  *   our server key is not the peer's:  PROTOCOL (cryptographic) at the listener; NO_DETAIL, again and again, here
  *   the peer doesn't admit our key:    AUTH on both sides
  *   one side only has a key:           PROTOCOL (mechanism mismatch) on both sides */
@@ -365,7 +365,7 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
     }
 }
 
-/* False when nothing is left in the monitor. */
+/* Handles the monitor's events. Returns false when none are left. */
 static bool net_io_take_events(struct net_io *io, struct link *link) {
     while (link->monitor != NULL && !io->stopping && !link->retired) {
         uint32_t value;
@@ -395,7 +395,7 @@ static void net_io_set_timer(struct io *base, uint64_t at_us) {
     ((struct net_io *)base)->timer_us = at_us;
 }
 
-/* The bytes sent over TCP, or -1. */
+/* Sends over TCP. Returns the bytes sent, or -1. */
 static int64_t net_io_send_remote(struct net_io *io, actor_id to, const struct message *message) {
     struct link *link = net_io_find(io, to);
     if (link == NULL || link->state == LINK_DOWN) {
@@ -414,7 +414,7 @@ static void net_io_receive(struct net_io *io, actor_id from, struct message *mes
     message_close(message);
 }
 
-/* Takes the turn of a loop whose own thread sleeps in it; false: it doesn't. */
+/* Takes the turn of a loop whose own thread sleeps. Returns false if that thread does not sleep. */
 static bool net_io_borrow(struct net_io *io) {
     if (pthread_mutex_trylock(&io->turn) != 0) {
         return false;
@@ -430,7 +430,7 @@ bool net_io_lend(struct net_io *io) {
     return io->options.lent_for != 0 && mailbox_unheard(&io->mailbox) == io->options.lent_for && net_io_borrow(io);
 }
 
-/* Gives the io back to its own thread, which is woken for what is left to do. */
+/* Returns the io to its own thread, and wakes this thread if work is left. */
 static void net_io_give_back(struct net_io *io) {
     bool sooner = io->timer_us != 0 && (io->slept_timer_us == 0 || io->timer_us < io->slept_timer_us);
     if (io->mailbox_active || io->active_count > 0 || io->retired_count > 0 || io->stopped_count > 0 ||
@@ -442,7 +442,7 @@ static void net_io_give_back(struct net_io *io) {
     pthread_mutex_unlock(&io->turn);
 }
 
-/* Receives what a borrowed io is lent for. `borrower` takes the answers to it without being woken for them. */
+/* Receives the messages for which an io is lent. `borrower` takes the answers without being woken for them. */
 static void net_io_use(struct net_io *io, struct net_io *borrower) {
     struct message message;
     actor_id from;
@@ -462,7 +462,7 @@ static void net_io_use(struct net_io *io, struct net_io *borrower) {
     net_io_give_back(io);
 }
 
-/* Wakes those to whom messages were delivered, or does their work. */
+/* Wakes the actors to which messages were delivered, or does their work. */
 static void net_io_wake(struct net_io *io) {
     bool light = io->sleepers.messages < SLEEPERS_MESSAGES && io->sleepers.bytes < SLEEPERS_BYTES;
     unsigned count = io->sleepers.count;
@@ -488,7 +488,7 @@ static size_t payload_bytes(const struct message *message) {
     return bytes;
 }
 
-/* `actor` has got a message with so many bytes, and is woken at the turn's end at the latest. */
+/* Notes that a message with so many bytes was delivered to `actor`, which is woken at the turn's end at the latest. */
 static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
     unsigned s = 0;
     while (s < io->sleepers.count && io->sleepers.actors[s] != actor) {
@@ -556,7 +556,7 @@ static void net_io_take_mail(struct net_io *io) {
     }
 }
 
-/* False when nothing is left in the socket. */
+/* Receives up to TURN_MESSAGES messages. Returns false when none are left. */
 static bool net_io_take_messages(struct net_io *io, struct link *link) {
     for (int i = 0; i < TURN_MESSAGES && !io->stopping && !link->retired; i++) {
         struct message message;
@@ -598,7 +598,7 @@ static void net_io_take_active(struct net_io *io) {
     }
 }
 
-/* Rounded up: a timer is never early. */
+/* Returns the wait in milliseconds, rounded up, so that a timer is never early. */
 static int net_io_wait_ms(const struct net_io *io) {
     if (io->mailbox_active || io->active_count > 0) {
         return 0;

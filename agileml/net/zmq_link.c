@@ -237,7 +237,7 @@ int monitor_next_event(void *monitor, uint32_t *value) {
 
 /* ---- Sending ---- */
 
-/* What a frame takes on the wire: ZMTP puts flags and a length of one or eight bytes before it. */
+/* Returns a frame's size on the wire: ZMTP puts flags and a length of one or eight bytes before it. */
 static uint64_t link_wire_bytes(size_t size) {
     return size + (size > 255 ? 9 : 2);
 }
@@ -278,8 +278,8 @@ static int link_send_piece(void *socket, struct buffer *frame, size_t offset, si
     return link_send_part(socket, &part, more);
 }
 
-/* The bytes on the wire. *lost is set when a part could not be sent: a connection that is lost on the way fails one
- * part. libzmq then drops the parts that follow, but wants to see them up to the last. */
+/* Returns the bytes on the wire. Sets *lost when a part could not be sent: when a connection breaks within a message,
+ * one part fails. libzmq then drops the parts that follow, but has to be given all of them. */
 static uint64_t link_send_frame(const struct link *link, struct buffer *frame, bool more, bool *lost) {
     uint64_t bytes = 0;
     size_t offset = 0;
@@ -368,7 +368,7 @@ struct pieces {
     size_t bytes;
 };
 
-/* Uses up the part. */
+/* Adds a piece, and uses up the part. */
 static void pieces_add(struct pieces *pieces, zmq_msg_t *part) {
     struct piece *piece = memory_resized(NULL, 1, sizeof *piece);
     piece->before = pieces->last;
@@ -447,7 +447,7 @@ static int link_receive_frames(const struct link *link, bool more, struct messag
     return result;
 }
 
-/* Receives the part that a ROUTER puts before a message. False: there is none. */
+/* Receives the part that a ROUTER puts before a message. Returns false when there is none. */
 static bool link_receive_routing(const struct link *link, struct routing *routing) {
     zmq_msg_t part;
     zmq_msg_init(&part);
@@ -458,7 +458,7 @@ static bool link_receive_routing(const struct link *link, struct routing *routin
     return received;
 }
 
-/* Checks that the sender may send this message. 0 or AML_EPROTOCOL. Sends a caller that may not an ABORT with why. */
+/* Checks that the sender may send this message. Returns 0 or AML_EPROTOCOL. Sends a refused caller ABORT. */
 static int link_judge(const struct link *link, const struct routing *routing, const char *key,
                       const struct message *message, struct error *error) {
     if (link->to_node && (message_roles(message) & ROLE_NODE) == 0) {
