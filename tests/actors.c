@@ -90,7 +90,7 @@ static struct message make_plan(void) {
     struct message plan = {.type = MESSAGE_PLAN, .epoch = ACTORS_EPOCH, .frame_count = 5};
     struct wire_node nodes[ACTORS_NODES];
     struct wire_placement placement[FORGE_PARTITIONS];
-    struct wire_duty duties[2];
+    struct wire_assignment assignments[2];
     uint32_t shards[FORGE_SHARDS];
     memset(nodes, 0, sizeof nodes);
     for (unsigned n = 0; n < ACTORS_NODES; n++) {
@@ -105,11 +105,11 @@ static struct message make_plan(void) {
             .server = server, .backup = backup, .next_server = server, .next_backup = backup};
     }
     for (unsigned d = 0; d < 2; d++) {
-        duties[d] = (struct wire_duty){.origin = actors_node(d),
-                                       .from_clock = 1,
-                                       .until_clock = WIRE_CLOCK_NEVER,
-                                       .first = d * FORGE_SHARDS / 2,
-                                       .count = FORGE_SHARDS / 2};
+        assignments[d] = (struct wire_assignment){.origin = actors_node(d),
+                                                  .from_clock = 1,
+                                                  .until_clock = WIRE_CLOCK_NEVER,
+                                                  .first = d * FORGE_SHARDS / 2,
+                                                  .count = FORGE_SHARDS / 2};
     }
     for (uint32_t s = 0; s < FORGE_SHARDS; s++) {
         shards[s] = s;
@@ -123,7 +123,7 @@ static struct message make_plan(void) {
                                       .recoverable = 1};
     plan.frames[0] = buffer_copy(nodes, sizeof nodes);
     plan.frames[1] = buffer_copy(placement, sizeof placement);
-    plan.frames[2] = buffer_copy(duties, sizeof duties);
+    plan.frames[2] = buffer_copy(assignments, sizeof assignments);
     plan.frames[3] = buffer_copy(shards, sizeof shards);
     plan.frames[4] = buffer_new(0);
     return plan;
@@ -167,7 +167,7 @@ static void beat(struct actors *actors, unsigned number, enum node_state state, 
     struct message message = {.type = MESSAGE_HEARTBEAT};
     message.heartbeat.state = (uint8_t)state;
     message.heartbeat.clock = clock;
-    message.heartbeat.hold = actors->controller.hold.number;
+    message.heartbeat.barrier = actors->controller.barrier.number;
     message.heartbeat.version = message.heartbeat.ready = actors->controller.plan.version;
     message.heartbeat.committed = clock > 1 ? clock - 1 : 0;
     give(actors, actors_node(number), &message);
@@ -407,9 +407,9 @@ static void digest_controller(const struct controller *c, uint64_t *d) {
                                 c->plan.restore,
                                 c->commit.clock,
                                 c->commit.claimed,
-                                c->hold.number,
-                                c->hold.clock,
-                                c->hold.purpose,
+                                c->barrier.number,
+                                c->barrier.clock,
+                                c->barrier.purpose,
                                 c->change.due,
                                 c->recovery.due,
                                 c->job.stopping,
@@ -439,7 +439,7 @@ static void digest_controller(const struct controller *c, uint64_t *d) {
                                 member->stay,
                                 member->settled,
                                 member->reported.clock,
-                                member->goes_by.hold,
+                                member->goes_by.barrier,
                                 member->reported.catch_up,
                                 member->input,
                                 member->fence.answered,
@@ -497,14 +497,14 @@ static void digest_node(const struct node *node, uint64_t *d) {
                                 node->contact.heartbeat_ms,
                                 node->plan.terms.version,
                                 node->work.set_count,
-                                node->work.duty_count,
+                                node->work.assignment_count,
                                 node->work.begun,
                                 node->work.evaluation_count,
                                 node->work.activity,
                                 node->work.clock,
-                                node->hold.number,
+                                node->barrier.number,
                                 node->final,
-                                node->hold.clock,
+                                node->barrier.clock,
                                 node->reports.count,
                                 node->save.state,
                                 node->departure.requested,

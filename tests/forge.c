@@ -102,7 +102,7 @@ static void add_row(struct message *message) {
 }
 
 static void add_plan(struct message *message) {
-    static const struct wire_duty duty = {.from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+    static const struct wire_assignment assignment = {.from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
     message->plan = (struct message_plan){.version = 1,
                                           .commit_every = 1,
                                           .next_commit_every = 1,
@@ -112,7 +112,7 @@ static void add_plan(struct message *message) {
     add_frame(message, sizeof(struct wire_node));
     add_frame(message, FORGE_PARTITIONS * sizeof(struct wire_placement));
     memset(message->frames[1]->data, 1, message->frames[1]->size); /* each partition has a server */
-    message->frames[message->frame_count++] = buffer_copy(&duty, sizeof duty);
+    message->frames[message->frame_count++] = buffer_copy(&assignment, sizeof assignment);
     add_frame(message, sizeof(uint32_t));
     add_frame(message, sizeof(struct wire_endpoint));
 }
@@ -159,7 +159,7 @@ bool forge_message(unsigned type, struct message *message) {
         break;
     case MESSAGE_FENCED:
     case MESSAGE_REPLICAS:
-        add_frame(message, sizeof(struct wire_reach));
+        add_frame(message, sizeof(struct wire_restore_point));
         break;
     case MESSAGE_SUBSCRIBE:
     case MESSAGE_PUSH:

@@ -15,7 +15,8 @@ static uint64_t client_now(const struct client *client) {
     return client->io->now_us(client->io);
 }
 
-/* Clocks whose pushes wait at most: servers can't be further ahead of an origin; those of a node without duties can. */
+/* Clocks whose pushes wait at most: servers can't be further ahead of an origin; those of a node without assignments
+ * can. */
 static unsigned waiting_entries(const struct client *client) {
     return client->job->staleness + 2;
 }
@@ -102,16 +103,16 @@ actor_id client_server(const struct client *client, uint32_t partition, uint64_t
     return plan_server_at(&client->plan, clock, partition);
 }
 
-/* Returns the clock that must be committed before the next one begins: one not too far behind it, and before a duty's
- * first clock also the one that another origin did last (node.c). The last clock of a job with a checkpoint at its end
- * must be committed too, though no clock follows. */
+/* Returns the clock that must be committed before the next one begins: one not too far behind it, and before an
+ * assignment's first clock also the one that another origin did last (node.c). The last clock of a job with a
+ * checkpoint at its end must be committed too, though no clock follows. */
 static uint64_t durable_wanted(const struct client *client) {
-    const struct wire_duty *duties = client->plan.duties;
+    const struct wire_assignment *assignments = client->plan.assignments;
     uint64_t ahead = (uint64_t)client->job->staleness + client->plan.terms.window;
     uint64_t wanted = client->wanted > ahead ? client->wanted - ahead : 0;
-    for (size_t d = 0; d < client->plan.duty_count && job_has_put_tables(client->job); d++) {
-        bool ours = actor_node(duties[d].origin) == actor_node(client->self);
-        uint64_t before = duties[d].from_clock - 1;
+    for (size_t d = 0; d < client->plan.assignment_count && job_has_put_tables(client->job); d++) {
+        bool ours = actor_node(assignments[d].origin) == actor_node(client->self);
+        uint64_t before = assignments[d].from_clock - 1;
         wanted = ours && before <= client->wanted && before > wanted ? before : wanted;
     }
     uint64_t final = client->plan.terms.final;
@@ -126,18 +127,18 @@ static uint64_t durable_wanted(const struct client *client) {
 
 /* Which state our next clock wants, and, before our first one, which clock counts as flushed. */
 static void find_wanted(struct client *client) {
-    const struct wire_duty *duties = client->plan.duties;
+    const struct wire_assignment *assignments = client->plan.assignments;
     uint64_t done = client->clock > 0 ? client->flushed : 0;
     uint64_t next = WIRE_CLOCK_NEVER;
     uint64_t catch_up = 0;
     client->joins = client->plan.terms.from_clock != 0;
-    for (size_t d = 0; d < client->plan.duty_count; d++) {
-        uint64_t from = duties[d].from_clock;
-        bool ours = actor_node(duties[d].origin) == actor_node(client->self);
+    for (size_t d = 0; d < client->plan.assignment_count; d++) {
+        uint64_t from = assignments[d].from_clock;
+        bool ours = actor_node(assignments[d].origin) == actor_node(client->self);
         client->joins = client->joins && !(ours && from < client->plan.terms.from_clock);
-        if (duties[d].origin == client->self) {
+        if (assignments[d].origin == client->self) {
             from = from > done ? from : done + 1;
-            next = from <= duties[d].until_clock && from < next ? from : next;
+            next = from <= assignments[d].until_clock && from < next ? from : next;
         } else if (ours && from > catch_up) {
             catch_up = from;
         }
@@ -575,7 +576,8 @@ void client_plan(struct client *client, const struct plan_view *plan) {
     }
     for (uint32_t p = 0; p < client->partition_count; p++) {
         if (partition_awaited(client, &client->partitions[p])) {
-            partition_wait(client, &client->partitions[p]); /* a duty may begin with a state whose push was lost */
+            partition_wait(client,
+                           &client->partitions[p]); /* an assignment may begin with a state whose push was lost */
         }
     }
 }
@@ -657,8 +659,8 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
 
 /* Encodes the deltas (add) or values (put) of the touched slots, and sees to what the next deltas are taken against.
  * With staleness that is the rows as they are. Without, every one of these rows is pushed before the next clock begins,
- * and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back and makes its own what
- * the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. An encoding that
+ * and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back and makes its own
+ * what the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. An encoding that
  * rounds: the old ones plus what is sent of the delta, always; the rest stays the difference between the two, through
  * pushes and restores (apply_rows), until the row is flushed again. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
@@ -1189,7 +1191,7 @@ static void send_lost(struct client *client, uint32_t number, actor_id server, c
     }
 }
 
-/* A server can't be beyond the clock before the next one of our own duty: it waits for our flush of that one. */
+/* A server can't be beyond the clock before the next one of our own assignment: it waits for our flush of that one. */
 static bool push_is_possible(struct client *client, actor_id from, const struct message_push *push) {
     const struct {
         const char *name;
@@ -1357,7 +1359,7 @@ static void partition_pull(struct client *client, uint32_t number) {
     const struct wire_placement *placement = &client->plan.placement[number];
     actor_id now = client->partitions[number].now.server;
     actor_id other = placement->server == now ? placement->next_server : placement->server;
-    bool ended = client->last != 0; /* without a duty to come nothing is pushed by itself */
+    bool ended = client->last != 0; /* without an assignment to come nothing is pushed by itself */
     send_pull(client, number, now, ended && partition_arrived(&client->partitions[number]) < client->last);
     if (other != now && other != ACTOR_NONE && !ended) {
         send_pull(client, number, other, false);

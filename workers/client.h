@@ -84,12 +84,12 @@ struct client {
     bool subscribing;        /* client_subscribe was called: what is new is asked for, a plan's new servers too */
     uint64_t requests;       /* the last SUBSCRIBE's number */
     uint64_t committed;      /* every partition is durable up to there */
-    uint64_t flushed;        /* the highest clock flushed under `self`; before the first duty, the clock before it */
+    uint64_t flushed; /* the highest clock flushed under `self`; before the first assignment, the clock before it */
     uint64_t possible;       /* no server can be beyond this clock: the next one is ours to flush */
-    uint64_t wanted;         /* the state that the next clock of a duty waits for, at the most ... */
+    uint64_t wanted;         /* the state that the next clock of an assignment waits for, at the most ... */
     uint64_t durable_wanted; /* ... and the commit */
     uint64_t last;           /* the job's last clock, once every partition is there (client_want_last); 0: not so */
-    bool joins;      /* none of our duties is of before the plan's switch: who serves from there pushes what we miss */
+    bool joins; /* none of our assignments is of before the plan's switch: who serves from there pushes what we miss */
     actor_id origin; /* of the clock under way ... */
     uint64_t clock;  /* ... which is this one */
     bool alone;      /* ... and in which this origin is the plan's only one: nothing of it is pushed back */

@@ -15,7 +15,7 @@ enum { NODE_EVICT_REQUEST = 1 }; /* this node asks for one thing only: to leave 
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
     *node = (struct node){.io = io, .options = *options, .job = job, .contact.timeout_ms = options->timeout_ms};
     const struct job_terms *terms = &options->registration.job;
-    node->hold.clock = WIRE_CLOCK_NEVER;
+    node->barrier.clock = WIRE_CLOCK_NEVER;
     node_reports_open(node);
     node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
@@ -27,7 +27,7 @@ void node_init(struct node *node, struct io *io, const struct node_options *opti
 void node_close(struct node *node) {
     node_reports_close(node);
     for (unsigned s = 0; s < node->options.server_count; s++) {
-        buffer_drop(node->servers[s].reaches);
+        buffer_drop(node->servers[s].restore_points);
     }
     free(node->servers);
     node_work_close(node);
@@ -96,7 +96,7 @@ static void send_heartbeat(struct node *node) {
     struct message message = {.type = MESSAGE_HEARTBEAT};
     message.heartbeat.state = (uint8_t)node->state;
     message.heartbeat.clock = node->work.begun;
-    message.heartbeat.hold = node->hold.number;
+    message.heartbeat.barrier = node->barrier.number;
     message.heartbeat.version = node->plan.terms.version;
     message.heartbeat.ready = node->ready;
     message.heartbeat.committed = node->contact.told_committed = node->client.committed;
@@ -153,9 +153,9 @@ static void send_leave(struct node *node) {
 
 /* ---- How far the node is ---- */
 
-/* A duty from the job's first clock on. */
-static bool duty_is_first(const struct node *node, const struct node_duty *duty) {
-    return duty->from_clock == node->plan.terms.restore + 1;
+/* An assignment from the job's first clock on. */
+static bool assignment_is_first(const struct node *node, const struct node_assignment *assignment) {
+    return assignment->from_clock == node->plan.terms.restore + 1;
 }
 
 static void send_loaded(struct node *node) {
@@ -165,9 +165,9 @@ static void send_loaded(struct node *node) {
         totals[t] = -HUGE_VAL;
     }
     message.loaded.version = node->loaded;
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        const struct node_set *set = &node->work.sets[node->work.duties[d].set];
-        if (!duty_is_first(node, &node->work.duties[d])) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_set *set = &node->work.sets[node->work.assignments[d].set];
+        if (!assignment_is_first(node, &node->work.assignments[d])) {
             continue;
         }
         for (unsigned t = 0; t < WIRE_TOTALS; t++) {
@@ -184,9 +184,9 @@ static void tell_loaded(struct node *node) {
     if ((node->state != NODE_LOADING && node->state != NODE_LOADED) || node->loaded == node->plan.terms.version) {
         return;
     }
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        if (duty_is_first(node, &node->work.duties[d]) &&
-            node->work.sets[node->work.duties[d].set].state != SET_READY) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        if (assignment_is_first(node, &node->work.assignments[d]) &&
+            node->work.sets[node->work.assignments[d].set].state != SET_READY) {
             return;
         }
     }
@@ -205,12 +205,12 @@ static bool node_is_ready(const struct node *node) {
             return false;
         }
     }
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        if (node->work.sets[node->work.duties[d].set].state != SET_READY) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        if (node->work.sets[node->work.assignments[d].set].state != SET_READY) {
             return false;
         }
     }
-    return node->work.duty_count == 0 || client_subscribed(&node->client);
+    return node->work.assignment_count == 0 || client_subscribed(&node->client);
 }
 
 /* The clock is committed, and the controller has not been told so. */
@@ -430,7 +430,7 @@ static void receive_plan(struct node *node, const struct message *message) {
     plan_close(&node->plan);
     node->plan = plan;
     find_roles(node);
-    node_work_take_duties(node);
+    node_work_take_assignments(node);
     if (new_epoch) {
         node->accusation.accused = ACTOR_NONE;
         node_work_undo_evaluations(node);
@@ -453,19 +453,19 @@ static void send_fenced(struct node *node) {
         if (!server->fenced) {
             return;
         }
-        size += server->reaches->size;
+        size += server->restore_points->size;
         if (server->committed > message.fenced.committed) {
             message.fenced.committed = server->committed;
         }
     }
-    struct buffer *reaches = buffer_new(size);
+    struct buffer *restore_points = buffer_new(size);
     size = 0;
     for (unsigned s = 0; s < node->options.server_count; s++) {
-        const struct buffer *own = node->servers[s].reaches;
-        memcpy(reaches->data + size, own->data, own->size);
+        const struct buffer *own = node->servers[s].restore_points;
+        memcpy(restore_points->data + size, own->data, own->size);
         size += own->size;
     }
-    message_add(&message, reaches);
+    message_add(&message, restore_points);
     node_send(node, &message);
 }
 
@@ -501,8 +501,8 @@ static void receive_replicas(struct node *node, struct node_server *server, cons
     server->committed = message->replicas.committed;
     if (message->replicas.fenced != 0 && node->client.fenced) {
         server->fenced = true;
-        buffer_drop(server->reaches);
-        server->reaches = buffer_hold(message->frames[RECORDS_FRAME]);
+        buffer_drop(server->restore_points);
+        server->restore_points = buffer_hold(message->frames[RECORDS_FRAME]);
         send_fenced(node);
     }
 }
@@ -584,13 +584,13 @@ static void receive_ack(struct node *node, const struct message *message) {
     if (ack->input > node->input.compared && ack->input <= node->input.reading) {
         node->input.compared = ack->input;
     }
-    if (ack->hold < node->hold.number) {
+    if (ack->barrier < node->barrier.number) {
         return; /* the number never falls: this one is old */
     }
     node->final = ack->final != 0 ? ack->final : node->final;
-    if (ack->hold > node->hold.number) {
-        node->hold.number = ack->hold;
-        node->hold.clock = ack->hold_clock;
+    if (ack->barrier > node->barrier.number) {
+        node->barrier.number = ack->barrier;
+        node->barrier.clock = ack->barrier_clock;
         send_heartbeat(node);
     }
 }

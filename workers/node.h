@@ -25,7 +25,7 @@ enum node_set_state {
     SET_READY,     /* so is the first state of its rows, and the input is the job's: a clock may begin */
 };
 
-/* Data shards that one duty or several consist of, and that the process has arranged for the app. */
+/* Data shards that one assignment or several consist of, and that the process has arranged for the app. */
 struct node_set {
     unsigned number;  /* never used twice */
     uint32_t *shards; /* ascending */
@@ -35,8 +35,8 @@ struct node_set {
     double totals[WIRE_TOTALS];
 };
 
-/* One of this node's duties: the set's items in these clocks, under that origin. */
-struct node_duty {
+/* One of this node's assignments: the set's items in these clocks, under that origin. */
+struct node_assignment {
     actor_id origin;
     uint64_t from_clock, until_clock;
     uint64_t done; /* clocks up to this are flushed under the origin */
@@ -113,12 +113,12 @@ struct node_work {
     struct node_set *sets;
     unsigned set_count, sets_made;
     bool set_dropped; /* since rows that no set names any more were forgotten */
-    struct node_duty *duties;
-    unsigned duty_count;
+    struct node_assignment *assignments;
+    unsigned assignment_count;
     struct node_evaluation *evaluations;
     unsigned evaluation_count;
     enum node_activity activity;
-    struct node_duty duty;                /* of the activity, or of the last one */
+    struct node_assignment assignment;    /* of the activity, or of the last one */
     uint64_t clock;                       /* likewise */
     bool again;                           /* it evaluates what it has not just computed */
     bool last;                            /* it evaluates the job's last clock, in the state of that very clock */
@@ -160,10 +160,10 @@ struct node_server {
     uint64_t version; /* of the plan that the rest is about */
     bool in_step, fenced;
     uint64_t committed;
-    struct buffer *reaches;
+    struct buffer *restore_points;
 };
 
-struct node_hold {
+struct node_barrier {
     uint64_t number, clock;
 };
 
@@ -203,7 +203,7 @@ struct node {
     struct node_reports reports;
     struct node_save save;
     struct node_server *servers; /* by index in options.servers */
-    struct node_hold hold;
+    struct node_barrier barrier;
     struct node_checkpoint checkpoint;
     struct message_accuse accusation; /* of this epoch; accused ACTOR_NONE: none */
     struct node_departure departure;
@@ -232,7 +232,7 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);
 void node_saved(struct node *node, int code, const char *text);
 
-/* How many different nodes have duties in `clock`. */
+/* How many different nodes have assignments in `clock`. */
 unsigned node_origins(const struct node *node, uint64_t clock);
 
 /* Looks again for what can begin and when to call the timer: after the client was used from outside. */

@@ -23,7 +23,7 @@ static inline bool node_input_is_compared(const struct node *node) {
 
 /* Whether the clock is at or behind the one that members are asked not to pass. */
 static inline bool node_held_at(const struct node *node, uint64_t clock) {
-    return clock >= node->hold.clock;
+    return clock >= node->barrier.clock;
 }
 
 /* ---- node.c ---- */
@@ -41,8 +41,8 @@ uint32_t node_set_common(const struct node_set *one, const struct node_set *othe
 void node_sets_release(struct node *node);
 /* Unsubscribes from the rows that no set names any more, as soon as that can be. */
 void node_sets_forget_rows(struct node *node);
-/* Has the data of the most urgent duty prepared that lacks it; when no duty does, that of an evaluation, which was
- * mostly read for a duty before. One set at a time. True when there was one. */
+/* Has the data of the most urgent assignment prepared that lacks it; when no assignment does, that of an evaluation,
+ * which was mostly read for an assignment before. One set at a time. True when there was one. */
 bool node_sets_prepare_next(struct node *node);
 /* Finds out which sets are ready. */
 void node_sets_fill(struct node *node);
@@ -50,8 +50,8 @@ void node_sets_fill(struct node *node);
 /* ---- node_work.c ---- */
 
 void node_work_close(struct node *node);
-/* Takes our part of the plan's duties. Data that is there stays, whatever the clocks. */
-void node_work_take_duties(struct node *node);
+/* Takes our part of the plan's assignments. Data that is there stays, whatever the clocks. */
+void node_work_take_assignments(struct node *node);
 /* Begins what can begin now. True when that was something. */
 bool node_work_advance(struct node *node);
 /* Whether everything up to the last clock is done, and that clock's state is here: our flushes have arrived. */

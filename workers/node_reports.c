@@ -87,7 +87,7 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     const struct node_hooks *hooks = &node->options.hooks;
     struct message message = {.type = MESSAGE_PROGRESS};
     struct message_progress *progress = &message.progress;
-    progress->origin = node->work.duty.origin;
+    progress->origin = node->work.assignment.origin;
     progress->clock = node->work.clock;
     progress->evaluation = node->work.again ? 1 : 0;
     progress->last = node->work.last ? 1 : 0;

@@ -1,4 +1,4 @@
-/* The sets of data shards that a node's duties and evaluations consist of, and their data. See node_private.h. */
+/* The sets of data shards that a node's assignments and evaluations consist of, and their data. See node_private.h. */
 #include "workers/node_private.h"
 
 #include "agileml/base/memory.h"
@@ -9,12 +9,12 @@
 /* The set's data is being prepared, or at work. */
 static bool set_in_use(const struct node *node, unsigned index) {
     const struct node_set *set = &node->work.sets[index];
-    return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.duty.set == index);
+    return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.assignment.set == index);
 }
 
 static bool set_needed(const struct node *node, unsigned index) {
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        if (node->work.duties[d].set == index) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        if (node->work.assignments[d].set == index) {
             return true;
         }
     }
@@ -31,13 +31,13 @@ static void set_remove(struct node *node, unsigned index) {
     node->work.set_count--;
     memmove(node->work.sets + index, node->work.sets + index + 1,
             (node->work.set_count - index) * sizeof *node->work.sets);
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        node->work.duties[d].set -= node->work.duties[d].set > index ? 1 : 0;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        node->work.assignments[d].set -= node->work.assignments[d].set > index ? 1 : 0;
     }
     for (unsigned e = 0; e < node->work.evaluation_count; e++) {
         node->work.evaluations[e].set -= node->work.evaluations[e].set > index ? 1 : 0;
     }
-    node->work.duty.set -= node->work.duty.set > index ? 1 : 0;
+    node->work.assignment.set -= node->work.assignment.set > index ? 1 : 0;
     free(old.shards);
     if (old.state != SET_NEW) {
         node->options.hooks.release(node->options.hooks.context, old.number);
@@ -62,23 +62,24 @@ void node_sets_forget_rows(struct node *node) {
 }
 
 /* What a dead node has left undone comes first: everyone waits for it. Then what begins first. */
-static bool duty_before(const struct node_duty *one, const struct node_duty *other) {
+static bool assignment_before(const struct node_assignment *one, const struct node_assignment *other) {
     bool catch_up = origin_is_catch_up(one->origin);
     return catch_up != (bool)origin_is_catch_up(other->origin) ? catch_up : one->from_clock < other->from_clock;
 }
 
 bool node_sets_prepare_next(struct node *node) {
-    const struct node_duty *first = NULL;
+    const struct node_assignment *first = NULL;
     unsigned next = node->work.set_count;
     for (unsigned s = 0; s < node->work.set_count; s++) {
         if (node->work.sets[s].state == SET_PREPARING) {
             return false; /* one at a time */
         }
     }
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        const struct node_duty *duty = &node->work.duties[d];
-        if (node->work.sets[duty->set].state == SET_NEW && (first == NULL || duty_before(duty, first))) {
-            first = duty;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (node->work.sets[assignment->set].state == SET_NEW &&
+            (first == NULL || assignment_before(assignment, first))) {
+            first = assignment;
         }
     }
     for (unsigned e = 0; e < node->work.evaluation_count; e++) {

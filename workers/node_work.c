@@ -1,4 +1,5 @@
-/* What a node works on: its duties by the plan, which clock comes next, and what is evaluated. See node_private.h. */
+/* What a node works on: its assignments by the plan, which clock comes next, and what is evaluated. See
+ * node_private.h. */
 #include "workers/node_private.h"
 
 #include "agileml/base/memory.h"
@@ -11,42 +12,42 @@ void node_work_close(struct node *node) {
         free(node->work.sets[s].shards);
     }
     free(node->work.sets);
-    free(node->work.duties);
+    free(node->work.assignments);
     free(node->work.evaluations);
 }
 
-/* ---- Duties ---- */
+/* ---- Assignments ---- */
 
-/* What the duty's origin has done by the old plan. */
-static void take_done(const struct node *node, struct node_duty *duty) {
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        if (node->work.duties[d].origin == duty->origin) {
-            duty->done = node->work.duties[d].done;
-            duty->last = node->work.duties[d].last;
+/* What the assignment's origin has done by the old plan. */
+static void take_done(const struct node *node, struct node_assignment *assignment) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        if (node->work.assignments[d].origin == assignment->origin) {
+            assignment->done = node->work.assignments[d].done;
+            assignment->last = node->work.assignments[d].last;
             return;
         }
     }
 }
 
-void node_work_take_duties(struct node *node) {
-    const struct wire_duty *planned = node->plan.duties;
-    struct node_duty *duties = memory_zeroed(node->plan.duty_count + 1, sizeof *duties);
+void node_work_take_assignments(struct node *node) {
+    const struct wire_assignment *planned = node->plan.assignments;
+    struct node_assignment *assignments = memory_zeroed(node->plan.assignment_count + 1, sizeof *assignments);
     unsigned count = 0;
-    for (size_t d = 0; d < node->plan.duty_count; d++) {
+    for (size_t d = 0; d < node->plan.assignment_count; d++) {
         if (actor_node(planned[d].origin) != node->options.self) {
             continue;
         }
         uint32_t *shards = memory_resized(NULL, planned[d].count, sizeof *shards);
         memcpy(shards, node->plan.shards + planned[d].first, planned[d].count * sizeof *shards);
-        duties[count] = (struct node_duty){.origin = planned[d].origin,
-                                           .from_clock = planned[d].from_clock,
-                                           .until_clock = planned[d].until_clock,
-                                           .set = node_set_of_shards(node, shards, planned[d].count)};
-        take_done(node, &duties[count++]);
+        assignments[count] = (struct node_assignment){.origin = planned[d].origin,
+                                                      .from_clock = planned[d].from_clock,
+                                                      .until_clock = planned[d].until_clock,
+                                                      .set = node_set_of_shards(node, shards, planned[d].count)};
+        take_done(node, &assignments[count++]);
     }
-    free(node->work.duties);
-    node->work.duties = duties;
-    node->work.duty_count = count;
+    free(node->work.assignments);
+    node->work.assignments = assignments;
+    node->work.assignment_count = count;
 }
 
 static int compare_numbers(const void *one, const void *other) {
@@ -58,11 +59,11 @@ static int compare_numbers(const void *one, const void *other) {
 }
 
 unsigned node_origins(const struct node *node, uint64_t clock) {
-    actor_id *nodes = memory_resized(NULL, node->plan.duty_count + 1, sizeof *nodes);
+    actor_id *nodes = memory_resized(NULL, node->plan.assignment_count + 1, sizeof *nodes);
     size_t at_work = 0;
-    for (size_t d = 0; d < node->plan.duty_count; d++) {
-        if (duty_covers(&node->plan.duties[d], clock)) {
-            nodes[at_work++] = actor_node(node->plan.duties[d].origin);
+    for (size_t d = 0; d < node->plan.assignment_count; d++) {
+        if (assignment_covers(&node->plan.assignments[d], clock)) {
+            nodes[at_work++] = actor_node(node->plan.assignments[d].origin);
         }
     }
     qsort(nodes, at_work, sizeof *nodes, compare_numbers);
@@ -76,97 +77,97 @@ unsigned node_origins(const struct node *node, uint64_t clock) {
 
 /* ---- The next clock ---- */
 
-/* The next clock of a duty that has its clock; WIRE_CLOCK_NEVER when there is none. */
-static uint64_t duty_next(const struct node *node, const struct node_duty *duty) {
-    uint64_t done = duty->origin == node->options.self ? node->client.flushed : duty->done;
-    uint64_t next = duty->from_clock > done ? duty->from_clock : done + 1;
-    return next <= duty->until_clock ? next : WIRE_CLOCK_NEVER;
+/* The next clock of an assignment that has its clock; WIRE_CLOCK_NEVER when there is none. */
+static uint64_t assignment_next(const struct node *node, const struct node_assignment *assignment) {
+    uint64_t done = assignment->origin == node->options.self ? node->client.flushed : assignment->done;
+    uint64_t next = assignment->from_clock > done ? assignment->from_clock : done + 1;
+    return next <= assignment->until_clock ? next : WIRE_CLOCK_NEVER;
 }
 
 static bool set_contains(const struct node_set *set, const struct node_set *part) {
     return node_set_common(set, part) == part->count;
 }
 
-/* In the duty's first clock, shards that were another origin's just before: what that one put last must be seen,
+/* In the assignment's first clock, shards that were another origin's just before: what that one put last must be seen,
  * whatever the staleness, or our puts would undo it. */
-static bool shards_are_new(const struct node *node, const struct node_duty *duty, uint64_t clock) {
-    if (clock != duty->from_clock) {
+static bool shards_are_new(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
+    if (clock != assignment->from_clock) {
         return false;
     }
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        const struct node_duty *before = &node->work.duties[d];
-        if (before->origin == duty->origin && before->until_clock + 1 == clock &&
-            set_contains(&node->work.sets[before->set], &node->work.sets[duty->set])) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *before = &node->work.assignments[d];
+        if (before->origin == assignment->origin && before->until_clock + 1 == clock &&
+            set_contains(&node->work.sets[before->set], &node->work.sets[assignment->set])) {
             return false;
         }
     }
     return true;
 }
 
-/* Whether all of the set's shards are in duties of this node in `clock`. */
+/* Whether all of the set's shards are in assignments of this node in `clock`. */
 static bool worked_by_us(const struct node *node, const struct node_set *set, uint64_t clock) {
     uint32_t found = 0;
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        const struct node_duty *duty = &node->work.duties[d];
-        if (duty->from_clock <= clock && clock <= duty->until_clock) {
-            found += node_set_common(&node->work.sets[duty->set], set);
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment->from_clock <= clock && clock <= assignment->until_clock) {
+            found += node_set_common(&node->work.sets[assignment->set], set);
         }
     }
     return found == set->count;
 }
 
-/* In the duty's first clock, shards that were another node's just before: that node's work must be committed. Else it
- * might be lost with the node and done again, with other results, while ours, which goes on from what the node had put,
- * is kept. (The clock before a duty's first one is a commit point.) */
-static bool may_be_done_again(const struct node *node, const struct node_duty *duty, uint64_t clock) {
-    return clock == duty->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
-           !worked_by_us(node, &node->work.sets[duty->set], clock - 1);
+/* In the assignment's first clock, shards that were another node's just before: that node's work must be committed.
+ * Else it might be lost with the node and done again, with other results, while ours, which goes on from what the node
+ * had put, is kept. (The clock before an assignment's first one is a commit point.) */
+static bool may_be_done_again(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
+    return clock == assignment->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
+           !worked_by_us(node, &node->work.sets[assignment->set], clock - 1);
 }
 
-static bool duty_may_begin(const struct node *node, const struct node_duty *duty, uint64_t clock) {
+static bool assignment_may_begin(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
     return clock != WIRE_CLOCK_NEVER && !node_held_at(node, clock - 1) && (node->final == 0 || clock <= node->final) &&
-           node->work.sets[duty->set].state == SET_READY && client_may_begin(&node->client, clock) &&
-           (!shards_are_new(node, duty, clock) || client_has_state(&node->client, clock - 1)) &&
-           !may_be_done_again(node, duty, clock);
+           node->work.sets[assignment->set].state == SET_READY && client_may_begin(&node->client, clock) &&
+           (!shards_are_new(node, assignment, clock) || client_has_state(&node->client, clock - 1)) &&
+           !may_be_done_again(node, assignment, clock);
 }
 
-/* A catch-up that ends before `clock` is not done: what it puts must not come after what our own duty puts. */
+/* A catch-up that ends before `clock` is not done: what it puts must not come after what our own assignment puts. */
 static bool catches_up_before(const struct node *node, uint64_t clock) {
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        const struct node_duty *duty = &node->work.duties[d];
-        if (origin_is_catch_up(duty->origin) && duty->until_clock < clock &&
-            duty_next(node, duty) != WIRE_CLOCK_NEVER) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (origin_is_catch_up(assignment->origin) && assignment->until_clock < clock &&
+            assignment_next(node, assignment) != WIRE_CLOCK_NEVER) {
             return true;
         }
     }
     return false;
 }
 
-/* The catch-up, or else the duty of our own, that comes next; NULL when none may begin. */
-static struct node_duty *duty_to_begin(struct node *node, bool catch_up) {
-    struct node_duty *first = NULL;
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        struct node_duty *duty = &node->work.duties[d];
-        if ((bool)origin_is_catch_up(duty->origin) == catch_up &&
-            (first == NULL || duty_next(node, duty) < duty_next(node, first))) {
-            first = duty;
+/* The catch-up, or else the assignment of our own, that comes next; NULL when none may begin. */
+static struct node_assignment *assignment_to_begin(struct node *node, bool catch_up) {
+    struct node_assignment *first = NULL;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        struct node_assignment *assignment = &node->work.assignments[d];
+        if ((bool)origin_is_catch_up(assignment->origin) == catch_up &&
+            (first == NULL || assignment_next(node, assignment) < assignment_next(node, first))) {
+            first = assignment;
         }
     }
-    bool waits = first == NULL || (!catch_up && catches_up_before(node, duty_next(node, first)));
-    return !waits && duty_may_begin(node, first, duty_next(node, first)) ? first : NULL;
+    bool waits = first == NULL || (!catch_up && catches_up_before(node, assignment_next(node, first)));
+    return !waits && assignment_may_begin(node, first, assignment_next(node, first)) ? first : NULL;
 }
 
-static void begin_clock(struct node *node, const struct node_duty *duty) {
+static void begin_clock(struct node *node, const struct node_assignment *assignment) {
     const struct node_hooks *hooks = &node->options.hooks;
-    uint64_t clock = duty_next(node, duty);
-    client_begin(&node->client, duty->origin, clock);
-    node->work.duty = *duty;
+    uint64_t clock = assignment_next(node, assignment);
+    client_begin(&node->client, assignment->origin, clock);
+    node->work.assignment = *assignment;
     node->work.clock = clock;
     node->work.again = false;
     node->work.begun = clock > node->work.begun ? clock : node->work.begun;
     node->work.began_us = node_now(node);
     node->work.activity = NODE_COMPUTING;
-    hooks->compute(hooks->context, node->work.sets[duty->set].number, clock);
+    hooks->compute(hooks->context, node->work.sets[assignment->set].number, clock);
 }
 
 /* ---- Evaluations ---- */
@@ -175,17 +176,18 @@ static bool is_last(const struct node *node, uint64_t clock) {
     return node->final != 0 && clock == node->final && client_has_state(&node->client, clock);
 }
 
-/* Of node->work.duty and node->work.clock. */
+/* Of node->work.assignment and node->work.clock. */
 static void evaluate(struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
     node->work.activity = NODE_EVALUATING;
     node->work.last = is_last(node, node->work.clock);
     client_freeze(&node->client);
-    hooks->evaluate(hooks->context, node->work.sets[node->work.duty.set].number, node->work.clock, node->work.again);
+    hooks->evaluate(hooks->context, node->work.sets[node->work.assignment.set].number, node->work.clock,
+                    node->work.again);
 }
 
 static void evaluate_again(struct node *node, actor_id origin, unsigned set, uint64_t clock) {
-    node->work.duty = (struct node_duty){.origin = origin, .set = set};
+    node->work.assignment = (struct node_assignment){.origin = origin, .set = set};
     node->work.clock = clock;
     node->work.again = true;
     evaluate(node);
@@ -196,7 +198,7 @@ static void evaluate_again(struct node *node, actor_id origin, unsigned set, uin
 static bool evaluation_due(const struct node *node, bool catch_up) {
     uint64_t clock = node->work.clock;
     bool last = clock == node->final || node_held_at(node, clock);
-    return catch_up || origin_is_catch_up(node->work.duty.origin) ||
+    return catch_up || origin_is_catch_up(node->work.assignment.origin) ||
            (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
 }
 
@@ -217,12 +219,12 @@ static bool evaluate_asked(struct node *node) {
 /* A clock that was named the last one only after it had been evaluated, or was evaluated in another state than its own,
  * is evaluated once more. */
 static bool evaluate_last(struct node *node) {
-    for (unsigned d = 0; d < node->work.duty_count && is_last(node, node->final) && !node->client.fenced; d++) {
-        const struct node_duty *duty = &node->work.duties[d];
-        uint64_t next = duty_next(node, duty);
-        if (duty->from_clock <= node->final && node->final <= duty->until_clock && next > node->final &&
-            duty->last != node->final && node->work.sets[duty->set].state == SET_READY) {
-            evaluate_again(node, duty->origin, duty->set, node->final);
+    for (unsigned d = 0; d < node->work.assignment_count && is_last(node, node->final) && !node->client.fenced; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        uint64_t next = assignment_next(node, assignment);
+        if (assignment->from_clock <= node->final && node->final <= assignment->until_clock && next > node->final &&
+            assignment->last != node->final && node->work.sets[assignment->set].state == SET_READY) {
+            evaluate_again(node, assignment->origin, assignment->set, node->final);
             return true;
         }
     }
@@ -246,8 +248,8 @@ void node_work_undo_evaluations(struct node *node) {
         return;
     }
     node->work.last = false;
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        node->work.duties[d].last = 0;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        node->work.assignments[d].last = 0;
     }
     node_reports_undo_last(node);
 }
@@ -294,7 +296,7 @@ bool node_work_advance(struct node *node) {
     if (node->state < NODE_STARTED || is_busy(node) || node->save.unsaving) {
         return false;
     }
-    const struct node_duty *catch_up = duty_to_begin(node, true);
+    const struct node_assignment *catch_up = assignment_to_begin(node, true);
     if (node->work.activity == NODE_COMPUTED) {
         bool due = evaluation_due(node, catch_up != NULL);
         if (due) {
@@ -308,11 +310,11 @@ bool node_work_advance(struct node *node) {
     if (catch_up == NULL && evaluate_asked(node)) {
         return true;
     }
-    const struct node_duty *duty = catch_up != NULL ? catch_up : duty_to_begin(node, false);
-    if (duty == NULL) {
+    const struct node_assignment *assignment = catch_up != NULL ? catch_up : assignment_to_begin(node, false);
+    if (assignment == NULL) {
         return evaluate_last(node);
     }
-    begin_clock(node, duty);
+    begin_clock(node, assignment);
     return true;
 }
 
@@ -321,12 +323,12 @@ bool node_work_is_through(const struct node *node) {
         return false;
     }
     bool had_final = false;
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        const struct node_duty *duty = &node->work.duties[d];
-        if (duty_next(node, duty) <= node->final) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment_next(node, assignment) <= node->final) {
             return false;
         }
-        had_final = had_final || (duty->from_clock <= node->final && duty->until_clock >= node->final);
+        had_final = had_final || (assignment->from_clock <= node->final && assignment->until_clock >= node->final);
     }
     return !had_final || client_has_state(&node->client, node->final);
 }
@@ -338,9 +340,9 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
     node->work.items = items;
     node->work.compute_us = compute_us;
     node->work.activity = NODE_COMPUTED;
-    for (unsigned d = 0; d < node->work.duty_count; d++) {
-        if (node->work.duties[d].origin == node->work.duty.origin) {
-            node->work.duties[d].done = node->client.clock;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        if (node->work.assignments[d].origin == node->work.assignment.origin) {
+            node->work.assignments[d].done = node->client.clock;
         }
     }
     client_flush(&node->client);
@@ -349,17 +351,17 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
 
 /* Notes what is evaluated now. */
 static void note_evaluated(struct node *node) {
-    if (node->work.duty.origin == node->options.self && !node->work.again) {
+    if (node->work.assignment.origin == node->options.self && !node->work.again) {
         node->work.evaluated = node->work.clock;
     }
-    for (unsigned d = 0; d < node->work.duty_count && node->work.last; d++) {
-        if (node->work.duties[d].origin == node->work.duty.origin) {
-            node->work.duties[d].last = node->work.clock;
+    for (unsigned d = 0; d < node->work.assignment_count && node->work.last; d++) {
+        if (node->work.assignments[d].origin == node->work.assignment.origin) {
+            node->work.assignments[d].last = node->work.clock;
         }
     }
     for (unsigned e = 0; e < node->work.evaluation_count && node->work.again; e++) {
         struct node_evaluation *evaluation = &node->work.evaluations[e];
-        if (evaluation->origin == node->work.duty.origin && evaluation->clock == node->work.clock) {
+        if (evaluation->origin == node->work.assignment.origin && evaluation->clock == node->work.clock) {
             evaluation->done = true;
             evaluation->last = node->work.last ? node->work.clock : evaluation->last;
         }

@@ -23,7 +23,7 @@ static bool is_resuming(const struct controller *controller) {
 static bool owes(const struct controller *controller, const struct member *member, enum answer answer) {
     switch (answer) {
     case ANSWER_BARRIER:
-        return member->goes_by.hold != controller->hold.number;
+        return member->goes_by.barrier != controller->barrier.number;
     case ANSWER_PLAN:
         return !controller_recovers(controller) && member->goes_by.version < controller->plan.version;
     case ANSWER_START:
@@ -85,11 +85,11 @@ void answers_came(struct member *member, enum answer answer) {
 static void ask_all(struct controller *controller, uint64_t passed_us) {
     struct controller_quiet *quiet = &controller->answers.quiet;
     uint64_t completed = controller->progress.completed;
-    bool same = quiet->completed == completed && quiet->hold == controller->hold.number;
+    bool same = quiet->completed == completed && quiet->barrier == controller->barrier.number;
     *quiet = (struct controller_quiet){
-        .completed = completed, .hold = controller->hold.number, .us = same ? quiet->us + passed_us : 0};
-    if (quiet->us > controller->options.timeout_ms * UINT64_C(1000) && controller->hold.clock == WIRE_CLOCK_NEVER) {
-        change_hold_none(controller);
+        .completed = completed, .barrier = controller->barrier.number, .us = same ? quiet->us + passed_us : 0};
+    if (quiet->us > controller->options.timeout_ms * UINT64_C(1000) && controller->barrier.clock == WIRE_CLOCK_NEVER) {
+        change_barrier_none(controller);
     }
 }
 

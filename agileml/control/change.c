@@ -99,7 +99,7 @@ void change_build(struct controller *controller) {
     frames[PLAN_NODES] = change_plan_nodes(controller, false);
     frames[PLAN_PLACEMENT] =
         buffer_copy(controller->plan.placement, policy->partitions * sizeof *controller->plan.placement);
-    schedule_duties(&controller->plan.schedule, &frames[PLAN_DUTIES], &frames[PLAN_SHARDS]);
+    schedule_assignments(&controller->plan.schedule, &frames[PLAN_ASSIGNMENTS], &frames[PLAN_SHARDS]);
     frames[PLAN_ENDPOINTS] = plan_endpoints(controller);
     plan_close(&controller->plan.view);
     controller->plan.view = plan_of_frames(controller->plan.epoch, &terms, frames);
@@ -314,7 +314,7 @@ static bool plan_names(const struct controller *controller, actor_id node, bool 
 }
 
 bool change_has_part(const struct controller *controller, const struct member *member) {
-    bool coming = controller->change.state == CHANGE_HOLD || controller->plan.from_clock != WIRE_CLOCK_NEVER;
+    bool coming = controller->change.state == CHANGE_BARRIER || controller->plan.from_clock != WIRE_CLOCK_NEVER;
     return plan_names(controller, member->node.actor, coming);
 }
 
@@ -412,8 +412,8 @@ void change_check_commit(struct controller *controller) {
 
 /* ---- Barriers ---- */
 
-void change_hold_lift(struct controller *controller) {
-    controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = WIRE_CLOCK_NEVER};
+void change_barrier_lift(struct controller *controller) {
+    controller->barrier = (struct barrier){.number = controller->barrier.number + 1, .clock = WIRE_CLOCK_NEVER};
 }
 
 uint64_t change_clock_reached(const struct controller *controller) {
@@ -441,50 +441,51 @@ uint64_t change_clock_ahead(const struct controller *controller) {
 }
 
 /* Stores the barrier, then sends it to every member. Stored first, so that a barrier's number is never used again. */
-static void hold_tell(struct controller *controller) {
+static void barrier_tell(struct controller *controller) {
     if (persist_all(controller)) {
         controller_send_acks(controller);
     }
 }
 
-void change_hold_none(struct controller *controller) {
-    change_hold_lift(controller);
-    hold_tell(controller);
+void change_barrier_none(struct controller *controller) {
+    change_barrier_lift(controller);
+    barrier_tell(controller);
 }
 
-void change_hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose) {
-    controller->hold = (struct hold){.number = controller->hold.number + 1, .clock = clock, .purpose = purpose};
-    hold_tell(controller);
+void change_barrier_at(struct controller *controller, uint64_t clock, enum barrier_purpose purpose) {
+    controller->barrier =
+        (struct barrier){.number = controller->barrier.number + 1, .clock = clock, .purpose = purpose};
+    barrier_tell(controller);
 }
 
 bool change_all_held(const struct controller *controller, bool *passed) {
     *passed = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->goes_by.hold != controller->hold.number && member->stay != MEMBER_DISMISSED &&
+        if (member->goes_by.barrier != controller->barrier.number && member->stay != MEMBER_DISMISSED &&
             !controller_is_outside(controller, member)) {
             return false;
         }
-        *passed = *passed || member->reported.clock > controller->hold.clock;
+        *passed = *passed || member->reported.clock > controller->barrier.clock;
     }
     return true;
 }
 
 /* ---- Switch and settle ---- */
 
-static void hold_for_switch(struct controller *controller) {
+static void barrier_for_switch(struct controller *controller) {
     uint64_t clock = change_clock_ahead(controller);
     if (controller->job.final != 0 &&
         clock >= controller->job.final) { /* the job ends before the change could take effect */
-        if (controller->change.state == CHANGE_HOLD) {
+        if (controller->change.state == CHANGE_BARRIER) {
             controller->change.state = CHANGE_PREPARE;
-            change_hold_none(controller);
+            change_barrier_none(controller);
         }
         return;
     }
-    controller->change.state = CHANGE_HOLD;
+    controller->change.state = CHANGE_BARRIER;
     checkpoints_put_off_beyond(controller, clock);
-    change_hold_at(controller, clock, HOLD_SWITCH);
+    change_barrier_at(controller, clock, BARRIER_SWITCH);
 }
 
 static void name_switch(struct controller *controller) {
@@ -494,7 +495,7 @@ static void name_switch(struct controller *controller) {
         controller->plan.previous[s] = before[s] != after[s] ? before[s] : controller->plan.previous[s];
     }
     controller->change.state = CHANGE_SWITCH;
-    controller->plan.from_clock = controller->hold.clock + 1;
+    controller->plan.from_clock = controller->barrier.clock + 1;
     schedule_name(&controller->plan.schedule, controller->plan.from_clock);
     change_publish(controller);
 }
@@ -528,25 +529,25 @@ static uint64_t clock_to_stop(const struct controller *controller) {
 
 /* Decides the last clock: one at an iteration's end that no origin has passed. */
 static void step_stop(struct controller *controller) {
-    bool held = controller->hold.purpose == HOLD_STOP && controller->hold.clock != WIRE_CLOCK_NEVER;
+    bool held = controller->barrier.purpose == BARRIER_STOP && controller->barrier.clock != WIRE_CLOCK_NEVER;
     bool passed = false;
     if (held && !change_all_held(controller, &passed)) {
         return;
     }
     if (!held || passed) {
-        change_hold_at(controller, clock_to_stop(controller), HOLD_STOP);
+        change_barrier_at(controller, clock_to_stop(controller), BARRIER_STOP);
         return;
     }
-    if (controller->job.final == 0 || controller->hold.clock < controller->job.final) {
-        controller->job.final = controller->hold.clock;
+    if (controller->job.final == 0 || controller->barrier.clock < controller->job.final) {
+        controller->job.final = controller->barrier.clock;
     }
     controller->job.stopping = false;
     checkpoints_put_off_beyond(controller, controller->job.final);
-    change_hold_lift(controller);
+    change_barrier_lift(controller);
     if (controller->options.checkpoint_at_end) {
         change_publish(controller); /* the last clock is to be a commit point */
     }
-    hold_tell(controller);
+    barrier_tell(controller);
     progress_step(controller); /* completes that clock if it was reported meanwhile */
 }
 
@@ -573,23 +574,23 @@ void change_step(struct controller *controller) {
                 change_publish(controller);
             }
         } else if (controller->change.state == CHANGE_PREPARE && all_ready(controller)) {
-            hold_for_switch(controller);
+            barrier_for_switch(controller);
         }
         break;
-    case CHANGE_HOLD:
+    case CHANGE_BARRIER:
         if (!change_all_held(controller, &passed)) {
             break;
         }
         if (passed) {
-            hold_for_switch(controller);
+            barrier_for_switch(controller);
         } else {
             name_switch(controller);
         }
         break;
     case CHANGE_SWITCH:
-        if (controller->hold.clock != WIRE_CLOCK_NEVER) {
+        if (controller->barrier.clock != WIRE_CLOCK_NEVER) {
             if (all_ready(controller)) { /* every server knows that the clock is a commit point */
-                change_hold_none(controller);
+                change_barrier_none(controller);
             }
         } else if (controller->commit.clock >= controller->plan.from_clock &&
                    controller->stored.completed + 1 >=

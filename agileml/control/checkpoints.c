@@ -108,8 +108,8 @@ void checkpoints_take_up(struct controller *controller) {
         checkpoint->kept.written = newest;
         checkpoint->kept.due = due_after(controller, newest);
     }
-    if (controller->hold.clock != WIRE_CLOCK_NEVER && controller->hold.purpose == HOLD_CHECKPOINT) {
-        change_hold_lift(controller);
+    if (controller->barrier.clock != WIRE_CLOCK_NEVER && controller->barrier.purpose == BARRIER_CHECKPOINT) {
+        change_barrier_lift(controller);
     }
 }
 
@@ -185,7 +185,7 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
         controller_send_outcome(controller, from, number, AML_EINPUT, refusal);
         return;
     }
-    bool ahead = checkpoint->state == CHECKPOINT_HOLD || checkpoint->state == CHECKPOINT_ASK;
+    bool ahead = checkpoint->state == CHECKPOINT_BARRIER || checkpoint->state == CHECKPOINT_ASK;
     *place = (struct checkpoint_request){.from = from, .request = number, .begun = ahead};
 }
 
@@ -202,7 +202,7 @@ void checkpoints_put_off(struct controller *controller) {
     checkpoint->state = CHECKPOINT_NONE;
     requests_begin(checkpoint, false);
     if (held) {
-        change_hold_lift(controller);
+        change_barrier_lift(controller);
         controller_send_acks(controller);
     }
 }
@@ -320,7 +320,8 @@ static bool may_begin(const struct controller *controller) {
     bool calm = controller->change.state == CHANGE_NONE || controller->change.state == CHANGE_PREPARE;
     return controller->options.checkpoint != NULL && controller->checkpoint.state == CHECKPOINT_NONE &&
            controller->phase == PHASE_TRAIN && calm && !controller->recovery.due && !controller->job.stopping &&
-           controller->hold.clock == WIRE_CLOCK_NEVER && controller_now(controller) >= controller->checkpoint.retry_us;
+           controller->barrier.clock == WIRE_CLOCK_NEVER &&
+           controller_now(controller) >= controller->checkpoint.retry_us;
 }
 
 /* Copies the job's progress into the checkpoint if the checkpoint's clock was completed last. */
@@ -389,8 +390,8 @@ static uint64_t next_clock(const struct controller *controller) {
 
 static void step_none(struct controller *controller) {
     uint64_t clock = may_begin(controller) ? next_clock(controller) : 0;
-    if (clock != 0 && checkpoint_begin(controller, clock, CHECKPOINT_HOLD)) {
-        change_hold_at(controller, clock, HOLD_CHECKPOINT);
+    if (clock != 0 && checkpoint_begin(controller, clock, CHECKPOINT_BARRIER)) {
+        change_barrier_at(controller, clock, BARRIER_CHECKPOINT);
     }
 }
 
@@ -401,7 +402,7 @@ static void ask(struct controller *controller) {
     }
 }
 
-static void step_hold(struct controller *controller) {
+static void step_barrier(struct controller *controller) {
     bool passed = false;
     if (!change_all_held(controller, &passed)) {
         return;
@@ -411,7 +412,7 @@ static void step_hold(struct controller *controller) {
         ask(controller);
     } else if (clock != 0) {
         set_clock(controller, clock);
-        change_hold_at(controller, clock, HOLD_CHECKPOINT);
+        change_barrier_at(controller, clock, BARRIER_CHECKPOINT);
     } else {
         checkpoints_put_off(controller);
     }
@@ -433,7 +434,7 @@ static void step_write(struct controller *controller) {
 }
 
 bool checkpoints_hold(const struct controller *controller) {
-    return controller->hold.clock != WIRE_CLOCK_NEVER && controller->hold.purpose == HOLD_CHECKPOINT;
+    return controller->barrier.clock != WIRE_CLOCK_NEVER && controller->barrier.purpose == BARRIER_CHECKPOINT;
 }
 
 void checkpoints_step(struct controller *controller) {
@@ -447,8 +448,8 @@ void checkpoints_step(struct controller *controller) {
     }
     if (checkpoint->state == CHECKPOINT_NONE) {
         step_none(controller);
-    } else if (checkpoint->state == CHECKPOINT_HOLD) {
-        step_hold(controller);
+    } else if (checkpoint->state == CHECKPOINT_BARRIER) {
+        step_barrier(controller);
     } else if (checkpoint->state == CHECKPOINT_WRITE) {
         step_write(controller);
     }
@@ -498,7 +499,7 @@ static void check_files(struct controller *controller) {
         checkpoint->state = CHECKPOINT_WRITE;
         if (checkpoints_hold(controller)) {
             /* not stored: a controller started now lifts the barrier by the same number */
-            change_hold_lift(controller);
+            change_barrier_lift(controller);
             controller_send_acks(controller);
         }
     }

@@ -87,7 +87,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
     }
     struct plan_thresholds thresholds = options->thresholds;
     tuner_init(&controller->tuner, &thresholds);
-    change_hold_lift(controller);
+    change_barrier_lift(controller);
     controller->times.began_us = controller_now(controller);
     int found = persist_load(controller, error);
     int result = found == 0 ? checkpoints_open(controller, error) : found < 0 ? found : 0;
@@ -105,7 +105,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
 void controller_close(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         buffer_drop(controller->members[m].endpoints);
-        buffer_drop(controller->members[m].fence.reaches);
+        buffer_drop(controller->members[m].fence.restore_points);
     }
     free(controller->members);
     free(controller->expected.machines);
@@ -139,8 +139,8 @@ void controller_send_ack(struct controller *controller, struct member *member) {
     ack.heartbeat_ack.catch_up = member->reported.catch_up_stored < controller->stored.completed
                                      ? member->reported.catch_up_stored
                                      : controller->stored.completed;
-    ack.heartbeat_ack.hold = controller->hold.number;
-    ack.heartbeat_ack.hold_clock = controller->hold.clock;
+    ack.heartbeat_ack.barrier = controller->barrier.number;
+    ack.heartbeat_ack.barrier_clock = controller->barrier.clock;
     ack.heartbeat_ack.final = controller->job.final;
     ack.heartbeat_ack.input = member->input;
     controller_send(controller, member->node.actor, &ack);
@@ -356,7 +356,7 @@ void controller_remove_member(struct controller *controller, struct member *memb
     count_eviction(controller, member);
     controller->plan.names_absent = controller->plan.names_absent || member->stay != MEMBER_DISMISSED;
     buffer_drop(member->endpoints);
-    buffer_drop(member->fence.reaches);
+    buffer_drop(member->fence.restore_points);
     controller->member_count--;
     memmove(member, member + 1, (controller->member_count - index) * sizeof *member);
     members_admit(controller);
@@ -627,7 +627,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     if (beat->version > member->goes_by.version) {
         answers_came(member, ANSWER_PLAN);
     }
-    if (beat->hold > member->goes_by.hold) {
+    if (beat->barrier > member->goes_by.barrier) {
         answers_came(member, ANSWER_BARRIER);
     }
     member->goes_by.epoch = message->epoch;
@@ -635,7 +635,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->goes_by.ready = beat->ready;
     member->state = beat->state;
     member->reported.clock = beat->clock > member->reported.clock ? beat->clock : member->reported.clock;
-    member->goes_by.hold = beat->hold;
+    member->goes_by.barrier = beat->barrier;
     controller_committed(controller, beat->committed);
     silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
     if (controller->phase == PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {
@@ -1042,7 +1042,7 @@ void controller_timer(void *self) {
     if (controller->phase < PHASE_LEAVE && controller->change.state == CHANGE_RECOVER) {
         recover_repeat(controller);
     }
-    if (controller->hold.clock != WIRE_CLOCK_NEVER && controller->phase == PHASE_TRAIN) {
+    if (controller->barrier.clock != WIRE_CLOCK_NEVER && controller->phase == PHASE_TRAIN) {
         controller_send_acks(controller);
     }
     controller_settle(controller);

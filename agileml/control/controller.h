@@ -64,18 +64,18 @@ enum controller_phase { PHASE_GATHER, PHASE_LOAD, PHASE_TRAIN, PHASE_SAVE, PHASE
 enum change {
     CHANGE_NONE,
     CHANGE_PREPARE, /* nodes prepare for the plan's next half, which has no clock yet */
-    CHANGE_HOLD,    /* all nodes are prepared: a barrier names the switch's clock */
+    CHANGE_BARRIER, /* all nodes are prepared: a barrier names the switch's clock */
     CHANGE_SWITCH,  /* the switch's clock is named; lasts until clocks beyond the switch are committed */
     CHANGE_RECOVER  /* nodes were lost: the others are fenced and report which clocks they can restore */
 };
 
 /* What is to happen at the barrier, the clock that members are asked not to pass. */
-enum hold_purpose { HOLD_SWITCH /* the plan changes */, HOLD_STOP /* the job ends */, HOLD_CHECKPOINT };
+enum barrier_purpose { BARRIER_SWITCH /* the plan changes */, BARRIER_STOP /* the job ends */, BARRIER_CHECKPOINT };
 
-struct hold {
+struct barrier {
     uint64_t number; /* grows with each barrier, and when one is lifted */
     uint64_t clock;  /* WIRE_CLOCK_NEVER: there is no barrier */
-    enum hold_purpose purpose;
+    enum barrier_purpose purpose;
 };
 
 /* When the controller heard the member, and which node the member can't hear. Only silence.c changes it. */
@@ -110,7 +110,7 @@ struct member_goes_by {
     uint64_t epoch;
     uint64_t version; /* of the plan */
     uint64_t ready;   /* the plan version that the member is ready to switch to */
-    uint64_t hold;    /* number of the barrier */
+    uint64_t barrier; /* number of the barrier */
     uint64_t plan_us; /* when the controller last sent a plan to the member */
 };
 
@@ -133,7 +133,7 @@ struct member_usage {
 struct member_fence {
     bool answered; /* the member has answered, or need not */
     uint64_t begun, committed;
-    struct buffer *reaches;
+    struct buffer *restore_points;
 };
 
 struct member {
@@ -237,13 +237,13 @@ struct controller_progress {
     uint64_t line_count; /* lines of the whole report so far */
 };
 
-/* A checkpoint under way: none -> hold -> ask -> write -> none. At the job's end no origin goes on, so there it goes
+/* A checkpoint under way: none -> barrier -> ask -> write -> none. At the job's end no origin goes on, so there it goes
  * none -> ask. A checkpoint that fails, or is put off, goes to none from any state. */
 enum checkpoint_state {
     CHECKPOINT_NONE,
-    CHECKPOINT_HOLD, /* a barrier asks members not to pass the checkpoint's clock */
-    CHECKPOINT_ASK,  /* no member has passed the clock: the chosen replicas are asked to write it */
-    CHECKPOINT_WRITE /* all chosen replicas have promised: the barrier is lifted */
+    CHECKPOINT_BARRIER, /* a barrier asks members not to pass the checkpoint's clock */
+    CHECKPOINT_ASK,     /* no member has passed the clock: the chosen replicas are asked to write it */
+    CHECKPOINT_WRITE    /* all chosen replicas have promised: the barrier is lifted */
 };
 
 /* An operator's request for a checkpoint. */
@@ -292,7 +292,7 @@ struct controller_input {
 /* How long no clock was completed, and no barrier begun or lifted. */
 struct controller_quiet {
     uint64_t completed; /* the last completed clock */
-    uint64_t hold;      /* number of the latest barrier */
+    uint64_t barrier;   /* number of the latest barrier */
     uint64_t us;        /* how long neither has changed */
 };
 
@@ -420,7 +420,7 @@ struct controller {
     struct controller_input input;
     struct controller_plan plan;
     struct controller_change change;
-    struct hold hold;
+    struct barrier barrier;
     struct controller_commit commit;
     struct controller_recovery recovery;
     struct tuner tuner;

@@ -76,11 +76,11 @@ void change_build(struct controller *controller);
 /* Builds PLAN under a new version, stores it, and sends it to every member. */
 void change_publish(struct controller *controller);
 /* Lifts the barrier, and sends nothing. */
-void change_hold_lift(struct controller *controller);
+void change_barrier_lift(struct controller *controller);
 /* Lifts the barrier, and sends that to every member. The members have to acknowledge it. */
-void change_hold_none(struct controller *controller);
+void change_barrier_none(struct controller *controller);
 /* Sets a barrier: asks members not to pass the clock. */
-void change_hold_at(struct controller *controller, uint64_t clock, enum hold_purpose purpose);
+void change_barrier_at(struct controller *controller, uint64_t clock, enum barrier_purpose purpose);
 /* Whether every member has acknowledged the barrier, except members that are outside, which begin no clock.
  * *passed: a member had begun a clock beyond the barrier. */
 bool change_all_held(const struct controller *controller, bool *passed);

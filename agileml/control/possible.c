@@ -60,7 +60,7 @@ static bool check_heartbeat(struct controller *controller, struct member *member
         {"epoch", message->epoch, controller->plan.epoch},
         {"plan", beat->version, controller->plan.version},
         {"ready for plan", beat->ready, beat->version},
-        {"barrier", beat->hold, controller->hold.number},
+        {"barrier", beat->barrier, controller->barrier.number},
         {"clock", beat->clock, clock},
         {"committed clock", beat->committed, clock},
     };
@@ -91,7 +91,7 @@ static bool has_server(const struct member *member, actor_id server) {
 
 static bool check_fenced(struct controller *controller, struct member *member, const struct message *message) {
     size_t count;
-    const struct wire_reach *reaches = records_reaches(message, &count);
+    const struct wire_restore_point *restore_points = records_restore_points(message, &count);
     uint64_t clock = possible_clock(controller);
     const struct limited numbers[] = {{"begun clock", message->fenced.begun, clock},
                                       {"committed clock", message->fenced.committed, clock}};
@@ -105,9 +105,10 @@ static bool check_fenced(struct controller *controller, struct member *member, c
         return false;
     }
     for (size_t r = 0; r < count; r++) {
-        const struct limited point[] = {{"partition", reaches[r].partition, controller->options.policy.partitions - 1},
-                                        {"restore point", reaches[r].clock, clock}};
-        if (!has_server(member, reaches[r].server)) {
+        const struct limited point[] = {
+            {"partition", restore_points[r].partition, controller->options.policy.partitions - 1},
+            {"restore point", restore_points[r].clock, clock}};
+        if (!has_server(member, restore_points[r].server)) {
             fail(controller, member, "FENCED with a restore point of a server that is not its own");
             return false;
         }
@@ -154,9 +155,11 @@ static uint64_t first_to_begin(const struct controller *controller, const struct
 /* Returns the highest clock whose whole state the member claims to have, as a restore point or as committed. */
 static uint64_t claimed_clock(const struct member *member) {
     uint64_t clock = member->fence.committed;
-    for (size_t r = 0; member->fence.reaches != NULL && r < member->fence.reaches->size / sizeof(struct wire_reach);
+    for (size_t r = 0; member->fence.restore_points != NULL &&
+                       r < member->fence.restore_points->size / sizeof(struct wire_restore_point);
          r++) {
-        const struct wire_reach *reach = (const struct wire_reach *)(const void *)member->fence.reaches->data + r;
+        const struct wire_restore_point *reach =
+            (const struct wire_restore_point *)(const void *)member->fence.restore_points->data + r;
         clock = reach->clock > clock ? reach->clock : clock;
     }
     return clock;

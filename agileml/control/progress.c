@@ -198,7 +198,7 @@ static bool clock_reported(const struct controller *controller, const struct clo
     const struct lost *lost = &controller->lost;
     actor_id *origins = NULL;
     unsigned capacity = 0;
-    if (controller->hold.purpose == HOLD_STOP && clock >= controller->hold.clock) {
+    if (controller->barrier.purpose == BARRIER_STOP && clock >= controller->barrier.clock) {
         return false; /* this clock may become the last one, which is evaluated once more */
     }
     unsigned expected = schedule_origins(&controller->plan.schedule, clock, &origins, &capacity);

@@ -59,14 +59,14 @@ static void fence(struct controller *controller) {
     checkpoints_put_off(controller);
     controller->change.state = CHANGE_RECOVER;
     controller->plan.epoch++;
-    change_hold_lift(controller);
+    change_barrier_lift(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->fence.answered =
             member->stay == MEMBER_DISMISSED || controller_is_outside(controller, member); /* no clock depends on it */
         member->fence.begun = member->fence.committed = 0;
-        buffer_drop(member->fence.reaches);
-        member->fence.reaches = NULL;
+        buffer_drop(member->fence.restore_points);
+        member->fence.restore_points = NULL;
     }
     if (persist_all(controller)) {
         recover_repeat(controller);
@@ -93,8 +93,8 @@ void recover_repeat(struct controller *controller) {
 /* ---- What can be restored ---- */
 
 static int reach_order(const void *a, const void *b) {
-    const struct wire_reach *left = a;
-    const struct wire_reach *right = b;
+    const struct wire_restore_point *left = a;
+    const struct wire_restore_point *right = b;
     if (left->clock != right->clock) {
         return left->clock > right->clock ? -1 : 1; /* highest first */
     }
@@ -102,15 +102,15 @@ static int reach_order(const void *a, const void *b) {
 }
 
 /* Returns the restore points of all members' servers, highest clocks first. The caller frees the list. */
-static struct wire_reach *all_reaches(const struct controller *controller, size_t *count) {
-    struct wire_reach *all = memory_resized(NULL, 1, sizeof *all);
+static struct wire_restore_point *all_restore_points(const struct controller *controller, size_t *count) {
+    struct wire_restore_point *all = memory_resized(NULL, 1, sizeof *all);
     *count = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct buffer *own = controller->members[m].fence.reaches;
+        const struct buffer *own = controller->members[m].fence.restore_points;
         size_t more = own != NULL ? own->size / sizeof *all : 0;
         all = memory_resized(all, *count + more + 1, sizeof *all);
         for (size_t r = 0; r < more; r++) {
-            all[(*count)++] = ((const struct wire_reach *)(const void *)own->data)[r];
+            all[(*count)++] = ((const struct wire_restore_point *)(const void *)own->data)[r];
         }
     }
     qsort(all, *count, sizeof *all, reach_order);
@@ -119,7 +119,7 @@ static struct wire_reach *all_reaches(const struct controller *controller, size_
 
 /* Finds the highest clock to which some replica of every partition can be restored. Returns false when there is none:
  * *missing is a partition without a replica, or the number of partitions when each has a replica. */
-static bool highest_common(const struct controller *controller, const struct wire_reach *all, size_t count,
+static bool highest_common(const struct controller *controller, const struct wire_restore_point *all, size_t count,
                            uint64_t *clock, uint32_t *missing) {
     uint32_t partitions = controller->options.policy.partitions;
     unsigned char *seen = memory_zeroed(partitions, 1);
@@ -144,7 +144,7 @@ static bool highest_common(const struct controller *controller, const struct wir
     return false;
 }
 
-static bool can_be_put(const struct wire_reach *all, size_t count, actor_id server, uint32_t partition,
+static bool can_be_put(const struct wire_restore_point *all, size_t count, actor_id server, uint32_t partition,
                        uint64_t clock) {
     for (size_t r = 0; server != ACTOR_NONE && r < count && all[r].clock >= clock; r++) {
         if (all[r].clock == clock && all[r].partition == partition && all[r].server == server) {
@@ -155,7 +155,7 @@ static bool can_be_put(const struct wire_reach *all, size_t count, actor_id serv
 }
 
 /* Returns a server that can restore the partition at the clock, preferably a reliable one; ACTOR_NONE: none can. */
-static actor_id anyone(const struct controller *controller, const struct wire_reach *all, size_t count,
+static actor_id anyone(const struct controller *controller, const struct wire_restore_point *all, size_t count,
                        uint32_t partition, uint64_t clock) {
     actor_id found = ACTOR_NONE;
     for (size_t r = 0; r < count; r++) {
@@ -169,8 +169,8 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
 
 /* Returns the reliable server with the partition's latest restore point up to the clock, other than `server`;
  * ACTOR_NONE when no other reliable server has one. */
-static actor_id closest_follower(const struct controller *controller, const struct wire_reach *all, size_t count,
-                                 uint32_t partition, uint64_t clock, actor_id server) {
+static actor_id closest_follower(const struct controller *controller, const struct wire_restore_point *all,
+                                 size_t count, uint32_t partition, uint64_t clock, actor_id server) {
     for (size_t r = 0; r < count; r++) {
         if (all[r].clock <= clock && all[r].partition == partition && all[r].server != server &&
             change_actor_tier(controller, all[r].server) == TIER_RELIABLE) {
@@ -183,7 +183,7 @@ static actor_id closest_follower(const struct controller *controller, const stru
 /* Places the partitions. The server goes on if its node is left, else its follower serves. A partition that a transient
  * node serves (ActivePS) gets a follower on a reliable node (BackupPS). If no reliable node has a replica, the follower
  * in `ordinary` copies the partition anew. If no server can restore the clock, the server in `ordinary` begins anew. */
-static void place(struct controller *controller, const struct wire_reach *all, size_t count, uint64_t clock,
+static void place(struct controller *controller, const struct wire_restore_point *all, size_t count, uint64_t clock,
                   const struct plan_result *ordinary) {
     bool switched = controller->plan.from_clock <= clock + 1;
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
@@ -272,7 +272,7 @@ static void recover(struct controller *controller) {
     size_t count;
     uint64_t clock = 0;
     uint32_t missing;
-    struct wire_reach *all = all_reaches(controller, &count);
+    struct wire_restore_point *all = all_restore_points(controller, &count);
     uint64_t begun = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
@@ -361,6 +361,6 @@ void recover_receive_fenced(struct controller *controller, struct member *member
     member->reported.clock =
         message->fenced.begun > member->reported.clock ? message->fenced.begun : member->reported.clock;
     member->fence.committed = message->fenced.committed;
-    member->fence.reaches = buffer_hold(message->frames[RECORDS_FRAME]);
+    member->fence.restore_points = buffer_hold(message->frames[RECORDS_FRAME]);
     recover_if_all_fenced(controller);
 }

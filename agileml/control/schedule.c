@@ -327,44 +327,45 @@ uint32_t schedule_count(const struct schedule *schedule, actor_id origin, uint64
 }
 
 /* Adds one part's assignments: its owners in the order of their first shards. */
-static void part_duties(const struct schedule *schedule, unsigned index, struct wire_duty **duties,
-                        unsigned *duty_count, uint32_t *shards, uint32_t *shard_count) {
+static void part_assignments(const struct schedule *schedule, unsigned index, struct wire_assignment **assignments,
+                             unsigned *assignment_count, uint32_t *shards, uint32_t *shard_count) {
     const struct schedule_part *part = &schedule->parts[index];
     struct index_map known = {0};
-    unsigned first = *duty_count;
+    unsigned first = *assignment_count;
     for (uint32_t s = 0; s < schedule->shards; s++) { /* counts each owner's shards */
         if (part->owners[s] == ACTOR_NONE) {
             continue;
         }
         int64_t at = index_map_find(&known, part->owners[s]);
         if (at == INDEX_NONE) {
-            at = *duty_count - first;
+            at = *assignment_count - first;
             index_map_add(&known, part->owners[s], (uint32_t)at);
-            *duties = memory_resized(*duties, *duty_count + 1, sizeof **duties);
-            (*duties)[(*duty_count)++] = (struct wire_duty){
+            *assignments = memory_resized(*assignments, *assignment_count + 1, sizeof **assignments);
+            (*assignments)[(*assignment_count)++] = (struct wire_assignment){
                 .origin = part->owners[s],
                 .from_clock = part->from_clock,
                 .until_clock = part->from_clock == WIRE_CLOCK_NEVER ? WIRE_CLOCK_NEVER : part_until(schedule, index)};
         }
-        (*duties)[first + (unsigned)at].count++;
+        (*assignments)[first + (unsigned)at].count++;
     }
-    for (unsigned d = first; d < *duty_count; d++) {
-        (*duties)[d].first = *shard_count;
-        *shard_count += (*duties)[d].count;
-        (*duties)[d].count = 0;
+    for (unsigned d = first; d < *assignment_count; d++) {
+        (*assignments)[d].first = *shard_count;
+        *shard_count += (*assignments)[d].count;
+        (*assignments)[d].count = 0;
     }
     for (uint32_t s = 0; s < schedule->shards; s++) {
         if (part->owners[s] != ACTOR_NONE) {
-            struct wire_duty *duty = &(*duties)[first + (unsigned)index_map_find(&known, part->owners[s])];
-            shards[duty->first + duty->count++] = s;
+            struct wire_assignment *assignment =
+                &(*assignments)[first + (unsigned)index_map_find(&known, part->owners[s])];
+            shards[assignment->first + assignment->count++] = s;
         }
     }
     index_map_close(&known);
 }
 
-void schedule_duties(const struct schedule *schedule, struct buffer **duties, struct buffer **shards) {
-    struct wire_duty *list = NULL;
-    unsigned duty_count = 0;
+void schedule_assignments(const struct schedule *schedule, struct buffer **assignments, struct buffer **shards) {
+    struct wire_assignment *list = NULL;
+    unsigned assignment_count = 0;
     uint32_t shard_count = 0;
     size_t most = (size_t)schedule->part_count * schedule->shards;
     for (unsigned c = 0; c < schedule->catch_up_count; c++) {
@@ -372,23 +373,23 @@ void schedule_duties(const struct schedule *schedule, struct buffer **duties, st
     }
     uint32_t *numbers = memory_resized(NULL, most, sizeof *numbers);
     for (unsigned p = 0; p < schedule->part_count; p++) {
-        part_duties(schedule, p, &list, &duty_count, numbers, &shard_count);
+        part_assignments(schedule, p, &list, &assignment_count, numbers, &shard_count);
     }
     for (unsigned c = 0; c < schedule->catch_up_count; c++) {
         const struct schedule_catch_up *late = &schedule->catch_ups[c];
         if (late->origin == ACTOR_NONE) {
             continue;
         }
-        list = memory_resized(list, duty_count + 1, sizeof *list);
-        list[duty_count++] = (struct wire_duty){.origin = late->origin,
-                                                .from_clock = late->from_clock,
-                                                .until_clock = late->until_clock,
-                                                .first = shard_count,
-                                                .count = late->count};
+        list = memory_resized(list, assignment_count + 1, sizeof *list);
+        list[assignment_count++] = (struct wire_assignment){.origin = late->origin,
+                                                            .from_clock = late->from_clock,
+                                                            .until_clock = late->until_clock,
+                                                            .first = shard_count,
+                                                            .count = late->count};
         memcpy(numbers + shard_count, late->shards, late->count * sizeof *numbers);
         shard_count += late->count;
     }
-    *duties = buffer_copy(list, duty_count * sizeof *list);
+    *assignments = buffer_copy(list, assignment_count * sizeof *list);
     *shards = buffer_copy(numbers, shard_count * sizeof *numbers);
     free(list);
     free(numbers);

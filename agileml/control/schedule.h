@@ -76,6 +76,6 @@ uint64_t schedule_next(const struct schedule *schedule, actor_id origin, uint64_
 uint32_t schedule_count(const struct schedule *schedule, actor_id origin, uint64_t clock);
 
 /* Makes two frames of PLAN: the assignments (struct wire_duty each), and the lists of shards that these refer to. */
-void schedule_duties(const struct schedule *schedule, struct buffer **duties, struct buffer **shards);
+void schedule_assignments(const struct schedule *schedule, struct buffer **assignments, struct buffer **shards);
 
 #endif

@@ -144,7 +144,7 @@ static bool origin_expected(const struct origin *origin, uint64_t clock) {
     return false;
 }
 
-/* Duties of different shards often cover the same clocks, and follow one another. */
+/* Assignments of different shards often cover the same clocks, and follow one another. */
 static void origin_add_range(struct origin *origin, uint64_t from, uint64_t until) {
     for (unsigned r = 0; r < origin->range_count; r++) {
         struct clock_range *range = &origin->ranges[r];
@@ -187,20 +187,20 @@ static void pending_more_origins(const struct partition *partition, struct pendi
     memset(pending->delivered + before, 0, partition->origin_count - before);
 }
 
-void partition_expect(struct partition *partition, const struct wire_duty *duties, unsigned count) {
+void partition_expect(struct partition *partition, const struct wire_assignment *assignments, unsigned count) {
     unsigned before = partition->origin_count;
     for (unsigned o = 0; o < before; o++) {
         partition->origins[o].range_count = 0;
     }
     for (unsigned d = 0; d < count; d++) {
-        if (duties[d].from_clock == WIRE_CLOCK_NEVER) {
+        if (assignments[d].from_clock == WIRE_CLOCK_NEVER) {
             continue;
         }
-        struct origin *origin = origin_make(partition, duties[d].origin, duties[d].from_clock);
-        if (origin >= partition->origins + before && origin->received >= duties[d].from_clock) {
-            origin->received = duties[d].from_clock - 1; /* of a new one: before its first duty */
+        struct origin *origin = origin_make(partition, assignments[d].origin, assignments[d].from_clock);
+        if (origin >= partition->origins + before && origin->received >= assignments[d].from_clock) {
+            origin->received = assignments[d].from_clock - 1; /* of a new one: before its first assignment */
         }
-        origin_add_range(origin, duties[d].from_clock, duties[d].until_clock);
+        origin_add_range(origin, assignments[d].from_clock, assignments[d].until_clock);
     }
     for (unsigned s = 0; s < partition->spare_count; s++) {
         pending_more_origins(partition, partition->spare[s], before);
@@ -787,7 +787,7 @@ int partition_commit(struct partition *partition, uint64_t committed, struct err
     return 0;
 }
 
-unsigned partition_reaches(const struct partition *partition, uint64_t **clocks) {
+unsigned partition_restore_points(const struct partition *partition, uint64_t **clocks) {
     uint64_t *list = memory_resized(NULL, partition->point_count + partition->held_count + 1, sizeof *list);
     unsigned count = 0;
     for (unsigned p = 0; p < partition->point_count; p++) {

@@ -90,7 +90,7 @@ struct commit_point {
 /* Rows that a worker wants pushed. */
 struct subscription {
     actor_id subscriber;
-    uint64_t needs_from; /* the first clock of its node's duties; WIRE_CLOCK_NEVER: none, or none that is named */
+    uint64_t needs_from; /* the first clock of its node's assignments; WIRE_CLOCK_NEVER: none, or none that is named */
     uint64_t sent_clock; /* the clock of the last PUSH to it, or of the state that it had before */
     uint64_t request;    /* its last SUBSCRIBE */
     struct slot_list {
@@ -137,8 +137,8 @@ void partition_loaded(struct partition *partition, uint64_t clock);
 
 /* ---- Clocks ---- */
 
-/* Replaces who is expected: an origin at those clocks that a duty of it covers. What has arrived stays. */
-void partition_expect(struct partition *partition, const struct wire_duty *duties, unsigned count);
+/* Replaces who is expected: an origin at those clocks that an assignment of it covers. What has arrived stays. */
+void partition_expect(struct partition *partition, const struct wire_assignment *assignments, unsigned count);
 
 enum flush_result { FLUSH_TAKEN, FLUSH_REPEATED, FLUSH_UNEXPECTED /* not expected, or too far ahead: ignored */ };
 
@@ -177,7 +177,7 @@ void partition_point(struct partition *partition);
 int partition_commit(struct partition *partition, uint64_t committed, struct error *error);
 
 /* The clocks that partition_restore can put the replica at, ascending. The caller frees *clocks. */
-unsigned partition_reaches(const struct partition *partition, uint64_t **clocks);
+unsigned partition_restore_points(const struct partition *partition, uint64_t **clocks);
 
 /* Puts the replica at `clock`: back to a commit point, or by dropping what it holds beyond. What is pending is dropped.
  * False, with nothing changed, when the clock is not among partition_reaches. */
@@ -194,8 +194,8 @@ int partition_apply(struct partition *partition, struct error *error);
 /* The clock up to which it has followed: that of the last held update, or else its own. */
 uint64_t partition_reached(const struct partition *partition);
 
-/* Writes the rows of an UPDATE straight into the tables: of a piece of a copy, or of what changed since the copy began, and
- * then the partition is at its clock. */
+/* Writes the rows of an UPDATE straight into the tables: of a piece of a copy, or of what changed since the copy began,
+ * and then the partition is at its clock. */
 int partition_fill(struct partition *partition, const struct message *update, struct error *error);
 
 /* Appends to `update` the rows that were ever changed, from `cursor` on, up to about `bytes`; the next cursor, or 0 at
@@ -226,11 +226,11 @@ struct subscription *partition_subscription(struct partition *partition, actor_i
 void partition_unsubscribe(struct partition *partition, bool (*keep)(void *context, actor_id subscriber),
                            void *context);
 
-/* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`, without the put
- * rows that the subscriber itself wrote last, and without any when it was alone since: it knows them to the bit, as
- * client_gather adds deltas to its rows as the server does. Rows that are rounded are written
- * the same each time until they change again; once there were any, nobody knows these rows to the bit. `model` is the push
- * built just before for another subscriber from the same clock, or NULL: equal tables share its frames. */
+/* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`, without the put rows that
+ * the subscriber itself wrote last, and without any when it was alone since: it knows them to the bit, as client_gather
+ * adds deltas to its rows as the server does. Rows that are rounded are written the same each time until they change
+ * again; once there were any, nobody knows these rows to the bit. `model` is the push built just before for another
+ * subscriber from the same clock, or NULL: equal tables share its frames. */
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,
                        struct message *push);

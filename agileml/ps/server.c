@@ -105,8 +105,8 @@ bool server_serves(const struct server *server, uint32_t partition, uint64_t clo
 /* ---- What the agent hears ---- */
 
 /* At which clocks each replica can be put; none for those that are still being copied. */
-static struct buffer *server_reaches(const struct server *server) {
-    struct wire_reach *reaches = NULL;
+static struct buffer *server_restore_points(const struct server *server) {
+    struct wire_restore_point *restore_points = NULL;
     size_t count = 0;
     for (uint32_t p = 0; p < server->partition_count; p++) {
         const struct server_replica *replica = &server->replicas[p];
@@ -114,18 +114,19 @@ static struct buffer *server_reaches(const struct server *server) {
             continue;
         }
         uint64_t *clocks;
-        unsigned found = partition_reaches(replica->partition, &clocks);
-        reaches = memory_resized(reaches, count + found, sizeof *reaches);
+        unsigned found = partition_restore_points(replica->partition, &clocks);
+        restore_points = memory_resized(restore_points, count + found, sizeof *restore_points);
         for (unsigned c = 0; c < found; c++) {
-            reaches[count++] = (struct wire_reach){.server = server->self,
-                                                   .partition = p,
-                                                   .latest = replica->state == REPLICA_SERVING && c + 1 == found,
-                                                   .clock = clocks[c]};
+            restore_points[count++] =
+                (struct wire_restore_point){.server = server->self,
+                                            .partition = p,
+                                            .latest = replica->state == REPLICA_SERVING && c + 1 == found,
+                                            .clock = clocks[c]};
         }
         free(clocks);
     }
-    struct buffer *frame = buffer_copy(reaches, count * sizeof *reaches);
-    free(reaches);
+    struct buffer *frame = buffer_copy(restore_points, count * sizeof *restore_points);
+    free(restore_points);
     return frame;
 }
 
@@ -136,7 +137,7 @@ static void server_report(struct server *server) {
     replicas.replicas.fenced = server->fenced;
     replicas.replicas.in_step = server->in_step;
     replicas.replicas.committed = server->committed;
-    message_add(&replicas, server->fenced ? server_reaches(server) : buffer_new(0));
+    message_add(&replicas, server->fenced ? server_restore_points(server) : buffer_new(0));
     server->io->send(server->io, server_agent(server), &replicas);
 }
 
@@ -327,7 +328,7 @@ static bool replica_put(const struct server *server, const struct server_replica
     if (plan_server_at(&server->plan, restore + 1, replica->partition->id) == server->self) {
         return false;
     }
-    unsigned count = partition_reaches(replica->partition, &clocks);
+    unsigned count = partition_restore_points(replica->partition, &clocks);
     while (count > 0 && clocks[count - 1] > restore) {
         count--;
     }
@@ -367,10 +368,10 @@ static void member_needs(struct plan_members *members, actor_id node, uint64_t f
 }
 
 static struct plan_members members_open(const struct plan_view *plan) {
-    size_t most = plan->node_count + plan->duty_count;
+    size_t most = plan->node_count + plan->assignment_count;
     struct plan_members members = {.needs_from = memory_zeroed(most, sizeof *members.needs_from)};
-    for (size_t d = 0; d < plan->duty_count; d++) {
-        member_needs(&members, actor_node(plan->duties[d].origin), plan->duties[d].from_clock);
+    for (size_t d = 0; d < plan->assignment_count; d++) {
+        member_needs(&members, actor_node(plan->assignments[d].origin), plan->assignments[d].from_clock);
     }
     for (size_t n = 0; n < plan->node_count; n++) {
         member_needs(&members, plan->nodes[n].actor, WIRE_CLOCK_NEVER);
@@ -399,7 +400,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
         replica_close(server, replica);
         return;
     }
-    partition_expect(replica->partition, server->plan.duties, (unsigned)server->plan.duty_count);
+    partition_expect(replica->partition, server->plan.assignments, (unsigned)server->plan.assignment_count);
     partition_unsubscribe(replica->partition, member_stays, server);
     for (unsigned i = 0; i < replica->partition->subscription_count; i++) {
         struct subscription *subscription = &replica->partition->subscriptions[i];

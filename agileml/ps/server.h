@@ -93,7 +93,8 @@ struct server_replica {
     struct replica_checkpoint checkpoint;
 };
 
-/* The nodes of a plan, and which is the first clock of the duties of each; WIRE_CLOCK_NEVER: none, or not named. */
+/* The nodes of a plan, and which is the first clock of the assignments of each; WIRE_CLOCK_NEVER: none, or not
+ * named. */
 struct plan_members {
     struct index_map index; /* actor -> place in needs_from */
     uint64_t *needs_from;

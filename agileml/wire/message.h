@@ -77,9 +77,9 @@ enum {
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
     WIRE_PROGRESS_MAX = 4096,   /* PROGRESS messages that a node keeps unacknowledged; it begins no clock beyond */
-    WIRE_DUTIES_MAX = 16384,
-    WIRE_DUTY_SHARDS_MAX = 4 * 65536, /* in all duties of a plan */
-    WIRE_REACHES_MAX = 1 << 19,
+    WIRE_ASSIGNMENTS_MAX = 16384,
+    WIRE_ASSIGNMENT_SHARDS_MAX = 4 * 65536, /* in all assignments of a plan */
+    WIRE_RESTORE_POINTS_MAX = 1 << 19,
     WIRE_ROW_BYTES_MAX = 1 << 26,
     WIRE_JSON_MAX = 1 << 20,   /* one report line */
     WIRE_STATUS_MAX = 1 << 26, /* the answer to STATUS */
@@ -174,10 +174,11 @@ struct message_welcome {
     uint32_t timeout_ms;   /* silence longer than this counts as a failure, on both sides */
 };
 
-/* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md, "Plans").
- * The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Whole in itself: a receiver needs
- * no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per partition), duties
- * (struct wire_duty), the duties' shards (uint32_t each), endpoints (struct wire_endpoint of every server thread). */
+/* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md,
+ * "Plans"). The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Whole in itself: a
+ * receiver needs no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per
+ * partition), assignments (struct wire_duty), the assignments' shards (uint32_t each), endpoints (struct
+ * wire_endpoint of every server thread). */
 struct message_plan {
     uint64_t version;
     uint64_t restore; /* the clock at which this epoch's first plan put every partition; 0 in the first epoch */
@@ -241,9 +242,9 @@ struct message_evaluate {
 struct message_heartbeat {
     uint8_t state;      /* enum node_state */
     uint64_t clock;     /* the highest clock begun under any of its origins */
-    uint64_t hold;      /* number of the latest hold that this node goes by */
+    uint64_t barrier;   /* number of the latest barrier that this node goes by */
     uint64_t version;   /* of its plan */
-    uint64_t ready;     /* of the latest plan for which it is ready: data of its duties loaded, their rows' first state
+    uint64_t ready; /* of the latest plan for which it is ready: data of its assignments loaded, their rows' first state
                            there, its replicas in step */
     uint64_t committed; /* as far as its client knows */
     actor_id silent;    /* the node (part 0) of a server that it has waited for longer than the timeout; 0: none */
@@ -254,9 +255,9 @@ struct message_heartbeat {
 struct message_heartbeat_ack {
     uint64_t progress; /* every PROGRESS of this node up to this clock has arrived and is stored ... */
     uint64_t catch_up; /* ... and of its catch-up origin of this epoch */
-    uint64_t hold;     /* number of the hold; a higher one replaces it */
+    uint64_t barrier;  /* number of the barrier; a higher one replaces it */
     uint64_t
-        hold_clock; /* do not begin a clock above this; WIRE_CLOCK_NEVER: nothing is held. Once every origin holds at
+        barrier_clock; /* do not begin a clock above this; WIRE_CLOCK_NEVER: nothing is held. Once every origin holds at
                             or before it, nobody can have passed it. */
     uint64_t final; /* the last clock of the job; 0: not known yet */
     uint64_t input; /* `reading` of the node's last INPUT that is the same as the job's; 0: none */
@@ -455,8 +456,8 @@ struct message_follow {
         cursor; /* 0 at first, then what UPDATE said; UINT64_MAX: every piece is there, what changed since is wanted */
 };
 
-/* Rows for a follower. Frames: rows. A piece of the copy, or, for a follower that has caught up, all rows that changed in
- * (from_clock, clock], as of `clock`, a commit point. */
+/* Rows for a follower. Frames: rows. A piece of the copy, or, for a follower that has caught up, all rows that changed
+ * in (from_clock, clock], as of `clock`, a commit point. */
 struct message_update {
     uint32_t partition;
     uint8_t piece;
@@ -603,9 +604,9 @@ struct wire_placement {
     actor_id next_server, next_backup; /* of the others */
 };
 
-/* `origin` works on these data shards in these clocks. At each clock a shard is in exactly one duty. An origin may have
- * several duties, of different clocks. */
-struct wire_duty {
+/* `origin` works on these data shards in these clocks. At each clock a shard is in exactly one assignment. An origin
+ * may have several assignments, of different clocks. */
+struct wire_assignment {
     actor_id origin;
     uint64_t from_clock, until_clock; /* both included; until WIRE_CLOCK_NEVER: without end; from WIRE_CLOCK_NEVER: not
                                          named yet, its data is to be made ready */
@@ -613,7 +614,7 @@ struct wire_duty {
 };
 
 /* A replica can be put at this clock. One record for each clock that it can be put at. */
-struct wire_reach {
+struct wire_restore_point {
     actor_id server;
     uint32_t partition;
     uint32_t latest; /* 1: of a replica that serves: the clock it is at, without undoing anything */
@@ -624,8 +625,8 @@ struct wire_reach {
 
 /* The message's name, for people. "unknown" for a number that is none. */
 const char *message_name(unsigned type);
-/* Prints the type, the epoch and all fields by their names, for a trace, on one line without its end. Payload frames are
- * left out. */
+/* Prints the type, the epoch and all fields by their names, for a trace, on one line without its end. Payload frames
+ * are left out. */
 void message_print(FILE *out, const struct message *message);
 
 /* What a process may be in a job; a set of these. */

@@ -9,8 +9,8 @@ struct plan_view plan_of_frames(uint64_t epoch, const struct message_plan *terms
     plan.nodes = (const void *)frames[PLAN_NODES]->data;
     plan.node_count = frames[PLAN_NODES]->size / sizeof *plan.nodes;
     plan.placement = (const void *)frames[PLAN_PLACEMENT]->data;
-    plan.duties = (const void *)frames[PLAN_DUTIES]->data;
-    plan.duty_count = frames[PLAN_DUTIES]->size / sizeof *plan.duties;
+    plan.assignments = (const void *)frames[PLAN_ASSIGNMENTS]->data;
+    plan.assignment_count = frames[PLAN_ASSIGNMENTS]->size / sizeof *plan.assignments;
     plan.shards = (const void *)frames[PLAN_SHARDS]->data;
     plan.shard_count = frames[PLAN_SHARDS]->size / sizeof *plan.shards;
     plan.endpoints = (const void *)frames[PLAN_ENDPOINTS]->data;
@@ -58,15 +58,15 @@ static int placement_check(const struct message_plan *terms, const struct buffer
     return 0;
 }
 
-static int duties_check(const struct message_plan *terms, const struct buffer *records, const struct buffer *numbers,
-                        struct error *error) {
-    const struct wire_duty *duties = (const void *)records->data;
+static int assignments_check(const struct message_plan *terms, const struct buffer *records,
+                             const struct buffer *numbers, struct error *error) {
+    const struct wire_assignment *assignments = (const void *)records->data;
     const uint32_t *shards = (const void *)numbers->data;
     size_t listed = numbers->size / sizeof *shards;
-    for (size_t d = 0; d < records->size / sizeof *duties; d++) {
-        if (duties[d].count == 0 || duties[d].first > listed || duties[d].count > listed - duties[d].first ||
-            duties[d].from_clock == 0 || duties[d].from_clock > duties[d].until_clock ||
-            duties[d].until_clock > WIRE_CLOCK_NEVER) {
+    for (size_t d = 0; d < records->size / sizeof *assignments; d++) {
+        if (assignments[d].count == 0 || assignments[d].first > listed ||
+            assignments[d].count > listed - assignments[d].first || assignments[d].from_clock == 0 ||
+            assignments[d].from_clock > assignments[d].until_clock || assignments[d].until_clock > WIRE_CLOCK_NEVER) {
             return error_set(error, AML_EPROTOCOL, "PLAN: duty %zu has clocks or shards that there are not", d);
         }
     }
@@ -85,8 +85,9 @@ int plan_check(const struct message *message, struct error *error) {
                          terms->partitions, terms->shards, terms->commit_every, terms->next_commit_every);
     }
     int result = placement_check(terms, message->frames[PLAN_PLACEMENT], error);
-    return result != 0 ? result
-                       : duties_check(terms, message->frames[PLAN_DUTIES], message->frames[PLAN_SHARDS], error);
+    return result != 0
+               ? result
+               : assignments_check(terms, message->frames[PLAN_ASSIGNMENTS], message->frames[PLAN_SHARDS], error);
 }
 
 bool plan_replaces(const struct plan_view *now, const struct plan_view *come, uint64_t epoch) {
@@ -117,10 +118,10 @@ const char *plan_endpoint(const struct plan_view *plan, actor_id server) {
 bool plan_origin_works(const struct plan_view *plan, actor_id origin, uint64_t clock, bool *alone) {
     bool works = false;
     *alone = true;
-    for (size_t d = 0; d < plan->duty_count; d++) {
-        if (duty_covers(&plan->duties[d], clock)) {
-            works = works || plan->duties[d].origin == origin;
-            *alone = *alone && plan->duties[d].origin == origin;
+    for (size_t d = 0; d < plan->assignment_count; d++) {
+        if (assignment_covers(&plan->assignments[d], clock)) {
+            works = works || plan->assignments[d].origin == origin;
+            *alone = *alone && plan->assignments[d].origin == origin;
         }
     }
     return works;
@@ -131,8 +132,8 @@ bool plan_is_commit_point(const struct plan_view *plan, uint64_t clock) {
     uint32_t every = clock + 1 >= terms->from_clock ? terms->next_commit_every : terms->commit_every;
     bool is_point = clock % every == 0 || clock + 1 == terms->from_clock || clock == terms->from_clock ||
                     clock == terms->restore || (terms->final != 0 && clock == terms->final);
-    for (size_t d = 0; d < plan->duty_count && !is_point; d++) {
-        is_point = plan->duties[d].from_clock == clock + 1;
+    for (size_t d = 0; d < plan->assignment_count && !is_point; d++) {
+        is_point = plan->assignments[d].from_clock == clock + 1;
     }
     return is_point;
 }

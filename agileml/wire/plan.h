@@ -7,7 +7,7 @@
 #include "agileml/wire/message.h"
 
 /* The payload frames of a PLAN. */
-enum plan_frame { PLAN_NODES, PLAN_PLACEMENT, PLAN_DUTIES, PLAN_SHARDS, PLAN_ENDPOINTS, PLAN_FRAMES };
+enum plan_frame { PLAN_NODES, PLAN_PLACEMENT, PLAN_ASSIGNMENTS, PLAN_SHARDS, PLAN_ENDPOINTS, PLAN_FRAMES };
 
 struct plan_view {
     uint64_t epoch;
@@ -15,8 +15,8 @@ struct plan_view {
     const struct wire_node *nodes;
     size_t node_count;
     const struct wire_placement *placement; /* by partition, terms.partitions of them */
-    const struct wire_duty *duties;
-    size_t duty_count;
+    const struct wire_assignment *assignments;
+    size_t assignment_count;
     const uint32_t *shards; /* the shards of the assignments, to which these refer by index */
     size_t shard_count;
     const struct wire_endpoint *endpoints; /* of every server thread */
@@ -72,8 +72,8 @@ bool placement_names_node(const struct wire_placement *placement, actor_id node)
 /* Returns the endpoint of a server thread; NULL: the plan has none. */
 const char *plan_endpoint(const struct plan_view *plan, actor_id server);
 
-static inline bool duty_covers(const struct wire_duty *duty, uint64_t clock) {
-    return clock >= duty->from_clock && clock <= duty->until_clock;
+static inline bool assignment_covers(const struct wire_assignment *assignment, uint64_t clock) {
+    return clock >= assignment->from_clock && clock <= assignment->until_clock;
 }
 
 /* Whether `origin` works in `clock`. Sets *alone to whether it is the only origin that does. */

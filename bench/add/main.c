@@ -99,13 +99,13 @@ static int bench_open(struct bench *bench, const struct shape *shape, struct err
     if (bench->partition == NULL) {
         return error->code;
     }
-    struct wire_duty duties[ADD_ORIGINS];
+    struct wire_assignment assignments[ADD_ORIGINS];
     for (unsigned o = 0; o < ADD_ORIGINS; o++) {
         bench->origins[o] = (o + UINT64_C(1)) << ACTOR_PART_BITS;
-        duties[o] = (struct wire_duty){
+        assignments[o] = (struct wire_assignment){
             .origin = bench->origins[o], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .first = o, .count = 1};
     }
-    partition_expect(bench->partition, duties, ADD_ORIGINS);
+    partition_expect(bench->partition, assignments, ADD_ORIGINS);
     struct table *table = &bench->partition->tables[0];
     for (uint32_t key = 0; key < rows; key++) {
         if (table_slot(table, key) < 0) {

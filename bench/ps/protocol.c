@@ -31,7 +31,7 @@ static struct message plan_of_shape(const struct shape *shape, const char *endpo
                                       {.actor = SHAPE_READER, .name = "reader", .threads = 1}};
     struct wire_endpoint server = {.actor = SHAPE_SERVER};
     strncpy(server.endpoint, endpoint, sizeof server.endpoint - 1);
-    const struct wire_duty duty = {
+    const struct wire_assignment assignment = {
         .origin = SHAPE_WORKER, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
     const uint32_t shard = 0;
     plan.plan = (struct message_plan){.version = 1,
@@ -46,7 +46,7 @@ static struct message plan_of_shape(const struct shape *shape, const char *endpo
         ((struct wire_placement *)(void *)plan.frames[1]->data)[p] =
             (struct wire_placement){.server = SHAPE_SERVER, .next_server = SHAPE_SERVER};
     }
-    plan.frames[2] = buffer_copy(&duty, sizeof duty);
+    plan.frames[2] = buffer_copy(&assignment, sizeof assignment);
     plan.frames[3] = buffer_copy(&shard, sizeof shard);
     plan.frames[4] = buffer_copy(&server, sizeof server);
     plan.frame_count = 5;

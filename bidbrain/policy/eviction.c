@@ -324,7 +324,7 @@ static double curve_at(const double curve[EVICTION_BINS], double seconds) {
 }
 
 /* The moment at which the curve reaches `probability`, at most `limit`. */
-static double curve_reaches(const double curve[EVICTION_BINS], double probability, double limit) {
+static double curve_restore_points(const double curve[EVICTION_BINS], double probability, double limit) {
     for (unsigned b = 0; b < EVICTION_BINS; b++) {
         if (curve[b] >= probability) {
             double before = b == 0 ? 0 : curve[b - 1];
@@ -361,7 +361,7 @@ struct eviction_estimate eviction_estimate(const struct eviction_table *table, s
     struct eviction_estimate estimate = {.probability = curve_at(curve, (double)seconds),
                                          .median = (double)seconds / 2};
     if (estimate.probability > 0) {
-        estimate.median = curve_reaches(curve, estimate.probability / 2, (double)seconds);
+        estimate.median = curve_restore_points(curve, estimate.probability / 2, (double)seconds);
     }
     return estimate;
 }

@@ -60,12 +60,12 @@ static void add_sparse_rows(struct message *message) {
     }
 }
 
-/* `count` duties, of the same shards one after the other. */
-static void add_duties(struct message *message, unsigned count) {
-    add_frame(message, count * sizeof(struct wire_duty));
-    struct wire_duty *duties = (void *)message->frames[message->frame_count - 1]->data;
+/* `count` assignments, of the same shards one after the other. */
+static void add_assignments(struct message *message, unsigned count) {
+    add_frame(message, count * sizeof(struct wire_assignment));
+    struct wire_assignment *assignments = (void *)message->frames[message->frame_count - 1]->data;
     for (unsigned d = 0; d < count; d++) {
-        duties[d] = (struct wire_duty){.from_clock = d + 1, .until_clock = d + 1, .count = 8};
+        assignments[d] = (struct wire_assignment){.from_clock = d + 1, .until_clock = d + 1, .count = 8};
     }
     add_frame(message, 8 * sizeof(uint32_t));
 }
@@ -88,7 +88,7 @@ static void add_payload(struct message *message, unsigned variant) {
         add_frame(message, 2 * sizeof(struct wire_node));
         add_frame(message, 4 * sizeof(struct wire_placement));
         memset(message->frames[1]->data, 1, message->frames[1]->size);
-        add_duties(message, variant);
+        add_assignments(message, variant);
         add_frame(message, sizeof(struct wire_endpoint));
         break;
     case MESSAGE_INPUT:
@@ -125,7 +125,7 @@ static void add_payload(struct message *message, unsigned variant) {
         break;
     case MESSAGE_FENCED:
     case MESSAGE_REPLICAS:
-        add_frame(message, variant * sizeof(struct wire_reach));
+        add_frame(message, variant * sizeof(struct wire_restore_point));
         break;
     case MESSAGE_CHECKPOINT:
         add_frame(message, variant * sizeof(uint32_t));

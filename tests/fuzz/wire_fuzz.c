@@ -86,7 +86,7 @@ static void fuzz_rows(const struct message *message) {
     }
 }
 
-/* What a node does with an accepted plan: every partition's place, every duty's shards, every clock's commit. */
+/* What a node does with an accepted plan: every partition's place, every assignment's shards, every clock's commit. */
 static void fuzz_plan(const struct message *message) {
     struct plan_view plan = plan_open(message);
     uint64_t sum = 0;
@@ -94,11 +94,11 @@ static void fuzz_plan(const struct message *message) {
         sum += plan_server_at(&plan, 0, p) + plan_server_at(&plan, WIRE_CLOCK_NEVER, p);
         sum += (uint64_t)plan_has_role(&plan, p, sum);
     }
-    for (size_t d = 0; d < plan.duty_count; d++) {
-        const struct wire_duty *duty = &plan.duties[d];
-        FUZZ_CHECK(duty->count > 0 && duty->from_clock <= duty->until_clock);
-        for (uint32_t s = 0; s < duty->count; s++) {
-            FUZZ_CHECK(plan.shards[duty->first + s] < plan.terms.shards);
+    for (size_t d = 0; d < plan.assignment_count; d++) {
+        const struct wire_assignment *assignment = &plan.assignments[d];
+        FUZZ_CHECK(assignment->count > 0 && assignment->from_clock <= assignment->until_clock);
+        for (uint32_t s = 0; s < assignment->count; s++) {
+            FUZZ_CHECK(plan.shards[assignment->first + s] < plan.terms.shards);
         }
     }
     volatile uint64_t kept = sum + (uint64_t)plan_is_commit_point(&plan, sum);

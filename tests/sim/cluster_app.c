@@ -100,7 +100,7 @@ static void hook_prepare(void *context, const struct node_set *wanted) {
     set->shards = memory_zeroed((size_t)wanted->count + 1, sizeof *set->shards);
     set->count = wanted->count;
     memcpy(set->shards, wanted->shards, wanted->count * sizeof *set->shards);
-    if (cluster->node_count > 1 && node->node.work.duty.origin == 0 &&
+    if (cluster->node_count > 1 && node->node.work.assignment.origin == 0 &&
         cluster_mistake_due(cluster, MISTAKE_TWO_OWNERS)) {
         set->shards[set->count++] = (set->shards[0] + 1) % cluster->policy.shards;
     }
@@ -245,16 +245,16 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     if (set == NULL) {
         return;
     }
-    node->at = agent->work.duty;
+    node->at = agent->work.assignment;
     node->at_set = number;
     if (!set->prepared || node->computing || node->evaluating ||
-        agent->work.sets[agent->work.duty.set].number != number || agent->client.clock != clock ||
-        agent->client.origin != agent->work.duty.origin) {
+        agent->work.sets[agent->work.assignment.set].number != number || agent->client.clock != clock ||
+        agent->client.origin != agent->work.assignment.origin) {
         cluster_violation(cluster, "app", "%s is told to compute clock %llu with set %u, its client clock %llu",
                           agent->name, (unsigned long long)clock, number, (unsigned long long)agent->client.clock);
         return;
     }
-    cluster_check_begin(node, set, agent->work.duty.origin, clock);
+    cluster_check_begin(node, set, agent->work.assignment.origin, clock);
     const double *totals = agent->totals;
     if (totals[0] != (double)cluster->app.items || totals[WIRE_TOTALS / 2] != cluster->policy.shards - 1 ||
         totals[WIRE_TOTALS / 2 + 1] != -1 || agent->total_items != cluster->app.items) {
@@ -264,7 +264,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     }
     node->computed_us = sim_now(cluster->sim);
     node->computing = true;
-    own_add(node, agent->work.duty.origin, clock);
+    own_add(node, agent->work.assignment.origin, clock);
     compute_half(node, set, 0);
     cluster_faults_clock(cluster, clock);
     if (cluster_crash(node, set, clock)) {

@@ -50,23 +50,23 @@ static int clock_order(const void *a, const void *b) {
     return *left < *right ? -1 : *left > *right;
 }
 
-/* I6: in how many duties of `clock` each shard is. */
+/* I6: in how many assignments of `clock` each shard is. */
 static void check_owners_at(struct cluster *cluster, const struct plan_view *plan, uint64_t clock, bool complete) {
-    const struct wire_duty *duties = plan->duties;
+    const struct wire_assignment *assignments = plan->assignments;
     const uint32_t *shards = plan->shards;
     unsigned char *owned = memory_zeroed(plan->terms.shards, 1);
-    for (size_t d = 0; d < plan->duty_count; d++) {
-        if (duties[d].from_clock > clock || duties[d].until_clock < clock) {
+    for (size_t d = 0; d < plan->assignment_count; d++) {
+        if (assignments[d].from_clock > clock || assignments[d].until_clock < clock) {
             continue;
         }
-        for (uint32_t s = 0; s < duties[d].count; s++) {
-            uint32_t shard = shards[duties[d].first + s];
+        for (uint32_t s = 0; s < assignments[d].count; s++) {
+            uint32_t shard = shards[assignments[d].first + s];
             if (owned[shard]++ != 0) {
                 cluster_violation(cluster, "I6", "in plan %llu shard %u has two owners at clock %llu",
                                   (unsigned long long)plan->terms.version, shard, (unsigned long long)clock);
             }
         }
-        if (!cluster_plan_has(plan, duties[d].origin)) {
+        if (!cluster_plan_has(plan, assignments[d].origin)) {
             cluster_violation(cluster, "I6", "in plan %llu a node without a part in it has a duty at clock %llu",
                               (unsigned long long)plan->terms.version, (unsigned long long)clock);
         }
@@ -82,16 +82,16 @@ static void check_owners_at(struct cluster *cluster, const struct plan_view *pla
 
 /* I6: at each clock that is still to be worked on each data shard has exactly one owner. */
 static void check_owners(struct cluster *cluster, const struct plan_view *plan, bool new_epoch) {
-    const struct wire_duty *duties = plan->duties;
-    size_t count = plan->duty_count;
+    const struct wire_assignment *assignments = plan->assignments;
+    size_t count = plan->assignment_count;
     uint64_t *clocks = memory_zeroed(2 * count + 2, sizeof *clocks);
     size_t used = 0;
     for (size_t d = 0; d < count; d++) {
-        if (duties[d].from_clock < WIRE_CLOCK_NEVER) {
-            clocks[used++] = duties[d].from_clock;
+        if (assignments[d].from_clock < WIRE_CLOCK_NEVER) {
+            clocks[used++] = assignments[d].from_clock;
         }
-        if (duties[d].until_clock < WIRE_CLOCK_NEVER) {
-            clocks[used++] = duties[d].until_clock + 1;
+        if (assignments[d].until_clock < WIRE_CLOCK_NEVER) {
+            clocks[used++] = assignments[d].until_clock + 1;
         }
     }
     bool restored = new_epoch || plan->terms.restore > cluster->begun;
@@ -123,15 +123,15 @@ static const char *plan_difference(const struct plan_view *a, const struct plan_
 
 /* What recoveries have done again at most: all that catch-ups do. */
 static void count_redone(struct cluster *cluster, const struct plan_view *plan) {
-    const struct wire_duty *duties = plan->duties;
+    const struct wire_assignment *assignments = plan->assignments;
     const uint32_t *shards = plan->shards;
-    for (size_t d = 0; d < plan->duty_count; d++) {
-        if (!origin_is_catch_up(duties[d].origin)) {
+    for (size_t d = 0; d < plan->assignment_count; d++) {
+        if (!origin_is_catch_up(assignments[d].origin)) {
             continue;
         }
-        for (uint32_t s = 0; s < duties[d].count; s++) {
-            cluster->redone_most += app_shard_items(&cluster->app, shards[duties[d].first + s], duties[d].from_clock,
-                                                    duties[d].until_clock);
+        for (uint32_t s = 0; s < assignments[d].count; s++) {
+            cluster->redone_most += app_shard_items(&cluster->app, shards[assignments[d].first + s],
+                                                    assignments[d].from_clock, assignments[d].until_clock);
         }
     }
 }
@@ -318,7 +318,7 @@ static void check_restored(const struct cluster_server *server, uint32_t number)
 static bool can_be_put(const struct partition *partition, uint64_t clock) {
     uint64_t *clocks;
     bool found = false;
-    unsigned count = partition_reaches(partition, &clocks);
+    unsigned count = partition_restore_points(partition, &clocks);
     for (unsigned c = 0; c < count; c++) {
         found = found || clocks[c] == clock;
     }

@@ -77,7 +77,7 @@ bool cluster_mad_node(const struct cluster_node *node, actor_id from, struct mes
         return true;
     }
     if (node->mad == MAD_BARRIER && message->type == MESSAGE_HEARTBEAT_ACK) {
-        message->heartbeat_ack.hold = 0; /* an old one */
+        message->heartbeat_ack.barrier = 0; /* an old one */
     }
     return node->mad != MAD_AGENT && (node->mad != MAD_PLAN || message->type != MESSAGE_PLAN);
 }
@@ -95,12 +95,13 @@ static uint64_t lie(const struct cluster *cluster) {
 static void lie_in_fenced(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     struct buffer *copy = buffer_copy(message->frames[0]->data, message->frames[0]->size);
-    struct wire_reach *reaches = (void *)copy->data;
+    struct wire_restore_point *restore_points = (void *)copy->data;
     buffer_drop(message->frames[0]);
     message->frames[0] = copy;
-    for (size_t r = 0; r < copy->size / sizeof *reaches; r++) {
-        reaches[r].server = node->mad == MAD_OTHER_SERVER ? reaches[r].server ^ (UINT64_C(1) << 50) : reaches[r].server;
-        reaches[r].clock = node->mad == MAD_POINTS ? reaches[r].clock + 1000 : reaches[r].clock;
+    for (size_t r = 0; r < copy->size / sizeof *restore_points; r++) {
+        restore_points[r].server =
+            node->mad == MAD_OTHER_SERVER ? restore_points[r].server ^ (UINT64_C(1) << 50) : restore_points[r].server;
+        restore_points[r].clock = node->mad == MAD_POINTS ? restore_points[r].clock + 1000 : restore_points[r].clock;
     }
     if (node->mad == MAD_BEGUN) {
         message->fenced.begun = possible_clock(&cluster->control.controller) + 1;

@@ -197,15 +197,15 @@ void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped 
 
 /* ---- What reaches a node ---- */
 
-/* It says that it goes by the hold of a checkpoint, and does not. */
+/* It says that it goes by the barrier of a checkpoint, and does not. */
 static void mistake_hold(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
-    const struct hold *hold = &cluster->control.controller.hold;
-    bool for_checkpoint = cluster->control.running && hold->purpose == HOLD_CHECKPOINT &&
-                          hold->number == message->heartbeat_ack.hold && hold->clock != WIRE_CLOCK_NEVER;
-    bool near = for_checkpoint && node->node.work.begun + 1 >= hold->clock; /* else it makes no difference */
+    const struct barrier *barrier = &cluster->control.controller.barrier;
+    bool for_checkpoint = cluster->control.running && barrier->purpose == BARRIER_CHECKPOINT &&
+                          barrier->number == message->heartbeat_ack.barrier && barrier->clock != WIRE_CLOCK_NEVER;
+    bool near = for_checkpoint && node->node.work.begun + 1 >= barrier->clock; /* else it makes no difference */
     if (for_checkpoint && (near || cluster->result->mistaken) && mistake_lasts(cluster, MISTAKE_CHECKPOINT_NOT_HELD)) {
-        message->heartbeat_ack.hold_clock = WIRE_CLOCK_NEVER;
+        message->heartbeat_ack.barrier_clock = WIRE_CLOCK_NEVER;
     }
 }
 
@@ -237,7 +237,7 @@ static bool could_begin(struct cluster_node *node) {
     bool fenced = client->fenced;
     client->fenced = false;
     bool could = (node->node.work.activity == NODE_IDLE || node->node.work.activity == NODE_COMPUTED) &&
-                 node->node.work.duty_count > 0 && client_may_begin(client, client->flushed + 1);
+                 node->node.work.assignment_count > 0 && client_may_begin(client, client->flushed + 1);
     client->fenced = fenced;
     return could;
 }
@@ -250,7 +250,7 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
     }
     if (message->type == MESSAGE_PROGRESS && message->progress.last == 0 &&
         (message->progress.clock == controller->job.final ||
-         (controller->hold.purpose == HOLD_STOP && message->progress.clock >= controller->hold.clock)) &&
+         (controller->barrier.purpose == BARRIER_STOP && message->progress.clock >= controller->barrier.clock)) &&
         mistake_lasts(cluster, MISTAKE_LAST_UNSAID)) {
         message->progress.last = 1;
     }

@@ -111,7 +111,7 @@ struct cluster_node {
     void *process;                    /* the app's */
     struct own_change *own;           /* of the clocks not yet committed, in order */
     unsigned own_count;
-    struct node_duty at;    /* at work on */
+    struct node_assignment at; /* at work on */
     unsigned at_set;        /* its set's number */
     uint64_t computed_us;   /* when that began */
     uint64_t evaluate_hash; /* of the cache's rows when evaluation began */

@@ -200,7 +200,8 @@ static void test_late_puts(void **state) {
     struct fixture *fixture = *state;
     struct partition *partition = fixture->partition;
     const actor_id origin = 1 << ACTOR_PART_BITS;
-    struct wire_duty duty = {.origin = origin, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+    struct wire_assignment assignment = {
+        .origin = origin, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
     struct wire_directory_entry entry = {.table = PUT, .rows = 1};
     struct rows_view view;
     uint64_t key = 0;
@@ -213,7 +214,7 @@ static void test_late_puts(void **state) {
                             .frames = {buffer_copy(&entry, sizeof entry), buffer_copy(&key, sizeof key),
                                        buffer_copy(values, sizeof values)}};
     assert_int_equal(rows_check(&flush, fixture->job.shapes, TABLES, &view, NULL), 1);
-    partition_expect(partition, &duty, 1);
+    partition_expect(partition, &assignment, 1);
     assert_int_equal(partition_flush(partition, origin, 1, &view, 1, NULL), FLUSH_TAKEN);
     message_close(&flush);
     assert_true(partition_advance(partition));

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-enum { SENT_MAX = 64, KEY = 5, OTHER_KEY = 6, ROWS = 10, DUTIES_MAX = 4 };
+enum { SENT_MAX = 64, KEY = 5, OTHER_KEY = 6, ROWS = 10, ASSIGNMENTS_MAX = 4 };
 
 static const actor_id SELF = UINT64_C(0x10000);
 static const actor_id FRIEND = UINT64_C(0x30000);
@@ -33,8 +33,8 @@ struct fake {
     struct message_plan plan;
     uint64_t epoch;
     actor_id server, next_server;
-    struct wire_duty duties[DUTIES_MAX];
-    unsigned duty_count;
+    struct wire_assignment assignments[ASSIGNMENTS_MAX];
+    unsigned assignment_count;
 };
 
 static uint64_t fake_now(struct io *io) {
@@ -134,7 +134,7 @@ static void give_plan(struct fake *fake) {
     plan.plan.version = ++fake->plan.version;
     plan.frames[0] = buffer_new(0);
     plan.frames[1] = buffer_copy(&placement, sizeof placement);
-    plan.frames[2] = buffer_copy(fake->duties, fake->duty_count * sizeof fake->duties[0]);
+    plan.frames[2] = buffer_copy(fake->assignments, fake->assignment_count * sizeof fake->assignments[0]);
     plan.frames[3] = buffer_new(0);
     plan.frames[4] = buffer_new(0);
     struct plan_view view = plan_open(&plan);
@@ -157,9 +157,9 @@ static struct fake *fake_bare(uint32_t staleness, bool whole) {
         .commit_every = 1, .next_commit_every = 1, .window = 8, .partitions = 1, .shards = 1, .recoverable = 1};
     fake->epoch = 1;
     fake->server = fake->next_server = SERVER;
-    fake->duties[0] = (struct wire_duty){.origin = SELF, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER};
-    fake->duties[1] = (struct wire_duty){.origin = FRIEND, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER};
-    fake->duty_count = 2;
+    fake->assignments[0] = (struct wire_assignment){.origin = SELF, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER};
+    fake->assignments[1] = (struct wire_assignment){.origin = FRIEND, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER};
+    fake->assignment_count = 2;
     cache_open(&fake->cache, &fake->job, 1);
     client_init(&fake->client, &fake->io, SELF, &fake->job, &fake->cache);
     return fake;
@@ -297,16 +297,17 @@ static void test_a_lost_commit_is_asked_for(void **state) {
     fake_close(fake);
 }
 
-/* At a duty's first clock, which goes on from what others may have put (node.c). */
-static void test_the_commit_before_a_duty_is_asked_for(void **state) {
+/* At an assignment's first clock, which goes on from what others may have put (node.c). */
+static void test_the_commit_before_a_assignment_is_asked_for(void **state) {
     (void)state;
     static const enum aml_mode modes[] = {AML_PUT, AML_ADD};
     for (unsigned m = 0; m < sizeof modes / sizeof *modes; m++) {
         struct fake *fake = fake_new(0);
         fake->job.tables[0].mode = modes[m];
-        fake->duties[0].until_clock = 1;
-        fake->duties[2] = (struct wire_duty){.origin = SELF, .from_clock = 2, .until_clock = WIRE_CLOCK_NEVER};
-        fake->duty_count = 3;
+        fake->assignments[0].until_clock = 1;
+        fake->assignments[2] =
+            (struct wire_assignment){.origin = SELF, .from_clock = 2, .until_clock = WIRE_CLOCK_NEVER};
+        fake->assignment_count = 3;
         give_plan(fake);
         client_subscribe(&fake->client, NULL);
         push(fake, 0, 0, 1, 100);
@@ -344,7 +345,7 @@ static void test_the_cache_rests_while_the_app_has_it(void **state) {
 static void test_waiting_pushes_have_a_limit(void **state) {
     (void)state;
     struct fake *fake = fake_open(1);
-    client_freeze(&fake->client); /* as when a node without duties falls behind */
+    client_freeze(&fake->client); /* as when a node without assignments falls behind */
     for (uint64_t c = 0; c < 20; c++) {
         push(fake, c, c + 1, 0, (int64_t)c);
         push(fake, c, c + 1, 0, (int64_t)c); /* repeats do not count */
@@ -481,15 +482,15 @@ static void test_the_next_servers_pushes_show_no_gap(void **state) {
 }
 
 /* A plan may make us wait for a state whose push was lost long ago. */
-static void test_a_new_duty_has_the_lost_state_asked_for(void **state) {
+static void test_a_new_assignment_has_the_lost_state_asked_for(void **state) {
     (void)state;
     struct fake *fake = fake_new(0);
-    fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    fake->assignments[0].from_clock = WIRE_CLOCK_NEVER;
     give_plan(fake);
     client_subscribe(&fake->client, NULL);
     push(fake, 0, 15, 1, 300);
     assert_int_equal(client_timer(&fake->client), 0);
-    fake->duties[0].from_clock = 17;
+    fake->assignments[0].from_clock = 17;
     forget(fake);
     give_plan(fake);
     pull(fake);
@@ -1105,13 +1106,13 @@ static void test_pushes_wait_until_all_rows_are_known(void **state) {
 static void test_a_joining_node_begins_at_its_clock(void **state) {
     (void)state;
     struct fake *fake = fake_new(0);
-    fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    fake->assignments[0].from_clock = WIRE_CLOCK_NEVER;
     give_plan(fake);
     client_subscribe(&fake->client, NULL);
     push(fake, 0, 20, 1, 300);
     assert_int_equal(fake->client.flushed, 0);
     assert_int_equal(client_timer(&fake->client), 0); /* nobody waits for us, nor we for anyone */
-    fake->duties[0].from_clock = 31;
+    fake->assignments[0].from_clock = 31;
     give_plan(fake);
     assert_int_equal(fake->client.flushed, 30);
     push(fake, 20, 29, 0, 390);
@@ -1130,7 +1131,7 @@ static void test_a_joining_node_goes_by_the_next_server(void **state) {
     (void)state;
     struct fake *fake = fake_new(0);
     fake->next_server = SECOND;
-    fake->plan.from_clock = fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    fake->plan.from_clock = fake->assignments[0].from_clock = WIRE_CLOCK_NEVER;
     give_plan(fake);
     client_subscribe(&fake->client, NULL);
     struct message message = {0};
@@ -1145,7 +1146,7 @@ static void test_a_joining_node_goes_by_the_next_server(void **state) {
     assert_int_equal(asked(fake, SECOND), request);
     push_from(fake, SECOND, 0, 20, request, 20, 300);
     assert_true(client_subscribed(&fake->client));
-    fake->plan.from_clock = fake->duties[0].from_clock = 31;
+    fake->plan.from_clock = fake->assignments[0].from_clock = 31;
     give_plan(fake);
     forget(fake);
     push_from(fake, SECOND, 30, 30, 0, 30, -1); /* what it has pushed before was lost */
@@ -1159,14 +1160,14 @@ static void test_a_joining_node_goes_by_the_next_server(void **state) {
     fake_close(fake);
 }
 
-/* A node without duties reads rows at the job's end, while a plan is prepared that comes to nothing. */
+/* A node without assignments reads rows at the job's end, while a plan is prepared that comes to nothing. */
 static void test_at_the_end_the_last_clocks_server_is_asked(void **state) {
     (void)state;
     struct fake *fake = fake_bare(0, false);
     fake->next_server = SECOND;
     fake->plan.from_clock = WIRE_CLOCK_NEVER;
-    fake->duties[0] = fake->duties[1];
-    fake->duty_count = 1;
+    fake->assignments[0] = fake->assignments[1];
+    fake->assignment_count = 1;
     give_plan(fake);
     assert_true(client_want_last(&fake->client, 90));
     assert_int_equal(cache_add(&fake->cache, 0, KEY), 0);
@@ -1218,13 +1219,13 @@ static void test_a_forgotten_subscription_is_made_anew(void **state) {
     fake_close(fake);
 }
 
-static void test_alone_is_who_alone_has_a_duty_in_the_clock(void **state) {
+static void test_alone_is_who_alone_has_a_assignment_in_the_clock(void **state) {
     (void)state;
     struct fake *fake = fake_new(1);
-    fake->duties[1].until_clock = 1;
-    fake->duties[2] = (struct wire_duty){
+    fake->assignments[1].until_clock = 1;
+    fake->assignments[2] = (struct wire_assignment){
         .origin = origin_catch_up(SELF, 1), .from_clock = 3, .until_clock = 3}; /* of the same node, yet another */
-    fake->duty_count = 3;
+    fake->assignment_count = 3;
     give_plan(fake);
     client_subscribe(&fake->client, NULL);
     push(fake, 0, 0, 1, 100);
@@ -1415,11 +1416,11 @@ static void test_a_second_failure_meets_the_first_ones_remains(void **state) {
     fake_close(fake);
 }
 
-/* Who is without a duty may miss an epoch in which the others went on. */
+/* Who is without an assignment may miss an epoch in which the others went on. */
 static void test_who_missed_an_epoch_asks_for_everything(void **state) {
     (void)state;
     struct fake *fake = fake_new(3);
-    fake->duties[0].from_clock = WIRE_CLOCK_NEVER;
+    fake->assignments[0].from_clock = WIRE_CLOCK_NEVER;
     give_plan(fake);
     client_subscribe(&fake->client, NULL);
     push(fake, 0, 5, 1, 705);
@@ -1441,7 +1442,7 @@ static void test_a_catch_up_flushes_only_its_own(void **state) {
         struct fake *fake = fake_open(staleness);
         work(fake, 1);
         actor_id origin = origin_catch_up(SELF, 2);
-        fake->duties[1] = (struct wire_duty){.origin = origin, .from_clock = 1, .until_clock = 1};
+        fake->assignments[1] = (struct wire_assignment){.origin = origin, .from_clock = 1, .until_clock = 1};
         fence_and_restore(fake, 0);
         push_from(fake, SERVER, 0, 0, asked(fake, SERVER), 0, -1);
         forget(fake);
@@ -1475,7 +1476,7 @@ static void test_a_catch_up_does_not_undo_later_puts(void **state) {
     struct fake *fake = fake_new(2);
     fake->job.tables[0].mode = AML_PUT;
     actor_id origin = origin_catch_up(SELF, 1);
-    fake->duties[1] = (struct wire_duty){.origin = origin, .from_clock = 1, .until_clock = 1};
+    fake->assignments[1] = (struct wire_assignment){.origin = origin, .from_clock = 1, .until_clock = 1};
     give_plan(fake);
     client_subscribe(&fake->client, NULL);
     push(fake, 0, 0, 1, 100);
@@ -1611,14 +1612,14 @@ int main(void) {
         cmocka_unit_test(test_staleness_opens_clocks),
         cmocka_unit_test(test_the_window_waits_for_the_commit),
         cmocka_unit_test(test_a_lost_commit_is_asked_for),
-        cmocka_unit_test(test_the_commit_before_a_duty_is_asked_for),
+        cmocka_unit_test(test_the_commit_before_a_assignment_is_asked_for),
         cmocka_unit_test(test_the_cache_rests_while_the_app_has_it),
         cmocka_unit_test(test_waiting_pushes_have_a_limit),
         cmocka_unit_test(test_a_gap_is_asked_for),
         cmocka_unit_test(test_pushes_are_asked_for_again_when_they_were_lost),
         cmocka_unit_test(test_rows_are_not_asked_for_twice_while_the_answer_may_come),
         cmocka_unit_test(test_the_next_servers_pushes_show_no_gap),
-        cmocka_unit_test(test_a_new_duty_has_the_lost_state_asked_for),
+        cmocka_unit_test(test_a_new_assignment_has_the_lost_state_asked_for),
         cmocka_unit_test(test_asking_slows_down_and_starts_anew),
         cmocka_unit_test(test_flushes_that_did_not_arrive_are_sent_again),
         cmocka_unit_test(test_flushes_are_retained_until_committed),
@@ -1647,7 +1648,7 @@ int main(void) {
         cmocka_unit_test(test_a_joining_node_goes_by_the_next_server),
         cmocka_unit_test(test_at_the_end_the_last_clocks_server_is_asked),
         cmocka_unit_test(test_a_forgotten_subscription_is_made_anew),
-        cmocka_unit_test(test_alone_is_who_alone_has_a_duty_in_the_clock),
+        cmocka_unit_test(test_alone_is_who_alone_has_a_assignment_in_the_clock),
         cmocka_unit_test(test_a_fence_stops_everything),
         cmocka_unit_test(test_a_clock_goes_through_a_recovery),
         cmocka_unit_test(test_flushes_beyond_the_restored_clock_are_sent_again),

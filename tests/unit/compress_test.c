@@ -61,10 +61,10 @@ static actor_id worker_actor(unsigned number) {
 /* All workers work on every clock. */
 static struct plan_view make_plan(struct cluster *cluster) {
     struct wire_placement placement = {.server = SERVER, .next_server = SERVER};
-    struct wire_duty duties[WORKERS];
+    struct wire_assignment assignments[WORKERS];
     for (unsigned w = 0; w < cluster->worker_count; w++) {
-        duties[w] =
-            (struct wire_duty){.origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+        assignments[w] = (struct wire_assignment){
+            .origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
     }
     const struct message_plan terms = {.version = ++cluster->version,
                                        .restore = cluster->restore,
@@ -77,7 +77,7 @@ static struct plan_view make_plan(struct cluster *cluster) {
     struct buffer *frames[PLAN_FRAMES] = {
         [PLAN_NODES] = buffer_new(0),
         [PLAN_PLACEMENT] = buffer_copy(&placement, sizeof placement),
-        [PLAN_DUTIES] = buffer_copy(duties, cluster->worker_count * sizeof duties[0]),
+        [PLAN_ASSIGNMENTS] = buffer_copy(assignments, cluster->worker_count * sizeof assignments[0]),
         [PLAN_SHARDS] = buffer_new(0),
         [PLAN_ENDPOINTS] = buffer_new(0),
     };
@@ -86,7 +86,7 @@ static struct plan_view make_plan(struct cluster *cluster) {
 
 static void give_plan(struct cluster *cluster) {
     struct plan_view plan = make_plan(cluster);
-    partition_expect(cluster->partition, plan.duties, cluster->worker_count);
+    partition_expect(cluster->partition, plan.assignments, cluster->worker_count);
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         client_plan(&cluster->workers[w].client, &plan);
     }
@@ -372,10 +372,10 @@ static void test_a_worker_left_alone_gets_pushes(void **state) {
     (void)state;
     struct cluster *cluster = cluster_open(2, 0, true);
     work_until(cluster, 10);
-    struct wire_duty duties[] = {
+    struct wire_assignment assignments[] = {
         {.origin = worker_actor(0), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
         {.origin = worker_actor(1), .from_clock = 1, .until_clock = 10, .count = 1}};
-    partition_expect(cluster->partition, duties, 2);
+    partition_expect(cluster->partition, assignments, 2);
     cluster->workers[1].client.possible = WIRE_CLOCK_NEVER; /* as that plan says */
     for (unsigned c = 0; c < 20; c++) {
         work(cluster, 0);

@@ -96,7 +96,7 @@ struct player {
     char text[ERROR_TEXT_MAX];
     enum node_state state;
     uint64_t epoch, clock, final;
-    uint64_t hold, hold_clock;
+    uint64_t barrier, barrier_clock;
     uint64_t lost_until; /* PROGRESS of clocks up to this does not reach the controller */
     struct message plan;
     struct {
@@ -368,7 +368,7 @@ static void heartbeat(struct fake *fake, unsigned from, enum node_state state, u
     struct message message = {.type = MESSAGE_HEARTBEAT};
     message.heartbeat = (struct message_heartbeat){.state = (uint8_t)state,
                                                    .clock = clock,
-                                                   .hold = controller->hold.number,
+                                                   .barrier = controller->barrier.number,
                                                    .version = controller->plan.version,
                                                    .ready = controller->plan.version,
                                                    .committed = fake->clock};
@@ -479,34 +479,34 @@ static bool flushed(const struct fake *fake, actor_id origin, uint64_t clock) {
     return false;
 }
 
-static unsigned duty_count(const struct message *plan) {
-    return plan->frame_count == 0 ? 0 : (unsigned)(plan->frames[2]->size / sizeof(struct wire_duty));
+static unsigned assignment_count(const struct message *plan) {
+    return plan->frame_count == 0 ? 0 : (unsigned)(plan->frames[2]->size / sizeof(struct wire_assignment));
 }
 
-static const struct wire_duty *duty_of(const struct message *plan, unsigned number) {
-    return (const struct wire_duty *)(const void *)plan->frames[2]->data + number;
+static const struct wire_assignment *assignment_of(const struct message *plan, unsigned number) {
+    return (const struct wire_assignment *)(const void *)plan->frames[2]->data + number;
 }
 
-static uint64_t duty_items(const struct message *plan, actor_id origin, uint64_t clock) {
+static uint64_t assignment_items(const struct message *plan, actor_id origin, uint64_t clock) {
     uint64_t items = 0;
-    for (unsigned d = 0; d < duty_count(plan); d++) {
-        const struct wire_duty *duty = duty_of(plan, d);
-        bool now = duty->origin == origin && duty->from_clock <= clock && clock <= duty->until_clock;
-        items += now ? duty->count * (uint64_t)SHARD_ITEMS : 0;
+    for (unsigned d = 0; d < assignment_count(plan); d++) {
+        const struct wire_assignment *assignment = assignment_of(plan, d);
+        bool now = assignment->origin == origin && assignment->from_clock <= clock && clock <= assignment->until_clock;
+        items += now ? assignment->count * (uint64_t)SHARD_ITEMS : 0;
     }
     return items;
 }
 
 /* The partitions advance with what all origins of the newest plan have delivered: every shard once, I6. */
 static void advance(struct fake *fake) {
-    for (bool whole = duty_count(&fake->newest) > 0; whole;) {
+    for (bool whole = assignment_count(&fake->newest) > 0; whole;) {
         uint64_t next = fake->clock + 1;
         uint64_t items = 0;
-        for (unsigned d = 0; d < duty_count(&fake->newest); d++) {
-            const struct wire_duty *duty = duty_of(&fake->newest, d);
-            if (duty->from_clock <= next && next <= duty->until_clock) {
-                whole = whole && flushed(fake, duty->origin, next);
-                items += duty->count * (uint64_t)SHARD_ITEMS;
+        for (unsigned d = 0; d < assignment_count(&fake->newest); d++) {
+            const struct wire_assignment *assignment = assignment_of(&fake->newest, d);
+            if (assignment->from_clock <= next && next <= assignment->until_clock) {
+                whole = whole && flushed(fake, assignment->origin, next);
+                items += assignment->count * (uint64_t)SHARD_ITEMS;
             }
         }
         assert_true(!whole || items == SHARDS * SHARD_ITEMS);
@@ -517,11 +517,11 @@ static void advance(struct fake *fake) {
 static void work(struct fake *fake, unsigned number) {
     struct player *player = &fake->players[number];
     uint64_t clock = fake->clock + 1;
-    bool may = player->state == NODE_STARTED && !player->fenced && clock <= player->hold_clock &&
+    bool may = player->state == NODE_STARTED && !player->fenced && clock <= player->barrier_clock &&
                (player->final == 0 || clock <= player->final);
-    for (unsigned d = 0; may && d < duty_count(&player->plan); d++) {
-        actor_id origin = duty_of(&player->plan, d)->origin;
-        uint64_t items = duty_items(&player->plan, origin, clock);
+    for (unsigned d = 0; may && d < assignment_count(&player->plan); d++) {
+        actor_id origin = assignment_of(&player->plan, d)->origin;
+        uint64_t items = assignment_items(&player->plan, origin, clock);
         if (actor_node(origin) != node(number) || items == 0 || flushed(fake, origin, clock)) {
             continue;
         }
@@ -540,7 +540,7 @@ static void work(struct fake *fake, unsigned number) {
 
 static void say_fenced(struct fake *fake, unsigned number) {
     struct player *player = &fake->players[number];
-    struct wire_reach reaches[2 * PARTITIONS];
+    struct wire_restore_point restore_points[2 * PARTITIONS];
     unsigned count = 0;
     struct message message = {.type = MESSAGE_FENCED, .frame_count = 1};
     message.fenced = (struct message_fenced){.begun = player->clock, .committed = fake->clock};
@@ -548,10 +548,10 @@ static void say_fenced(struct fake *fake, unsigned number) {
         const struct wire_placement *place = (const void *)player->plan.frames[1]->data;
         actor_id self = actor_of_part(node(number), 1);
         if (place[p].server == self || place[p].backup == self) {
-            reaches[count++] = (struct wire_reach){.server = self, .partition = p, .clock = fake->clock};
+            restore_points[count++] = (struct wire_restore_point){.server = self, .partition = p, .clock = fake->clock};
         }
     }
-    message.frames[0] = buffer_copy(reaches, count * sizeof reaches[0]);
+    message.frames[0] = buffer_copy(restore_points, count * sizeof restore_points[0]);
     give_as(fake, number, player->epoch, &message);
 }
 
@@ -563,7 +563,7 @@ static void player_say(struct fake *fake, unsigned number) {
     }
     if (player->state < NODE_STARTED && player->plan.frame_count > 0) {
         loaded(fake, number, player->plan.plan.version,
-               duty_items(&player->plan, node(number), player->plan.plan.restore + 1));
+               assignment_items(&player->plan, node(number), player->plan.plan.restore + 1));
     }
     for (unsigned r = 0; r < player->report_count; r++) {
         if (player->reports[r].clock > player->lost_until) {
@@ -577,7 +577,7 @@ static void player_say(struct fake *fake, unsigned number) {
     struct message message = {.type = MESSAGE_HEARTBEAT};
     message.heartbeat = (struct message_heartbeat){.state = (uint8_t)player->state,
                                                    .clock = player->clock,
-                                                   .hold = player->hold,
+                                                   .barrier = player->barrier,
                                                    .version = player->plan.plan.version,
                                                    .ready = player->plan.plan.version,
                                                    .committed = fake->clock,
@@ -607,9 +607,9 @@ static void player_take_plan(struct fake *fake, struct player *player, const str
 static void player_take_ack(struct player *player, const struct message *message) {
     const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
     player->final = ack->final;
-    if (ack->hold > player->hold && player->deaf != MESSAGE_HEARTBEAT_ACK) {
-        player->hold = ack->hold;
-        player->hold_clock = ack->hold_clock;
+    if (ack->barrier > player->barrier && player->deaf != MESSAGE_HEARTBEAT_ACK) {
+        player->barrier = ack->barrier;
+        player->barrier_clock = ack->barrier_clock;
     }
     unsigned kept = 0;
     for (unsigned r = 0; r < player->report_count; r++) {
@@ -1135,16 +1135,17 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     }
     struct message ack;
     assert_true(sent(fake, node(1), MESSAGE_HEARTBEAT_ACK, &ack) > 0);
-    uint64_t number = ack.heartbeat_ack.hold;
-    assert_int_equal(ack.heartbeat_ack.hold_clock, 6); /* clock 4 is told of, not as the last one */
+    uint64_t number = ack.heartbeat_ack.barrier;
+    assert_int_equal(ack.heartbeat_ack.barrier_clock, 6); /* clock 4 is told of, not as the last one */
     assert_int_equal(ack.heartbeat_ack.final, 200);
     heartbeat(fake, 0, NODE_STARTED, 4);
     assert_int_equal(fake->controller.job.final, 200); /* not before everyone goes by it */
     heartbeat(fake, 1, NODE_STARTED, 7);               /* it had begun 7 before the hold came */
     assert_int_equal(fake->controller.job.final, 200);
-    assert_int_equal(fake->controller.hold.number, number + 1);
-    assert_int_equal(fake->controller.hold.clock, 8);
-    struct message late = {.type = MESSAGE_HEARTBEAT, .heartbeat = {.state = NODE_STARTED, .clock = 7, .hold = number}};
+    assert_int_equal(fake->controller.barrier.number, number + 1);
+    assert_int_equal(fake->controller.barrier.clock, 8);
+    struct message late = {.type = MESSAGE_HEARTBEAT,
+                           .heartbeat = {.state = NODE_STARTED, .clock = 7, .barrier = number}};
     give(fake, 1, &late); /* goes by the old one only */
     heartbeat(fake, 0, NODE_STARTED, 5);
     assert_int_equal(fake->controller.job.final, 200);
@@ -1156,7 +1157,7 @@ static void test_the_hold_names_a_clock_nobody_has_passed(void **state) {
     heartbeat(fake, 1, NODE_STARTED, 8);
     assert_int_equal(fake->controller.job.final, 8);
     assert_int_equal(fake->controller.progress.completed, 8);
-    assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
+    assert_int_equal(fake->controller.barrier.clock, WIRE_CLOCK_NEVER);
     heartbeat(fake, 0, NODE_FINISHED, 8);
     heartbeat(fake, 1, NODE_FINISHED, 8);
     assert_int_equal(sent(fake, node(0), MESSAGE_SAVE, NULL), 1);
@@ -1624,11 +1625,11 @@ static void test_a_node_joins_while_training(void **state) {
         assert_true(placed_on(&message, TIER_RELIABLE, false) && placed_on(&message, TIER_TRANSIENT, true));
         assert_int_equal(message.epoch, 1);
     }
-    bool prepared = false; /* the new node has a duty without a clock */
-    for (unsigned d = 0; d < duty_count(&message); d++) {
-        const struct wire_duty *duty = duty_of(&message, d);
-        prepared = prepared || (duty->origin == node(2) && duty->from_clock == WIRE_CLOCK_NEVER);
-        assert_true(duty->origin != node(2) || duty->from_clock == WIRE_CLOCK_NEVER);
+    bool prepared = false; /* the new node has an assignment without a clock */
+    for (unsigned d = 0; d < assignment_count(&message); d++) {
+        const struct wire_assignment *assignment = assignment_of(&message, d);
+        prepared = prepared || (assignment->origin == node(2) && assignment->from_clock == WIRE_CLOCK_NEVER);
+        assert_true(assignment->origin != node(2) || assignment->from_clock == WIRE_CLOCK_NEVER);
     }
     assert_true(prepared);
     heartbeat(fake, 2, NODE_LOADED, 0);
@@ -1638,18 +1639,18 @@ static void test_a_node_joins_while_training(void **state) {
     heartbeat(fake, 1, NODE_STARTED, 2);
     assert_int_equal(fake->controller.change.state, CHANGE_PREPARE); /* the new one is not ready */
     heartbeat(fake, 2, NODE_STARTED, 0);
-    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
-    uint64_t held = fake->controller.hold.clock;
+    assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
+    uint64_t held = fake->controller.barrier.clock;
     assert_true(held > 2 && held < 100);
     assert_true(sent(fake, node(0), MESSAGE_HEARTBEAT_ACK, &message) > 0);
-    assert_int_equal(message.heartbeat_ack.hold_clock, held);
+    assert_int_equal(message.heartbeat_ack.barrier_clock, held);
 
     heartbeat(fake, 1, NODE_STARTED, held + 1); /* the hold came too late for it */
     heartbeat(fake, 2, NODE_STARTED, 0);
     heartbeat(fake, 0, NODE_STARTED, held);
-    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
-    assert_true(fake->controller.hold.clock > held);
-    uint64_t last = fake->controller.hold.clock;
+    assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
+    assert_true(fake->controller.barrier.clock > held);
+    uint64_t last = fake->controller.barrier.clock;
     forget(fake);
     heartbeat(fake, 0, NODE_STARTED, last);
     heartbeat(fake, 1, NODE_STARTED, last);
@@ -1659,16 +1660,16 @@ static void test_a_node_joins_while_training(void **state) {
     assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, &message), 1);
     assert_int_equal(message.plan.version, 3);
     assert_int_equal(message.plan.from_clock, last + 1);
-    assert_int_equal(duty_items(&message, node(2), last), 0);
-    assert_true(duty_items(&message, node(2), last + 1) > 0);
+    assert_int_equal(assignment_items(&message, node(2), last), 0);
+    assert_true(assignment_items(&message, node(2), last + 1) > 0);
 
-    uint64_t number = fake->controller.hold.number;
+    uint64_t number = fake->controller.barrier.number;
     for (unsigned n = 0; n < 3; n++) { /* held until everyone goes by the boundary */
-        assert_int_equal(fake->controller.hold.number, number);
+        assert_int_equal(fake->controller.barrier.number, number);
         heartbeat(fake, n, NODE_STARTED, n == 2 ? 0 : last);
     }
-    assert_int_equal(fake->controller.hold.number, number + 1);
-    assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
+    assert_int_equal(fake->controller.barrier.number, number + 1);
+    assert_int_equal(fake->controller.barrier.clock, WIRE_CLOCK_NEVER);
     fake->clock = last;
     heartbeat(fake, 0, NODE_STARTED, last + 1);
     assert_int_equal(fake->controller.plan.stage, STAGE_1);
@@ -1703,7 +1704,7 @@ static void test_many_nodes_join(void **state) {
     play_to(fake, 40);
     assert_int_equal(fake->controller.change.state, CHANGE_NONE);
     for (unsigned n = 0; n < 5; n++) {
-        assert_true(duty_items(&fake->newest, node(n), fake->clock + 1) > 0);
+        assert_true(assignment_items(&fake->newest, node(n), fake->clock + 1) > 0);
     }
     expect_good_end(fake, 30);
     assert_int_equal(fake->controller.progress.failures, 0);
@@ -1732,7 +1733,7 @@ static void test_an_operator_evicts(void **state) {
         play(fake);
     }
     assert_true(fake->clock > asked); /* it went on working until others had taken over */
-    assert_int_equal(duty_items(&fake->newest, node(1), fake->clock), 0);
+    assert_int_equal(assignment_items(&fake->newest, node(1), fake->clock), 0);
     play_rounds(fake, 3);
     assert_int_equal(fake->controller.member_count, 3);
     assert_int_equal(fake->controller.progress.evictions, 1);
@@ -1815,7 +1816,7 @@ static void test_a_node_joins_while_another_leaves(void **state) {
     ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
     play_to(fake, 60);
     assert_true(fake->players[2].done);
-    assert_true(duty_items(&fake->newest, node(3), fake->clock + 1) > 0);
+    assert_true(assignment_items(&fake->newest, node(3), fake->clock + 1) > 0);
     expect_good_end(fake, 40);
     fake_close(fake);
 }
@@ -1881,7 +1882,7 @@ static void test_late_progress_keeps_a_node(void **state) {
     assert_true(fake->players[2].there && !fake->players[2].done);
     fake->players[1].lost_until = 0;
     play_to(fake, 75);
-    assert_true(duty_items(&fake->newest, node(3), fake->clock) > 0); /* who came meanwhile has its turn */
+    assert_true(assignment_items(&fake->newest, node(3), fake->clock) > 0); /* who came meanwhile has its turn */
     expect_good_end(fake, 40);
     assert_true(fake->players[2].done);
     fake_close(fake);
@@ -1967,13 +1968,13 @@ static void begin_with_three(struct fake *fake, uint64_t clock) {
 
 /* FENCED of a node whose only server can put every partition at `clock`. */
 static void answer_fence(struct fake *fake, unsigned number, uint64_t begun, uint64_t clock) {
-    struct wire_reach reaches[PARTITIONS];
+    struct wire_restore_point restore_points[PARTITIONS];
     for (uint32_t p = 0; p < PARTITIONS; p++) {
-        reaches[p] =
-            (struct wire_reach){.server = actor_of_part(node(number), 1), .partition = p, .latest = 1, .clock = clock};
+        restore_points[p] = (struct wire_restore_point){
+            .server = actor_of_part(node(number), 1), .partition = p, .latest = 1, .clock = clock};
     }
     struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = begun}};
-    fenced.frames[0] = buffer_copy(reaches, clock > 0 ? sizeof reaches : 0);
+    fenced.frames[0] = buffer_copy(restore_points, clock > 0 ? sizeof restore_points : 0);
     give(fake, number, &fenced);
 }
 
@@ -2100,7 +2101,7 @@ static void test_an_evaluation_in_place_of_another_is_lost_too(void **state) {
         if (c == UNDONE) { /* with all that the lost ones did in it */
             assert_int_equal(asked_to_evaluate(fake, 0), 0);
             assert_true(sent(fake, node(0), MESSAGE_PLAN, &plan) > 0);
-            uint64_t items = duty_items(&plan, origin_catch_up(node(0), 3), 5);
+            uint64_t items = assignment_items(&plan, origin_catch_up(node(0), 3), 5);
             assert_int_equal(items, 2 * THIRD_ITEMS);
             progress_as(fake, 0, origin_catch_up(node(0), 3), 5, items, 0.5);
             assert_int_equal(fake->controller.progress.completed, 5);
@@ -2139,7 +2140,7 @@ static void test_partial_objectives_are_not_compared(void **state) {
     progress_as(fake, 1, node(1), 6, SHARDS / 2 * SHARD_ITEMS, 1.5);
     assert_int_equal(fake->controller.progress.calm, 4);
     assert_int_equal(fake->controller.job.final, 100);
-    assert_true(fake->controller.hold.purpose == HOLD_STOP);
+    assert_true(fake->controller.barrier.purpose == BARRIER_STOP);
     fake_close(fake);
 }
 
@@ -2187,34 +2188,35 @@ static void test_recovery_step_by_step(void **state) {
         assert_int_equal(message.epoch, 2);
     }
     /* All of partition 0 can be put at 5 and 6, but partition 3 only at 5. */
-    struct wire_reach reaches[2 * PARTITIONS];
+    struct wire_restore_point restore_points[2 * PARTITIONS];
     unsigned count = 0;
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         actor_id server = actor_of_part(node(0), 1);
-        reaches[count++] = (struct wire_reach){.server = server, .partition = p, .clock = 5};
+        restore_points[count++] = (struct wire_restore_point){.server = server, .partition = p, .clock = 5};
         if (p < 3) {
-            reaches[count++] = (struct wire_reach){.server = server, .partition = p, .clock = 6, .latest = 1};
+            restore_points[count++] =
+                (struct wire_restore_point){.server = server, .partition = p, .clock = 6, .latest = 1};
         }
     }
     struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 8, .committed = 4}};
-    fenced.frames[0] = buffer_copy(reaches, 0);
+    fenced.frames[0] = buffer_copy(restore_points, 0);
     give(fake, 1, &fenced);
     assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, NULL), 0);
     struct message old = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 7, .committed = 4}};
-    old.frames[0] = buffer_copy(reaches, count * sizeof reaches[0]);
+    old.frames[0] = buffer_copy(restore_points, count * sizeof restore_points[0]);
     give_as(fake, 0, 1, &old); /* of another epoch */
     assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, NULL), 0);
     struct message last = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 7, .committed = 4}};
-    last.frames[0] = buffer_copy(reaches, count * sizeof reaches[0]);
+    last.frames[0] = buffer_copy(restore_points, count * sizeof restore_points[0]);
     give(fake, 0, &last);
     assert_true(sent(fake, node(0), MESSAGE_PLAN, &message) > 0);
     assert_int_equal(message.epoch, 2);
     assert_int_equal(message.plan.restore, 5);
     assert_true(fake->controller.change.state == CHANGE_NONE || fake->controller.change.state == CHANGE_PREPARE);
     for (uint64_t c = 6; c <= 9; c++) { /* the dead node's shards in 6, 7, 8 are catch-up, from 9 on the others' own */
-        uint64_t late =
-            duty_items(&message, origin_catch_up(node(0), 2), c) + duty_items(&message, origin_catch_up(node(1), 2), c);
-        uint64_t own = duty_items(&message, node(0), c) + duty_items(&message, node(1), c);
+        uint64_t late = assignment_items(&message, origin_catch_up(node(0), 2), c) +
+                        assignment_items(&message, origin_catch_up(node(1), 2), c);
+        uint64_t own = assignment_items(&message, node(0), c) + assignment_items(&message, node(1), c);
         assert_int_equal(late, c <= 8 ? SHARDS / 3 * SHARD_ITEMS : 0);
         assert_int_equal(late + own, SHARDS * SHARD_ITEMS);
     }
@@ -2225,9 +2227,9 @@ static void test_recovery_step_by_step(void **state) {
     for (uint64_t c = 6; c <= 8; c++) {
         for (unsigned n = 0; n < 2; n++) {
             actor_id late = origin_catch_up(node(n), 2);
-            if (duty_items(&message, late, c) > 0) {
-                progress_as(fake, n, late, c, duty_items(&message, late, c), 1);
-                progress_as(fake, n, late, c, duty_items(&message, late, c), 1); /* a repeat */
+            if (assignment_items(&message, late, c) > 0) {
+                progress_as(fake, n, late, c, assignment_items(&message, late, c), 1);
+                progress_as(fake, n, late, c, assignment_items(&message, late, c), 1); /* a repeat */
             }
             if (c > 6) {
                 progress_as(fake, n, node(n), c, SHARDS / 3 * SHARD_ITEMS, 1);
@@ -2373,7 +2375,7 @@ static void test_the_dead_rejoin(void **state) {
     assert_true(fake->players[2].rejoin);
     enter(fake, 5, TIER_TRANSIENT);
     play_to(fake, 60);
-    assert_true(duty_items(&fake->newest, node(5), fake->clock + 1) > 0);
+    assert_true(assignment_items(&fake->newest, node(5), fake->clock + 1) > 0);
     expect_good_end(fake, 40);
     fake_close(fake);
 }
@@ -2860,9 +2862,9 @@ static void test_a_checkpoint_waits_for_nobody_who_is_silent(void **state) {
     fake->players[1].deaf = MESSAGE_HEARTBEAT_ACK;
     ask_now(fake, 1);
     play_rounds(fake, 3);
-    assert_true(fake->controller.hold.clock != WIRE_CLOCK_NEVER);
+    assert_true(fake->controller.barrier.clock != WIRE_CLOCK_NEVER);
     play_rounds(fake, 1000 * 1000 / ROUND_US + 1);
-    assert_int_equal(fake->controller.hold.clock, WIRE_CLOCK_NEVER);
+    assert_int_equal(fake->controller.barrier.clock, WIRE_CLOCK_NEVER);
     fake->players[1].deaf = 0;
     expect_good_end(fake, 40);
     assert_int_equal(newest_checkpoint(root), 80);
@@ -3141,8 +3143,8 @@ static void test_catch_ups_are_acknowledged_when_they_are_stored(void **state) {
     answer_fence(fake, 1, 6, 0);
     assert_int_equal(sent(fake, node(0), MESSAGE_PLAN, &message), 1);
     assert_int_equal(message.plan.restore, 5);
-    unsigned late = duty_items(&message, origin_catch_up(node(0), 2), 6) > 0 ? 0 : 1;
-    uint64_t items = duty_items(&message, origin_catch_up(node(late), 2), 6);
+    unsigned late = assignment_items(&message, origin_catch_up(node(0), 2), 6) > 0 ? 0 : 1;
+    uint64_t items = assignment_items(&message, origin_catch_up(node(late), 2), 6);
     assert_true(items > 0);
     for (unsigned round = 0; round < 3; round++) { /* the last time to a controller that has started again */
         forget(fake);
@@ -3172,19 +3174,19 @@ static void test_a_hold_outlives_the_controller(void **state) {
     for (unsigned n = 0; n < 3; n++) {
         heartbeat(fake, n, NODE_STARTED, 0);
     }
-    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
-    struct hold hold = fake->controller.hold;
+    assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
+    struct barrier barrier = fake->controller.barrier;
     controller_close(&fake->controller);
     fake_start(fake);
-    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
-    assert_int_equal(fake->controller.hold.number, hold.number);
-    assert_int_equal(fake->controller.hold.clock, hold.clock);
+    assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
+    assert_int_equal(fake->controller.barrier.number, barrier.number);
+    assert_int_equal(fake->controller.barrier.clock, barrier.clock);
     for (unsigned n = 0; n < 3; n++) {
-        assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
-        heartbeat(fake, n, NODE_STARTED, hold.clock);
+        assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
+        heartbeat(fake, n, NODE_STARTED, barrier.clock);
     }
     assert_int_equal(fake->controller.change.state, CHANGE_SWITCH);
-    assert_int_equal(fake->controller.plan.from_clock, hold.clock + 1);
+    assert_int_equal(fake->controller.plan.from_clock, barrier.clock + 1);
     fake_close(fake);
 }
 
@@ -3673,7 +3675,7 @@ static void test_who_is_about_to_work_and_reads_different_input_is_lost(void **s
     heartbeat(fake, 0, NODE_STARTED, 2);
     heartbeat(fake, 1, NODE_STARTED, 2);
     heartbeat(fake, 2, NODE_STARTED, 0);
-    assert_int_equal(fake->controller.change.state, CHANGE_HOLD);
+    assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
     read_items(fake, 2, 60);
     assert_int_equal(fake->controller.member_count, 2);
     assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
@@ -3817,7 +3819,7 @@ static void test_a_long_clock_is_no_failure(void **state) {
         struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
         fake_start(fake);
         begin(fake);
-        uint64_t number = fake->controller.hold.number;
+        uint64_t number = fake->controller.barrier.number;
         for (unsigned r = 0; r < 40 * TIMEOUT_MS / HEARTBEAT_MS && fake->controller.member_count == 2; r++) {
             tick(fake, HEARTBEAT_MS * UINT64_C(500));
             tick(fake, HEARTBEAT_MS * UINT64_C(500));
@@ -3825,13 +3827,13 @@ static void test_a_long_clock_is_no_failure(void **state) {
             struct message message = {.type = MESSAGE_HEARTBEAT};
             message.heartbeat = (struct message_heartbeat){.state = NODE_STARTED,
                                                            .clock = 1,
-                                                           .hold = deaf ? number : fake->controller.hold.number,
+                                                           .barrier = deaf ? number : fake->controller.barrier.number,
                                                            .version = fake->controller.plan.version,
                                                            .ready = fake->controller.plan.version};
             give(fake, 1, &message);
             forget(fake);
         }
-        assert_true(fake->controller.hold.number > number);
+        assert_true(fake->controller.barrier.number > number);
         assert_int_equal(fake->controller.member_count, deaf ? 1 : 2);
         assert_int_equal(lines_with(fake, "has not answered a barrier"), deaf);
         fake_close(fake);
@@ -3888,7 +3890,7 @@ static void test_impossible_heartbeats(void **state) {
         {{.committed = WIRE_CLOCK_MAX}, "HEARTBEAT with committed clock 4294967280, at most 10 is possible"},
         {{.version = 2}, "HEARTBEAT with plan 2, at most 1 is possible"},
         {{.version = 1, .ready = 2}, "HEARTBEAT with ready for plan 2, at most 1 is possible"},
-        {{.hold = 1000}, "HEARTBEAT with barrier 1000, at most 1 is possible"},
+        {{.barrier = 1000}, "HEARTBEAT with barrier 1000, at most 1 is possible"},
     };
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10});
@@ -3945,7 +3947,7 @@ static void test_impossible_restore_points(void **state) {
     (void)state;
     static const struct {
         struct message_fenced fenced;
-        struct wire_reach reach;
+        struct wire_restore_point reach;
         const char *text;
     } cases[] = {
         {{.begun = 5}, {.server = 7, .partition = 0, .clock = 5}, "a restore point of a server that is not"},
@@ -3961,7 +3963,7 @@ static void test_impossible_restore_points(void **state) {
         struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
         begin_with_three(fake, 4);
         ask(fake, OPERATOR, MESSAGE_GONE, "three");
-        struct wire_reach reach = cases[c].reach;
+        struct wire_restore_point reach = cases[c].reach;
         reach.server = reach.server != 0 ? reach.server : actor_of_part(node(1), 1);
         struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = cases[c].fenced};
         fenced.frames[0] = buffer_copy(&reach, sizeof reach);

@@ -171,7 +171,7 @@ static void test_the_digest_tells_changes(void **state) {
         {ACTORS_SERVER, {.type = MESSAGE_SUBSCRIBE, .subscribe = {.partition = 0, .request = 2}}, false},
         {ACTORS_SERVER, {.type = MESSAGE_FLUSH, .flush = {.partition = 0, .clock = 4}}, false},
         {ACTORS_SERVER, {.type = MESSAGE_SCAN, .scan = {.partition = 0, .min_clock = 9}}, false},
-        {ACTORS_NODE, {.type = MESSAGE_HEARTBEAT_ACK, .heartbeat_ack = {.hold = 1, .hold_clock = 9}}, true},
+        {ACTORS_NODE, {.type = MESSAGE_HEARTBEAT_ACK, .heartbeat_ack = {.barrier = 1, .barrier_clock = 9}}, true},
         {ACTORS_NODE, {.type = MESSAGE_FENCE}, true},
         {ACTORS_NODE, {.type = MESSAGE_DONE}, true},
     };

@@ -395,7 +395,7 @@ static void many_peers_share_one_listener(void **state) {
 }
 
 /* A listener reaches peers through their own connections, and prefers one that it made itself. */
-static void one_actor_reaches_many(void **state) {
+static void one_actor_restore_points_many(void **state) {
     (void)state;
     enum { PEERS = 12 };
     struct echo echoes[PEERS];
@@ -1597,7 +1597,7 @@ int main(void) {
         NET_TEST(frames_survive_a_round_trip),
         NET_TEST(frames_survive_a_round_trip_with_a_key),
         NET_TEST(many_peers_share_one_listener),
-        NET_TEST(one_actor_reaches_many),
+        NET_TEST(one_actor_restore_points_many),
         NET_TEST(local_actors_share_frames),
         NET_TEST(a_lent_actor_is_not_woken),
         NET_TEST(another_thread_stands_in),

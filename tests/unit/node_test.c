@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { SENT_MAX = 256, DUTIES_MAX = 6, SHARDS_MAX = 32, SERVERS = 2, LOG_MAX = 32, TIMEOUT_MS = 1000 };
+enum { SENT_MAX = 256, ASSIGNMENTS_MAX = 6, SHARDS_MAX = 32, SERVERS = 2, LOG_MAX = 32, TIMEOUT_MS = 1000 };
 
 static const actor_id SELF = UINT64_C(0x10000);
 static const actor_id OTHER = UINT64_C(0x20000);
@@ -47,8 +47,8 @@ struct fake {
     struct message_plan plan; /* the next to be given: */
     uint64_t epoch;
     struct wire_placement placement;
-    struct wire_duty duties[DUTIES_MAX];
-    unsigned duty_count;
+    struct wire_assignment assignments[ASSIGNMENTS_MAX];
+    unsigned assignment_count;
     uint32_t shards[SHARDS_MAX];
     uint32_t shard_count;
     actor_id endpoints[4];
@@ -200,15 +200,15 @@ static void give_ack(struct fake *fake, struct message_heartbeat_ack ack) {
     give(fake, ACTOR_CONTROLLER, &message);
 }
 
-static void no_duties(struct fake *fake) {
-    fake->duty_count = 0;
+static void no_assignments(struct fake *fake) {
+    fake->assignment_count = 0;
     fake->shard_count = 0;
 }
 
 /* `count` shards from number `shard` on, in falling order. */
-static void add_duty(struct fake *fake, actor_id origin, uint64_t from, uint64_t until, uint32_t shard,
-                     uint32_t count) {
-    fake->duties[fake->duty_count++] = (struct wire_duty){
+static void add_assignment(struct fake *fake, actor_id origin, uint64_t from, uint64_t until, uint32_t shard,
+                           uint32_t count) {
+    fake->assignments[fake->assignment_count++] = (struct wire_assignment){
         .origin = origin, .from_clock = from, .until_clock = until, .first = fake->shard_count, .count = count};
     for (uint32_t s = 0; s < count; s++) {
         fake->shards[fake->shard_count++] = shard + count - 1 - s;
@@ -226,7 +226,7 @@ static void give_plan(struct fake *fake) {
     plan.plan.version = ++fake->plan.version;
     plan.frames[0] = buffer_new(0);
     plan.frames[1] = buffer_copy(&fake->placement, sizeof fake->placement);
-    plan.frames[2] = buffer_copy(fake->duties, fake->duty_count * sizeof fake->duties[0]);
+    plan.frames[2] = buffer_copy(fake->assignments, fake->assignment_count * sizeof fake->assignments[0]);
     plan.frames[3] = buffer_copy(fake->shards, fake->shard_count * sizeof fake->shards[0]);
     plan.frames[4] = buffer_copy(endpoints, fake->endpoint_count * sizeof endpoints[0]);
     give(fake, ACTOR_CONTROLLER, &plan);
@@ -351,8 +351,8 @@ static void fake_close(struct fake *fake) {
 static struct fake *fake_open(uint32_t staleness, uint64_t clocks) {
     struct fake *fake = fake_new(staleness, clocks);
     give_welcome(fake);
-    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
     give_plan(fake);
     prepared(fake, 1, 30);
     answer_subscribes(fake, 0);
@@ -374,8 +374,8 @@ static void test_the_beginning_of_a_job(void **state) {
     assert_int_equal(told(fake, MESSAGE_REGISTER, NULL), 2);
     give_welcome(fake);
     assert_int_equal(told(fake, MESSAGE_HEARTBEAT, NULL), 1);
-    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
     give_plan(fake);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_PLAN, NULL), 1);
     assert_int_equal(sent(fake, SELF + 2, MESSAGE_PLAN, NULL), 1);
@@ -408,8 +408,8 @@ static void test_the_beginning_of_a_job(void **state) {
 /* An answer to a heartbeat that says which of the node's readings the controller has compared. */
 static void give_compared(struct fake *fake, uint64_t reading) {
     struct message ack = {.type = MESSAGE_HEARTBEAT_ACK};
-    ack.heartbeat_ack.hold = fake->node.hold.number;
-    ack.heartbeat_ack.hold_clock = fake->node.hold.clock;
+    ack.heartbeat_ack.barrier = fake->node.barrier.number;
+    ack.heartbeat_ack.barrier_clock = fake->node.barrier.clock;
     ack.heartbeat_ack.input = reading;
     give(fake, ACTOR_CONTROLLER, &ack);
 }
@@ -426,8 +426,8 @@ static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
     struct fake *fake = fake_new(1, 0);
     struct message message = {0};
     give_welcome(fake);
-    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
     give_plan(fake);
     has_read(fake, 77);
     assert_int_equal(told(fake, MESSAGE_INPUT, &message), 1);
@@ -462,8 +462,8 @@ static void test_input_that_has_changed_is_compared_anew(void **state) {
     struct fake *fake = fake_new(1, 0);
     struct message message = {0};
     give_welcome(fake);
-    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 5);
     give_plan(fake);
     has_read(fake, 77);
     prepared(fake, 1, 30);
@@ -472,9 +472,9 @@ static void test_input_that_has_changed_is_compared_anew(void **state) {
     give_compared(fake, 1);
     give_start(fake);
     assert_int_equal(fake->computing, 1);
-    no_duties(fake);
-    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
-    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     forget(fake);
     has_read(fake, 78);
@@ -490,11 +490,11 @@ static void test_input_that_has_changed_is_compared_anew(void **state) {
     fake_close(fake);
 }
 
-static void test_a_node_without_duties_is_loaded_at_once(void **state) {
+static void test_a_node_without_assignments_is_loaded_at_once(void **state) {
     (void)state;
     struct fake *fake = fake_new(1, 0);
     give_welcome(fake);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     struct message message = {0};
     double totals[WIRE_TOTALS];
@@ -514,8 +514,8 @@ static void test_who_joins_starts_at_once_and_works_from_its_clock(void **state)
     (void)state;
     struct fake *fake = fake_new(0, 0);
     give_welcome(fake);
-    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 4);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     give_start(fake);
     struct message message = {0};
@@ -526,9 +526,9 @@ static void test_who_joins_starts_at_once_and_works_from_its_clock(void **state)
     assert_int_equal(fake->node.ready, 0);
     answer_subscribes(fake, 20);
     assert_int_equal(fake->node.ready, 1);
-    no_duties(fake);
-    add_duty(fake, SELF, 31, WIRE_CLOCK_NEVER, 0, 4);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 31, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     assert_int_equal(fake->preparing, 0); /* the same data */
     assert_int_equal(fake->computing, 0);
@@ -571,13 +571,13 @@ static void test_clocks_are_computed_evaluated_and_reported(void **state) {
     fake_close(fake);
 }
 
-static void test_clocks_without_a_duty_are_skipped(void **state) {
+static void test_clocks_without_a_assignment_are_skipped(void **state) {
     (void)state;
     struct fake *fake = fake_open(0, 20);
-    no_duties(fake);
-    add_duty(fake, SELF, 1, 1, 0, 4);
-    add_duty(fake, SELF, 11, WIRE_CLOCK_NEVER, 0, 4);
-    add_duty(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, 1, 0, 4);
+    add_assignment(fake, SELF, 11, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
     give_plan(fake);
     computed(fake, 1, 1);
     push(fake, 0, 1);
@@ -595,9 +595,9 @@ static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
     (void)state;
     struct fake *fake = fake_open(3, 10);
     struct message message = {0};
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 1, .hold_clock = 1, .final = 10});
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 1, .barrier_clock = 1, .final = 10});
     assert_int_equal(told(fake, MESSAGE_HEARTBEAT, &message), 1); /* at once */
-    assert_int_equal(message.heartbeat.hold, 1);
+    assert_int_equal(message.heartbeat.barrier, 1);
     assert_int_equal(message.heartbeat.clock, 1);
     computed(fake, 1, 1);
     push(fake, 0, 1);
@@ -605,14 +605,14 @@ static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
     assert_int_equal(fake->computing, 0);
     give_ack(fake, (struct message_heartbeat_ack){.final = 5}); /* an old one */
     assert_int_equal(fake->node.final, 10);
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 2, .hold_clock = WIRE_CLOCK_NEVER, .final = 10});
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 2, .barrier_clock = WIRE_CLOCK_NEVER, .final = 10});
     computed(fake, 1, 2);
     evaluated(fake, 2);
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 3, .hold_clock = 3});
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 3, .barrier_clock = 3});
     computed(fake, 1, 3);
     push(fake, 1, 2);
     assert_int_equal(fake->evaluating, 0); /* it may be the last */
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 4, .hold_clock = WIRE_CLOCK_NEVER, .final = 4});
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 4, .barrier_clock = WIRE_CLOCK_NEVER, .final = 4});
     evaluated(fake, 3);
     computed(fake, 1, 4);
     push(fake, 2, 4);
@@ -626,9 +626,9 @@ static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
 static void test_data_is_changed_in_the_background(void **state) {
     (void)state;
     struct fake *fake = fake_open(3, 0);
-    no_duties(fake);
-    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
-    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     assert_int_equal(fake->preparing, 2);
     assert_int_equal(fake->prepared_shards, 8);
@@ -639,13 +639,13 @@ static void test_data_is_changed_in_the_background(void **state) {
     assert_int_equal(fake->node.ready, 1);
     prepared(fake, 2, 60);
     assert_int_equal(fake->node.ready, 2);
-    no_duties(fake);
-    add_duty(fake, SELF, 1, 2, 0, 4);
-    add_duty(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, 2, 0, 4);
+    add_assignment(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     assert_int_equal(fake->preparing, 0);
-    no_duties(fake);
-    add_duty(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
     assert_int_equal(fake->released_count, 0); /* clock 2 is at work on it */
     computed(fake, 1, 2);
@@ -662,10 +662,10 @@ static void test_data_is_changed_in_the_background(void **state) {
 static void test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there(void **state) {
     (void)state;
     struct fake *fake = fake_open(3, 0);
-    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 2);
+    add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 2);
     give_plan(fake);
-    fake->duty_count--;
-    add_duty(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 1);
+    fake->assignment_count--;
+    add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 1);
     give_plan(fake);
     assert_int_equal(fake->preparing, 2);
     assert_int_equal(fake->released_count, 0);
@@ -716,14 +716,14 @@ static void test_nodes_that_are_gone_are_forgotten(void **state) {
 static void test_old_plans_change_nothing(void **state) {
     (void)state;
     struct fake *fake = fake_open(1, 0);
-    no_duties(fake);
+    no_assignments(fake);
     fake->plan.version = 0;
     give_plan(fake);
-    assert_int_equal(fake->node.work.duty_count, 1);
+    assert_int_equal(fake->node.work.assignment_count, 1);
     fake->epoch = 2;
     fake->plan.version = 0;
     give_plan(fake);
-    assert_int_equal(fake->node.work.duty_count, 1); /* versions grow over all epochs */
+    assert_int_equal(fake->node.work.assignment_count, 1); /* versions grow over all epochs */
     assert_int_equal(fake->node.client.epoch, 1);
     fake_close(fake);
 }
@@ -731,8 +731,8 @@ static void test_old_plans_change_nothing(void **state) {
 static void test_origins_are_counted_by_node(void **state) {
     (void)state;
     struct fake *fake = fake_open(1, 0);
-    add_duty(fake, origin_catch_up(OTHER, 1), 1, 3, 0, 1);
-    add_duty(fake, THIRD, 3, WIRE_CLOCK_NEVER, 0, 1);
+    add_assignment(fake, origin_catch_up(OTHER, 1), 1, 3, 0, 1);
+    add_assignment(fake, THIRD, 3, WIRE_CLOCK_NEVER, 0, 1);
     give_plan(fake);
     assert_int_equal(node_origins(&fake->node, 2), 2);
     assert_int_equal(node_origins(&fake->node, 3), 3);
@@ -746,7 +746,7 @@ static void give_fence(struct fake *fake, uint64_t epoch) {
 }
 
 static void fenced(struct fake *fake, unsigned server, uint64_t epoch, uint64_t committed, uint64_t reach) {
-    struct wire_reach record = {.server = fake->servers[server].actor, .clock = reach};
+    struct wire_restore_point record = {.server = fake->servers[server].actor, .clock = reach};
     struct message message = {.type = MESSAGE_REPLICAS, .epoch = epoch, .frame_count = 1};
     message.replicas = (struct message_replicas){.fenced = 1, .committed = committed};
     message.frames[0] = buffer_copy(&record, sizeof record);
@@ -770,11 +770,11 @@ static void test_a_fence_is_answered_when_all_servers_stand_still(void **state) 
     assert_int_equal(message.epoch, 2);
     assert_int_equal(message.fenced.begun, 1);
     assert_int_equal(message.fenced.committed, 4);
-    struct wire_reach reaches[2];
-    assert_int_equal(message.frames[0]->size, sizeof reaches);
-    memcpy(reaches, message.frames[0]->data, sizeof reaches);
-    assert_int_equal(reaches[0].clock, 5);
-    assert_int_equal(reaches[1].clock, 6);
+    struct wire_restore_point restore_points[2];
+    assert_int_equal(message.frames[0]->size, sizeof restore_points);
+    memcpy(restore_points, message.frames[0]->data, sizeof restore_points);
+    assert_int_equal(restore_points[0].clock, 5);
+    assert_int_equal(restore_points[1].clock, 6);
     give_fence(fake, 2); /* the answer was lost */
     assert_int_equal(told(fake, MESSAGE_FENCED, NULL), 2);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_FENCE, NULL), 1);
@@ -831,10 +831,10 @@ static struct fake *fake_recover_to(uint64_t restore, enum aml_mode mode) {
     give_fence(fake, 2);
     fake->epoch = 2;
     fake->plan.restore = restore;
-    no_duties(fake);
-    add_duty(fake, SELF, 1, 5, 0, 4);
-    add_duty(fake, SELF, 6, WIRE_CLOCK_NEVER, 0, 8);
-    add_duty(fake, origin_catch_up(SELF, 2), restore + 1, 5, 4, 4);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, 5, 0, 4);
+    add_assignment(fake, SELF, 6, WIRE_CLOCK_NEVER, 0, 8);
+    add_assignment(fake, origin_catch_up(SELF, 2), restore + 1, 5, 4, 4);
     forget(fake);
     give_plan(fake);
     answer_subscribes(fake, restore);
@@ -996,7 +996,7 @@ static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state)
     prepared(fake, 3, 40);
     evaluated(fake, 5);
     prepared(fake, 2, 70);
-    prepared(fake, 4, 30); /* duties come first */
+    prepared(fake, 4, 30); /* assignments come first */
     for (uint64_t c = 3; c <= 5; c++) {
         computed(fake, 3, c);
         if (c < 5) {
@@ -1044,12 +1044,12 @@ static void test_a_clock_that_becomes_the_last_is_evaluated_again(void **state) 
     evaluated(fake, 1);
     computed(fake, 1, 2);
     push(fake, 0, 1);
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 1, .hold_clock = 2});
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 1, .barrier_clock = 2});
     evaluated(fake, 2); /* in state 1, as any clock */
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 2);
     assert_int_equal(message.progress.last, 0);
     forget(fake);
-    give_ack(fake, (struct message_heartbeat_ack){.hold = 2, .hold_clock = WIRE_CLOCK_NEVER, .final = 2});
+    give_ack(fake, (struct message_heartbeat_ack){.barrier = 2, .barrier_clock = WIRE_CLOCK_NEVER, .final = 2});
     assert_int_equal(fake->evaluating, 0); /* its state is not here yet */
     push(fake, 1, 2);
     assert_true(fake->again);
@@ -1117,9 +1117,9 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     give_save(fake, 0, 1);
     give_fence(fake, 2);
     fake->epoch = 2;
-    no_duties(fake);
-    add_duty(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 8);
-    add_duty(fake, origin_catch_up(SELF, 2), 1, 1, 4, 4);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 8);
+    add_assignment(fake, origin_catch_up(SELF, 2), 1, 1, 4, 4);
     give_plan(fake);
     assert_int_equal(fake->unsaves, 1);
     assert_int_equal(fake->node.state, NODE_STARTED);
@@ -1462,10 +1462,10 @@ int main(void) {
         cmocka_unit_test(test_an_accusation_is_repeated_in_its_epoch),
         cmocka_unit_test(test_no_clock_begins_on_input_that_was_not_compared),
         cmocka_unit_test(test_input_that_has_changed_is_compared_anew),
-        cmocka_unit_test(test_a_node_without_duties_is_loaded_at_once),
+        cmocka_unit_test(test_a_node_without_assignments_is_loaded_at_once),
         cmocka_unit_test(test_who_joins_starts_at_once_and_works_from_its_clock),
         cmocka_unit_test(test_clocks_are_computed_evaluated_and_reported),
-        cmocka_unit_test(test_clocks_without_a_duty_are_skipped),
+        cmocka_unit_test(test_clocks_without_a_assignment_are_skipped),
         cmocka_unit_test(test_a_hold_is_kept_until_it_is_lifted),
         cmocka_unit_test(test_data_is_changed_in_the_background),
         cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there),

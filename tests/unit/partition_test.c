@@ -131,15 +131,16 @@ static int64_t row_element(struct partition *partition, unsigned table, uint64_t
     return get_element(partition->job->tables[table].type, partition_row(partition, table, (uint32_t)slot), element);
 }
 
-/* One duty for each origin. */
+/* One assignment for each origin. */
 static void expect(struct partition *partition, const actor_id *origins, unsigned count, uint64_t from,
                    uint64_t until) {
-    struct wire_duty duties[8];
+    struct wire_assignment assignments[8];
     assert_true(count <= 8);
     for (unsigned d = 0; d < count; d++) {
-        duties[d] = (struct wire_duty){.origin = origins[d], .from_clock = from, .until_clock = until, .count = 1};
+        assignments[d] =
+            (struct wire_assignment){.origin = origins[d], .from_clock = from, .until_clock = until, .count = 1};
     }
-    partition_expect(partition, duties, count);
+    partition_expect(partition, assignments, count);
 }
 
 /* Applies all clocks that are complete. */
@@ -359,7 +360,7 @@ static void test_expected_origins_change(void **state) {
     assert_int_equal(flush_row(partition, THREE, 3, 0, key, 1), FLUSH_UNEXPECTED);
     assert_int_equal(flush_row(partition, TWO, 1, 0, key, 1), FLUSH_TAKEN);
     assert_int_equal(flush_row(partition, TWO, 2, 0, key, 1), FLUSH_TAKEN);
-    const struct wire_duty duties[] = {
+    const struct wire_assignment assignments[] = {
         {.origin = ONE, .from_clock = 1, .until_clock = 2, .count = 1},
         {.origin = TWO, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
         {.origin = TWO, .from_clock = 3, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
@@ -367,7 +368,7 @@ static void test_expected_origins_change(void **state) {
         {.origin = THREE, .from_clock = 6, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
         {.origin = 4 << 16, .from_clock = WIRE_CLOCK_NEVER, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
     };
-    partition_expect(partition, duties, sizeof duties / sizeof duties[0]);
+    partition_expect(partition, assignments, sizeof assignments / sizeof assignments[0]);
     assert_int_equal(partition_received(partition, TWO), 2); /* what has arrived stays */
     assert_int_equal(partition_received(partition, THREE), 2);
     assert_int_equal(flush_row(partition, TWO, 2, 0, key, 1), FLUSH_REPEATED);
@@ -739,9 +740,9 @@ static void commit(struct partition *partition, uint64_t committed) {
     assert_int_equal(partition_commit(partition, committed, &error), 0);
 }
 
-static void assert_reaches(const struct partition *partition, const uint64_t *expected, unsigned count) {
+static void assert_restore_points(const struct partition *partition, const uint64_t *expected, unsigned count) {
     uint64_t *clocks;
-    assert_int_equal(partition_reaches(partition, &clocks), count);
+    assert_int_equal(partition_restore_points(partition, &clocks), count);
     assert_memory_equal(clocks, expected, count * sizeof *expected);
     free(clocks);
 }
@@ -770,7 +771,7 @@ static void test_goes_back_to_the_bit(void **state) {
                     commit(partition, COMMITTED);
                 }
             }
-            assert_reaches(partition, (const uint64_t[]){3, 6, 9, 12, 14}, 5);
+            assert_restore_points(partition, (const uint64_t[]){3, 6, 9, 12, 14}, 5);
             assert_false(partition_restore(partition, 2));
             assert_false(partition_restore(partition, 7));
             assert_image(partition, &images[CLOCKS]);
@@ -804,7 +805,7 @@ static void test_nothing_is_kept_unless_asked(void **state) {
         partition_point(partition);
     }
     assert_int_equal(partition->point_count, 0);
-    assert_reaches(partition, (const uint64_t[]){4}, 1);
+    assert_restore_points(partition, (const uint64_t[]){4}, 1);
     assert_false(partition_restore(partition, 3));
     assert_true(partition_restore(partition, 4));
     partition_close(partition);
@@ -929,7 +930,7 @@ static void test_a_follower_copies_holds_and_takes_over(void **state) {
         assert_int_equal(partition_reached(follower), server->clock);
         assert_image(follower, &images[base]); /* nothing is applied before it is committed */
     }
-    assert_reaches(follower, (const uint64_t[]){base, base + 2, base + 4, base + 6, base + 8}, 5);
+    assert_restore_points(follower, (const uint64_t[]){base, base + 2, base + 4, base + 6, base + 8}, 5);
     commit(follower, base + 3);
     assert_int_equal(follower->clock, base + 2);
     assert_image(follower, &images[base + 2]);
@@ -955,7 +956,7 @@ static void test_a_follower_copies_holds_and_takes_over(void **state) {
     assert_int_equal(flush_some(follower, 1, base + 8, 0), FLUSH_TAKEN);
     assert_true(partition_advance(follower));
     assert_false(partition_advance(follower));
-    assert_reaches(follower, (const uint64_t[]){base + 2, base + 4, base + 6, base + 8}, 4);
+    assert_restore_points(follower, (const uint64_t[]){base + 2, base + 4, base + 6, base + 8}, 4);
     for (uint64_t to = base + 6; to >= base + 2; to -= 2) {
         assert_true(partition_restore(follower, to));
         assert_image(follower, &images[to]);

@@ -61,7 +61,7 @@ struct world {
     uint64_t restore;
     bool reliable[SERVERS];
     bool traditional;
-    actor_id guest; /* one more node in the plans, without duties */
+    actor_id guest; /* one more node in the plans, without assignments */
     uint64_t joins; /* the first clock of the second origin, if that is not the first of all */
     const char *resume;
     struct {
@@ -250,10 +250,10 @@ static struct world *world_open(void) {
     }
     world->reference = partition_open(&world->job, 0, 1, NULL);
     assert_non_null(world->reference);
-    const struct wire_duty duties[] = {
+    const struct wire_assignment assignments[] = {
         {.origin = origins[0], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1},
         {.origin = origins[1], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1}};
-    partition_expect(world->reference, duties, ORIGINS);
+    partition_expect(world->reference, assignments, ORIGINS);
     world->now_us = 1;
     world->epoch = 1;
     world->resume = "";
@@ -301,7 +301,7 @@ static struct message make_plan(struct world *world, uint64_t from_clock, uint32
                                       .recoverable = !world->traditional};
     memcpy(plan.plan.resume, world->resume, strlen(world->resume) + 1);
     struct wire_node nodes[SERVERS + ORIGINS + 1] = {{0}};
-    struct wire_duty duties[ORIGINS] = {{0}};
+    struct wire_assignment assignments[ORIGINS] = {{0}};
     uint32_t shards[ORIGINS];
     for (unsigned s = 0; s < SERVERS; s++) {
         nodes[s] = (struct wire_node){.actor = actor_node(server_id(s)),
@@ -309,18 +309,18 @@ static struct message make_plan(struct world *world, uint64_t from_clock, uint32
     }
     for (uint32_t o = 0; o < ORIGINS; o++) {
         nodes[SERVERS + o].actor = origins[o];
-        duties[o] = (struct wire_duty){.origin = origins[o],
-                                       .from_clock = world->restore + 1,
-                                       .until_clock = WIRE_CLOCK_NEVER,
-                                       .first = o,
-                                       .count = 1};
+        assignments[o] = (struct wire_assignment){.origin = origins[o],
+                                                  .from_clock = world->restore + 1,
+                                                  .until_clock = WIRE_CLOCK_NEVER,
+                                                  .first = o,
+                                                  .count = 1};
         shards[o] = o;
     }
-    duties[1].from_clock = world->joins != 0 ? world->joins : duties[1].from_clock;
+    assignments[1].from_clock = world->joins != 0 ? world->joins : assignments[1].from_clock;
     nodes[SERVERS + ORIGINS].actor = world->guest != ACTOR_NONE ? world->guest : origins[0];
     plan.frames[0] = buffer_copy(nodes, sizeof nodes);
     plan.frames[1] = buffer_copy(&world->placement, sizeof world->placement);
-    plan.frames[2] = buffer_copy(duties, sizeof duties);
+    plan.frames[2] = buffer_copy(assignments, sizeof assignments);
     plan.frames[3] = buffer_copy(shards, sizeof shards);
     plan.frames[4] = buffer_new(0);
     return plan;
@@ -1059,17 +1059,18 @@ static void test_a_boundary_that_is_reached_already(void **state) {
 
 /* ---- Failures ---- */
 
-static void assert_reaches(const struct world *world, unsigned s, const uint64_t *clocks, unsigned count, bool latest) {
+static void assert_restore_points(const struct world *world, unsigned s, const uint64_t *clocks, unsigned count,
+                                  bool latest) {
     const struct message *message = &world->replicas[s].message;
     assert_true(message->replicas.fenced);
     assert_int_equal(message->epoch, world->epoch);
-    const struct wire_reach *reaches = (const void *)message->frames[0]->data;
-    assert_int_equal(message->frames[0]->size, count * sizeof *reaches);
+    const struct wire_restore_point *restore_points = (const void *)message->frames[0]->data;
+    assert_int_equal(message->frames[0]->size, count * sizeof *restore_points);
     for (unsigned c = 0; c < count; c++) {
-        assert_int_equal(reaches[c].server, server_id(s));
-        assert_int_equal(reaches[c].partition, 0);
-        assert_int_equal(reaches[c].clock, clocks[c]);
-        assert_int_equal(reaches[c].latest, latest && c + 1 == count);
+        assert_int_equal(restore_points[c].server, server_id(s));
+        assert_int_equal(restore_points[c].partition, 0);
+        assert_int_equal(restore_points[c].clock, clocks[c]);
+        assert_int_equal(restore_points[c].latest, latest && c + 1 == count);
     }
 }
 
@@ -1083,8 +1084,8 @@ static struct world *fenced_world(void) {
     run_clocks(world, 0, 4, 7, 2);
     send_flush(world, 0, 0, 8, 2); /* pending */
     fence(world);
-    assert_reaches(world, 0, (const uint64_t[]){2, 4, 6, 7}, 4, true);
-    assert_reaches(world, 1, (const uint64_t[]){2, 4, 6}, 3, false);
+    assert_restore_points(world, 0, (const uint64_t[]){2, 4, 6, 7}, 4, true);
+    assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6}, 3, false);
     assert_false(server_serves(&world->servers[0], 0, 8));
     return world;
 }
@@ -1131,7 +1132,7 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     assert_state(world, 1, 8);
     assert_int_equal(durable(world, 1), 8); /* it is reliable itself */
     fence(world);                           /* once more, before anything is committed: it can still go back */
-    assert_reaches(world, 1, (const uint64_t[]){2, 4, 6, 8}, 4, true);
+    assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6, 8}, 4, true);
     world->restore = 4;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 1, 4);

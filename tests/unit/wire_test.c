@@ -76,15 +76,15 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.memory_bytes, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.state, NODE_FINISHED),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.clock, CLOCK),
-    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.hold, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.barrier, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.version, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.ready, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.committed, CLOCK),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.silent, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.progress, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.catch_up, CLOCK),
-    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold, UINT64_MAX),
-    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.hold_clock, CLOCK),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.barrier, UINT64_MAX),
+    FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.barrier_clock, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.final, CLOCK),
     FIELD(MESSAGE_HEARTBEAT_ACK, WHOLE, heartbeat_ack.input, UINT64_MAX),
     FIELD(MESSAGE_SAVE, WHOLE, save.attempt, UINT32_MAX),
@@ -211,16 +211,16 @@ static void set_whole(struct message *message, const struct wire_field *field, u
     memcpy((unsigned char *)message + field->offset, &value, field->bytes); /* little-endian */
 }
 
-/* Two duties one after the other, and what they list. */
-static void add_duties(struct message *message) {
-    struct wire_duty duties[] = {
+/* Two assignments one after the other, and what they list. */
+static void add_assignments(struct message *message) {
+    struct wire_assignment assignments[] = {
         {.origin = 1 << ACTOR_PART_BITS, .from_clock = 1, .until_clock = 4, .count = 2},
         {.origin = 2 << ACTOR_PART_BITS, .from_clock = 5, .until_clock = WIRE_CLOCK_NEVER, .first = 1, .count = 2}};
     uint32_t shards[3];
     for (unsigned s = 0; s < 3; s++) {
         shards[s] = (uint32_t)(wire_random() % message->plan.shards);
     }
-    message->frames[message->frame_count++] = buffer_copy(duties, sizeof duties);
+    message->frames[message->frame_count++] = buffer_copy(assignments, sizeof assignments);
     message->frames[message->frame_count++] = buffer_copy(shards, sizeof shards);
 }
 
@@ -242,7 +242,7 @@ static struct message new_message(enum message_type type) {
         add_frame(&message, 3 * sizeof(struct wire_node));
         add_frame(&message, message.plan.partitions * sizeof(struct wire_placement));
         memset(message.frames[1]->data, 1, message.frames[1]->size);
-        add_duties(&message);
+        add_assignments(&message);
         message.plan.commit_every = message.plan.next_commit_every = 1;
         add_frame(&message, 3 * sizeof(struct wire_endpoint));
         break;
@@ -276,7 +276,7 @@ static struct message new_message(enum message_type type) {
         break;
     case MESSAGE_FENCED:
     case MESSAGE_REPLICAS:
-        add_frame(&message, 2 * sizeof(struct wire_reach));
+        add_frame(&message, 2 * sizeof(struct wire_restore_point));
         break;
     case MESSAGE_CHECKPOINT:
         add_frame(&message, 2 * sizeof(uint32_t));
@@ -532,15 +532,15 @@ static void test_allocated_machines_have_names_and_tiers(void **state) {
 
 /* ---- Plans ---- */
 
-static struct wire_duty *plan_duty(const struct message *plan, unsigned number) {
-    return (struct wire_duty *)(void *)plan->frames[2]->data + number;
+static struct wire_assignment *plan_assignment(const struct message *plan, unsigned number) {
+    return (struct wire_assignment *)(void *)plan->frames[2]->data + number;
 }
 
 static void test_plans_fit_themselves(void **state) {
     (void)state;
     struct message got;
     struct message plan = new_message(MESSAGE_PLAN); /* prepared: no clock yet */
-    plan_duty(&plan, 1)->from_clock = WIRE_CLOCK_NEVER;
+    plan_assignment(&plan, 1)->from_clock = WIRE_CLOCK_NEVER;
     assert_int_equal(pass(&plan, &got), 0);
     message_close(&plan);
     plan = new_message(MESSAGE_PLAN); /* nobody works yet, no node listens */
@@ -575,9 +575,9 @@ static void test_plans_fit_themselves(void **state) {
     expect_refused(&plan);
 }
 
-static void test_duties_name_clocks_and_shards_that_there_are(void **state) {
+static void test_assignments_name_clocks_and_shards_that_there_are(void **state) {
     (void)state;
-    static const struct wire_duty bad[] = {
+    static const struct wire_assignment bad[] = {
         {.from_clock = 1, .until_clock = 4, .first = 0, .count = 0},                    /* none */
         {.from_clock = 1, .until_clock = 4, .first = 0, .count = 4},                    /* more than are listed */
         {.from_clock = 1, .until_clock = 4, .first = 3, .count = 1},                    /* behind the last */
@@ -589,18 +589,19 @@ static void test_duties_name_clocks_and_shards_that_there_are(void **state) {
     };
     for (unsigned b = 0; b < sizeof bad / sizeof bad[0]; b++) {
         struct message plan = new_message(MESSAGE_PLAN);
-        *plan_duty(&plan, 1) = bad[b];
+        *plan_assignment(&plan, 1) = bad[b];
         expect_refused(&plan);
     }
 }
 
 static void test_commit_points(void **state) {
     (void)state;
-    const struct wire_duty duties[] = {{.from_clock = 3, .until_clock = 9}, {.from_clock = 7, .until_clock = 7}};
+    const struct wire_assignment assignments[] = {{.from_clock = 3, .until_clock = 9},
+                                                  {.from_clock = 7, .until_clock = 7}};
     const struct plan_view plan = {
         .terms = {.from_clock = 10, .commit_every = 4, .next_commit_every = 3, .restore = 2, .final = 17},
-        .duties = duties,
-        .duty_count = 2};
+        .assignments = assignments,
+        .assignment_count = 2};
     static const uint64_t points[] = {2, 4, 6, 8, 9, 10, 12, 15, 17, 18};
     unsigned found = 0;
     for (uint64_t clock = 1; clock <= 18; clock++) {
@@ -617,13 +618,13 @@ static void test_what_a_plan_says(void **state) {
     const actor_id node = UINT64_C(0x70000);
     const struct wire_placement placement[] = {
         {.server = node | 1, .backup = ACTOR_NONE, .next_server = node | 2, .next_backup = node | 3}};
-    const struct wire_duty duties[] = {{.origin = 8, .from_clock = 1, .until_clock = 9},
-                                       {.origin = 9, .from_clock = 5, .until_clock = WIRE_CLOCK_NEVER}};
+    const struct wire_assignment assignments[] = {{.origin = 8, .from_clock = 1, .until_clock = 9},
+                                                  {.origin = 9, .from_clock = 5, .until_clock = WIRE_CLOCK_NEVER}};
     const struct wire_endpoint endpoint = {.actor = node | 1, .endpoint = "tcp://host:1"};
     const struct plan_view plan = {.terms = {.from_clock = 10, .partitions = 1},
                                    .placement = placement,
-                                   .duties = duties,
-                                   .duty_count = 2,
+                                   .assignments = assignments,
+                                   .assignment_count = 2,
                                    .endpoints = &endpoint,
                                    .endpoint_count = 1};
     assert_int_equal(plan_server_at(&plan, 9, 0), node | 1);
@@ -998,7 +999,7 @@ int main(void) {
         cmocka_unit_test(test_payload_frames_are_checked),
         cmocka_unit_test(test_allocated_machines_have_names_and_tiers),
         cmocka_unit_test(test_plans_fit_themselves),
-        cmocka_unit_test(test_duties_name_clocks_and_shards_that_there_are),
+        cmocka_unit_test(test_assignments_name_clocks_and_shards_that_there_are),
         cmocka_unit_test(test_commit_points),
         cmocka_unit_test(test_what_a_plan_says),
         cmocka_unit_test(test_which_plan_replaces),
