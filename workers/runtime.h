@@ -209,9 +209,9 @@ void runtime_init_worker(struct aml_worker *worker, struct runtime *runtime, uns
 void runtime_init(struct runtime *runtime);
 
 /* Takes part in the job and returns how it ended: AML_OK, or a code with *error set. `runtime` has its app, options,
- * job and metrics; everything else is as runtime_init left it. When `end.stuck` is set afterwards a thread is still in one
- * of the app's functions, or writes a file: end with _exit. When `end.rejoin` is set the process is to execute itself
- * anew. */
+ * job and metrics; everything else is as runtime_init left it. When `end.stuck` is set afterwards a thread is still in
+ * one of the app's functions, or writes a file: end with _exit. When `end.rejoin` is set the process is to execute
+ * itself anew. */
 int runtime_run(struct runtime *runtime, struct error *error);
 
 /* For app.c. The input is read from this file, or this folder's files. In `read`, any of its threads. */

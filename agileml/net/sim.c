@@ -5,6 +5,7 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/wire/plan.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -629,14 +630,16 @@ static void trace_mix(struct sim *sim, uint64_t value) {
 
 #define LLU(number) ((unsigned long long)(number))
 
-static void trace_placement(FILE *trace, const struct message *plan) {
-    const struct wire_placement *placement = (const void *)plan->frames[1]->data;
-    for (uint32_t p = 0; p < plan->plan.partitions; p++) {
-        fprintf(trace, "\n%12s partition %u: %llx/%llx", "", p, LLU(placement[p].server), LLU(placement[p].backup));
-        if (placement[p].server != placement[p].next_server || placement[p].backup != placement[p].next_backup) {
-            fprintf(trace, " then %llx/%llx", LLU(placement[p].next_server), LLU(placement[p].next_backup));
+static void trace_placement(FILE *trace, const struct message *message) {
+    struct plan_view plan = plan_open(message);
+    for (uint32_t p = 0; p < plan.terms.partitions; p++) {
+        const struct wire_placement *place = &plan.placement[p];
+        fprintf(trace, "\n%12s partition %u: %llx/%llx", "", p, LLU(place->server), LLU(place->backup));
+        if (place->server != place->next_server || place->backup != place->next_backup) {
+            fprintf(trace, " then %llx/%llx", LLU(place->next_server), LLU(place->next_backup));
         }
     }
+    plan_close(&plan);
 }
 
 static void trace_message(struct sim *sim, const struct flight *flight, const struct message *message) {
