@@ -445,12 +445,12 @@ static int64_t earlier(int64_t a, int64_t b) {
 }
 
 /* When something happens to it next. */
-static int64_t instance_next(const struct instance *instance) {
+static int64_t instance_next(const struct cloud *cloud, const struct instance *instance) {
     if (instance->state == INSTANCE_SHUTTING_DOWN) {
         return instance->ended;
     }
     if (instance->state == INSTANCE_TERMINATED) {
-        return instance->spec != NULL ? instance->ended + CLOUD_SHOWN_SECONDS : MARKET_NEVER;
+        return instance->spec != NULL ? instance->ended + cloud->options.shown : MARKET_NEVER;
     }
     if (instance->state == INSTANCE_STOPPED) {
         return MARKET_NEVER;
@@ -460,11 +460,11 @@ static int64_t instance_next(const struct instance *instance) {
     return earlier(next, instance->noticed == MARKET_NEVER ? instance->take : instance->ended);
 }
 
-static int64_t request_next(const struct spot_request *request) {
+static int64_t request_next(const struct cloud *cloud, const struct spot_request *request) {
     if (request->state == REQUEST_OPEN) {
         return earlier(request->look, request->valid_until);
     }
-    return request->spec != NULL && request->ended != MARKET_NEVER ? request->ended + CLOUD_SHOWN_SECONDS
+    return request->spec != NULL && request->ended != MARKET_NEVER ? request->ended + cloud->options.shown
                                                                    : MARKET_NEVER;
 }
 
@@ -560,14 +560,14 @@ static int64_t cloud_find_next(const struct cloud *cloud, struct instance **inst
     *instance = NULL;
     *request = NULL;
     for (size_t i = 0; i < cloud->instance_count; i++) {
-        int64_t time = instance_next(cloud->instances[i]);
+        int64_t time = instance_next(cloud, cloud->instances[i]);
         if (time < next) {
             next = time;
             *instance = cloud->instances[i];
         }
     }
     for (size_t i = 0; i < cloud->request_count; i++) {
-        int64_t time = request_next(cloud->requests[i]);
+        int64_t time = request_next(cloud, cloud->requests[i]);
         if (time < next) {
             next = time;
             *instance = NULL;

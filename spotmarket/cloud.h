@@ -21,7 +21,8 @@ enum {
     CLOUD_TAGS_MAX = 50,         /* of one thing */
     CLOUD_USER_DATA_MAX = 16384, /* bytes */
     CLOUD_GROUPS_MAX = 16,       /* security groups */
-    CLOUD_SHOWN_SECONDS = HOUR,  /* what has ended is described for so long */
+    CLOUD_SHOWN_SECONDS = HOUR,  /* what has ended is described for so long at least */
+    CLOUD_SHOWN_REAL_S = 120,    /* and for so many real seconds: requests take these, however fast market time is */
     CLOUD_LOOK_SECONDS = 30,     /* an open request without capacity looks again */
     CLOUD_DEFER_SECONDS = 300,
 };
@@ -139,6 +140,7 @@ struct cloud_options {
     const char *region;
     const struct market_rules *rules;
     int64_t boot, notice, rebalance;     /* seconds */
+    int64_t shown;                       /* seconds that what has ended is described for */
     int64_t capacity;                    /* machines per type and zone; 0: no limit */
     int64_t spot_quota, on_demand_quota; /* vCPUs; 0: no limit */
     const struct cloud_event *events;

@@ -270,6 +270,7 @@ static void open_cloud(struct spotmarket *market) {
         .boot = options->boot,
         .notice = options->notice,
         .rebalance = options->rebalance,
+        .shown = (int64_t)fmax(CLOUD_SHOWN_SECONDS, CLOUD_SHOWN_REAL_S * options->speed),
         .capacity = options->capacity,
         .spot_quota = options->spot_quota,
         .on_demand_quota = options->on_demand_quota,

@@ -139,8 +139,12 @@ static void check_bill(const struct cloud *cloud) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct cloud cloud;
     struct service service;
-    struct cloud_options options = {
-        .markets = &markets, .catalog = &catalog, .rules = &MARKET_EC2_2016, .region = "us-east-1", .notice = 120};
+    struct cloud_options options = {.shown = CLOUD_SHOWN_SECONDS,
+                                    .markets = &markets,
+                                    .catalog = &catalog,
+                                    .rules = &MARKET_EC2_2016,
+                                    .region = "us-east-1",
+                                    .notice = 120};
     if (size == 0) {
         return 0;
     }

@@ -69,6 +69,7 @@ static int tear_down(void **unused) {
 
 static struct cloud_options defaults(void) {
     return (struct cloud_options){
+        .shown = CLOUD_SHOWN_SECONDS,
         .markets = &markets,
         .catalog = &catalog,
         .rules = &MARKET_EC2_2016,

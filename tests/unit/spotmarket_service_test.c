@@ -55,6 +55,7 @@ static int set_up(void **unused) {
     strcpy(users.list[1].secret, "two+secret");
     strcpy(users.list[1].token, "session");
     struct cloud_options options = {
+        .shown = CLOUD_SHOWN_SECONDS,
         .markets = &markets,
         .catalog = &catalog,
         .rules = &MARKET_EC2_2016,
