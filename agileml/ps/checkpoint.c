@@ -1,4 +1,4 @@
-/* See checkpoint.h. */
+/* Writes and reads a partition's file of a checkpoint. See checkpoint.h. */
 #include "agileml/ps/checkpoint.h"
 
 #include "agileml/base/new_file.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* The head and its tables as they are in the file. */
+/* The beginning of the file: the head and the tables' descriptions. */
 struct checkpoint_front {
     struct checkpoint_head head;
     struct checkpoint_table tables[WIRE_TABLES_MAX];
@@ -35,7 +35,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* What the partition's tables say about themselves, all but how many rows there are. */
+/* Fills in all but the checksum and the tables' counts of rows. */
 static void front_describe(struct checkpoint_front *front, const struct partition *partition, uint64_t clock) {
     const struct job *job = partition->job;
     memset(front, 0, sizeof *front);
@@ -73,7 +73,7 @@ static int writer_put(struct checkpoint_writer *writer, const void *bytes, size_
     return new_file_write(&writer->file, bytes, size, error);
 }
 
-/* The block holds `size` bytes. */
+/* Writes the block's first `size` bytes, behind their checksum. */
 static int writer_put_block(struct checkpoint_writer *writer, size_t size, struct error *error) {
     uint32_t checksum = (uint32_t)crc32_z(checkpoint_block_seed(writer->head, ++writer->blocks), writer->block, size);
     int code = writer_put(writer, &checksum, sizeof checksum, error);
@@ -187,7 +187,7 @@ static int reader_get(struct checkpoint_reader *reader, void *bytes, size_t size
     return 0;
 }
 
-/* A number in the file that is not what it must be; `at` is the byte where it stands. */
+/* Sets the error for a number in the file, at byte `at`, that is not the expected one. */
 static int reader_differs(const struct checkpoint_reader *reader, size_t at, const char *what, uint64_t expected,
                           uint64_t found, struct error *error) {
     return error_set(error, AML_EINPUT, "%s: byte %zu: expected %s %llu, found %llu", reader->path, at, what,
@@ -204,7 +204,7 @@ static int reader_check_sum(const struct checkpoint_reader *reader, uint64_t at,
 
 #define HEAD_AT(field) offsetof(struct checkpoint_head, field)
 
-/* Reads the head and the tables' descriptions and compares them with what this partition's are. */
+/* Reads the head and the tables' descriptions, and compares the head with the expected one. */
 static int reader_get_front(struct checkpoint_reader *reader, const struct checkpoint_front *expected,
                             struct checkpoint_front *front, struct error *error) {
     const struct checkpoint_head *head = &front->head;
@@ -242,7 +242,7 @@ static int reader_get_front(struct checkpoint_reader *reader, const struct check
     return 0;
 }
 
-/* Whether a table is that of the job, and has no more rows than the partition has room for. */
+/* Compares a table's description with the job's, and its count of rows with the partition's room. */
 static int reader_check_table(const struct checkpoint_reader *reader, unsigned t, const struct partition *partition,
                               const struct checkpoint_table *expected, const struct checkpoint_table *found,
                               struct error *error) {
@@ -277,7 +277,7 @@ static int reader_check_table(const struct checkpoint_reader *reader, unsigned t
     return 0;
 }
 
-/* The file is as long as its head says: nothing is allocated for rows that are not there. */
+/* Checks that the file is as long as its head says, before memory is allocated for its rows. */
 static int reader_check_size(const struct checkpoint_reader *reader, const struct partition *partition,
                              const struct checkpoint_front *front, struct error *error) {
     struct stat status;
@@ -298,7 +298,7 @@ static int reader_check_size(const struct checkpoint_reader *reader, const struc
     return 0;
 }
 
-/* The block's rows, checked already, into the table; `at` is the byte of its first key. */
+/* Copies the rows of a block, whose checksum is right, into the table. `at` is the byte of its first key. */
 static int reader_take_rows(const struct checkpoint_reader *reader, struct table *table, uint64_t rows, uint64_t at,
                             struct error *error) {
     const size_t row_bytes = table->spec->row_bytes;

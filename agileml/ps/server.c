@@ -102,9 +102,9 @@ bool server_serves(const struct server *server, uint32_t partition, uint64_t clo
            plan_server_at(&server->plan, clock, partition) == server->self;
 }
 
-/* ---- What the agent hears ---- */
+/* ---- Reports to the agent ---- */
 
-/* At which clocks each replica can be put; none for those that are still being copied. */
+/* The restore points of all replicas. A replica that is still being copied has none. */
 static struct buffer *server_restore_points(const struct server *server) {
     struct wire_restore_point *restore_points = NULL;
     size_t count = 0;
@@ -141,7 +141,7 @@ static void server_report(struct server *server) {
     server->io->send(server->io, server_agent(server), &replicas);
 }
 
-/* Counts only. */
+/* Counts the replica, without a report. */
 static void replica_set_step(struct server *server, struct server_replica *replica, bool in_step) {
     if (replica->in_step != in_step) {
         server->lagging = in_step ? server->lagging - 1 : server->lagging + 1;
@@ -167,7 +167,7 @@ void replica_commit(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     struct error error = {0};
     uint64_t before = partition->clock;
-    bool halts = true; /* at the clock of a checkpoint */
+    bool halts = true; /* the replica is to stop at the clock of a checkpoint on its way to the committed clock */
     while (halts && !replica->checkpoint.in_place) {
         uint64_t halt = replica->checkpoint.asked != NULL ? replica->checkpoint.asked->clock : 0;
         halts = halt > partition->clock && halt < server->committed;
@@ -179,7 +179,7 @@ void replica_commit(struct server *server, struct server_replica *replica) {
         halts = halts && (replica->checkpoint.asked == NULL || halt <= partition->clock);
     }
     if (partition->clock != before && replica->state == REPLICA_HANDED_OVER) {
-        replica->state = REPLICA_FOLLOWING; /* its rows are beyond those that it served */
+        replica->state = REPLICA_FOLLOWING; /* its rows are newer than those that it served */
     }
 }
 
@@ -197,7 +197,8 @@ void server_commit(struct server *server, uint64_t committed) {
 
 /* ---- A replica serves ---- */
 
-/* It has followed up to where it begins to serve: what it holds becomes its state, but it can still go back. */
+/* Makes a replica that has followed up to its first clock the server (ParamServ or ActivePS). Applies the updates that
+ * the replica holds, but keeps what it needs to go back behind them. */
 static void replica_promote(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     struct error error = {0};
@@ -213,8 +214,8 @@ static void replica_promote(struct server *server, struct server_replica *replic
     for (unsigned s = 0; s < partition->subscription_count; s++) {
         struct subscription *subscription = &partition->subscriptions[s];
         if (subscription->needs_from <= partition->clock) {
-            subscription->sent_clock =
-                partition->clock; /* by who served before; the others got nothing from that one */
+            /* The server before us has pushed this state, but not to nodes that begin later. */
+            subscription->sent_clock = partition->clock;
         }
     }
     uint64_t committed = server->committed < partition->clock ? server->committed : partition->clock;
@@ -226,7 +227,7 @@ static void replica_promote(struct server *server, struct server_replica *replic
     replica->state = REPLICA_SERVING;
 }
 
-/* What there is to do at each clock of a replica that serves. */
+/* Sends updates, sets the commit point and writes the checkpoint that are due at the clock of a serving replica. */
 static void replica_at_clock(struct server *server, struct server_replica *replica) {
     if (plan_is_commit_point(&server->plan, replica->partition->clock)) {
         replica_update(server, replica);
@@ -236,7 +237,7 @@ static void replica_at_clock(struct server *server, struct server_replica *repli
     replica_checkpoint(server, replica);
 }
 
-/* The next clock is another server's: it follows that one from here, if the plan says so. */
+/* Stops serving if the next clock is another server's, and follows that server if the plan says so. */
 static void replica_hand_over(struct server *server, struct server_replica *replica) {
     if (replica->state == REPLICA_SERVING &&
         plan_server_at(&server->plan, replica->partition->clock + 1, replica->partition->id) != server->self) {
@@ -286,8 +287,8 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
     replica_close(server, replica);
 }
 
-/* Opens a replica. In the job's first plan it has the state of clock 0; in the first plan of an epoch its server may
- * read it from a checkpoint; every other replica is copied from the server. */
+/* Opens a replica. In the job's first plan every replica begins with the state of clock 0. In the first plan of an
+ * epoch the replica's server may read it from a checkpoint. Any other replica is copied from its server. */
 static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
     const struct message_plan *plan = &server->plan.terms;
     struct server_replica *replica = &server->replicas[number];
@@ -297,7 +298,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
         return error->code;
     }
     if (plan->version == 1 && plan->resume[0] == '\0') {
-        replica->state = REPLICA_FOLLOWING; /* the job begins: the rows' start values are the state */
+        replica->state = REPLICA_FOLLOWING; /* the job begins: the start values of the rows are the state */
         return 0;
     }
     if (!new_epoch || plan_server_at(&server->plan, plan->restore + 1, number) != server->self) {
@@ -319,7 +320,8 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
     return 0;
 }
 
-/* Puts the replica at `restore`. One that is to follow may stay behind: up to there its state is that of everyone. */
+/* Restores the replica at clock `restore`. A follower that has no such restore point is restored at its newest one
+ * below, and follows from there: up to `restore` all replicas have the same history. */
 static bool replica_put(const struct server *server, const struct server_replica *replica, uint64_t restore) {
     uint64_t *clocks;
     if (partition_restore(replica->partition, restore)) {
@@ -337,7 +339,7 @@ static bool replica_put(const struct server *server, const struct server_replica
     return put;
 }
 
-/* Puts a replica of the epoch before where the new epoch begins, or closes it if that can't be. */
+/* Restores a replica of the epoch before for the new epoch, or closes it if it has no such restore point. */
 static void replica_restore(struct server *server, struct server_replica *replica) {
     uint64_t restore = server->plan.terms.restore;
     if (replica->state == REPLICA_COPYING || !replica_put(server, replica, restore)) {
@@ -412,8 +414,10 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
     }
     if (replica->state == REPLICA_SERVING) {
         uint64_t before = replica->durable;
-        replica_at_clock(server, replica); /* the plan may make it a commit point: all are told what is durable now */
-        replica_push(server, replica, replica->durable == before); /* it may name a first clock that comes next */
+        /* The new plan may make this clock a commit point, and then more may be durable: all subscribers are to know.
+         * It may also name a node that begins with the next clock: that node lacks the present state. */
+        replica_at_clock(server, replica);
+        replica_push(server, replica, replica->durable == before);
     }
     replica_step(server, replica);
     replica_follow(server, replica);
@@ -429,7 +433,7 @@ static bool writing_in_place(const struct server *server) {
     return false;
 }
 
-/* Takes messages that have waited for a plan; those that still must wait again. */
+/* Receives the messages that have waited for a plan. Those that are still too early are kept again. */
 static void server_take_early(struct server *server) {
     struct early_message *early = server->early;
     unsigned count = server->early_count;
@@ -442,7 +446,7 @@ static void server_take_early(struct server *server) {
     free(early);
 }
 
-/* Whether our node is a reliable one by the plan. */
+/* Whether the plan names our node as reliable. */
 static bool is_reliable(const struct server *server) {
     for (size_t n = 0; n < server->plan.node_count; n++) {
         const struct wire_node *node = &server->plan.nodes[n];
@@ -496,7 +500,7 @@ static void server_fence(struct server *server, uint64_t epoch) {
         if (plan_is_there(&server->later_plan) && server->later_plan.epoch < epoch) {
             plan_close(&server->later_plan);
         }
-        server_take_early(server); /* drops what is of an older epoch */
+        server_take_early(server); /* drops the messages of older epochs */
     }
     if (epoch == server->epoch && server->fenced) {
         server_report(server);
@@ -509,7 +513,7 @@ static void server_keep_early(struct server *server, actor_id from, const struct
     bool stranger = plan_is_there(&server->plan) && !server_knows(server, from);
     bool ours = message_partition(message) != UINT32_MAX ||
                 (message->type == MESSAGE_CHECKPOINT && from == server_agent(server));
-    if (ours && !stranger && server->early_count < SERVER_EARLY_MAX) { /* else the sender asks again */
+    if (ours && !stranger && server->early_count < SERVER_EARLY_MAX) { /* else the sender repeats the message */
         server->early = memory_resized(server->early, server->early_count + 1, sizeof *server->early);
         server->early[server->early_count++] = (struct early_message){.from = from, .message = message_share(message)};
     }
@@ -525,7 +529,7 @@ void server_answer_later(struct server *server, actor_id from, const struct mess
 
 void server_receive(void *self, actor_id from, struct message *message) {
     struct server *server = self;
-    bool agent = from == server_agent(server); /* only our own may tell us what to be */
+    bool agent = from == server_agent(server); /* PLAN, FENCE and CHECKPOINT count only when they come from it */
     if (message->type == MESSAGE_PLAN || message->type == MESSAGE_FENCE) {
         if (agent && message->type == MESSAGE_PLAN) {
             struct plan_view plan = plan_open(message);

@@ -1,9 +1,13 @@
-/* A partition server: one actor, one thread, the replicas of a set of partitions. Takes PLAN and FENCE from its own
- * node's agent; from workers SUBSCRIBE, PULL, FLUSH and SCAN, and pushes changed rows to its subscribers each time a
- * partition that it serves advances; from followers FOLLOW, which it answers with UPDATE, now and at each
- * commit point; and follows others itself (docs/design.md, "Plans"). Tells its agent (REPLICAS) when it is in step
- * with a plan and, once fenced, at which clocks its replicas can be put; and of a node that has sent what can't be
- * (ACCUSE). Does no I/O of its own. */
+/* A partition server: one actor in one thread, with the replicas of a set of partitions (docs/design.md, "Plans"). Does
+ * no I/O of its own. Its messages:
+ *
+ *   with its node's agent   PLAN and FENCE come in. REPLICAS reports whether the server is in step with the plan and,
+ *                           once fenced, its replicas' restore points. ACCUSE reports a node that has sent an
+ *                           impossible message.
+ *   with workers            SUBSCRIBE, PULL, FLUSH and SCAN come in. PUSH brings the changed rows to the subscribers
+ *                           each time a served partition advances.
+ *   with other servers      FOLLOW comes in from followers; the server answers with UPDATE, at once and at each commit
+ *                           point. It follows other servers by the same two messages. */
 #ifndef AGILEML_PS_SERVER_H
 #define AGILEML_PS_SERVER_H
 
@@ -12,35 +16,35 @@
 #include "agileml/wire/plan.h"
 
 enum {
-    SERVER_SCAN_BYTES = 4 << 20,              /* about so much of a table per ROWS, or per piece of a copy */
-    SERVER_SCANS_MAX = 64,                    /* that wait for their clock */
-    SERVER_EARLY_MAX = 1024,                  /* messages of an epoch whose plan has not come yet, kept until then */
-    SERVER_UPDATES_MAX = 64,                  /* sent to a follower that does not answer; beyond, it gets one for all */
-    SERVER_FOLLOW_RETRY_US = 100 * 1000,      /* a follower that hears nothing says again how far it is ... */
-    SERVER_FOLLOW_RETRY_MAX_US = 1000 * 1000, /* ... then after twice as long each time, up to this */
+    SERVER_SCAN_BYTES = 4 << 20,              /* of rows in a ROWS message or a piece of a copy, about */
+    SERVER_SCANS_MAX = 64,                    /* SCANs that wait for their clock */
+    SERVER_EARLY_MAX = 1024,                  /* messages of an epoch that are kept until the epoch's plan comes */
+    SERVER_UPDATES_MAX = 64,                  /* unanswered updates to a follower; then one update replaces them all */
+    SERVER_FOLLOW_RETRY_US = 100 * 1000,      /* a follower's first wait for an answer before it repeats FOLLOW */
+    SERVER_FOLLOW_RETRY_MAX_US = 1000 * 1000, /* its longest wait; each wait is twice the one before */
 };
 
-/* What a follower elsewhere has of one of our replicas. server_follow.c makes the transitions:
+/* What a follower on another server has of one of our replicas. server_follow.c makes the transitions:
  *
  *   COPYING --has every piece--> COPIED --reports a clock--> CAUGHT_UP
- *      ^-----asks for a piece again----'                         |
- *      ^-----------asks for a piece: it begins anew--------------'
+ *      ^---requests a piece again------'                         |
+ *      ^---requests a piece: it begins anew----------------------'
  */
 enum follower_state {
-    FOLLOWER_COPYING,   /* pieces of the copy are being sent to it */
-    FOLLOWER_COPIED,    /* it has every piece; what changed since `copied_from` makes them the state of one clock */
+    FOLLOWER_COPYING,   /* we send it the pieces of the copy */
+    FOLLOWER_COPIED,    /* it has every piece, of different clocks; the rows changed since `copied_from` are missing */
     FOLLOWER_CAUGHT_UP, /* it has the state of clock `reached` and takes updates */
 };
 
 struct server_follower {
     actor_id actor;
     enum follower_state state;
-    uint64_t reached;        /* caught up: the clock of its state */
-    uint64_t caught_up_from; /* it has every commit point from this one to `reached`, or from the committed one on */
+    uint64_t reached;        /* CAUGHT_UP: the clock of its state */
+    uint64_t caught_up_from; /* it has all commit points from this clock to `reached` that are still needed */
     uint64_t copied_from;    /* our clock when its copy began */
-    uint64_t cursor;         /* of the piece sent last; FOLLOW_COPIED: none, or all */
+    uint64_t cursor;         /* where the piece sent last begins; FOLLOW_COPIED: none was sent, or it has them all */
     uint64_t sent;           /* updates up to this clock were sent */
-    struct message *updates; /* sent and not answered yet, oldest first */
+    struct message *updates; /* sent but unanswered, oldest first */
     unsigned update_count;
 };
 
@@ -54,60 +58,59 @@ struct server_follower {
  *
  * A new epoch puts a replica that is not COPYING back to FOLLOWING. */
 enum replica_state {
-    REPLICA_COPYING,     /* its rows are not those of one clock yet */
+    REPLICA_COPYING,     /* its rows are of different clocks: the copy is not complete */
     REPLICA_FOLLOWING,   /* it has the state of its clock */
     REPLICA_SERVING,     /* it takes the flushes of the next clock */
-    REPLICA_HANDED_OVER, /* another server takes them; it still answers for the clocks up to its own */
+    REPLICA_HANDED_OVER, /* another server takes the flushes of the next clock; PULLs up to its own are answered here */
 };
 
-/* How a replica follows another. Only server_follow.c changes it, but for `heard`, which begins anew. */
+/* How a replica follows another. Only server_follow.c changes the fields; server.c resets `heard`. */
 struct replica_following {
-    uint64_t cursor;    /* of the copy; FOLLOW_COPIED: every piece is here */
-    uint64_t copy_from; /* the server's clock when the copy began */
-    uint64_t heard;     /* the clock of the newest UPDATE */
-    uint64_t retry_us;  /* when to send FOLLOW again; 0: it does not follow */
-    uint64_t retry_wait_us;
-    uint64_t number; /* of the last FOLLOW */
-    uint64_t again;  /* number of the last FOLLOW that requested a lost update anew; 0: none yet */
+    uint64_t cursor;        /* where the next piece of the copy begins; FOLLOW_COPIED: every piece is here */
+    uint64_t copy_from;     /* the server's clock when the copy began */
+    uint64_t heard;         /* the clock of the newest UPDATE */
+    uint64_t retry_us;      /* when to send FOLLOW again; 0: the replica follows nobody */
+    uint64_t retry_wait_us; /* how long it waited for `retry_us` */
+    uint64_t number;        /* of the last FOLLOW */
+    uint64_t again;         /* number of the last FOLLOW that requested a lost update anew; 0: none yet */
 };
 
 /* The checkpoint that a replica is to write. Only server_checkpoint.c changes it. */
 struct replica_checkpoint {
-    struct message_checkpoint *asked; /* not written yet; NULL: none */
-    bool writing;                     /* the hook writes it */
-    bool in_place;                    /* the hook reads this very partition, which does not change meanwhile */
-    struct message_written *written;  /* the last one that went well, to report it again */
+    struct message_checkpoint *asked; /* requested, but not written yet; NULL: none */
+    bool writing;                     /* the hook is writing it */
+    bool in_place;                    /* the hook reads the replica's own rows, which therefore must not change */
+    struct message_written *written;  /* the last success, to report it again; NULL: none */
 };
 
 /* One partition's place on this server. */
 struct server_replica {
-    struct partition *partition; /* NULL: none here */
+    struct partition *partition; /* NULL: no replica of it here */
     enum replica_state state;
     bool in_step;          /* as counted in server.lagging */
-    uint64_t durable;      /* a reliable machine has its state up to this clock ... */
-    uint64_t durable_from; /* ... at every commit point from this one on, or from the committed one on */
-    uint64_t promoted;     /* its clock when it began to serve: its predecessor has reported what was durable by then */
+    uint64_t durable;      /* the newest clock whose state a reliable machine has */
+    uint64_t durable_from; /* reliable machines have all commit points from this clock to `durable` that are needed */
+    uint64_t promoted;     /* its clock when it began to serve; the server before it reported what was durable then */
     struct server_follower *followers;
     unsigned follower_count;
     struct replica_following following;
     struct replica_checkpoint checkpoint;
 };
 
-/* The nodes of a plan, and which is the first clock of the assignments of each; WIRE_CLOCK_NEVER: none, or not
- * named. */
+/* The nodes of a plan. */
 struct plan_members {
-    struct index_map index; /* actor -> place in needs_from */
-    uint64_t *needs_from;
+    struct index_map index; /* node -> place in needs_from */
+    uint64_t *needs_from;   /* first clock of the node's assignments; WIRE_CLOCK_NEVER: it has none, or none is named */
     uint32_t count;
 };
 
 struct server_hooks {
-    /* Writes `partition`, which is at the checkpoint's clock, to the checkpoint's path. Without `copy` its rows do not
-     * change meanwhile; with `copy` it is the hook's own to partition_close. Returns at once; server_written is called
-     * later, on the io's thread. NULL: no checkpoints here. */
+    /* Starts to write `partition`, which is at the checkpoint's clock, to the checkpoint's path, and returns at once.
+     * server_written is called when the file is written, on the io's thread. With `copy` the hook owns the partition
+     * and closes it; without `copy` the server keeps its rows unchanged until then. NULL: no checkpoints here. */
     void (*write)(void *context, struct partition *partition, const struct message_checkpoint *checkpoint, bool copy);
-    /* Fills a partition that was just opened from a checkpoint in `path`, up to partition_loaded: 0 or an error. A row
-     * whose clock is left 0 has its start value. Blocks. */
+    /* Fills a newly opened partition from the checkpoint in `path`, calls partition_loaded, and returns 0 or an error.
+     * A row whose clock stays 0 has its start value. Blocks. */
     int (*read)(void *context, struct partition *partition, const char *path, uint64_t clock, struct error *error);
     void *context;
 };
@@ -117,18 +120,18 @@ struct server {
     actor_id self;
     const struct job *job;
     struct server_hooks hooks;
-    uint64_t epoch;                  /* of the plan in force, or of the fence: nothing of an older one is taken */
+    uint64_t epoch;                  /* of the plan in force, or of the fence; messages of older epochs are dropped */
     bool fenced;                     /* no plan of `epoch` has come yet */
     struct plan_view plan;           /* in force */
     struct plan_members members;     /* of the plan */
-    struct plan_view later_plan;     /* came while a replica was being written in place */
-    bool reliable;                   /* our node, in this plan */
+    struct plan_view later_plan;     /* waits until no replica is being written in place */
+    bool reliable;                   /* the plan names our node as reliable */
     uint32_t partition_count;        /* of the job */
     struct server_replica *replicas; /* by partition */
-    uint64_t committed;              /* the highest that any FLUSH or UPDATE said */
+    uint64_t committed;              /* the newest clock that is known to be committed */
     unsigned lagging;                /* replicas of the plan that are not in step */
-    bool in_step;                    /* as last told to the agent */
-    uint64_t timer_us;               /* what was asked of set_timer */
+    bool in_step;                    /* as last reported to the agent */
+    uint64_t timer_us;               /* when server_timer is due; 0: no timer is set */
     struct early_message {
         actor_id from;
         struct message message;
@@ -139,7 +142,7 @@ struct server {
         struct message_scan scan;
     } * scans; /* waiting for their clock */
     unsigned scan_count;
-    bool accused;        /* a node, in this epoch: see server_accuse */
+    bool accused; /* this server has accused a node in this epoch */
 };
 
 /* `hooks` may be NULL. */
@@ -147,7 +150,8 @@ void server_init(struct server *server, struct io *io, actor_id self, const stru
                  const struct server_hooks *hooks);
 void server_close(struct server *server);
 
-/* The hook's answer; `written` tells number, partition, clock, bytes, checksum, or the error. Sent on to the agent. */
+/* Takes the write hook's result and reports it to the agent. `written` has number, partition, clock, and bytes and
+ * checksum or else the error. */
 void server_written(struct server *server, const struct message_written *written);
 
 /* Whether this server takes flushes of `clock` for the partition now. For tests: I7. */

@@ -1,4 +1,5 @@
-/* Checkpoints of a server's replicas: when their clock has come, a hook writes them. See server_private.h. */
+/* Checkpoints of a server's replicas. When a replica is at the clock of a requested checkpoint, a hook writes it. See
+ * server_private.h. */
 #include "agileml/ps/server_private.h"
 
 #include <stdio.h>
@@ -35,7 +36,7 @@ void replica_no_checkpoint(struct server *server, struct server_replica *replica
     }
 }
 
-/* Whether the replica's state will never be (again) that of exactly this clock. */
+/* Whether the replica can't come to exactly this clock any more: it is beyond, or its next update leads beyond. */
 static bool replica_passed(const struct server_replica *replica, uint64_t clock) {
     const struct partition *partition = replica->partition;
     uint64_t next = partition->held_count > 0 ? partition->held[0].update.clock : clock;
@@ -56,7 +57,8 @@ void replica_checkpoint(struct server *server, struct server_replica *replica) {
         return;
     }
     replica->checkpoint.writing = true;
-    replica->checkpoint.in_place = !replica_may_serve(server, replica); /* such a one changes only when we let it */
+    /* A pure follower changes only by updates, which it can hold back while its rows are written. */
+    replica->checkpoint.in_place = !replica_may_serve(server, replica);
     if (!replica->checkpoint.in_place) {
         struct error error = {0};
         partition = partition_copy(partition, &error);

@@ -8,7 +8,7 @@ static bool is_follower(const struct server *server, uint32_t number, actor_id a
     return actor != ACTOR_NONE && plan_has_role(&server->plan, number, actor);
 }
 
-/* It has a part in the clock after `clock`, so it is to have the state of that one too. */
+/* Whether the follower has a role in the clock after `clock`, and so needs the state of that clock too. */
 static bool follows_beyond(const struct server *server, uint32_t number, actor_id actor, uint64_t clock) {
     const struct wire_placement *placement = server_placement(server, number);
     return clock + 1 < server->plan.terms.from_clock || actor == placement->next_server ||
@@ -68,7 +68,8 @@ static void send_update(struct server *server, const struct server_follower *fol
     server->io->send(server->io, follower->actor, &copy);
 }
 
-/* What changed since the last update to this follower: shared with another one who gets the same. */
+/* Builds the update from `from_clock` to the replica's clock. It shares the frames of another follower's last update
+ * where that covers the same clocks. */
 static int build_update(struct server *server, struct server_replica *replica, uint64_t from_clock,
                         struct message *update) {
     for (unsigned f = 0; f < replica->follower_count; f++) {
@@ -91,13 +92,13 @@ static int build_update(struct server *server, struct server_replica *replica, u
     return result;
 }
 
-/* Who makes clocks durable before the boundary: where there is no backup yet, the one to come. */
+/* The BackupPS that makes clocks below from_clock durable: the present one, or the next where there is none yet. */
 static actor_id backup_now(const struct wire_placement *placement) {
     return placement->backup != ACTOR_NONE ? placement->backup : placement->next_backup;
 }
 
-/* Whether a follower is to have the state of this commit point. A follower that only gets ready for the plan's next
- * half has the commit points of that half alone: each of them takes the links that others work with. */
+/* Whether a follower needs the state of this commit point. A follower that only gets ready for the plan's next half
+ * gets the commit points of that half alone: an update takes bandwidth that the workers need. */
 static bool follower_needs(const struct server *server, uint32_t number, actor_id follower, uint64_t clock) {
     const struct message_plan *plan = &server->plan.terms;
     bool of_next = clock % plan->next_commit_every == 0 || clock + 1 == plan->from_clock || clock == plan->from_clock ||
@@ -155,7 +156,8 @@ static void send_updates_again(struct server *server, const struct server_follow
     }
 }
 
-/* What it asks for, if there is any, was sent before: that is on its way, or else it asks for it `again`. */
+/* Answers a FOLLOW with a description of what was sent before, without rows. The rows may still be on their way; if
+ * they are lost, the follower requests them `again`. Sends nothing if nothing is outstanding. */
 static void send_sent(struct server *server, const struct server_replica *replica,
                       const struct server_follower *follower, uint64_t number) {
     struct message sent = {.type = MESSAGE_UPDATE, .epoch = server->epoch};
@@ -176,8 +178,8 @@ static void send_sent(struct server *server, const struct server_replica *replic
     server->io->send(server->io, follower->actor, &sent);
 }
 
-/* A follower that has not caught up requests a piece of the copy, or what changed since the copy began. However often
- * it begins anew, what changed since the first time lets it catch up. */
+/* A follower that has not caught up requests a piece of the copy, or the rows changed since the copy began. A follower
+ * that begins its copy anew keeps `copied_from`: the rows changed since the first beginning let it catch up. */
 static void follow_copying(struct server *server, struct server_replica *replica, actor_id from,
                            const struct message_follow *follow) {
     struct server_follower *follower = follower_find(replica, from);
@@ -192,7 +194,7 @@ static void follow_copying(struct server *server, struct server_replica *replica
                                              .updates = follower->updates};
         cursor = 0;
     } else if (cursor != 0 && follow->clock != follower->copied_from) {
-        cursor = 0; /* it is at a copy that we know nothing of */
+        cursor = 0; /* it has pieces of a copy that we do not know */
     }
     if (cursor == FOLLOW_COPIED && follower->state == FOLLOWER_COPYING) {
         follower->state = FOLLOWER_COPIED;
@@ -210,7 +212,8 @@ static void follow_copying(struct server *server, struct server_replica *replica
     }
 }
 
-/* An update that spans a commit point leaves nothing that could be put at it. */
+/* Whether a commit point lies between the two clocks. An update from `after` to `before` then skips that point, and
+ * leaves its receiver without this restore point. */
 static bool points_between(const struct server *server, uint64_t after, uint64_t before) {
     uint64_t clock = after + 1;
     while (clock < before && !plan_is_commit_point(&server->plan, clock)) {
@@ -219,7 +222,8 @@ static bool points_between(const struct server *server, uint64_t after, uint64_t
     return clock < before;
 }
 
-/* What we did not send it, or not point by point, it has only at the end. */
+/* Finds the follower's oldest commit point, as it reports that it has come to `clock`. Updates that we did not send, or
+ * that skip a commit point, give it their last clock only. */
 static void follower_find_caught_up_from(const struct server *server, struct server_follower *follower,
                                          uint64_t clock) {
     uint64_t at = follower->reached;
@@ -235,7 +239,7 @@ static void follower_find_caught_up_from(const struct server *server, struct ser
     }
 }
 
-/* Its state is that of `clock`: updates up to there need not be kept. */
+/* The follower reports the state of `clock`. Drops the updates up to there. */
 static void follower_came_to(const struct server *server, struct server_follower *follower, uint64_t clock) {
     follower_find_caught_up_from(server, follower, clock);
     updates_drop(follower, clock);
@@ -285,18 +289,18 @@ void server_receive_follow(struct server *server, struct server_replica *replica
         follow_copying(server, replica, from, follow);
     } else if (follow->caught_up && follow->clock <= replica->partition->clock) {
         follow_caught_up(server, replica, from, follow);
-        replica_step(server, replica); /* it may have waited for this */
+        replica_step(server, replica); /* replica_waits_for_copy may have held it back */
     }
 }
 
 /* ---- What is durable ---- */
 
-/* From where to where a reliable machine has the state at every commit point; nothing: 0 to 0. */
+/* A range of clocks: a reliable machine has the state at every commit point in it. Empty: 0 to 0. */
 struct durable {
     uint64_t from, until;
 };
 
-/* What a follower has, up to `most`. */
+/* The range that a follower has, up to `most`. */
 static struct durable follower_has(const struct server_replica *replica, actor_id actor, uint64_t most) {
     const struct server_follower *follower = follower_find(replica, actor);
     struct durable has = {0, 0};
@@ -307,8 +311,8 @@ static struct durable follower_has(const struct server_replica *replica, actor_i
     return has.from <= has.until ? has : (struct durable){0, 0};
 }
 
-/* What a transient server's backups make durable: of clocks below the boundary the old one or the new one, if that has
- * come as far as the boundary; of the others only the new one. */
+/* The range that the BackupPSs of an ActivePS (a server on a transient machine) have. The present backup counts up to
+ * the boundary, the clock before from_clock. The next one counts for all clocks once it has come to the boundary. */
 static struct durable backups_have(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     uint64_t boundary = server->plan.terms.from_clock - 1;
@@ -320,9 +324,9 @@ static struct durable backups_have(const struct server *server, const struct ser
     return above.until >= boundary && above.until > below.until ? above : below;
 }
 
-/* What is durable by itself, also where the plan names no backup, having found no reliable machine (one may have come
- * since): then there is nothing to wait for. Commit points only: other partitions can't be put at another clock, if
- * that became the least of all. */
+/* The range that is durable without a backup: on a reliable machine (ParamServ), or where the plan names no backup, as
+ * there was no reliable machine for one. Commit points only: the least durable clock of all partitions becomes the
+ * committed clock, and other partitions have restore points at commit points alone. */
 static struct durable own_has(const struct server *server, const struct server_replica *replica) {
     const struct partition *partition = replica->partition;
     struct durable has = {.until = partition->clock};
@@ -369,7 +373,7 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
 
 /* ---- The side that follows ---- */
 
-/* Whom it is to follow now; ACTOR_NONE: nobody, or not any more. */
+/* The server that the replica is to follow now; ACTOR_NONE: it need not follow. */
 static actor_id replica_leader(const struct server *server, const struct server_replica *replica) {
     uint32_t number = replica->partition->id;
     const struct wire_placement *placement = server_placement(server, number);
@@ -392,7 +396,7 @@ bool replica_follows_closely(const struct server *server, const struct server_re
            partition_reached(replica->partition) + every >= replica->following.heard;
 }
 
-/* Followers connect to those whom they follow; these answer. */
+/* Connects to the server to follow. That server only answers. */
 static void connect_leader(const struct server *server, actor_id leader) {
     const char *endpoint = plan_endpoint(&server->plan, leader);
     if (endpoint != NULL && actor_node(leader) != actor_node(server->self)) {
@@ -422,7 +426,7 @@ static void follow_later(struct server *server, struct server_replica *replica, 
     }
 }
 
-/* Says how far it is to `answer`, who sent an update, and to the one it is to follow. */
+/* Sends FOLLOW, with the replica's clock, to `answer`, which has sent an update, and to the server to follow. */
 static void follow_tell(struct server *server, struct server_replica *replica, actor_id answer) {
     actor_id leader = replica_leader(server, replica);
     replica->following.retry_us = 0;
@@ -465,7 +469,8 @@ void server_timer(void *self) {
     }
 }
 
-/* An update has been taken with this result. True when that went well; a bad update is its sender's failure. */
+/* Handles the result of applying an update: accuses the sender of a bad update, reports other failures as our own. True
+ * when there was no error. */
 static bool update_taken(struct server *server, actor_id from, const struct message *update, int result,
                          const struct error *error) {
     if (result == AML_EPROTOCOL) {
@@ -476,7 +481,7 @@ static bool update_taken(struct server *server, actor_id from, const struct mess
     return result == 0;
 }
 
-/* Of a copy, the piece asked for, or the first one of another copy. Taken: true. */
+/* Takes a piece of a copy: the one requested, or the first piece of another copy. True when it was taken. */
 static bool take_piece(struct server *server, struct server_replica *replica, actor_id from,
                        const struct message *message) {
     const struct message_update *update = &message->update;
@@ -494,7 +499,7 @@ static bool take_piece(struct server *server, struct server_replica *replica, ac
     return true;
 }
 
-/* Takes what changed since the copy began, so that it catches up, or the next update. False: it is not taken. */
+/* Takes an update: the one after a copy, with which the replica catches up, or the next one. True when it was taken. */
 static bool take_update(struct server *server, struct server_replica *replica, actor_id from,
                         const struct message *message) {
     const struct message_update *update = &message->update;
@@ -510,14 +515,15 @@ static bool take_update(struct server *server, struct server_replica *replica, a
     } else {
         uint64_t reached = partition_reached(replica->partition);
         if (update->clock <= reached || update->from_clock > reached) {
-            return false; /* a repeat, or one before it is missing: our next FOLLOW tells */
+            return false; /* a repeat; or the update before it is missing, which our next FOLLOW shows */
         }
         result = partition_hold(replica->partition, message, &error);
     }
     return update_taken(server, from, message, result, &error);
 }
 
-/* What was sent, as the answer to a FOLLOW tells, would be taken if it came now, and should have come before that. */
+/* Whether the update that the server describes as `sent` was lost. It was if we would still take it: connections keep
+ * order, so it should have come before its description. */
 static bool update_lost(const struct server_replica *replica, const struct message_update *sent) {
     if (replica->state != REPLICA_COPYING) {
         return !sent->piece && sent->clock > partition_reached(replica->partition);
@@ -528,7 +534,7 @@ static bool update_lost(const struct server_replica *replica, const struct messa
     return sent->cursor == (sent->from_clock == replica->following.copy_from ? replica->following.cursor : 0);
 }
 
-/* Has sent again what was lost, once, however many answers tell so before it comes. */
+/* Requests a lost update again, once: not again before the answer to a FOLLOW sent after that request. */
 static void receive_sent(struct server *server, struct server_replica *replica, actor_id from,
                          const struct message_update *sent) {
     if (sent->follow > replica->following.again && update_lost(replica, sent)) {

@@ -1,5 +1,5 @@
-/* What the parts of a server share: server.c (plans, and a replica's life), server_workers.c (what workers ask),
- * server_follow.c (replicas that follow one another), server_checkpoint.c. */
+/* What the parts of a server share: server.c (plans, and a replica's life), server_workers.c (workers' requests),
+ * server_follow.c (replicas that follow one another), server_checkpoint.c (writing checkpoints). */
 #ifndef AGILEML_PS_SERVER_PRIVATE_H
 #define AGILEML_PS_SERVER_PRIVATE_H
 
@@ -13,17 +13,17 @@ static inline const struct wire_placement *server_placement(const struct server 
     return &server->plan.placement[number];
 }
 
-/* It serves some clocks of this plan, sooner or later. */
+/* Whether the plan names this server as the replica's server for some clocks. */
 static inline bool replica_may_serve(const struct server *server, const struct server_replica *replica) {
     return plan_serves(&server->plan, replica->partition->id, server->self);
 }
 
-/* Its rows are the state that workers are to see. */
+/* Whether workers may read the replica's rows. */
 static inline bool replica_answers(const struct server_replica *replica) {
     return replica->state == REPLICA_SERVING || replica->state == REPLICA_HANDED_OVER;
 }
 
-/* The first clock for which the node of `actor` needs the state, by the plan. */
+/* The first clock that the plan assigns to the actor's node; WIRE_CLOCK_NEVER: none. */
 static inline uint64_t server_needs_from(const struct server *server, actor_id actor) {
     int64_t found = index_map_find(&server->members.index, actor_node(actor));
     return found != INDEX_NONE ? server->members.needs_from[found] : WIRE_CLOCK_NEVER;
@@ -31,32 +31,32 @@ static inline uint64_t server_needs_from(const struct server *server, actor_id a
 
 /* ---- server.c ---- */
 
-/* Goes by a plan that has come, unless it is older than ours; takes it over. */
+/* Puts a newly received plan in force, unless it is older than the present one. Takes ownership of it. */
 void server_take_plan(struct server *server, struct plan_view *plan);
 
-/* A failure of this server ends the job: its own node's agent tells the controller. */
+/* Reports a failure of this server to its agent. The failure ends the job. */
 void server_fail(struct server *server, const struct error *error);
 
-/* Whether the plan names the actor's node. Nobody else is given rows, and nothing is taken from anybody else. */
+/* Whether the plan names the actor's node. The server sends no rows to other nodes and takes nothing from them. */
 bool server_knows(const struct server *server, actor_id actor);
 
-/* `from` has sent a message that can't be, for the reason in `error`; the message has had no effect. The node's agent
- * reports that to the controller, once in an epoch. */
+/* Reports to the agent, at most once an epoch, that `from` has sent an impossible message, for the reason in `error`.
+ * Call it only for a message that has had no effect. */
 void server_accuse(struct server *server, actor_id from, const struct message *message, const struct error *error);
 
-/* Serves or follows, as the plan says, and applies the clocks that are complete. */
+/* Promotes the replica or hands it over where the plan says so, and applies the clocks that are complete. */
 void replica_step(struct server *server, struct server_replica *replica);
 
-/* Raises what is known to be committed. */
+/* Raises the committed clock of the server, if `committed` is higher, and of all its replicas. */
 void server_commit(struct server *server, uint64_t committed);
-/* Applies and forgets what the commit allows. */
+/* Applies the held updates up to the committed clock and frees what was kept for going back behind it. */
 void replica_commit(struct server *server, struct server_replica *replica);
 
-/* Counts whether the replica is in step with the plan; tells the agent when that changes something. */
+/* Counts whether the replica is in step with the plan; reports to the agent when that changes it for the server. */
 void replica_count_step(struct server *server, struct server_replica *replica);
 
-/* A worker asks what we can't answer yet, as our plan is older than its own, or the other way round: it is to know that
- * we are here, and asks again. */
+/* Answers a worker's SUBSCRIBE or PULL without state, as the plans of worker and server differ. The worker thus knows
+ * that this server lives, and repeats its request. Does nothing for other messages. */
 void server_answer_later(struct server *server, actor_id from, const struct message *message);
 
 /* ---- server_workers.c ---- */
@@ -70,10 +70,11 @@ void server_receive_flush(struct server *server, struct server_replica *replica,
 void server_receive_scan(struct server *server, struct server_replica *replica, actor_id from,
                          const struct message_scan *scan);
 
-/* Pushes what changed to the subscribers that need it: whose nodes have worked, or begin with the next clock if that is
- * ours. Nothing but how far it is durable where nothing changed, or, `missed`, nothing at all. */
+/* Pushes the changed rows to the subscribers that need them: the nodes that work already, and those that begin with the
+ * next clock if this server serves that. A subscriber whose rows have not changed gets only the durable clock; with
+ * `missed` it gets no push at all. */
 void replica_push(struct server *server, struct server_replica *replica, bool missed);
-/* Answers the scans that waited for the replica's clock. */
+/* Answers the SCANs that waited for the replica's clock. */
 void replica_scans(struct server *server, const struct server_replica *replica);
 
 /* ---- server_follow.c ---- */
@@ -83,26 +84,26 @@ void server_receive_follow(struct server *server, struct server_replica *replica
 void server_receive_update(struct server *server, struct server_replica *replica, actor_id from,
                            const struct message *update);
 
-/* Sends what changed to the followers, at a commit point. */
+/* At a commit point, sends the followers what changed. */
 void replica_update(struct server *server, struct server_replica *replica);
-/* Drops what is known of followers that the plan does not name; of all when it is another epoch's. */
+/* Forgets the followers that the plan does not name, or `all`. */
 void server_prune_followers(const struct server *server, struct server_replica *replica, bool all);
-/* Says how far it is, if it follows, and again when nothing is heard. */
+/* Reports the replica's clock to the server that it follows, if it follows one, until that server answers. */
 void replica_follow(struct server *server, struct server_replica *replica);
-/* It has followed as far as it has to, or nearly. */
+/* Whether the replica has the newest update that it heard of, or is at most one commit interval behind. */
 bool replica_follows_closely(const struct server *server, const struct server_replica *replica);
-/* Takes the present state of its followers into account. True when more became durable. */
+/* Recomputes from the followers' states what is durable. True when the durable clock rose. */
 bool replica_raise_durable(const struct server *server, struct server_replica *replica);
-/* It stands at the last commit point that workers can come to before more is committed, and the backup that is to make
- * it durable is still being copied: that can only catch up at a commit point, so here. */
+/* Whether the replica must not advance, so that the backup being copied from it can catch up, which it can do only at a
+ * commit point. True at the last commit point that workers can reach before more is committed. */
 bool replica_waits_for_copy(const struct server *server, const struct server_replica *replica);
 
 /* ---- server_checkpoint.c ---- */
 
 void server_receive_checkpoint(struct server *server, const struct message *message);
-/* Has the checkpoint written that was asked for if this is its clock; says so if it can't be any more. */
+/* Starts to write the requested checkpoint if the replica is at its clock; refuses it if the replica has passed it. */
 void replica_checkpoint(struct server *server, struct server_replica *replica);
-/* Says that the checkpoint that was asked for, if any, will not be written. */
+/* Refuses the requested checkpoint, if there is one that is not being written. */
 void replica_no_checkpoint(struct server *server, struct server_replica *replica, const char *why);
 
 #endif

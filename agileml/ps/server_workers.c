@@ -1,4 +1,4 @@
-/* What workers ask of a server. See server_private.h. */
+/* Workers' requests to a server: SUBSCRIBE, PULL, FLUSH, SCAN; and the pushes to them. See server_private.h. */
 #include "agileml/ps/server_private.h"
 
 static void push_head(const struct server *server, const struct server_replica *replica, actor_id to,
@@ -12,8 +12,8 @@ static void push_head(const struct server *server, const struct server_replica *
     push->push.received = partition_received(replica->partition, to);
 }
 
-/* Nodes that get ready have the state that they subscribed with; what changed since is for whoever serves their first
- * clock to push, once, when that is the next one. */
+/* Whether a subscriber is to get pushes. A node that gets ready has the state that it subscribed with. When its first
+ * clock is the next one, the server of that clock pushes once what has changed since. */
 static bool push_is_due(const struct server *server, const struct partition *partition,
                         const struct subscription *subscription) {
     uint64_t from = subscription->needs_from;
@@ -46,8 +46,8 @@ void replica_push(struct server *server, struct server_replica *replica, bool mi
     message_close(&model);
 }
 
-/* Whether it can tell the state that the node of `from` is to begin with: one that gets ready gets it from who will
- * serve its first clock, as soon as that has a copy, be it of an earlier clock than the one that serves now. */
+/* Whether the replica can answer a SUBSCRIBE of `from` with state. A node that gets ready gets its state from the
+ * server of its first clock as soon as that server has a copy, even if the present server's state is newer. */
 static bool replica_tells(const struct server *server, const struct server_replica *replica, actor_id from) {
     uint64_t needs_from = server_needs_from(server, from);
     bool joins = needs_from >= server->plan.terms.from_clock && replica->partition->clock + 1 < needs_from &&
@@ -76,7 +76,8 @@ void server_receive_subscribe(struct server *server, struct server_replica *repl
     const struct subscription *before = partition_subscription(replica->partition, from);
     bool first = before == NULL;
     bool tells = replica_tells(server, replica, from);
-    if ((first ? 0 : before->request) < subscribe->after) { /* the next PULL's answer tells */
+    if ((first ? 0 : before->request) < subscribe->after) {
+        /* An earlier SUBSCRIBE of this worker is missing here. The answer to its next PULL shows the worker which. */
         server_answer_later(server, from, message);
         return;
     }
@@ -93,12 +94,12 @@ void server_receive_subscribe(struct server *server, struct server_replica *repl
     push_head(server, replica, from, subscribe->known, &push);
     push.push.request = subscribe->request;
     if (result == 0 && subscribe->only) {
-        push.push.from_clock = push.push.clock; /* it knows all that it wants, or that is on its way */
+        push.push.from_clock = push.push.clock; /* the state of these rows is known, or on its way */
     } else if (result == 0 && tells) {
         result = partition_rows(replica->partition, views, (unsigned)count, subscribe->known, &push, &error);
     } else {
         push.push.from_clock = 0;
-        push.push.clock = 0; /* there is no state to see yet */
+        push.push.clock = 0; /* no state to read yet */
     }
     if (result != 0) {
         server_fail(server, &error);
@@ -119,7 +120,7 @@ void server_receive_pull(struct server *server, struct server_replica *replica, 
     bool answers = subscription != NULL && replica_answers(replica) &&
                    (pull->pull.again || push_is_due(server, partition, subscription));
     if (answers && !pull->pull.again && subscription->sent_clock > from_clock) {
-        from_clock = subscription->sent_clock; /* up to there all is on its way, or was lost */
+        from_clock = subscription->sent_clock; /* everything up to there was sent, even if it was lost since */
     }
     struct message push;
     push_head(server, replica, from, from_clock, &push);
@@ -129,14 +130,14 @@ void server_receive_pull(struct server *server, struct server_replica *replica, 
         partition_changes(partition, subscription, from_clock, NULL, NULL, &push);
         subscription->sent_clock = partition->clock;
     } else {
-        push.push.clock = from_clock; /* nothing new, but we are here */
+        push.push.clock = from_clock; /* nothing new, but the answer shows that we live */
     }
     server->io->send(server->io, from, &push);
 }
 
-/* Raises what is known to be committed as far as a worker says, and as far as that can be: of each partition that is
- * served here the state has to be durable, or to have been when another server handed the partition over. A server that
- * serves nothing can't know, and learns it from those whom it follows. */
+/* Raises the committed clock to what a worker reports, but not beyond what this server knows to be possible. Each
+ * partition served here must be durable at that clock, or have been durable when another server handed it over. A
+ * server that serves nothing can't check the report, and learns the committed clock from the servers it follows. */
 static void take_committed(struct server *server, uint64_t committed) {
     bool serves = false;
     for (uint32_t p = 0; p < server->partition_count && committed > server->committed; p++) {
@@ -152,7 +153,7 @@ static void take_committed(struct server *server, uint64_t committed) {
     }
 }
 
-/* Where the job rejects them: a NaN or an infinity is the sender's failure. */
+/* Rejects rows with a NaN or an infinity if the job is set so. Returns `count` or AML_EPROTOCOL. */
 static int check_numbers(const struct job *job, const struct rows_view *views, int count, struct error *error) {
     for (int v = 0; v < count && job->reject_nan; v++) {
         const struct table_spec *spec = &job->tables[views[v].table];
@@ -165,7 +166,7 @@ static int check_numbers(const struct job *job, const struct rows_view *views, i
     return count;
 }
 
-/* A flush_result, or an error with nothing changed. */
+/* Applies a FLUSH. Returns a flush_result, or an error with nothing changed. */
 static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
                       const struct message *message, struct error *error) {
     const struct message_flush *flush = &message->flush;
@@ -215,7 +216,7 @@ void server_receive_scan(struct server *server, struct server_replica *replica, 
     }
     if (replica->state == REPLICA_SERVING && replica->partition->clock >= scan->min_clock) {
         send_rows(server, replica->partition, from, scan);
-    } else if (server->scan_count < SERVER_SCANS_MAX) { /* else the reader asks again */
+    } else if (server->scan_count < SERVER_SCANS_MAX) { /* else the reader repeats SCAN */
         server->scans = memory_resized(server->scans, server->scan_count + 1, sizeof *server->scans);
         server->scans[server->scan_count++] = (struct scan_request){.from = from, .scan = *scan};
     }
