@@ -1,4 +1,4 @@
-/* See node.h. */
+/* The node agent's life: the messages that it receives and sends, and its timer. See node.h. */
 #include "workers/node_private.h"
 
 #include "agileml/base/memory.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_EVICT_REQUEST = 1 }; /* this node asks for one thing only: to leave */
+enum { NODE_EVICT_REQUEST = 1 }; /* the number of EVICT, the only request of a node that OUTCOME answers */
 
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
     *node = (struct node){.io = io, .options = *options, .job = job, .contact.timeout_ms = options->timeout_ms};
@@ -73,7 +73,7 @@ bool node_crashed(struct node *node, const struct message_crashed *facts) {
     return takes_part;
 }
 
-/* ---- What the controller is told ---- */
+/* ---- Messages to the controller ---- */
 
 static void send_registration(struct node *node) {
     struct message message = {.type = MESSAGE_REGISTER, .registration = node->options.registration};
@@ -84,7 +84,7 @@ static void send_registration(struct node *node) {
     node_send(node, &message);
 }
 
-/* The node whose server we have waited for longer than the timeout. */
+/* The node whose server has not answered for longer than the timeout, or ACTOR_NONE. */
 static actor_id silent_node(const struct node *node) {
     uint64_t since_us = 0;
     actor_id server = client_silent(&node->client, &since_us);
@@ -113,7 +113,7 @@ static void send_input(struct node *node) {
     node_send(node, &message);
 }
 
-/* Sends INPUT again: it may be large, and what was sent before may be on its way, so not with each heartbeat. */
+/* Repeats INPUT, but not with each heartbeat: it may be large, and the one before may still be on its way. */
 static void send_input_again(struct node *node) {
     if (!node_input_is_compared(node) &&
         node_now(node) >= node->input.sent_us + node->contact.timeout_ms * UINT64_C(250)) {
@@ -137,7 +137,7 @@ static void send_accusation(struct node *node) {
     }
 }
 
-/* One in an epoch: the controller answers with the next epoch. */
+/* Accuses a node, once in an epoch: the controller answers by beginning the next epoch. */
 static void node_accuse(struct node *node, actor_id accused, const char *text) {
     if (node->accusation.accused == ACTOR_NONE && !node->client.fenced) {
         node->accusation.accused = accused;
@@ -151,16 +151,16 @@ static void send_leave(struct node *node) {
     node_send(node, &message);
 }
 
-/* ---- How far the node is ---- */
+/* ---- Reports of loading, readiness and commits ---- */
 
-/* An assignment from the job's first clock on. */
+/* Whether the assignment begins with the first clock of the plan's epoch. */
 static bool assignment_is_first(const struct node *node, const struct node_assignment *assignment) {
     return assignment->from_clock == node->plan.terms.restore + 1;
 }
 
 static void send_loaded(struct node *node) {
     struct message message = {.type = MESSAGE_LOADED};
-    double totals[WIRE_TOTALS] = {0}; /* sums, then maxima, which nobody has raised yet */
+    double totals[WIRE_TOTALS] = {0}; /* sums, then maxima */
     for (unsigned t = WIRE_TOTALS / 2; t < WIRE_TOTALS; t++) {
         totals[t] = -HUGE_VAL;
     }
@@ -179,7 +179,7 @@ static void send_loaded(struct node *node) {
     node_send(node, &message);
 }
 
-/* LOADED once for each plan, until START. */
+/* Sends LOADED once for each plan, until START. */
 static void tell_loaded(struct node *node) {
     if ((node->state != NODE_LOADING && node->state != NODE_LOADED) || node->loaded == node->plan.terms.version) {
         return;
@@ -213,13 +213,13 @@ static bool node_is_ready(const struct node *node) {
     return node->work.assignment_count == 0 || client_subscribed(&node->client);
 }
 
-/* The clock is committed, and the controller has not been told so. */
+/* Whether the clock is committed, but no heartbeat has reported so. */
 static bool commit_passes(const struct node *node, uint64_t clock) {
     return clock != 0 && node->client.committed >= clock && node->contact.told_committed < clock;
 }
 
-/* Tells the controller at once what it waits for: that we are ready, and that the clocks up to a boundary, or all of
- * the job's, are committed. */
+/* Sends a heartbeat at once when it brings what the controller waits for: that this node is ready, or that the clocks
+ * up to the plan's from_clock or the job's last clock are committed. */
 static void tell_ready(struct node *node) {
     bool over = commit_passes(node, node->plan.terms.from_clock) || commit_passes(node, node->plan.terms.final);
     bool ready = node->ready != node->plan.terms.version && node_is_ready(node);
@@ -231,8 +231,9 @@ static void tell_ready(struct node *node) {
     }
 }
 
-/* ---- Going on ---- */
+/* ---- One step ---- */
 
+/* Reports by a heartbeat that this node has done all its clocks, or has more to do. */
 static void tell_finished(struct node *node) {
     if (node->state >= NODE_STARTED && node_work_is_through(node) != (node->state == NODE_FINISHED)) {
         node->state = node->state == NODE_STARTED ? NODE_FINISHED : NODE_STARTED;
@@ -255,8 +256,8 @@ static void node_set_timer(struct node *node) {
     }
 }
 
-/* The last clock's state is at the servers; what this node's cache has of it may still be on the way, if the node had
- * no part in that clock. The app's finish function may read it. */
+/* Begins a requested save once this node's cache has the last clock's state, which the app's finish function may read.
+ * The servers have it when SAVE comes; pushes to a node without a part in that clock may still be on their way. */
 static void begin_save(struct node *node) {
     if (node->save.state == SAVE_REQUESTED && !node->save.unsaving && node->final != 0 &&
         client_want_last(&node->client, node->final)) {
@@ -267,7 +268,7 @@ static void begin_save(struct node *node) {
 
 void node_step(struct node *node) {
     if (node->stepping) {
-        return; /* a hook that answered at once: the loop below goes on */
+        return; /* a hook has answered at once, inside the loop below */
     }
     node->stepping = true;
     while (node_work_advance(node)) {
@@ -368,7 +369,7 @@ void node_leave_soon(struct node *node, uint32_t notice_ms) {
 
 /* ---- Plans ---- */
 
-/* Makes the nodes and servers of a new plan known to the io, and has it forget those that left. */
+/* Admits the nodes and connects to the servers of a new plan, and drops the connections to nodes that left. */
 static void connect_servers(struct node *node, const struct plan_view *plan) {
     node->io->admit(node->io, plan->nodes, plan->node_count);
     for (size_t e = 0; e < plan->endpoint_count; e++) {
@@ -379,7 +380,7 @@ static void connect_servers(struct node *node, const struct plan_view *plan) {
     links_forget_absent(node->io, node->options.self, &node->plan, plan);
 }
 
-/* Which of our servers have a part in the plan. */
+/* Finds out which of our servers have a replica by the plan. */
 static void find_roles(struct node *node) {
     for (unsigned s = 0; s < node->options.server_count; s++) {
         actor_id actor = node->options.servers[s].actor;
@@ -395,7 +396,7 @@ static void checkpoint_drop(struct node *node) {
     memset(&node->checkpoint, 0, sizeof node->checkpoint);
 }
 
-/* What was done for the old epoch's end of the job is void. */
+/* Voids the save of the epoch before. */
 static void save_drop(struct node *node) {
     if (node->save.state == SAVE_RUNNING) {
         node->save.unsaving = true;
@@ -442,7 +443,7 @@ static void receive_plan(struct node *node, const struct message *message) {
 
 /* ---- Failures of others ---- */
 
-/* Once all of our servers stand still. */
+/* Sends FENCED once all of our servers are fenced. */
 static void send_fenced(struct node *node) {
     struct message message = {.type = MESSAGE_FENCED};
     size_t size = 0;
@@ -471,7 +472,7 @@ static void send_fenced(struct node *node) {
 
 static void receive_fence(struct node *node, const struct message *fence) {
     if (fence->epoch < node->client.epoch || (fence->epoch == node->client.epoch && !node->client.fenced)) {
-        return; /* the plan that ends it has come */
+        return; /* the plan that ends this fence has come already */
     }
     if (fence->epoch > node->client.epoch) {
         client_fence(&node->client, fence->epoch);
@@ -490,7 +491,7 @@ static void receive_fence(struct node *node, const struct message *fence) {
     send_fenced(node);
 }
 
-/* ---- What our servers say ---- */
+/* ---- Messages from our servers ---- */
 
 static void receive_replicas(struct node *node, struct node_server *server, const struct message *message) {
     if (message->epoch != node->client.epoch) {
@@ -551,7 +552,7 @@ static struct node_server *own_server(const struct node *node, actor_id actor) {
     return NULL;
 }
 
-/* ---- What the controller says ---- */
+/* ---- Messages from the controller ---- */
 
 static void receive_welcome(struct node *node, const struct message_welcome *welcome) {
     if (node->contact.heartbeat_ms != 0) {
@@ -585,7 +586,7 @@ static void receive_ack(struct node *node, const struct message *message) {
         node->input.compared = ack->input;
     }
     if (ack->barrier < node->barrier.number) {
-        return; /* the number never falls: this one is old */
+        return; /* the barrier's number never falls, so this message is old */
     }
     node->final = ack->final != 0 ? ack->final : node->final;
     if (ack->barrier > node->barrier.number) {
@@ -597,7 +598,7 @@ static void receive_ack(struct node *node, const struct message *message) {
 
 static void receive_save(struct node *node, const struct message *message) {
     if (message->epoch != node->client.epoch || node->client.fenced) {
-        return; /* of an epoch that is over */
+        return; /* the message's epoch is over */
     }
     bool goes_on = node->save.state == SAVE_REQUESTED || node->save.state == SAVE_RUNNING;
     if (!goes_on && message->save.attempt > node->save.attempt) {
@@ -618,7 +619,7 @@ static bool checkpoint_has(const struct node *node, uint32_t partition) {
     return false;
 }
 
-/* Passes on to one of our servers what it is to write, by the plan, and has not written yet. */
+/* Passes CHECKPOINT on to one of our servers, with the partitions that it has by the plan and has not written yet. */
 static void send_checkpoint(struct node *node, actor_id server, const struct message *checkpoint) {
     size_t count;
     const uint32_t *partitions = checkpoint_partitions(checkpoint, &count);
@@ -744,7 +745,7 @@ static uint32_t node_patience_ms(const struct node *node) {
                                                                                  : node->contact.timeout_ms;
 }
 
-/* Training goes on without a controller: but not for ever. */
+/* Fails the node when the controller has been silent for too long. Until then training goes on without it. */
 static bool node_check_silence(struct node *node, uint64_t now) {
     uint32_t patience_ms = node_patience_ms(node);
     if (now - node->contact.heard_us <= patience_ms * UINT64_C(1000)) {
@@ -757,8 +758,8 @@ static bool node_check_silence(struct node *node, uint64_t now) {
     return true;
 }
 
-/* Time in which this process itself stood still (a debugger, a laptop's lid, a busy machine) counts as nobody's
- * silence. After a long stop connections may be broken: servers get the time that new ones take, too. */
+/* Discounts time in which this process itself stood still (a debugger, a laptop's lid, a busy machine) from the silence
+ * of others. After a long stop connections may be broken, so servers also get the time to reconnect. */
 static void discount_stop(struct node *node, uint64_t now) {
     uint64_t late_us = node->timer_us != 0 && now > node->timer_us ? now - node->timer_us : 0;
     if (late_us > node->contact.timeout_ms * UINT64_C(500)) {
@@ -772,7 +773,7 @@ static void discount_stop(struct node *node, uint64_t now) {
     }
 }
 
-/* What the controller is told each time, until it answers. */
+/* Sends with each heartbeat all that the controller has not answered yet. */
 static void repeat(struct node *node) {
     send_heartbeat(node);
     send_accusation(node);

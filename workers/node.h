@@ -1,7 +1,8 @@
-/* The node agent: takes part in a job. Registers with the controller, hands the plan to this node's servers, has
- * the data loaded, drives the worker through its clocks as staleness allows, reports progress, and ends when the
- * controller says so or has gone silent. A state machine behind struct io; what takes time (loading, the app's
- * functions) is asked of the hooks and answered later. Contains the client (client.h). */
+/* The node agent: a node's part in a job, as a state machine behind struct io. Registers with the elasticity
+ * controller, passes the plan on to this node's servers, and has the data loaded. Drives the worker through its clocks
+ * as staleness allows, and reports progress. Ends when the controller ends the node's part or has been silent for too
+ * long. Work that takes time (loading, the app's functions) is requested by hooks and answered later. Contains the
+ * client (client.h). */
 #ifndef AGILEML_WORKERS_NODE_H
 #define AGILEML_WORKERS_NODE_H
 
@@ -9,25 +10,25 @@
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
-    NODE_LEAVE_MS = 3000,          /* a node that has to leave waits at most so long for a WELCOME that has not come */
-    NODE_PROGRESS_BURST = 16,      /* sent again at once; twice as many each time that all have arrived, ... */
-    NODE_PROGRESS_BURST_MAX = 512, /* ... up to so many, ... */
-    NODE_PROGRESS_STILL_MAX = 8,   /* ... until none arrives for so many heartbeats */
-    NODE_PROGRESS_US = 5000,       /* PROGRESS of short clocks is sent together, this often and at an iteration's end */
-    NODE_EVALUATIONS_MAX = 64,     /* that the controller has asked for at once; it repeats what was not taken */
+    NODE_LEAVE_MS = 3000,          /* the longest wait for WELCOME of a node that has to leave */
+    NODE_PROGRESS_BURST = 16,      /* PROGRESS messages that are repeated at once; the number doubles if all arrive */
+    NODE_PROGRESS_BURST_MAX = 512, /* the most that are repeated at once */
+    NODE_PROGRESS_STILL_MAX = 8,   /* heartbeats without an acknowledgement that put the burst back to its start */
+    NODE_PROGRESS_US = 5000,       /* how long PROGRESS of short clocks is collected; an iteration's end sends it */
+    NODE_EVALUATIONS_MAX = 64,     /* pending EVALUATE requests; the controller repeats those that were not accepted */
 };
 
 /* NEW --hooks.prepare--> PREPARING --node_prepared--> PREPARED --first state of its rows--> READY */
 enum node_set_state {
     SET_NEW,
-    SET_PREPARING, /* the process reads the data */
-    SET_PREPARED,  /* the data is there */
-    SET_READY,     /* so is the first state of its rows, and the input is the job's: a clock may begin */
+    SET_PREPARING, /* the process reads and arranges the data */
+    SET_PREPARED,  /* the data is there, but not all rows have their first state, or the input was not compared */
+    SET_READY,     /* data and rows are there, and the controller has compared the input: a clock may begin */
 };
 
-/* Data shards that one assignment or several consist of, and that the process has arranged for the app. */
+/* The data shards of one or more assignments, which the process arranges for the app. */
 struct node_set {
-    unsigned number;  /* never used twice */
+    unsigned number;  /* unique in this process */
     uint32_t *shards; /* ascending */
     uint32_t count;
     enum node_set_state state;
@@ -35,67 +36,67 @@ struct node_set {
     double totals[WIRE_TOTALS];
 };
 
-/* One of this node's assignments: the set's items in these clocks, under that origin. */
+/* One of this node's assignments: work on a set's items in a range of clocks. */
 struct node_assignment {
-    actor_id origin;
-    uint64_t from_clock, until_clock;
-    uint64_t done; /* clocks up to this are flushed under the origin */
-    uint64_t last; /* the clock that was evaluated as the job's last one and reported so; 0: none */
+    actor_id origin;                  /* under which its clocks are flushed */
+    uint64_t from_clock, until_clock; /* both included */
+    uint64_t done;                    /* clocks up to this are flushed under the origin */
+    uint64_t last;                    /* the clock that was evaluated, and reported, as the job's last one; 0: none */
     unsigned set;  /* index in node_work.sets */
 };
 
-/* What the controller has asked for in EVALUATE. */
+/* An evaluation that the controller has requested by EVALUATE. */
 struct node_evaluation {
-    actor_id origin;
+    actor_id origin; /* under which it is reported */
     uint64_t clock;
-    bool done;     /* reported ... */
-    uint64_t last; /* ... and as node_duty.last */
-    unsigned set;
+    bool done;     /* reported */
+    uint64_t last; /* as node_assignment.last */
+    unsigned set;  /* index in node_work.sets */
 };
 
-/* What the node asks of its process. Each is called on the io's thread and returns at once; the node_* function named
- * is called later, on the io's thread. A set goes by its number. */
+/* The node's requests to its process. Each hook is called on the io's thread and returns at once. Where a node_*
+ * function is named, the process calls that later, on the io's thread, when the request is done. `set` is a number. */
 struct node_hooks {
-    /* node_prepared, once the set's items are in memory, arranged, and the cache holds the rows that they name. In the
-     * background: clocks are computed meanwhile. One at a time; `set` is the node's and stays only during the call. */
+    /* Brings the set's items into memory, arranges them, and adds the rows that they name to the cache; then
+     * node_prepared. Runs in the background of clocks, one set at a time. `set` is valid only during the call. */
     void (*prepare)(void *context, const struct node_set *set);
-    /* The set is not needed any more; its shards may be again. Not while it is prepared, computed or evaluated. */
+    /* Frees a set. Its shards may be in a later set. Never called while the set is prepared, computed or evaluated. */
     void (*release)(void *context, unsigned set);
-    void (*compute)(void *context, unsigned set,
-                    uint64_t clock); /* node_computed, after client_gather of all partitions */
-    /* node_evaluated. `again`: the evaluation does not follow the clock's compute; its metrics replace those that were
-     * reported for the clock, or are reported without the clock's own. */
+    /* Computes a clock and calls client_gather for all partitions; then node_computed. */
+    void (*compute)(void *context, unsigned set, uint64_t clock);
+    /* Evaluates a clock; then node_evaluated. With `again` the evaluation does not follow the clock's compute: its
+     * metrics replace those reported for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
-    void (*save)(void *context); /* node_saved; asked once */
-    void (*unsave)(
-        void *context); /* a failure meanwhile: have the app's finish function return soon; node_saved follows,
-                                      and save may be asked again */
-    void (*end)(void *context, int code, const char *text);           /* the job is over for this node; once */
-    void (*rejoin)(void *context, const char *why);                   /* start anew, as a new node; instead of end */
+    /* Runs the app's finish function; then node_saved. */
+    void (*save)(void *context);
+    /* Makes the running finish function return soon, since a node has failed; then node_saved. `save` may follow. */
+    void (*unsave)(void *context);
+    void (*end)(void *context, int code, const char *text);           /* ends this node's part in the job; once */
+    void (*rejoin)(void *context, const char *why);                   /* starts anew as a new node; instead of end */
     uint64_t (*memory_bytes)(void *context);                          /* resident set size; may be NULL */
     void (*bytes)(void *context, uint64_t *sent, uint64_t *received); /* over the network; may be NULL */
     void *context;
 };
 
-/* What this node has read, and whether the controller has found it equal to the job's input. */
+/* The input that this node has read, and the controller's comparison of it with the job's. */
 struct node_input {
     uint64_t reading;              /* of the newest INPUT; 0: none yet */
     uint64_t compared;             /* the newest INPUT that the controller found equal to the job's; 0: none */
-    struct buffer *shards, *files; /* its frames */
-    uint64_t sent_us;
+    struct buffer *shards, *files; /* the frames of the newest INPUT */
+    uint64_t sent_us;              /* when INPUT was sent last */
 };
 
 struct node_options {
     actor_id self;                        /* part 0 */
-    const char *controller;               /* its endpoint */
-    struct message_register registration; /* sent as it is */
+    const char *controller;               /* endpoint */
+    struct message_register registration; /* sent unchanged */
     const struct wire_endpoint *servers;  /* this node's server threads */
     unsigned server_count;
     const struct wire_metric *metrics;
-    const struct buffer *settings; /* struct wire_option each, which the caller keeps; NULL: none */
+    const struct buffer *settings; /* struct wire_option each, owned by the caller; NULL: none */
     unsigned metric_count;
-    uint32_t timeout_ms;  /* until WELCOME tells the job's */
-    uint32_t patience_ms; /* without a controller for longer than this (once welcomed), the node gives up */
+    uint32_t timeout_ms;  /* used until WELCOME brings the job's */
+    uint32_t patience_ms; /* once welcomed, the node fails after so long without a message from the controller */
     struct node_hooks hooks;
 };
 
@@ -108,56 +109,56 @@ enum node_activity {
     NODE_EVALUATING, /* the app evaluates the clock */
 };
 
-/* What the node works on. Only node_work.c and node_sets.c change it. */
+/* The node's assignments and its present activity. Only node_work.c and node_sets.c change it. */
 struct node_work {
     struct node_set *sets;
     unsigned set_count, sets_made;
-    bool set_dropped; /* since rows that no set names any more were forgotten */
+    bool set_dropped; /* a set was dropped, and rows that only it named are still subscribed to */
     struct node_assignment *assignments;
     unsigned assignment_count;
     struct node_evaluation *evaluations;
     unsigned evaluation_count;
     enum node_activity activity;
-    struct node_assignment assignment;    /* of the activity, or of the last one */
-    uint64_t clock;                       /* likewise */
-    bool again;                           /* it evaluates what it has not just computed */
-    bool last;                            /* it evaluates the job's last clock, in the state of that very clock */
+    struct node_assignment assignment;    /* of the activity; while IDLE of the last one */
+    uint64_t clock;                       /* of the activity; while IDLE of the last one */
+    bool again;                           /* EVALUATING: the clock was not computed just before */
+    bool last;                            /* EVALUATING: the job's last clock, in the state of that very clock */
     uint64_t items, compute_us, began_us; /* of the clock */
     uint64_t begun;                       /* the highest clock begun under any origin */
     uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
 };
 
-/* The PROGRESS that the controller has not acknowledged. Only node_reports.c changes it. */
+/* The PROGRESS messages that the controller has not acknowledged. Only node_reports.c changes it. */
 struct node_reports {
     struct message *list; /* in the order of clocks */
     unsigned count;
-    unsigned sent;    /* the rest has not been sent yet: more may go with it */
+    unsigned sent;    /* the first `sent` messages were sent; the rest is being collected */
     uint64_t sent_us; /* when PROGRESS was sent last */
-    unsigned again;   /* so many of the burst that was sent again are not acknowledged yet */
-    unsigned burst;   /* how many the next burst has */
-    unsigned still;   /* heartbeats since one was acknowledged */
+    unsigned again;   /* messages of the last repeated burst that are not acknowledged yet */
+    unsigned burst;   /* how many messages the next burst repeats */
+    unsigned still;   /* heartbeats since a message was acknowledged */
 };
 
 /* NONE --SAVE--> REQUESTED --hooks.save--> RUNNING --node_saved--> OVER --SAVE of a later attempt--> REQUESTED
- * A new epoch puts it back to NONE. */
+ * A new epoch leads back to NONE. */
 enum node_save_state {
     SAVE_NONE,
     SAVE_REQUESTED, /* waits for the last clock's state */
     SAVE_RUNNING,   /* the app's finish function runs */
-    SAVE_OVER,      /* `outcome` is what came of it */
+    SAVE_OVER,      /* `outcome` has its result */
 };
 
 struct node_save {
     enum node_save_state state;
     uint32_t attempt; /* of the last SAVE */
     struct message_saved outcome;
-    bool unsaving; /* the finish function of an earlier epoch is to return: its outcome does not count */
+    bool unsaving; /* the finish function of an earlier epoch still runs; its outcome does not count */
 };
 
-/* What one of our servers reported last. */
+/* The last report of one of our servers. */
 struct node_server {
-    bool has_role;    /* in the plan */
-    uint64_t version; /* of the plan that the rest is about */
+    bool has_role;    /* the present plan gives it a replica */
+    uint64_t version; /* of the plan that the report is about */
     bool in_step, fenced;
     uint64_t committed;
     struct buffer *restore_points;
@@ -179,13 +180,13 @@ struct node_contact {
     uint32_t heartbeat_ms, timeout_ms; /* heartbeat_ms 0: WELCOME has not come */
     uint64_t heard_us;                 /* when the controller was last heard */
     uint64_t heartbeat_us;             /* when the next heartbeat, or REGISTER, is due */
-    uint64_t told_committed;           /* in the last heartbeat */
+    uint64_t told_committed;           /* the committed clock that the last heartbeat reported */
 };
 
-/* What a warning leads to. */
+/* The node's departure after a warning that its machine will be taken away. */
 struct node_departure {
-    bool requested;    /* EVICT was sent, or will be, and has no answer yet */
-    uint64_t until_us; /* when the node has to be gone; 0: nobody has warned it */
+    bool requested;    /* EVICT has no answer yet; it is sent once the node is welcomed */
+    uint64_t until_us; /* when the machine will be gone; 0: no warning has come */
 };
 
 struct node {
@@ -207,12 +208,12 @@ struct node {
     struct node_checkpoint checkpoint;
     struct message_accuse accusation; /* of this epoch; accused ACTOR_NONE: none */
     struct node_departure departure;
-    uint64_t total_items;       /* of all nodes, from START on */
-    double totals[WIRE_TOTALS]; /* likewise */
+    uint64_t total_items;       /* of all nodes; valid from START on */
+    double totals[WIRE_TOTALS]; /* of all nodes; valid from START on */
     uint64_t final;             /* the job's last clock; 0: not known yet */
-    uint64_t loaded, ready;     /* the plan's versions that the last LOADED and the last heartbeat named */
-    uint64_t timer_us;          /* what was asked of set_timer */
-    bool stepping;              /* inside node_step */
+    uint64_t loaded, ready;     /* versions of the plans in the last LOADED and in the last heartbeat */
+    uint64_t timer_us;          /* when node_timer is due */
+    bool stepping;              /* node_step is running */
     bool ended;
 };
 
@@ -221,11 +222,11 @@ void node_close(struct node *node);
 /* Sends the first REGISTER. */
 void node_start(struct node *node);
 
-/* The hooks' answers. */
+/* ---- The process's answers to the hooks ---- */
 
-/* The input was read, for the first time or otherwise than before: its fingerprint (struct wire_input_shard, one for
- * each data shard) and its files (struct wire_input_file), which the node takes over. Before node_prepared of the set
- * that it was read for. */
+/* Reports that the input was read: for the first time, or with another fingerprint than before. `shards` is the
+ * fingerprint (struct wire_input_shard, one for each data shard), `files` the input files (struct wire_input_file); the
+ * node takes both over. Call it before node_prepared of the set that the input was read for. */
 void node_read(struct node *node, struct buffer *shards, struct buffer *files);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
@@ -235,21 +236,21 @@ void node_saved(struct node *node, int code, const char *text);
 /* How many different nodes have assignments in `clock`. */
 unsigned node_origins(const struct node *node, uint64_t clock);
 
-/* Looks again for what can begin and when to call the timer: after the client was used from outside. */
+/* Begins what can begin now and sets the timer. Call it after the client was used from outside. */
 void node_wake(struct node *node);
 
-/* Asks the controller to let this node leave within the notice; it goes on until DONE. Repeated until then. Of several
- * warnings the one that leaves least time counts. */
+/* Requests from the controller, until it answers, that this node may leave within the notice. The node works on until
+ * DONE. Of several warnings the one that leaves least time counts. */
 void node_leave_soon(struct node *node, uint32_t notice_ms);
 
-/* The app has crashed: reports that to the controller, which answers DONE or ABORT; the node does nothing more. False:
- * the node takes no part in the job, so there is no controller to report to. */
+/* Reports a crash of the app to the controller, which answers DONE or ABORT, and stops the node. False: the node takes
+ * no part in the job yet, so there is no controller to report to. */
 bool node_crashed(struct node *node, const struct message_crashed *facts);
 
-/* Tells the controller that this node can't go on, and ends. */
+/* Reports to the controller that this node can't go on, and ends. */
 void node_fail(struct node *node, int code, const char *text);
 
-/* A connection to `peer` has come about. A controller that was started again hears at once of a node that it knows. */
+/* Handles a new connection to `peer`: a controller that was started again gets a heartbeat at once. */
 void node_connected(struct node *node, actor_id peer);
 
 /* The actor's functions, `self` a struct node. */

@@ -1,5 +1,5 @@
-/* What the parts of a node share: node.c (the node's life, and what it hears), node_work.c (what it works on and
- * evaluates), node_sets.c (the data for that), node_reports.c (what it reports of its clocks). */
+/* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments, clocks
+ * and evaluations), node_sets.c (their data), node_reports.c (its PROGRESS). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
 
@@ -16,68 +16,69 @@ static inline void node_send(struct node *node, struct message *message) {
     node->io->send(node->io, ACTOR_CONTROLLER, message);
 }
 
-/* Whether what was read has been compared with what the others read, and is the same. */
+/* Whether the controller has compared the input that this node read, and found it equal to the job's. */
 static inline bool node_input_is_compared(const struct node *node) {
     return node->input.compared == node->input.reading;
 }
 
-/* Whether the clock is at or behind the one that members are asked not to pass. */
+/* Whether the clock is at or beyond the barrier: the clock after it must not begin. */
 static inline bool node_held_at(const struct node *node, uint64_t clock) {
     return clock >= node->barrier.clock;
 }
 
 /* ---- node.c ---- */
 
-/* Does all that can be done now, and reports what follows from it. */
+/* Begins all that can begin now, and reports to the controller what has changed. */
 void node_step(struct node *node);
 
 /* ---- node_sets.c ---- */
 
-/* The index of the set of these shards, which is made when it is new. Takes over `shards`. */
+/* Returns the index of the set of these shards, and makes the set if there is none. Takes over `shards`. */
 unsigned node_set_of_shards(struct node *node, uint32_t *shards, uint32_t count);
-/* How many shards both sets have. */
+/* How many shards are in both sets. */
 uint32_t node_set_common(const struct node_set *one, const struct node_set *other);
-/* Drops the sets that nobody needs any more. */
+/* Drops the sets that no assignment or evaluation needs. */
 void node_sets_release(struct node *node);
-/* Unsubscribes from the rows that no set names any more, as soon as that can be. */
+/* Unsubscribes from the rows that no set names any more, when the client can. */
 void node_sets_forget_rows(struct node *node);
-/* Has the data of the most urgent assignment prepared that lacks it; when no assignment does, that of an evaluation,
- * which was mostly read for an assignment before. One set at a time. True when there was one. */
+/* Requests one set from the process, unless one is being prepared: that of the most urgent assignment without data, or
+ * else that of an evaluation, whose data has mostly been read before. True when it requested one. */
 bool node_sets_prepare_next(struct node *node);
-/* Finds out which sets are ready. */
+/* Moves all sets from PREPARED to READY if the client's rows and the input's comparison are there. */
 void node_sets_fill(struct node *node);
 
 /* ---- node_work.c ---- */
 
 void node_work_close(struct node *node);
-/* Takes our part of the plan's assignments. Data that is there stays, whatever the clocks. */
+/* Takes this node's assignments from the plan. A set of the same shards keeps its data, even for other clocks. */
 void node_work_take_assignments(struct node *node);
-/* Begins what can begin now. True when that was something. */
+/* Begins one thing that can begin now. True when there was one. */
 bool node_work_advance(struct node *node);
-/* Whether everything up to the last clock is done, and that clock's state is here: our flushes have arrived. */
+/* Whether this node has done all its clocks and has the last clock's state, which shows that its flushes arrived. */
 bool node_work_is_through(const struct node *node);
 void node_work_receive_evaluate(struct node *node, const struct message *message);
 /* Drops the evaluations that were requested for these clocks, both included. */
 void node_work_drop_evaluations(struct node *node, uint64_t from, uint64_t until);
-/* A new epoch has begun: clocks beyond the restored one are done again, by whoever did them. Nothing is evaluated there
- * in a lost node's place, and the last clock's state, when it is one of these, will be another. */
+/* Voids evaluations when a new epoch begins. Clocks beyond the restored one are completed again, and evaluated by the
+ * nodes that compute them; so requested evaluations of them are dropped. If the last clock is one of them, its state
+ * will be another, and it must be evaluated again. */
 void node_work_undo_evaluations(struct node *node);
 
 /* ---- node_reports.c ---- */
 
 void node_reports_open(struct node *node);
 void node_reports_close(struct node *node);
-/* Reports the clock that was evaluated. */
+/* Adds a PROGRESS for the clock that was evaluated, and sends it if it is due. */
 void node_reports_add(struct node *node, const struct wire_metric_sum *metrics);
-/* Sends what was not sent yet. */
+/* Sends the collected messages. */
 void node_reports_send(struct node *node);
-/* When what was not sent yet is to be sent; UINT64_MAX: all was sent. */
+/* When the collected messages are due; UINT64_MAX: there are none. */
 uint64_t node_reports_due_us(const struct node *node);
-/* Sends the oldest again that are not acknowledged; called with each heartbeat. */
+/* Repeats the oldest unacknowledged messages; called with each heartbeat. */
 void node_reports_repeat(struct node *node);
-/* What was evaluated as the job's last clock does not count as that any more. */
+/* Clears `last` in all messages: they do not report the job's last clock any more. */
 void node_reports_undo_last(struct node *node);
-/* Drops what a HEARTBEAT_ACK acknowledges. */
+/* Drops the messages that a HEARTBEAT_ACK acknowledges. */
 void node_reports_acknowledged(struct node *node, const struct message *ack);
 
 #endif

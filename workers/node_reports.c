@@ -40,8 +40,9 @@ void node_reports_send(struct node *node) {
     node->reports.sent_us = node_now(node);
 }
 
-/* A message to the network costs as much as a short clock: such clocks are told of together. What the controller waits
- * for is not kept back: an iteration's end, where it may name the last clock or write a checkpoint. */
+/* Whether to send the collected PROGRESS now. A message costs as much as a short clock, so short clocks are reported
+ * together. But the controller waits for the end of an iteration, where it may name the last clock or begin a
+ * checkpoint, and for the barrier: these are reported at once. */
 static bool progress_is_due(const struct node *node) {
     uint64_t clock = node->work.clock;
     return clock % node->options.registration.job.clocks_per_iteration == 0 || node_held_at(node, clock) ||
@@ -63,8 +64,8 @@ void node_reports_repeat(struct node *node) {
     send_burst(node);
 }
 
-/* Keeps a PROGRESS in the order of clocks, in which the controller completes them: what it waits for is among the
- * first, which are sent again. One that goes before others that were sent is sent at once. */
+/* Keeps a PROGRESS in the order of clocks. The controller completes clocks in this order, so the messages that it waits
+ * for are among the first, which are repeated. A message that comes before others that were sent is sent at once. */
 static void keep_progress(struct node *node, struct message message) {
     unsigned place = node->reports.count;
     while (place > 0 && node->reports.list[place - 1].progress.clock > message.progress.clock) {
@@ -108,9 +109,9 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     }
 }
 
-/* The controller has this PROGRESS. What a catch-up of an earlier epoch has left to report is a part of its clock's,
- * and so is an evaluation in a lost node's place: its clock was restored, which the count of the catch-up begins
- * behind. */
+/* Whether the HEARTBEAT_ACK covers this PROGRESS. `catch_up` covers what the present epoch's catch-up origin computes;
+ * it counts from the restored clock. `progress` covers all else: also the remaining reports of an earlier epoch's
+ * catch-up, and evaluations in a lost node's place, which are of clocks up to the restored one. */
 static bool progress_arrived(const struct node *node, const struct message_progress *progress,
                              const struct message *ack) {
     bool present = ack->epoch == node->plan.epoch &&

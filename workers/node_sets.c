@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The set's data is being prepared, or at work. */
+/* Whether the set is being prepared, computed or evaluated. */
 static bool set_in_use(const struct node *node, unsigned index) {
     const struct node_set *set = &node->work.sets[index];
     return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.assignment.set == index);
@@ -61,7 +61,8 @@ void node_sets_forget_rows(struct node *node) {
     node->work.set_dropped = node->work.set_dropped && !client_forget(&node->client, oldest);
 }
 
-/* What a dead node has left undone comes first: everyone waits for it. Then what begins first. */
+/* The order of urgency: first the clocks that a dead node has left undone, for which all nodes wait; then the
+ * assignment that begins first. */
 static bool assignment_before(const struct node_assignment *one, const struct node_assignment *other) {
     bool catch_up = origin_is_catch_up(one->origin);
     return catch_up != (bool)origin_is_catch_up(other->origin) ? catch_up : one->from_clock < other->from_clock;

@@ -1,5 +1,4 @@
-/* What a node works on: its assignments by the plan, which clock comes next, and what is evaluated. See
- * node_private.h. */
+/* A node's work: its assignments by the plan, the choice of the next clock, and evaluations. See node_private.h. */
 #include "workers/node_private.h"
 
 #include "agileml/base/memory.h"
@@ -18,7 +17,7 @@ void node_work_close(struct node *node) {
 
 /* ---- Assignments ---- */
 
-/* What the assignment's origin has done by the old plan. */
+/* Takes over what the assignment's origin has done under the old plan. */
 static void take_done(const struct node *node, struct node_assignment *assignment) {
     for (unsigned d = 0; d < node->work.assignment_count; d++) {
         if (node->work.assignments[d].origin == assignment->origin) {
@@ -77,7 +76,7 @@ unsigned node_origins(const struct node *node, uint64_t clock) {
 
 /* ---- The next clock ---- */
 
-/* The next clock of an assignment that has its clock; WIRE_CLOCK_NEVER when there is none. */
+/* The next clock of an assignment; WIRE_CLOCK_NEVER when all are done. */
 static uint64_t assignment_next(const struct node *node, const struct node_assignment *assignment) {
     uint64_t done = assignment->origin == node->options.self ? node->client.flushed : assignment->done;
     uint64_t next = assignment->from_clock > done ? assignment->from_clock : done + 1;
@@ -88,8 +87,8 @@ static bool set_contains(const struct node_set *set, const struct node_set *part
     return node_set_common(set, part) == part->count;
 }
 
-/* In the assignment's first clock, shards that were another origin's just before: what that one put last must be seen,
- * whatever the staleness, or our puts would undo it. */
+/* Whether, in the assignment's first clock, its shards were another origin's just before. This node must then see the
+ * other origin's last puts, whatever the staleness, or its own puts would undo them. */
 static bool shards_are_new(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
     if (clock != assignment->from_clock) {
         return false;
@@ -116,9 +115,9 @@ static bool worked_by_us(const struct node *node, const struct node_set *set, ui
     return found == set->count;
 }
 
-/* In the assignment's first clock, shards that were another node's just before: that node's work must be committed.
- * Else it might be lost with the node and done again, with other results, while ours, which goes on from what the node
- * had put, is kept. (The clock before an assignment's first one is a commit point.) */
+/* Whether, in the assignment's first clock, the clock before it might still be lost with another node that had the
+ * shards, and then be done again with other results. Our own flush, which goes on from that node's puts, would be kept.
+ * So in a job with put tables the clock must be committed first. (The clock before an assignment is a commit point.) */
 static bool may_be_done_again(const struct node *node, const struct node_assignment *assignment, uint64_t clock) {
     return clock == assignment->from_clock && node->client.committed < clock - 1 && job_has_put_tables(node->job) &&
            !worked_by_us(node, &node->work.sets[assignment->set], clock - 1);
@@ -131,7 +130,7 @@ static bool assignment_may_begin(const struct node *node, const struct node_assi
            !may_be_done_again(node, assignment, clock);
 }
 
-/* A catch-up that ends before `clock` is not done: what it puts must not come after what our own assignment puts. */
+/* Whether a catch-up that ends before `clock` has clocks left. Its puts must not come after our own assignment's. */
 static bool catches_up_before(const struct node *node, uint64_t clock) {
     for (unsigned d = 0; d < node->work.assignment_count; d++) {
         const struct node_assignment *assignment = &node->work.assignments[d];
@@ -143,7 +142,7 @@ static bool catches_up_before(const struct node *node, uint64_t clock) {
     return false;
 }
 
-/* The catch-up, or else the assignment of our own, that comes next; NULL when none may begin. */
+/* The assignment whose next clock comes first, among catch-ups or among our own; NULL when that may not begin. */
 static struct node_assignment *assignment_to_begin(struct node *node, bool catch_up) {
     struct node_assignment *first = NULL;
     for (unsigned d = 0; d < node->work.assignment_count; d++) {
@@ -176,7 +175,7 @@ static bool is_last(const struct node *node, uint64_t clock) {
     return node->final != 0 && clock == node->final && client_has_state(&node->client, clock);
 }
 
-/* Of node->work.assignment and node->work.clock. */
+/* Evaluates node->work.clock of node->work.assignment. */
 static void evaluate(struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
     node->work.activity = NODE_EVALUATING;
@@ -193,8 +192,9 @@ static void evaluate_again(struct node *node, actor_id origin, unsigned set, uin
     evaluate(node);
 }
 
-/* The clock that was flushed is evaluated when the next one may begin; one that may turn out to be the last waits for
- * the full state. Nothing waits while a catch-up can go on, of which that state may need more. */
+/* Whether to evaluate the clock that was flushed. That is due when the next clock may begin. A clock that may turn out
+ * to be the job's last one waits for the complete state, unless a catch-up can go on: the state may need its
+ * flushes. */
 static bool evaluation_due(const struct node *node, bool catch_up) {
     uint64_t clock = node->work.clock;
     bool last = clock == node->final || node_held_at(node, clock);
@@ -202,7 +202,7 @@ static bool evaluation_due(const struct node *node, bool catch_up) {
            (last ? client_has_state(&node->client, clock) : client_may_begin(&node->client, clock + 1));
 }
 
-/* Evaluates what the controller has asked for. The node goes on meanwhile if the data for it is not there yet. */
+/* Begins an evaluation that the controller has requested. True when there was one whose data and state are here. */
 static bool evaluate_asked(struct node *node) {
     for (unsigned e = 0; e < node->work.evaluation_count && !node->client.fenced; e++) {
         const struct node_evaluation *evaluation = &node->work.evaluations[e];
@@ -216,8 +216,8 @@ static bool evaluate_asked(struct node *node) {
     return false;
 }
 
-/* A clock that was named the last one only after it had been evaluated, or was evaluated in another state than its own,
- * is evaluated once more. */
+/* Evaluates the job's last clock once more if it was named the last only after its evaluation, or was evaluated in
+ * another state than its own. */
 static bool evaluate_last(struct node *node) {
     for (unsigned d = 0; d < node->work.assignment_count && is_last(node, node->final) && !node->client.fenced; d++) {
         const struct node_assignment *assignment = &node->work.assignments[d];
@@ -277,7 +277,7 @@ void node_work_receive_evaluate(struct node *node, const struct message *message
         (struct node_evaluation){.origin = asked->origin, .clock = asked->clock, .set = set};
 }
 
-/* ---- Going on ---- */
+/* ---- What begins next ---- */
 
 static bool is_busy(const struct node *node) {
     return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING;
@@ -349,7 +349,7 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
     node_step(node);
 }
 
-/* Notes what is evaluated now. */
+/* Records the evaluation that has just ended. */
 static void note_evaluated(struct node *node) {
     if (node->work.assignment.origin == node->options.self && !node->work.again) {
         node->work.evaluated = node->work.clock;
