@@ -1,4 +1,4 @@
-/* See runtime.h. */
+/* The life of a node's process: its main thread, from opening to closing. See runtime.h. */
 #include "workers/runtime_private.h"
 
 #include "agileml/base/clock.h"
@@ -64,7 +64,7 @@ static void agent_refused(void *self, const char *endpoint, const char *why) {
     char text[ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "%s: %s", endpoint, why);
     if (strcmp(endpoint, runtime->options.controller) != 0) {
-        log_warn("%s", text); /* a server, or who has its port by now: the node reports it as silent */
+        log_warn("%s", text); /* a server, or another process on its old port; the node reports it as silent */
         return;
     }
     runtime_enter(runtime);
@@ -91,7 +91,7 @@ uint64_t runtime_last_clock(const struct node *node) {
     return node->final != 0 ? node->final : node->client.flushed;
 }
 
-/* A misuse of the library ends the job at once: the app's function may not come back. */
+/* Fails the node at once after a misuse of the library: the app's function may never return. */
 static void fail_misused(struct runtime *runtime) {
     struct error error = {0};
     if (runtime->check.misused) {
@@ -124,7 +124,7 @@ static void agent_woken(void *context) {
     runtime_leave(runtime);
 }
 
-/* Without the lock: the thread that has crashed may hold it. */
+/* Reports a crash to the controller. Takes no lock, since the thread that has crashed may hold it. */
 static void app_crashed(void *context) {
     struct runtime *runtime = context;
     const struct message_crashed facts = crash_facts();
@@ -135,7 +135,8 @@ static void app_crashed(void *context) {
     }
 }
 
-/* The first SIGTERM is a warning: this machine is about to go. */
+/* Handles SIGINT and SIGTERM. The first SIGTERM is a warning that this machine is about to go; any other signal ends
+ * the job. */
 static void signal_arrived(void *context) {
     struct runtime *runtime = context;
     struct signalfd_siginfo info;
@@ -157,7 +158,7 @@ static void signal_arrived(void *context) {
     runtime_leave(runtime);
 }
 
-/* The cloud's notice. SIGTERM may still come, and is a warning then too. */
+/* Handles the cloud's notice. A SIGTERM that follows is a warning too. */
 static void notice_leave(void *context, uint32_t left_ms, const char *text) {
     struct runtime *runtime = context;
     log_warn("%s: leaving the job", text);
@@ -206,7 +207,8 @@ static void hook_end(void *context, int code, const char *text) {
 
 static void hook_rejoin(void *context, const char *why) {
     struct runtime *runtime = context;
-    runtime->end.rejoin = !runtime->cloud.warned && !runtime->cloud.noticed; /* one that was to leave has left */
+    runtime->end.rejoin =
+        !runtime->cloud.warned && !runtime->cloud.noticed; /* after a warning the node leaves for good */
     if (runtime->end.rejoin) {
         log_warn("%s: starting anew as a new node", why);
     }
@@ -251,7 +253,7 @@ static void hook_bytes(void *context, uint64_t *sent, uint64_t *received) {
 
 /* ---- The whole process ---- */
 
-/* Other nodes connect to --listen, so it must be an address that they can reach. */
+/* Checks that other nodes can reach the address of --listen, since they connect to it. */
 static int check_listen(const struct runtime_options *options, struct error *error) {
     struct endpoint controller;
     struct endpoint own;
@@ -284,7 +286,7 @@ static int open_net(struct runtime *runtime, struct error *error) {
                                    .connected = agent_connected,
                                    .warning = runtime_warning};
     result = net_io_open(&runtime->agent, runtime->net, &agent, error);
-    /* The node connects too, but can't say why it can't. */
+    /* The node connects again later, but has no way to report why that fails. */
     return result != 0 ? result : net_io_connect(runtime->agent, ACTOR_CONTROLLER, runtime->options.controller, error);
 }
 
@@ -367,7 +369,7 @@ static void runtime_close(struct runtime *runtime) {
     pthread_mutex_lock(&runtime->lock);
     runtime->stopping = true;
     pthread_cond_broadcast(&runtime->asked.answered);
-    unsigned wait_ms = runtime->check.stopped ? 0 : RUNTIME_CLOSE_MS; /* its thread does not come back */
+    unsigned wait_ms = runtime->check.stopped ? 0 : RUNTIME_CLOSE_MS; /* the thread in check_stop never returns */
     pthread_mutex_unlock(&runtime->lock);
     bool ended = pool_close(&runtime->pool, wait_ms);
     ended = pool_close(&runtime->loader.pool, wait_ms) && ended;
@@ -381,11 +383,11 @@ static void runtime_close(struct runtime *runtime) {
         if (runtime->end.rejoin) {
             net_leave_key(runtime->net);
         }
-        net_close(runtime->net); /* what was sent last leaves now */
+        net_close(runtime->net); /* sends the last messages */
     }
     runtime->end.stuck = !ended;
     if (!ended) {
-        return; /* a thread is still at work and uses what would be freed here; the process ends now */
+        return; /* a thread still uses the memory that would be freed below; the process ends now anyway */
     }
     message_close(&runtime->asked.scan.piece);
     if (runtime->node.io != NULL) {
@@ -450,7 +452,8 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     }
     runtime_close(runtime);
     free(endpoints);
-    bool alone = !runtime->options.supervised; /* with it the machine ends: its last hour may be free */
+    /* A process without a supervisor keeps the machine up until the cloud takes it: its last hour may then be free. */
+    bool alone = !runtime->options.supervised;
     if (result == 0 && runtime->cloud.asked && alone && !runtime->end.rejoin && !runtime->end.stuck) {
         sigset_t none;
         sigemptyset(&none);

@@ -1,14 +1,21 @@
-/* One node's process: its threads and what they share. The main thread runs the node agent and the client on ZeroMQ,
- * each server thread a partition server (and, when it is to write checkpoints, a thread beside it), the pool's threads
- * the app's functions; the loader has the input read and gets sets of data ready in the background. app.c fills in the
- * app's side.
- * While the main thread sleeps, the pool's last thread that is through with a command stands in for it
- * (net_io_stand_in): nothing that is called the main thread's here may depend on which of the two threads does it.
+/* One node's process: its threads and what they share. app.c fills in the app's side. The threads are:
  *
- * Who may touch the cache: the main thread under `lock`. The pool's threads use rows' values in place while they have a
- * command, find rows without a lock (params.c), and add rows under `lock`. The loader adds rows under `lock` and
- * `lists`, as client_gather goes through the lists of rows under `lists` alone. Rows move in memory only when the main
- * thread makes room (grow_cache), which it does for the loader and while the pool has no command. */
+ *   main thread      runs the node agent and the client on ZeroMQ
+ *   server threads   each runs a partition server, with a thread beside it that writes checkpoints
+ *   pool             runs the app's functions
+ *   loader           reads the input and arranges sets of data, in the background
+ *
+ * While the main thread sleeps, the last thread of the pool that ends a command stands in for it (net_io_stand_in). So
+ * nothing that is "the main thread's" here may depend on the identity of the thread.
+ *
+ * Access to the cache:
+ *
+ *   main thread   under `lock`
+ *   pool          uses rows in place during a command, finds rows without a lock (params.c), adds rows under `lock`
+ *   loader        adds rows under `lock` and `lists`, since client_gather reads the lists of rows under `lists` alone
+ *
+ * Rows move in memory only when the main thread makes room for the loader (runtime_grow_cache), which it does while the
+ * pool has no command. */
 #ifndef AGILEML_WORKERS_RUNTIME_H
 #define AGILEML_WORKERS_RUNTIME_H
 
@@ -25,11 +32,11 @@
 
 enum {
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
-    RUNTIME_READ_NICE = 10,        /* how far reading the input stands back */
-    RUNTIME_MEMORY_MS = 100,       /* how old the resident size that is reported may be: asking takes 20 us */
-    RUNTIME_RETRY_MS = 1000,       /* the main thread is asked again for what has not come after so long */
-    RUNTIME_CACHE_SLACK = 1 << 20, /* rows beyond those of the items that a sparse table's cache has room for */
-    RUNTIME_CACHE_DENSE = 1 << 24  /* ... and a dense table's, at most */
+    RUNTIME_READ_NICE = 10,        /* the nice value of the threads that read the input */
+    RUNTIME_MEMORY_MS = 100,       /* the greatest age of a reported resident size; to measure it takes 20 us */
+    RUNTIME_RETRY_MS = 1000,       /* after so long a thread repeats its request to the main thread */
+    RUNTIME_CACHE_SLACK = 1 << 20, /* a sparse table's cache has room for so many rows beyond those of the items */
+    RUNTIME_CACHE_DENSE = 1 << 24  /* the cache of a dense table has room for all rows, if there are fewer than this */
 };
 
 /* The options that the library adds to an app's own. */
@@ -40,13 +47,13 @@ struct runtime_options {
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
     int64_t standby_memory; /* MiB */
     double seconds, tolerance, connect_timeout, notice, patience;
-    double poll_notice; /* seconds; below 0: nobody has said */
+    double poll_notice; /* seconds; below 0: the option was not given */
 };
 
 /* A partition that is to be written to a file. */
 struct checkpoint_job {
     struct partition *partition;
-    bool copy; /* the partition is ours to close */
+    bool copy; /* the server thread owns the partition and closes it after the write */
     struct message_checkpoint checkpoint;
 };
 
@@ -57,20 +64,20 @@ struct server_thread {
     pthread_t handle;
     int stop; /* eventfd */
     bool started;
-    struct pool writer;          /* one thread, from the first checkpoint on */
-    struct checkpoint_job *jobs; /* that wait for it, oldest first */
+    struct pool writer;          /* one thread; started with the first checkpoint */
+    struct checkpoint_job *jobs; /* waiting for the writer, oldest first */
     unsigned job_count;
-    struct checkpoint_job writing; /* under way; no partition: none */
-    struct message_written written;
+    struct checkpoint_job writing;  /* under way; no partition: none */
+    struct message_written written; /* the writer's result */
 };
 
-/* Data that the app works on: what the node calls a set. */
+/* The data of one of the node's sets (node.h), which the app works on. */
 struct runtime_set {
     unsigned number;
     uint32_t *shards;
     uint32_t shard_count;
     bool prepared;
-    bool released; /* while it was being prepared */
+    bool released; /* the node released it while it was being prepared */
     struct data_set items;
 };
 
@@ -78,94 +85,99 @@ struct aml_worker {
     struct runtime *runtime;
     unsigned thread;
     uint64_t clock;
-    bool leads;               /* aml_parallel may be called: the pool's other threads help this one */
-    struct data_chunk *chunk; /* while reading */
+    bool leads;               /* aml_parallel may be called, since the pool's other threads help this one */
+    struct data_chunk *chunk; /* takes the emitted items; NULL: not in `read` */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
     struct check_worker check;
 };
 
-/* What a reading of the input leaves for the main thread. */
+/* The result of reading the input, for the main thread. */
 struct runtime_input {
-    struct wire_input_file *files; /* that `read` has named, in order; under `lock` while it is called */
+    struct wire_input_file *files; /* the files that `read` has named, in order; under `lock` while `read` runs */
     unsigned file_count;
-    unsigned more; /* files that the last record stands for, beyond the first */
-    bool news;     /* the fingerprint differs from that of the reading before: the node is to send INPUT */
+    unsigned more; /* further files that the last record stands for, when there are more than records */
+    bool news;     /* the fingerprint differs from that of the reading before, so the node must send INPUT */
 };
 
-/* The command that the pool works on, or did last. The main thread sets it before the command begins. */
+/* The pool's present command, or its last one. The main thread sets the fields before the command begins. */
 struct runtime_command {
     bool busy;               /* the pool works on it */
     struct runtime_set *set; /* NULL: none */
     uint64_t clock;
     unsigned origins;                  /* nodes that work in this clock */
-    bool again;                        /* it evaluates what was not just computed (node_hooks.evaluate) */
-    bool last;                         /* it evaluates the job's last clock */
+    bool again;                        /* an evaluation that does not follow the clock's compute (node_hooks) */
+    bool last;                         /* an evaluation of the job's last clock */
     bool begin;                        /* the app's begin is called first */
-    unsigned begun_set, begun_origins; /* what begin was called for last; begun_origins 0: it was never called */
-    uint64_t compute_us;
+    unsigned begun_set, begun_origins; /* set and origins of begin's last call; begun_origins 0: never called */
+    uint64_t compute_us;               /* how long the app's clock functions took */
 };
 
 /* Only runtime_loader.c changes it. */
 struct runtime_loader {
     struct pool pool;          /* one thread */
-    struct runtime_set **sets; /* in the order in which they are to be prepared; the main thread's */
+    struct runtime_set **sets; /* in the order in which they were requested; used by the main thread */
     unsigned set_count;
-    struct runtime_set *preparing; /* the loader's, while it has a command */
-    struct runtime_input input;    /* likewise */
+    struct runtime_set *preparing; /* used by the loader while it has a command, else by the main thread */
+    struct runtime_input input;    /* used by the loader while it has a command, else by the main thread */
     struct aml_worker reader;
     struct aml_worker *reading; /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
 };
 
-/* The app's finish function: NONE --hooks.save--> RUNNING --hooks.unsave--> TO_RETURN; NONE once it has returned. */
+/* The state of the app's finish function:
+ *
+ *   NONE --hooks.save--> RUNNING --hooks.unsave--> TO_RETURN
+ *
+ * When finish returns, the state is NONE again. */
 enum runtime_finish { FINISH_NONE, FINISH_RUNNING, FINISH_TO_RETURN };
 
 /* NONE --a connection comes about--> CONNECTED --WELCOME--> WELCOMED. From CONNECTED on the node may be a member. */
 enum runtime_contact { CONTACT_NONE, CONTACT_CONNECTED, CONTACT_WELCOMED };
 
-/* Who has told the node that its machine goes. The main thread's. */
+/* Warnings that the cloud will take this machine away. Used by the main thread. */
 struct runtime_cloud {
-    struct notice *notice; /* NULL: the cloud is not asked */
-    bool asked;            /* the cloud is */
-    bool noticed;          /* it has given notice */
+    struct notice *notice; /* polls the cloud's metadata service; NULL: no polls */
+    bool asked;            /* the metadata service is polled */
+    bool noticed;          /* the metadata service has given notice */
     bool warned;           /* SIGTERM has come */
 };
 
-/* How the process ends. The main thread's. */
+/* How the process ends. Used by the main thread. */
 struct runtime_end {
     int code;
     char text[ERROR_TEXT_MAX];
-    bool rejoin;  /* it is to start anew */
-    bool crashed; /* it dies as soon as the controller knows */
+    bool rejoin;  /* the process starts anew */
+    bool crashed; /* the app has crashed; the process dies when the controller has answered */
     bool stuck;   /* a thread did not return */
 };
 
-/* What a thread asks of a table, for the app's aml_scan; under `lock`. */
+/* A request for a piece of a table, for the app's aml_scan; under `lock`. */
 struct runtime_scan {
-    bool wanted, arrived;
+    bool wanted, arrived; /* SCAN is to be sent; `piece` has the answer */
     uint32_t partition, table;
     uint64_t cursor;
     struct message piece;
 };
 
-/* What other threads ask of the main thread. */
+/* Requests of other threads to the main thread. */
 struct runtime_asked {
-    int wake;                       /* eventfd: there is something */
-    pthread_cond_t answered;        /* rows or a scan's piece have come, or the job ends */
-    unsigned waiting;               /* threads that wait for it */
+    int wake;                       /* eventfd: raised when there is a request */
+    pthread_cond_t answered;        /* signaled when rows or a scan's piece have arrived, or the job ends */
+    unsigned waiting;               /* threads that wait for `answered` */
     bool rows;                      /* rows were added to the cache: subscribe to them */
-    uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants the cache to have in all; 0: as it is */
+    uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants each table to have in all; 0: no request */
     struct runtime_scan scan;
 };
 
-/* What the node tells the controller of the app. */
+/* The node's description of the app, for the controller. */
 struct runtime_terms {
     struct wire_metric metrics[WIRE_METRICS_MAX];
     struct buffer *settings; /* struct wire_option each */
     struct message_register registration;
 };
 
+/* The last measured resident size, and when it was measured. */
 struct runtime_memory {
-    uint64_t bytes, us; /* the resident size, as of then */
+    uint64_t bytes, us;
 };
 
 struct runtime {
@@ -177,7 +189,7 @@ struct runtime {
 
     struct net *net;
     struct net_io *agent;
-    struct node node; /* the main thread's; its client and cache too, but for what `lock` guards */
+    struct node node; /* used by the main thread, under `lock`; for the cache's rows see above */
     struct server_thread *servers;
     struct pool pool;
     struct aml_worker *workers; /* one per thread of the pool */
@@ -190,41 +202,42 @@ struct runtime {
     struct runtime_memory memory;
     int signals; /* signalfd */
 
-    pthread_mutex_t lock;   /* held by the main thread while it runs the node, by others while they add rows or ask */
-    pthread_rwlock_t lists; /* of the cache, taken before `lock`: see above */
+    pthread_mutex_t lock;       /* the main thread holds it while it runs the node; others while they add rows or ask */
+    pthread_rwlock_t lists;     /* guards the cache's lists of rows, see above; taken before `lock` */
     struct runtime_asked asked; /* under `lock` */
     enum runtime_finish finish; /* under `lock` */
-    bool stopping;              /* likewise: the job ends */
-    struct error error;         /* of the app's functions, under `lock` */
-    atomic_bool failed;         /* error is set, or the job ends: no more calls of the app */
+    bool stopping;              /* the job ends; under `lock` */
+    struct error error;         /* of the app's functions; under `lock` */
+    atomic_bool failed;         /* `error` is set, or the job ends: the app is not called any more */
 
     struct check check;
     struct row_lock *row_locks; /* params.c */
     struct runtime_end end;
 };
 
-/* A worker that is in no call of the app. */
+/* Makes a worker that is in no call of the app. */
 void runtime_init_worker(struct aml_worker *worker, struct runtime *runtime, unsigned thread);
 /* Makes a zeroed runtime ready for the app's configure and aml_error. */
 void runtime_init(struct runtime *runtime);
 
-/* Takes part in the job and returns how it ended: AML_OK, or a code with *error set. `runtime` has its app, options,
- * job and metrics; everything else is as runtime_init left it. When `end.stuck` is set afterwards a thread is still in
- * one of the app's functions, or writes a file: end with _exit. When `end.rejoin` is set the process is to execute
- * itself anew. */
+/* Takes part in the job and returns its result: AML_OK, or a code with *error set. The caller has filled in the app,
+ * options, job and terms; everything else must be as runtime_init left it. Afterwards:
+ *
+ *   end.stuck    a thread is still in one of the app's functions, or writes a file: end the process with _exit
+ *   end.rejoin   the process must execute itself anew */
 int runtime_run(struct runtime *runtime, struct error *error);
 
-/* For app.c. The input is read from this file, or this folder's files. In `read`, any of its threads. */
+/* Records that the input is read from this file, or from this folder's files. In `read`, any of its threads. */
 void runtime_input_file(struct runtime *runtime, const char *path);
-/* No more of the app's functions are to be called: its data is not needed any more. */
+/* Whether the app's functions are to return soon, as their results are not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
-/* Has the main thread look at what others want of it, once it is there. Any thread. */
+/* Wakes the main thread to handle the requests in `asked`, if it runs already. Any thread. */
 void runtime_wake(struct runtime *runtime);
-/* For params.c, in the pool's threads. Adds rows to the cache where they are new, and returns when all have their
- * state: all of them take one trip. Keys are in range. 0, AML_ELIMIT or AML_ENOMEM when there is no room, AML_ESTOP
- * when the job ends first. */
+/* Adds the rows that are not in the cache, fetches them in one trip, and returns when all have their state. For
+ * params.c, in the pool's threads. Keys must be in range. Returns 0; AML_ELIMIT or AML_ENOMEM when there is no room;
+ * AML_ESTOP when the job ends first. */
 int runtime_fetch(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count);
-/* The next piece of a scan, into *piece, which the caller closes. */
+/* Fetches the next piece of a scan into *piece, which the caller closes. Returns 0 or AML_ESTOP. */
 int runtime_scan(struct runtime *runtime, uint32_t partition, uint32_t table, uint64_t cursor, struct message *piece);
 
 #endif

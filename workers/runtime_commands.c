@@ -1,4 +1,5 @@
-/* The commands of the pool: the app's functions that they call, and how the node gives them. See runtime_private.h. */
+/* The pool's commands: how the node's hooks begin them, and the app's functions that they call. See runtime_private.h.
+ */
 #include "workers/runtime_private.h"
 
 #include "agileml/base/clock.h"
@@ -42,7 +43,8 @@ static void run_gather(struct runtime *runtime, unsigned thread) {
     }
 }
 
-/* Thread 0 calls `function` of the app, the others help it with aml_parallel. Returns when all are through. */
+/* Calls `function` of the app in thread 0, while the other threads help it by aml_parallel. All threads call this; it
+ * returns when all are through. */
 static void run_leading(struct aml_worker *worker, const char *function, void (*call)(struct aml_worker *worker)) {
     struct pool *pool = &worker->runtime->pool;
     crash_enter(function, worker->runtime->command.clock);
@@ -61,7 +63,7 @@ static void call_begin(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     check_enter(worker, CALL_BEGIN);
     runtime_function_done(worker, runtime->app->begin(worker, runtime->app->context), "begin");
-    runtime->check.call++; /* what follows is another call */
+    runtime->check.call++; /* the app's next function is another call */
 }
 
 static void call_clock(struct aml_worker *worker, unsigned round) {
@@ -74,12 +76,12 @@ static void call_clock(struct aml_worker *worker, unsigned round) {
     }
 }
 
-/* The set is arranged for one thread: all items of the clock. */
+/* Calls `clock` with all items of the clock: with clock_alone the set is arranged for one thread. */
 static void call_clock_alone(struct aml_worker *worker) {
     call_clock(worker, 0);
 }
 
-/* With PROTEUS_CHECK=1: thread 0 looks at the rows while no thread is in the app. All threads call it. */
+/* With PROTEUS_CHECK=1, checks the rows in thread 0 while no thread is in the app. All threads call this. */
 static void run_check(struct aml_worker *worker, void (*check)(struct runtime *runtime)) {
     struct runtime *runtime = worker->runtime;
     if (runtime->check.on) {
@@ -124,7 +126,7 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     crash_enter("clock", runtime->command.clock);
     for (unsigned round = 0; round < runtime->command.set->items.bins && !app->clock_alone; round++) {
         call_clock(worker, round);
-        pthread_barrier_wait(&runtime->pool.barrier); /* bins change hands; and all are through before the flush */
+        pthread_barrier_wait(&runtime->pool.barrier); /* threads exchange bins; after the last round comes the flush */
         run_check(worker, check_round);
     }
     crash_leave();
@@ -226,17 +228,17 @@ static void command_done(void *context) {
     struct node *node = &runtime->node;
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
     runtime_enter(runtime);
-    int command = runtime->pool.command; /* nobody else gives commands */
+    int command = runtime->pool.command; /* only the main thread sets it */
     runtime->command.busy = false;
     cache_trim(&node->cache);
     runtime_grow_cache(runtime);
     if (node->ended) {
-        /* nobody waits for the result */
+        /* the result is not needed */
     } else if (command == COMMAND_SAVE) {
         bool unsaving = runtime->finish == FINISH_TO_RETURN;
         runtime->finish = FINISH_NONE;
         node_saved(node, unsaving ? AML_ESTOP : runtime->error.code, unsaving ? "" : runtime->error.text);
-        runtime_forget_failure(runtime); /* the controller says what follows: perhaps another attempt */
+        runtime_forget_failure(runtime); /* the controller decides what follows, perhaps another attempt */
     } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
     } else if (command == COMMAND_COMPUTE) {
@@ -259,7 +261,7 @@ static bool pool_is_busy(const void *context) {
     return ((const struct runtime *)context)->command.busy;
 }
 
-/* In the pool's last thread. Until the next command, which may come of it, this is as good a main thread as any. */
+/* Runs in the last thread that ends a command, which then runs the main thread's loop until the next command begins. */
 bool runtime_command_through(void *context) {
     struct runtime *runtime = context;
     return net_io_stand_in(runtime->agent, command_done, pool_is_busy, runtime);
@@ -283,7 +285,7 @@ void runtime_hook_compute(void *context, unsigned set, uint64_t clock) {
     begin_command(runtime, COMMAND_COMPUTE);
 }
 
-/* Has the app's begin called first, if these items are not those of its last call. */
+/* Begins an evaluation. The app's begin is called first if its last call was for other items. */
 static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clock, bool again) {
     runtime->command.set = runtime_set_find(runtime, set);
     runtime->command.clock = clock;

@@ -1,4 +1,4 @@
-/* The loader: has the input read and sets of data arranged. See runtime_private.h. */
+/* The loader: reads the input by the app's `read`, and arranges sets of data. See runtime_private.h. */
 #include "workers/runtime_private.h"
 
 #include "agileml/base/memory.h"
@@ -13,7 +13,7 @@
 
 /* ---- In the loader's thread ---- */
 
-/* Under the lock, which it gives up while it waits for the main thread. */
+/* Waits until the main thread has made room for `more` rows. Under the lock, which it releases while it waits. */
 static int make_room(struct runtime *runtime, unsigned table, uint64_t more, struct error *error) {
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     while (!runtime_rows_fit(rows, more) && !runtime->stopping) {
@@ -37,7 +37,7 @@ static int make_room(struct runtime *runtime, unsigned table, uint64_t more, str
     return runtime->stopping ? error_set(error, AML_ESTOP, "the job ended while its data was arranged") : 0;
 }
 
-/* The slots of the rows that some items name. */
+/* Finds the slots of the rows that items name, and adds the rows that are new (data_rows.slots). */
 static int loader_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
                         struct error *error) {
     struct runtime *runtime = context;
@@ -65,7 +65,7 @@ static int loader_slots(void *context, unsigned table, const uint64_t *keys, uin
     return result;
 }
 
-/* Whole tables come into the cache before the first items. */
+/* Adds the replicated tables (aml_table.whole) to the cache, before the first items. */
 static int loader_whole(struct runtime *runtime, struct error *error) {
     int result = 0;
     for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
@@ -78,7 +78,7 @@ static int loader_whole(struct runtime *runtime, struct error *error) {
     return result;
 }
 
-/* Rows that some items name, whose slots are known. */
+/* Marks rows whose slots are known as in use for the present set (data_rows.use). */
 static void loader_use(void *context, unsigned table, const uint32_t *slots, size_t count) {
     struct runtime *runtime = context;
     pthread_rwlock_wrlock(&runtime->lists);
@@ -90,11 +90,11 @@ static void loader_use(void *context, unsigned table, const uint32_t *slots, siz
     pthread_rwlock_unlock(&runtime->lists);
 }
 
-/* The size of a file, or of the files in a folder together. */
+/* The size of a file, or the sum over the files in a folder. */
 static uint64_t input_bytes(const char *path) {
     struct stat status;
     if (stat(path, &status) != 0) {
-        return 0; /* opening it fails too, and the app says so */
+        return 0; /* the app can't open it either, and reports that */
     }
     if (!S_ISDIR(status.st_mode)) {
         return (uint64_t)status.st_size;
@@ -132,7 +132,7 @@ void runtime_input_file(struct runtime *runtime, const char *path) {
     pthread_mutex_unlock(&runtime->lock);
 }
 
-/* Forgets the files of the last reading: each reading names its own. */
+/* Forgets the files of the last reading, since each reading names its own. */
 static void forget_files(struct runtime *runtime) {
     free(runtime->loader.input.files);
     runtime->loader.input = (struct runtime_input){0};
@@ -151,7 +151,7 @@ static int loader_read(struct runtime *runtime) {
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
     runtime->loader.input.news = data_read_end(&runtime->data, result >= 0);
-    memory_give_back(); /* the input's text and what was made of it on the way */
+    memory_give_back(); /* the buffers of reading and parsing */
     return result;
 }
 
@@ -175,15 +175,15 @@ static void loader_arrange(struct runtime *runtime) {
     }
 }
 
-/* Reads and arranges; whoever works on this machine meanwhile goes first. A thread of its own, since a priority that
- * was lowered stays so: it and the threads that `read` starts end with the reading. */
+/* Reads the input and arranges the set, at low priority, so that other work on this machine goes first. Runs in a
+ * thread of its own, since a lowered priority can't be raised again; the threads that `read` starts inherit it. */
 static void *loader_read_main(void *context) {
     struct runtime *runtime = context;
     crash_thread_begin();
     setpriority(PRIO_PROCESS, 0, RUNTIME_READ_NICE); /* in Linux: this thread's */
     if (loader_read(runtime) == 0) {
         loader_arrange(runtime);
-        memory_give_back(); /* records that the set has taken over, what arranging took */
+        memory_give_back(); /* the records that the set has taken over, and the buffers of arranging */
     }
     crash_thread_end();
     return NULL;
@@ -230,7 +230,7 @@ static void set_free(struct runtime *runtime, struct runtime_set *set) {
     free(set);
 }
 
-/* Its shards' records may go when others need the room. */
+/* Frees a set. The records of its shards may be dropped when others need the room. */
 static void drop_set(struct runtime *runtime, struct runtime_set *set) {
     unsigned s = 0;
     while (runtime->loader.sets[s] != set) {
@@ -241,13 +241,13 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
     if (set->prepared) {
         data_unpin(&runtime->data, set->shards, set->shard_count);
     }
-    if (runtime->command.set == set) { /* not while the pool is at work on it, which reads this */
+    if (runtime->command.set == set) { /* no command uses it now: node_hooks.release */
         runtime->command.set = NULL;
     }
     set_free(runtime, set);
 }
 
-/* Has the loader prepare the oldest set that waits for it. */
+/* Starts the loader on the oldest set that is not prepared, if it is idle. */
 static void prepare_next(struct runtime *runtime) {
     for (unsigned s = 0; s < runtime->loader.set_count && runtime->loader.preparing == NULL; s++) {
         if (!runtime->loader.sets[s]->prepared) {
@@ -257,7 +257,7 @@ static void prepare_next(struct runtime *runtime) {
     }
 }
 
-/* Tells the node what the loader has read, if it is news. */
+/* Reports the input's fingerprint to the node, if it differs from the last one. */
 static void tell_input(struct runtime *runtime) {
     struct runtime_input *input = &runtime->loader.input;
     if (input->news) {
@@ -277,7 +277,7 @@ void runtime_loader_done(void *context) {
     runtime->loader.preparing = NULL;
     set->prepared = true;
     if (node->ended) {
-        /* nobody waits for it */
+        /* the set is not needed */
     } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
     } else if (set->released) {
@@ -312,7 +312,7 @@ void runtime_hook_release(void *context, unsigned number) {
     struct runtime *runtime = context;
     struct runtime_set *set = runtime_set_find(runtime, number);
     if (set == runtime->loader.preparing) {
-        set->released = true; /* the loader is at work on it */
+        set->released = true; /* runtime_loader_done drops it */
     } else {
         drop_set(runtime, set);
     }

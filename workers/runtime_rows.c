@@ -1,5 +1,5 @@
-/* What the app's functions and the loader ask of the main thread: rows, a table's pieces, room. See
- * runtime_private.h. */
+/* Requests of the app's functions and the loader to the main thread: for rows, for pieces of a table, for room in the
+ * cache. See runtime_private.h. */
 #include "workers/runtime_private.h"
 
 #include "agileml/base/clock.h"
@@ -36,18 +36,18 @@ void runtime_wake(struct runtime *runtime) {
     }
 }
 
-/* When to ask again. */
+/* Wakes the main thread, and returns when to do so again. */
 static struct timespec ask_main_thread(struct runtime *runtime) {
     event_raise(runtime->asked.wake);
     return clock_after_ms(CLOCK_MONOTONIC, RUNTIME_RETRY_MS);
 }
 
-/* The app's function is to return: nothing that it waits for will come. */
+/* Whether a waiting function of the app must return, since no answer will come. */
 static bool wait_is_over(const struct runtime *runtime) {
     return runtime->stopping || runtime->finish == FINISH_TO_RETURN;
 }
 
-/* Under the lock: adds a row when it is new or no item names it any more. 0 or a negative code. */
+/* Adds a row that is new, or that no item names any more. Returns 0 or a negative code. Under the lock. */
 static int add_row(struct runtime *runtime, unsigned table, uint64_t key) {
     struct cache *cache = &runtime->node.cache;
     const struct cache_table *rows = &cache->tables[table];
@@ -55,7 +55,7 @@ static int add_row(struct runtime *runtime, unsigned table, uint64_t key) {
     if (slot != INDEX_NONE && cache_arrived(rows, (uint32_t)slot)) {
         return 0;
     }
-    if (rows->capacity == 0) { /* the process never had items; no rows are there that could move */
+    if (rows->capacity == 0) { /* the process never had items, so there are no rows that could move */
         cache_reserve(cache, table, runtime_room_wanted(rows, runtime_room_for_others(rows)));
     }
     slot = slot != INDEX_NONE || rows->count < rows->capacity ? cache_add(cache, table, key) : AML_ELIMIT;
@@ -68,7 +68,7 @@ static int add_row(struct runtime *runtime, unsigned table, uint64_t key) {
     return slot < 0 ? (int)slot : 0;
 }
 
-/* How many of keys[count], from the first on, have their state. The first `known` were found to have it before. */
+/* How many of keys[count], counted from the first, have their state. The first `known` are known to have it. */
 static size_t count_arrived(const struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count,
                             size_t known) {
     const struct cache *cache = &runtime->node.cache;
@@ -82,7 +82,7 @@ static size_t count_arrived(const struct runtime *runtime, unsigned table, const
     return known;
 }
 
-/* Under the lock, which is given up meanwhile: waits until all rows have their state. */
+/* Waits until all rows have their state. Under the lock, which it releases while it waits. */
 static int await_rows(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count) {
     size_t arrived = count_arrived(runtime, table, keys, count, 0);
     runtime->asked.waiting++;
@@ -141,12 +141,11 @@ void runtime_take_rows(void *context, const struct message *message) {
         message->rows.table != runtime->asked.scan.table || message->rows.cursor != runtime->asked.scan.cursor) {
         return;
     }
-    message_close(&runtime->asked.scan.piece); /* one that nobody took */
+    message_close(&runtime->asked.scan.piece); /* an earlier answer that nobody took */
     runtime->asked.scan.piece = message_share(message);
     runtime->asked.scan.arrived = true;
 }
 
-/* Asks for the piece of a table that the app's finish function waits for. */
 void runtime_send_scan(struct runtime *runtime) {
     struct node *node = &runtime->node;
     struct message scan = {.type = MESSAGE_SCAN, .epoch = node->client.epoch};

@@ -1,4 +1,4 @@
-/* A server's thread, and beside it one that writes its checkpoints. See runtime_private.h. */
+/* The thread of a partition server, and the thread beside it that writes its checkpoints. See runtime_private.h. */
 #include "workers/runtime_private.h"
 
 #include "agileml/ps/checkpoint.h"
@@ -85,7 +85,7 @@ static int hook_read(void *context, struct partition *partition, const char *pat
     return checkpoint_read(partition, path, clock, error);
 }
 
-/* False when a file is still being written. */
+/* Ends the writer. False when a file is still being written. */
 static bool writer_close(struct server_thread *thread) {
     if (!pool_close(&thread->writer, RUNTIME_CLOSE_MS)) {
         return false;
@@ -108,7 +108,7 @@ static void server_stop(void *context) {
 static void *server_main(void *argument) {
     struct server_thread *thread = argument;
     struct error error = {0};
-    crash_thread_begin(); /* tables' start functions */
+    crash_thread_begin(); /* the server calls the app's start functions of tables */
     if (net_io_run(thread->io, &error) != 0) {
         struct message fail = {.type = MESSAGE_FAIL};
         struct io *io = net_io_of(thread->io);
@@ -132,7 +132,7 @@ int server_thread_open(struct server_thread *thread, struct runtime *runtime, un
         .self = actor_of_part(runtime->self, part),
         .bind = bind,
         .actor = {.receive = server_receive, .timer = server_timer, .self = &thread->server},
-        .lent_for = MESSAGE_FLUSH, /* of the main thread */
+        .lent_for = MESSAGE_FLUSH, /* the main thread may run this loop for its own flushes */
         .warning = runtime_warning,
     };
     int result = net_io_open(&thread->io, runtime->net, &options, error);
